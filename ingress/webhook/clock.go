@@ -1,0 +1,70 @@
+package webhook
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// MaxTolerance is the widest clock tolerance that a source may have. Wider would mean none.
+const MaxTolerance = 24 * time.Hour
+
+// ToleranceOr returns the source's clock tolerance, or standard where none is set.
+func (s Settings) ToleranceOr(standard time.Duration) (time.Duration, error) {
+	switch {
+	case s.Tolerance == 0:
+		return standard, nil
+	case s.Tolerance < time.Second || s.Tolerance > MaxTolerance:
+		return 0, fmt.Errorf("source %s: tolerance: %s is not between 1s and %s; leave it out for the provider's default of %s",
+			s.Source, s.Tolerance, MaxTolerance, standard)
+	}
+	return s.Tolerance, nil
+}
+
+// CheckClock compares the signed time with the receive time, in both directions, in whole
+// seconds: a difference of exactly the tolerance is accepted. Senders stamp whole seconds, so a
+// fraction on our side would refuse what is in time by their clock.
+func (r *Request) CheckClock(signed time.Time, tolerance time.Duration) error {
+	age := r.ReceivedAt.Truncate(time.Second).Sub(signed.Truncate(time.Second))
+	switch {
+	case age > tolerance:
+		return Errorf(TimestampTooOld, "signed %s before it was received; the tolerance is %s", age, tolerance)
+	case -age > tolerance:
+		return Errorf(TimestampTooNew, "signed %s after it was received; the tolerance is %s", -age, tolerance)
+	}
+	return nil
+}
+
+// ParseUnix reads a time in whole seconds since 1970, written as senders write it: ASCII digits
+// without sign, space or leading zero. Other forms that strconv accepts would be other header
+// bytes for one time. It takes at most 11 digits (the year 5138), which keeps milliseconds out.
+// Its error is of class [MalformedHeader] and calls the text by name.
+func ParseUnix(name, text string) (time.Time, error) {
+	n, ok := parseDigits(text, 11)
+	if !ok {
+		return time.Time{}, Errorf(MalformedHeader, "%s is not a time in seconds", name)
+	}
+	return time.Unix(n, 0), nil
+}
+
+// ParseUnixMilli is [ParseUnix] for milliseconds, with at most 14 digits.
+func ParseUnixMilli(name, text string) (time.Time, error) {
+	n, ok := parseDigits(text, 14)
+	if !ok {
+		return time.Time{}, Errorf(MalformedHeader, "%s is not a time in milliseconds", name)
+	}
+	return time.UnixMilli(n), nil
+}
+
+func parseDigits(text string, most int) (int64, bool) {
+	if text == "" || len(text) > most || text[0] == '0' && len(text) > 1 {
+		return 0, false
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,342 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxEventID is the longest event ID, in bytes, that is used as it is. Longer ones would not fit
+// a Temporal workflow ID beside provider and account, and a Postgres index row ends at 8 KiB.
+const MaxEventID = 200
+
+// Envelope reads the few fields of a JSON object by which an event is identified and routed.
+//
+// It works on the raw bytes and is stricter than encoding/json: keys are case-sensitive, a key
+// that stands twice in an object on a looked-up path is a problem, and so are invalid UTF-8, lone
+// surrogates, \u0000, deep nesting and trailing data anywhere. Numbers stay text. Nothing here
+// fails: a lookup that finds nothing gives a zero value, and what is wrong with the document is
+// kept as its [Envelope.Problem]. Its cost is linear in the size of the body.
+//
+// An Envelope is not safe for concurrent use.
+type Envelope struct {
+	body    []byte
+	problem string
+	// objects are the objects on looked-up paths, by path; the root's path is "". nil when the
+	// body is unreadable.
+	objects map[string]object
+}
+
+// ReadEnvelope reads body, which it keeps and does not change.
+func ReadEnvelope(body []byte) *Envelope {
+	e := &Envelope{body: body}
+	raw, problem, readable := scanDocument(body)
+	if problem != "" {
+		e.Note(problem, "")
+	}
+	switch {
+	case !readable:
+	case raw[0] != '{':
+		e.Note(NotAnObject, "")
+	default:
+		root, problem := parseObject(raw)
+		if problem != "" {
+			e.Note(problem, "")
+		}
+		e.objects = map[string]object{"": root}
+	}
+	return e
+}
+
+// Note records a problem. The first one stays: it is the one nearest to the cause.
+func (e *Envelope) Note(p Problem, detail string) {
+	if e.problem != "" {
+		return
+	}
+	e.problem = string(p)
+	if detail != "" {
+		e.problem += ": " + detail
+	}
+}
+
+// Problem returns the first problem that was found, or "".
+func (e *Envelope) Problem() string { return e.problem }
+
+// Readable reports whether the body is one JSON object, so that lookups make sense.
+func (e *Envelope) Readable() bool { return e.objects != nil }
+
+// Raw returns the JSON value at path, a list of keys joined by dots ("data.object.id"), and
+// whether it is there. A key that stands twice is not there, because nobody can say which value
+// the sender meant.
+func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
+	if e.objects == nil {
+		return nil, false
+	}
+	parent, key := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		parent, key = path[:i], path[i+1:]
+	}
+	o := e.object(parent)
+	if o == nil {
+		return nil, false
+	}
+	m, ok := o[key]
+	if ok && o.ambiguous(key) {
+		e.Note(AmbiguousKey, strconv.Quote(key))
+	}
+	if !ok || m.twice {
+		return nil, false
+	}
+	return m.value, true
+}
+
+// object returns the object at path, or nil when there is none.
+func (e *Envelope) object(path string) object {
+	if o, ok := e.objects[path]; ok {
+		return o
+	}
+	var o object
+	if raw, ok := e.Raw(path); ok && raw[0] == '{' {
+		var problem Problem
+		if o, problem = parseObject(raw); problem != "" {
+			e.Note(problem, "in "+path)
+		}
+	}
+	e.objects[path] = o
+	return o
+}
+
+// Has reports whether there is a value other than null at path.
+func (e *Envelope) Has(path string) bool {
+	raw, ok := e.Raw(path)
+	return ok && string(raw) != "null"
+}
+
+// String returns the string at path, or "" when there is none or it is no string.
+func (e *Envelope) String(path string) string {
+	raw, _ := e.Raw(path)
+	s, _ := unquote(raw)
+	return s
+}
+
+// Number returns the number at path as it is written, or "".
+func (e *Envelope) Number(path string) json.Number {
+	raw, _ := e.Raw(path)
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return ""
+	}
+	return json.Number(raw)
+}
+
+// Text returns the string or number at path as text: some providers' IDs are numbers.
+func (e *Envelope) Text(path string) string {
+	if n := e.Number(path); n != "" {
+		return n.String()
+	}
+	return e.String(path)
+}
+
+// Reference returns the ID at path: a string, a number, or the id of an expanded object.
+func (e *Envelope) Reference(path string) string {
+	if s := e.Text(path); s != "" {
+		return s
+	}
+	return e.Text(path + ".id")
+}
+
+// Bool returns the boolean at path and whether there is one.
+func (e *Envelope) Bool(path string) (value, ok bool) {
+	raw, _ := e.Raw(path)
+	switch string(raw) {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	}
+	return false, false
+}
+
+// Mode reads a boolean livemode at path; it is empty where the payload does not say.
+func (e *Envelope) Mode(path string) Mode {
+	switch live, ok := e.Bool(path); {
+	case !ok:
+		return ""
+	case live:
+		return Live
+	}
+	return Test
+}
+
+// UnixTime returns the time at path, given in whole seconds since 1970, or the zero time. A value
+// that is there and is no such time is noted.
+func (e *Envelope) UnixTime(path string) time.Time {
+	if !e.Has(path) {
+		return time.Time{}
+	}
+	// 11 digits end in the year 5138, and keep milliseconds from being read as seconds.
+	n, err := strconv.ParseInt(e.Number(path).String(), 10, 64)
+	if err != nil || n < 0 || n > 99_999_999_999 {
+		e.Note(InvalidOccurredAt, path)
+		return time.Time{}
+	}
+	return time.Unix(n, 0).UTC()
+}
+
+// RFC3339 returns the time at path, or the zero time. A value that is there and is no such time
+// is noted.
+func (e *Envelope) RFC3339(path string) time.Time {
+	if !e.Has(path) {
+		return time.Time{}
+	}
+	t := e.Moment(path)
+	if t.IsZero() {
+		e.Note(InvalidOccurredAt, path)
+	}
+	return t
+}
+
+// Moment is [Envelope.RFC3339] for times that are the object's and not the envelope's: what
+// cannot be read is the zero time and no problem.
+func (e *Envelope) Moment(path string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, e.String(path))
+	if err != nil || t.Year() < 1 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// EventID returns the event's ID at path. Where there is none that can be used it is made from
+// the ID's or the body's hash, and the problem is noted: call it for providers that always send
+// one.
+func (e *Envelope) EventID(path string) (string, IDOrigin) {
+	raw, ok := e.Raw(path)
+	if !ok || string(raw) == "null" {
+		if e.Readable() {
+			e.Note(MissingEventID, path)
+		}
+		return HashID(e.body), FromHash
+	}
+	id, ok := unquote(raw)
+	if !ok {
+		e.Note(InvalidEventID, "not a string")
+		return HashID(e.body), FromHash
+	}
+	if id == "" {
+		e.Note(MissingEventID, path)
+		return HashID(e.body), FromHash
+	}
+	id, origin, problem := UsableID(id, FromBody)
+	if problem != "" {
+		e.Note(InvalidEventID, problem)
+	}
+	return id, origin
+}
+
+// HeaderID returns the event's ID from the header name of r, for the providers that put it there.
+// Where the header is missing, or stands there with several values, the ID is the body's hash;
+// what cannot be used is noted in e.
+func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
+	value, err := r.HeaderOnce(name)
+	if err != nil {
+		if class, _ := ClassOf(err); class == MalformedHeader {
+			e.Note(InvalidEventID, "header "+name+" has several values")
+		}
+		return HashID(r.Body), FromHash
+	}
+	id, origin, problem := UsableID(value, FromHeader)
+	if problem != "" {
+		e.Note(InvalidEventID, problem)
+	}
+	return id, origin
+}
+
+// HeaderTag returns the value of the header name where it stands in r once and can be stored and
+// shown, else "".
+func (r *Request) HeaderTag(name string) string {
+	value, err := r.HeaderOnce(name)
+	if err != nil {
+		return ""
+	}
+	return Tag(value)
+}
+
+// EventType returns the event's type at path and notes when there is none that can be used.
+func (e *Envelope) EventType(path string) string {
+	t := e.String(path)
+	if t == "" {
+		if e.Readable() {
+			e.Note(MissingEventType, path)
+		}
+		return ""
+	}
+	if why := unusable(t); why != "" {
+		e.Note(InvalidEventType, why)
+		return ""
+	}
+	return t
+}
+
+// Tag returns the string or number at path where it can be stored and shown as a routing field
+// (account, object, API version), and "" where it cannot.
+func (e *Envelope) Tag(path string) string { return Tag(e.Reference(path)) }
+
+// Tag returns s where it can be stored and shown as a routing field, else "": the bytes are in
+// the body, and a field of ten kilobytes or with control characters routes nothing.
+func Tag(s string) string {
+	if unusable(s) != "" {
+		return ""
+	}
+	return s
+}
+
+// HashID returns the event ID that stands for b: "sha256:" and the hash in hex.
+func HashID(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// UsableID returns id and origin when id can be used as it is; else the hash of id, [FromHash]
+// and why. Two deliveries of one unusable ID still meet at one event.
+func UsableID(id string, origin IDOrigin) (string, IDOrigin, string) {
+	if why := unusable(id); why != "" {
+		return HashID([]byte(id)), FromHash, why
+	}
+	return id, origin, ""
+}
+
+// unusable says why s cannot be an ID, or "".
+func unusable(s string) string {
+	switch {
+	case len(s) > MaxEventID:
+		return "longer than " + strconv.Itoa(MaxEventID) + " bytes"
+	case !utf8.ValidString(s):
+		return "not UTF-8"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "control characters"
+	case strings.ContainsRune(s, utf8.RuneError):
+		// encoding/json puts U+FFFD where bytes or escapes were broken: two broken IDs would be one.
+		return "broken characters"
+	}
+	return ""
+}
+
+// unquote returns the text of a JSON string.
+func unquote(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}

@@ -1,0 +1,56 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Class is the reason of a refusal, as counted in metrics and told to the caller. The detail
+// beside it is for our eyes only.
+type Class string
+
+// The classes of refusal.
+const (
+	MissingHeader       Class = "missing_header"        // a header of the scheme is not there
+	MissingSignature    Class = "missing_signature"     // the signature that the payload itself should carry is not there
+	MalformedHeader     Class = "malformed_header"      // a header of the scheme cannot be read
+	MalformedBody       Class = "malformed_body"        // the body cannot be read and the scheme signs parts of it
+	NoMatchingSignature Class = "no_matching_signature" // no signature fits any active secret
+	BodyHashMismatch    Class = "body_hash_mismatch"    // the URL's signed body hash is not the body's
+	TimestampTooOld     Class = "timestamp_too_old"
+	TimestampTooNew     Class = "timestamp_too_new"
+	UntrustedCert       Class = "untrusted_certificate" // the certificate is not the provider's
+)
+
+// Malformed reports whether c means a request that no secret could admit: it is answered with
+// 400, where a refused signature or clock is answered with 401.
+func (c Class) Malformed() bool {
+	switch c {
+	case MissingHeader, MissingSignature, MalformedHeader, MalformedBody:
+		return true
+	}
+	return false
+}
+
+// Error is a refusal.
+type Error struct {
+	Class Class
+	// Detail explains the refusal to an operator. It never holds a secret, a signature or a body.
+	Detail string
+}
+
+func (e *Error) Error() string { return string(e.Class) + ": " + e.Detail }
+
+// Errorf returns an *Error of class c.
+func Errorf(c Class, format string, args ...any) error {
+	return &Error{Class: c, Detail: fmt.Sprintf(format, args...)}
+}
+
+// ClassOf returns the class of err, and false when err is no refusal.
+func ClassOf(err error) (Class, bool) {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Class, true
+	}
+	return "", false
+}

@@ -1,0 +1,40 @@
+package webhook
+
+import (
+	"net/http"
+	"time"
+)
+
+// Request is one delivery as it came in. Nothing in it has been parsed or trusted.
+type Request struct {
+	// Method is the HTTP method; deliveries are POST, some handshakes are GET.
+	Method string
+	// URL is the public URL of the source with the query of this request, exactly as the
+	// provider was given it. It comes from configuration, never from the Host header: schemes
+	// that sign the URL (Twilio, Square) would otherwise verify what an attacker chose.
+	URL string
+	// Header holds the request's headers under canonical names, repeated ones in order.
+	Header http.Header
+	// Body holds the bytes as received, before any decoding.
+	Body []byte
+	// ReceivedAt is when the request came in. Clocks are checked against it and never against
+	// the time of the check, so that a kept request can be verified again later.
+	ReceivedAt time.Time
+}
+
+// HeaderOnce returns the value of the header name when it stands in the request exactly once.
+// A header that is repeated with different values is how a proxy and a verifier come to check
+// different signatures, so it is refused as malformed; a missing or empty one has class
+// [MissingHeader].
+func (r *Request) HeaderOnce(name string) (string, error) {
+	values := r.Header.Values(name)
+	if len(values) == 0 || values[0] == "" && len(values) == 1 {
+		return "", Errorf(MissingHeader, "header %s is missing", name)
+	}
+	for _, v := range values[1:] {
+		if v != values[0] {
+			return "", Errorf(MalformedHeader, "header %s stands %d times with different values", name, len(values))
+		}
+	}
+	return values[0], nil
+}
