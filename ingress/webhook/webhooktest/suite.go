@@ -1,0 +1,180 @@
+package webhooktest
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Key is one secret: what the source is configured with and what the provider signs with. They
+// differ where the scheme is asymmetric; Sign is Verify when it is empty.
+type Key struct {
+	Verify, Sign string
+}
+
+func (k Key) signing() string {
+	if k.Sign == "" {
+		return k.Verify
+	}
+	return k.Sign
+}
+
+// Suite says what the conformance suite needs to know about a provider.
+type Suite struct {
+	Provider webhook.Provider
+	// Settings are the source's without its secrets.
+	Settings webhook.Settings
+	// Keys are two different valid keys.
+	Keys [2]Key
+	// Input is a typical delivery; its Secret, At and Options are set by the suite.
+	Input webhook.SignInput
+	// Sign signs it; nil means Provider.Sign.
+	Sign func(webhook.SignInput) (webhook.SignOutput, error)
+	// Want is what Events finds in Input; only its non-zero fields are compared.
+	Want webhook.Event
+
+	// Headers are the headers without which the scheme cannot verify.
+	Headers []string
+	// Signature is the header with the signature, and Join writes several of its values into one.
+	// Leave Join nil where the scheme carries a single signature.
+	Signature string
+	Join      func(values ...string) string
+
+	// BodyUnsigned marks schemes that do not sign the bytes of the body (a token, a list of
+	// fields): changes of the body are then not expected to be refused.
+	BodyUnsigned bool
+	// NoSecret marks schemes that verify without a configured secret (PayPal's certificates).
+	NoSecret bool
+}
+
+// now is the receive time of all deliveries of the suite; its fraction is there on purpose.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 700_000_000, time.UTC)
+
+// Run runs the suite.
+func Run(t *testing.T, s Suite) {
+	t.Helper()
+	if s.Sign == nil {
+		s.Sign = s.Provider.Sign
+	}
+	if s.Sign == nil || len(s.Headers) == 0 && !s.BodyUnsigned {
+		t.Fatal("webhooktest: the suite needs a signer and the scheme's headers")
+	}
+	t.Run("Valid", s.testValid)
+	t.Run("Headers", s.testHeaders)
+	t.Run("OddBodies", s.testOddBodies)
+	t.Run("Contract", s.testContract)
+	if !s.NoSecret {
+		t.Run("Rotation", s.testRotation)
+		t.Run("New", s.testNew)
+	}
+	if s.Join != nil {
+		t.Run("SeveralSignatures", s.testSeveralSignatures)
+	}
+	if tolerance := s.tolerance(); tolerance != 0 {
+		t.Run("Clock", func(t *testing.T) { s.testClock(t, tolerance) })
+	}
+	if !s.BodyUnsigned {
+		t.Run("ChangedBody", s.testChangedBody)
+	}
+}
+
+// tolerance is the source's clock tolerance, zero where the scheme is not timed.
+func (s Suite) tolerance() time.Duration {
+	if s.Settings.Tolerance != 0 {
+		return s.Settings.Tolerance
+	}
+	return s.Provider.Contract.Tolerance
+}
+
+func (s Suite) secret(i int) webhook.Secret {
+	return webhook.Secret{Label: []string{"first", "second"}[i], Value: s.Keys[i].Verify}
+}
+
+func (s Suite) verifier(t *testing.T, secrets ...webhook.Secret) webhook.Verifier {
+	t.Helper()
+	settings := s.Settings
+	settings.Source = "suite-source"
+	settings.Secrets = secrets
+	v, err := s.Provider.New(settings)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return v
+}
+
+// input is the typical delivery as signed by key i at the time.
+func (s Suite) input(i int, at time.Time) webhook.SignInput {
+	in := s.Input
+	in.Secret, in.At, in.Options = s.Keys[i].signing(), at, s.Settings.Options
+	if in.URL == "" {
+		in.URL = s.Settings.URL
+	}
+	return in
+}
+
+func (s Suite) sign(t *testing.T, in webhook.SignInput) *webhook.Request {
+	t.Helper()
+	out, err := s.Sign(in)
+	if err != nil {
+		t.Fatalf("Sign: %v", err)
+	}
+	return request(out)
+}
+
+// delivery is the typical delivery, signed by key i and received now.
+func (s Suite) delivery(t *testing.T, i int) *webhook.Request {
+	t.Helper()
+	return s.sign(t, s.input(i, now))
+}
+
+func request(out webhook.SignOutput) *webhook.Request {
+	header := out.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	return &webhook.Request{Method: http.MethodPost, URL: out.URL, Header: header, Body: bytes.Clone(out.Body), ReceivedAt: now}
+}
+
+func admitted(t *testing.T, v webhook.Verifier, r *webhook.Request, wantSecret string) {
+	t.Helper()
+	m, err := v.Verify(r)
+	if err != nil {
+		t.Errorf("Verify: got %v, want the delivery admitted", err)
+		return
+	}
+	if m.Secret != wantSecret {
+		t.Errorf("Match.Secret: got %q, want %q", m.Secret, wantSecret)
+	}
+}
+
+// refused checks that r is refused, with one of the classes where some are given.
+func (s Suite) refused(t *testing.T, v webhook.Verifier, r *webhook.Request, classes ...webhook.Class) {
+	t.Helper()
+	_, err := v.Verify(r)
+	if err == nil {
+		t.Errorf("Verify: the delivery is admitted, want a refusal %v", classes)
+		return
+	}
+	class, ok := webhook.ClassOf(err)
+	if !ok {
+		t.Errorf("Verify: %T is no *webhook.Error", err)
+	}
+	if len(classes) > 0 && !slices.Contains(classes, class) {
+		t.Errorf("Verify: got class %s (%v), want one of %v", class, err, classes)
+	}
+	for _, k := range s.Keys {
+		for _, secret := range []string{k.Verify, k.Sign} {
+			if secret != "" && strings.Contains(err.Error(), secret) {
+				t.Error("Verify: the error holds a secret")
+			}
+		}
+	}
+	if sig := r.Header.Get(s.Signature); len(sig) > 16 && strings.Contains(err.Error(), sig) {
+		t.Error("Verify: the error holds the signature")
+	}
+}
