@@ -1,0 +1,126 @@
+// Package stripe verifies Stripe's webhooks: snapshot events (API v1, of the own account and of
+// connected ones) and thin event notifications (API v2), which share one signature scheme.
+//
+// It never decodes into an SDK's types: the payload comes in the API version of the endpoint, and
+// the SDK of another version refuses it or reads empty fields.
+package stripe
+
+import (
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// signatureHeader holds "t=<seconds>,v1=<hex>[,v1=<hex>][,v0=<hex>]"; signed is "t.body" under
+// the whole text of the secret, whsec_ included (stripe-go v76 webhook/client.go).
+const signatureHeader = "Stripe-Signature"
+
+// tolerance is that of Stripe's SDKs. Theirs looks back only, ours in both directions.
+const tolerance = 300 * time.Second
+
+// Provider is Stripe.
+var Provider = webhook.Provider{
+	Name: "stripe",
+	Contract: webhook.Contract{
+		Scheme:     "HMAC-SHA256 of t.body, any of several v1",
+		ID:         "body id",
+		Type:       "body type",
+		Account:    "body account (Connect); thin events: body context",
+		Object:     "body data.object.id; thin events: body related_object.id",
+		OccurredAt: "body created",
+		Mode:       "body livemode",
+		IDSigned:   true,
+		Dedupe:     "event ID + account + mode",
+		Retries:    "live: up to 3 days, exponentially; test: 3 times over a few hours",
+		RetryFor:   72 * time.Hour,
+		Disables:   "not published; its e-mails speak of nine consecutive days of failure",
+		Tolerance:  tolerance,
+	},
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
+	Sign: Sign,
+}
+
+// Verifier verifies the deliveries of one Stripe endpoint.
+type Verifier struct {
+	ring      *webhook.Keyring[[]byte]
+	tolerance time.Duration
+}
+
+// NewVerifier returns the verifier of the source that s describes.
+func NewVerifier(s webhook.Settings) (*Verifier, error) {
+	ring, ringErr := webhook.NewHMACKeyring(s, func(value string) ([]byte, error) {
+		if value == "whsec_" {
+			return nil, errors.New("it is the prefix of a secret only; copy the whole signing secret of the endpoint")
+		}
+		return []byte(value), nil
+	})
+	tol, tolErr := s.ToleranceOr(tolerance)
+	if err := errors.Join(ringErr, tolErr); err != nil {
+		return nil, err
+	}
+	return &Verifier{ring, tol}, nil
+}
+
+// Verify implements [webhook.Verifier]. The clock is checked after the signature: before it, the
+// time is what anybody wrote.
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	value, err := r.HeaderOnce(signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	h, err := webhook.ParseTimestamped(signatureHeader, value, ",", "t", "v1")
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	match, err := webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, h.Signatures, []byte(h.Stamp), []byte("."), r.Body)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(h.At, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// Events implements [webhook.Verifier]: always one event.
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+	e := webhook.ReadEnvelope(r.Body)
+	var event webhook.Event
+	event.ID, event.IDOrigin = e.EventID("id")
+	event.Type = e.EventType("type")
+	event.Mode = e.Mode("livemode")
+	switch kind := e.String("object"); {
+	case kind == ThinObject:
+		readThin(e, &event)
+	case kind == "event" || kind == "" && !e.Has("object"):
+		readSnapshot(e, &event)
+	default:
+		e.Note(webhook.UnknownEnvelope, "object is neither event nor "+ThinObject)
+	}
+	event.Problem = e.Problem()
+	return []webhook.Event{event}
+}
+
+// ThinObject is the value of a thin event's "object".
+const ThinObject = "v2.core.event"
+
+// readSnapshot reads an event with its object. Some objects have no ID (invoice.upcoming).
+func readSnapshot(e *webhook.Envelope, event *webhook.Event) {
+	event.Account = e.Tag("account")
+	event.Object = e.Tag("data.object.id")
+	event.APIVersion = e.Tag("api_version")
+	event.OccurredAt = e.UnixTime("created")
+	if e.Readable() && !e.Has("data.object") {
+		e.Note(webhook.MissingObject, "data.object")
+	}
+}
+
+// readThin reads an event notification: no snapshot, no API version, and created is RFC 3339,
+// which stripe-go v76 cannot decode. related_object may be absent.
+func readThin(e *webhook.Envelope, event *webhook.Event) {
+	event.Account = e.Tag("context")
+	event.Object = e.Tag("related_object.id")
+	event.OccurredAt = e.RFC3339("created")
+}
