@@ -1,0 +1,138 @@
+// Package github verifies GitHub's webhooks: repository, organization and App hooks, as JSON or
+// as a form.
+//
+// GitHub signs the body and nothing else: neither the delivery's ID nor the event's name, and no
+// time. Replays are therefore found by the body's hash, not here.
+package github
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"mime"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// The signature headers hold "sha256=<hex>" and "sha1=<hex>" of the body's HMAC under the text of
+// the secret (docs.github.com, Validating webhook deliveries). GitHub sends both.
+const (
+	signatureHeader = "X-Hub-Signature-256"
+	sha1Header      = "X-Hub-Signature"
+	eventHeader     = "X-GitHub-Event"
+	deliveryHeader  = "X-GitHub-Delivery"
+)
+
+// LegacySHA1Option is the key of Settings.Options that, when "true", admits a delivery that
+// carries the SHA-1 signature only: old GitHub Enterprise servers and senders that imitate them.
+// Where the SHA-256 header is there, it decides.
+const LegacySHA1Option = "legacy_sha1"
+
+// Provider is GitHub.
+var Provider = webhook.Provider{
+	Name: "github",
+	Contract: webhook.Contract{
+		Scheme:       "HMAC-SHA256 of the body",
+		ID:           "header " + deliveryHeader,
+		Type:         "header " + eventHeader + " and body action",
+		Account:      "body installation.id, else organization.login, else repository.full_name",
+		Object:       "body, by event: issue.id, pull_request.id, …",
+		OccurredAt:   "body, by event: the object's updated_at; push: head_commit.timestamp",
+		Dedupe:       "delivery ID (a redelivery keeps it) and the body's hash",
+		AnswerWithin: 10 * time.Second,
+		Retries:      "none; redelivery by hand or by API",
+		Disables:     "not published",
+		BodyLimit:    25 << 20,
+	},
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
+	Sign: Sign,
+}
+
+// Verifier verifies the deliveries of one GitHub hook.
+type Verifier struct {
+	ring       *webhook.Keyring[[]byte]
+	legacySHA1 bool
+}
+
+// NewVerifier returns the verifier of the source that s describes.
+func NewVerifier(s webhook.Settings) (*Verifier, error) {
+	ring, err := webhook.NewHMACKeyring(s, webhook.TextKey)
+	if err != nil {
+		return nil, err
+	}
+	switch legacy := s.Options[LegacySHA1Option]; legacy {
+	case "", "false", "true":
+		return &Verifier{ring, legacy == "true"}, nil
+	default:
+		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option, legacy)
+	}
+}
+
+// Verify implements [webhook.Verifier].
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	name, prefix, newHash := signatureHeader, "sha256=", sha256.New
+	if v.legacySHA1 && len(r.Header.Values(signatureHeader)) == 0 {
+		name, prefix, newHash = sha1Header, "sha1=", sha1.New
+	}
+	return v.verify(r, name, prefix, newHash)
+}
+
+func (v *Verifier) verify(r *webhook.Request, name, prefix string, newHash func() hash.Hash) (webhook.Match, error) {
+	value, err := r.HeaderOnce(name)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	text, ok := strings.CutPrefix(value, prefix)
+	if !ok {
+		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %s does not begin with %s", name, prefix)
+	}
+	return webhook.MatchHMAC(v.ring, r.ReceivedAt, newHash, [][]byte{webhook.DecodeHex(text)}, r.Body)
+}
+
+// Events implements [webhook.Verifier]: always one event. A ping, sent when the hook is made, is
+// an event like any other.
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+	e := readPayload(r)
+	var event webhook.Event
+	event.ID, event.IDOrigin = r.HeaderID(e, deliveryHeader)
+	name := r.HeaderTag(eventHeader)
+	if name == "" {
+		e.Note(webhook.MissingEventType, "header "+eventHeader)
+	}
+	event.Type = name
+	if action := e.Tag("action"); action != "" && name != "" {
+		event.Type = webhook.Tag(name + "." + action)
+	}
+	if event.Account = e.Tag("installation.id"); event.Account == "" {
+		if event.Account = e.Tag("organization.login"); event.Account == "" {
+			event.Account = e.Tag("repository.full_name")
+		}
+	}
+	s := shapeOf(name)
+	event.Object, event.OccurredAt = e.Tag(s.id), e.Moment(s.at)
+	if e.Readable() && !s.fits(e) {
+		e.Note(webhook.HeaderDisagrees, eventHeader+" names an event that has another body")
+	}
+	event.Problem = e.Problem()
+	return []webhook.Event{event}
+}
+
+// readPayload reads the body's JSON, which a hook with content type "form" sends in the field
+// payload. The signature covers the form as sent.
+func readPayload(r *webhook.Request) *webhook.Envelope {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return webhook.ReadEnvelope(r.Body)
+	}
+	form, err := url.ParseQuery(string(r.Body))
+	if err != nil || len(form["payload"]) != 1 {
+		e := &webhook.Envelope{}
+		e.Note(webhook.NotAForm, "no single field payload")
+		return e
+	}
+	return webhook.ReadEnvelope([]byte(form.Get("payload")))
+}
