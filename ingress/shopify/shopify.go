@@ -1,0 +1,146 @@
+// Package shopify verifies Shopify's webhooks, under both families of header names: X-Shopify-*,
+// and Shopify-* of the newer Events.
+//
+// Shopify signs the body and nothing else, with one client secret for all shops of an app: topic,
+// shop and IDs stand in unsigned headers. Replays are found by the body's hash, not here.
+package shopify
+
+import (
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// The header with the base64 HMAC of the body under the text of the app's client secret
+// (shopify.dev, Verify deliveries), without the family's prefix.
+const signatureHeader = "Hmac-Sha256"
+
+// Provider is Shopify.
+var Provider = webhook.Provider{
+	Name: "shopify",
+	Contract: webhook.Contract{
+		Scheme:       "HMAC-SHA256 of the body, base64",
+		ID:           "header X-Shopify-Webhook-Id, else X-Shopify-Event-Id (or Shopify-*)",
+		Type:         "header X-Shopify-Topic (or Shopify-*)",
+		Account:      "header X-Shopify-Shop-Domain (or Shopify-*)",
+		Object:       "body id, else admin_graphql_api_id; Events: header Shopify-Resource-Id",
+		OccurredAt:   "header X-Shopify-Triggered-At (or Shopify-*), else body updated_at",
+		Dedupe:       "webhook ID and the body's hash",
+		AnswerWithin: 5 * time.Second,
+		Retries:      "8 times over 4 hours, with the original payload",
+		RetryFor:     4 * time.Hour,
+		Disables:     "deletes a subscription made by the Admin API after 8 consecutive failures",
+	},
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
+	Sign: Sign,
+}
+
+// Verifier verifies the deliveries of one Shopify app.
+type Verifier struct {
+	ring *webhook.Keyring[[]byte]
+}
+
+// NewVerifier returns the verifier of the source that s describes.
+func NewVerifier(s webhook.Settings) (*Verifier, error) {
+	ring, err := webhook.NewHMACKeyring(s, webhook.TextKey)
+	if err != nil {
+		return nil, err
+	}
+	return &Verifier{ring}, nil
+}
+
+// The prefixes of the two families of headers.
+const (
+	classic = "X-Shopify-"
+	events  = "Shopify-"
+)
+
+// family returns the prefix of r's headers, which is told by the signature's header, as in
+// Shopify's own library (shopify-app-js, webhooks/validate.ts).
+func family(r *webhook.Request) string {
+	if len(r.Header.Values(events+signatureHeader)) > 0 && len(r.Header.Values(classic+signatureHeader)) == 0 {
+		return events
+	}
+	return classic
+}
+
+// Verify implements [webhook.Verifier].
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	value, err := r.HeaderOnce(family(r) + signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	for _, other := range r.Header.Values(events + signatureHeader) {
+		if other != value {
+			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %[2]s%s differ", classic, signatureHeader, events)
+		}
+	}
+	return webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(value)}, r.Body)
+}
+
+// Events implements [webhook.Verifier]: always one event.
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+	prefix := family(r)
+	e := webhook.ReadEnvelope(r.Body)
+	event := webhook.Event{
+		Type:       r.HeaderTag(prefix + "Topic"),
+		Account:    r.HeaderTag(prefix + "Shop-Domain"),
+		APIVersion: r.HeaderTag(prefix + "API-Version"),
+		Object:     objectID(e, r, prefix),
+		OccurredAt: occurredAt(e, r, prefix),
+	}
+	idHeader := prefix + "Webhook-Id"
+	if len(r.Header.Values(idHeader)) == 0 {
+		idHeader = prefix + "Event-Id"
+	}
+	event.ID, event.IDOrigin = r.HeaderID(e, idHeader)
+	if event.Type == "" {
+		e.Note(webhook.MissingEventType, "header "+prefix+"Topic")
+	}
+	noteDisagreement(e, event)
+	event.Problem = e.Problem()
+	return []webhook.Event{event}
+}
+
+func objectID(e *webhook.Envelope, r *webhook.Request, prefix string) string {
+	if prefix == events {
+		if id := r.HeaderTag(events + "Resource-Id"); id != "" {
+			return id
+		}
+	}
+	if id := e.Tag("id"); id != "" {
+		return id
+	}
+	return e.Tag("admin_graphql_api_id")
+}
+
+func occurredAt(e *webhook.Envelope, r *webhook.Request, prefix string) time.Time {
+	if t, err := time.Parse(time.RFC3339Nano, r.HeaderTag(prefix+"Triggered-At")); err == nil {
+		return t.UTC()
+	}
+	return e.Moment("updated_at")
+}
+
+// gidTypes are the GraphQL types of the objects that the topics of a resource carry.
+var gidTypes = map[string]string{
+	"orders": "Order", "draft_orders": "DraftOrder", "products": "Product", "customers": "Customer", "collections": "Collection", "refunds": "Refund",
+}
+
+// noteDisagreement notes where the signed body says otherwise than the unsigned headers: one
+// secret signs for all shops, so a captured body could come again for another shop or topic. Most
+// bodies do not name their shop; then nothing is noted.
+func noteDisagreement(e *webhook.Envelope, event webhook.Event) {
+	for _, path := range []string{"shop_domain", "myshopify_domain"} {
+		if shop := e.String(path); shop != "" && event.Account != "" && !strings.EqualFold(shop, event.Account) {
+			e.Note(webhook.HeaderDisagrees, "the shop's domain is not that of body "+path)
+		}
+	}
+	resource, _, _ := strings.Cut(event.Type, "/")
+	want, known := gidTypes[resource]
+	kind, isGID := strings.CutPrefix(e.String("admin_graphql_api_id"), "gid://shopify/")
+	if kind, _, _ = strings.Cut(kind, "/"); known && isGID && kind != want {
+		e.Note(webhook.HeaderDisagrees, "the topic is not that of body admin_graphql_api_id")
+	}
+}
