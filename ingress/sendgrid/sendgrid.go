@@ -1,0 +1,161 @@
+// Package sendgrid verifies SendGrid's Event Webhook: batches of mail events, signed with ECDSA.
+//
+// A delivery is a cut of a stream. A retry may be cut otherwise, so the delivery has no identity;
+// each event has its own.
+package sendgrid
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// The signature is base64 of an ASN.1 DER ECDSA signature over SHA-256 of the timestamp's bytes and
+// the raw body, which ends with CRLF (sendgrid-go v3.16.1 helpers/eventwebhook).
+const (
+	signatureHeader = "X-Twilio-Email-Event-Webhook-Signature"
+	timestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
+)
+
+// Provider is SendGrid.
+var Provider = webhook.Provider{
+	Name: "sendgrid",
+	Contract: webhook.Contract{
+		Scheme:     "ECDSA P-256 with SHA-256 of timestamp and body",
+		ID:         "each item's sg_event_id, else the item's hash",
+		Type:       "each item's event",
+		Object:     "each item's sg_message_id",
+		OccurredAt: "each item's timestamp",
+		IDSigned:   true,
+		Dedupe:     "item ID; never the delivery, a retry may be cut otherwise",
+		Retries:    "at growing intervals up to 24 hours after the event",
+		RetryFor:   24 * time.Hour,
+		Disables:   "not published",
+	},
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
+	Sign: Sign,
+}
+
+// Verifier verifies the deliveries of one Event Webhook.
+type Verifier struct {
+	ring *webhook.Keyring[*ecdsa.PublicKey]
+	// tolerance is zero where the clock is not checked: SendGrid documents none, and does not say
+	// whether a retry within its 24 hours has a fresh timestamp. Repeats are found by item ID.
+	tolerance time.Duration
+}
+
+// NewVerifier returns the verifier of the source that s describes. A secret is the verification
+// key as SendGrid shows it, base64 of an SPKI DER public key, or the same as PEM.
+func NewVerifier(s webhook.Settings) (*Verifier, error) {
+	ring, ringErr := webhook.NewKeyring(s, parsePublicKey)
+	tol, tolErr := s.ToleranceOr(0)
+	if err := errors.Join(ringErr, tolErr); err != nil {
+		return nil, err
+	}
+	return &Verifier{ring, tol}, nil
+}
+
+func parsePublicKey(value string) (*ecdsa.PublicKey, error) {
+	der, err := decodeKey(value)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return nil, errors.New("it is not a public key; copy the verification key from SendGrid's mail settings")
+	}
+	key, ok := parsed.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("it is not an ECDSA key on the curve P-256, with which SendGrid signs; copy the verification key again")
+	}
+	return key, nil
+}
+
+// decodeKey returns the DER bytes of a key in PEM or base64.
+func decodeKey(value string) ([]byte, error) {
+	if strings.HasPrefix(value, "-----BEGIN ") {
+		block, _ := pem.Decode([]byte(value))
+		if block == nil {
+			return nil, errors.New("it is broken PEM; copy it with its first and last line")
+		}
+		return block.Bytes, nil
+	}
+	return webhook.Base64Key(value)
+}
+
+// Verify implements [webhook.Verifier]. The timestamp is signed as the bytes that the header
+// holds, whatever they are.
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	text, err := r.HeaderOnce(signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	stamp, err := timestamp(r)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	sig := webhook.DecodeBase64(text)
+	if sig == nil {
+		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %s is not base64", signatureHeader)
+	}
+	hash := sha256.New()
+	hash.Write([]byte(stamp))
+	hash.Write(r.Body)
+	sum := hash.Sum(nil)
+	match, err := v.ring.Match(r.ReceivedAt, func(key *ecdsa.PublicKey) bool { return ecdsa.VerifyASN1(key, sum, sig) })
+	if err != nil || v.tolerance == 0 {
+		return match, err
+	}
+	at, err := webhook.ParseUnix("header "+timestampHeader, stamp)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(at, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// timestamp returns the signed timestamp. An empty one is a wrong one, not a missing one: it is
+// part of what is signed.
+func timestamp(r *webhook.Request) (string, error) {
+	if values := r.Header.Values(timestampHeader); len(values) == 1 {
+		return values[0], nil
+	}
+	return r.HeaderOnce(timestampHeader)
+}
+
+// Events implements [webhook.Verifier]: one event for each item of the batch, with the item's
+// bytes. An item that cannot be read is one event with a problem and leaves its neighbours alone;
+// so is a body that is no array.
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+	items, problem := webhook.Elements(r.Body)
+	if problem != "" {
+		return []webhook.Event{{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Problem: string(problem)}}
+	}
+	events := make([]webhook.Event, len(items))
+	for i, item := range items {
+		events[i] = readItem(item)
+	}
+	return events
+}
+
+func readItem(item []byte) webhook.Event {
+	e := webhook.ReadEnvelope(item)
+	event := webhook.Event{ID: webhook.HashID(item), IDOrigin: webhook.FromHash, Body: item}
+	if e.Has("sg_event_id") {
+		event.ID, event.IDOrigin = e.EventID("sg_event_id")
+	}
+	event.Type = e.EventType("event")
+	event.Object = e.Tag("sg_message_id")
+	event.OccurredAt = e.UnixTime("timestamp")
+	event.Problem = e.Problem()
+	return event
+}

@@ -1,0 +1,70 @@
+package sendgrid
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Sign signs a delivery as SendGrid does. The secret is a private key of the curve P-256, as base64
+// or PEM of its PKCS #8 or SEC 1 form; the public half of it is the source's secret.
+func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	key, err := parsePrivateKey(in.Secret)
+	if err != nil {
+		return webhook.SignOutput{}, err
+	}
+	stamp := strconv.FormatInt(in.At.Unix(), 10)
+	sum := sha256.Sum256(append([]byte(stamp), in.Body...))
+	sig, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	if err != nil {
+		return webhook.SignOutput{}, err
+	}
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	header.Set(timestampHeader, stamp)
+	header.Set(signatureHeader, base64.StdEncoding.EncodeToString(sig))
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
+
+func parsePrivateKey(value string) (*ecdsa.PrivateKey, error) {
+	der, err := decodeKey(value)
+	if err != nil {
+		return nil, err
+	}
+	if parsed, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		if key, ok := parsed.(*ecdsa.PrivateKey); ok {
+			return key, nil
+		}
+	}
+	key, err := x509.ParseECPrivateKey(der)
+	if err != nil {
+		return nil, errors.New("sign: the secret is no ECDSA private key; SendGrid's deliveries are signed with one")
+	}
+	return key, nil
+}
+
+// NewKeys returns a new key pair in the form that a source and [Sign] take: the public key as
+// SendGrid shows it, and the private one as base64 of its PKCS #8 form.
+func NewKeys() (public, private string, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	spki, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return "", "", err
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", "", err
+	}
+	return base64.StdEncoding.EncodeToString(spki), base64.StdEncoding.EncodeToString(pkcs8), nil
+}
