@@ -1,0 +1,109 @@
+// Package gethook verifies the outbound deliveries of GetHook, the webhook gateway.
+//
+// Its header is called Webhook-Signature, like that of Standard Webhooks, and has Stripe's form:
+// header names tell nothing, the source's configuration decides.
+package gethook
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// signatureHeader holds "t=<seconds>,v1=<hex>"; signed is "t.body" under the text of the
+// destination's signing secret (docs.gethook.to/guide/authentication.html).
+const signatureHeader = "Webhook-Signature"
+
+// tolerance is the one that GetHook's documents ask of receivers.
+const tolerance = 300 * time.Second
+
+// IDHeaderOption is the key of Settings.Options that names the header with the event's ID.
+// GetHook's documents and SDKs name none; see [Verifier.Events].
+const IDHeaderOption = "id_header"
+
+// Provider is GetHook.
+var Provider = webhook.Provider{
+	Name: "gethook",
+	Contract: webhook.Contract{
+		Scheme:       "HMAC-SHA256 of t.body",
+		ID:           "header " + IDHeaderOption + " (option), else body id, else the body's hash",
+		Type:         "body event_type, else type",
+		OccurredAt:   "body received_at",
+		Dedupe:       "event ID",
+		AnswerWithin: 30 * time.Second,
+		Retries:      "set per route at GetHook (max_attempts, backoff)",
+		Disables:     "not published",
+		Tolerance:    tolerance,
+	},
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
+	Sign: Sign,
+}
+
+// Verifier verifies the deliveries of one GetHook destination.
+type Verifier struct {
+	ring      *webhook.Keyring[[]byte]
+	tolerance time.Duration
+	idHeader  string
+}
+
+// NewVerifier returns the verifier of the source that s describes. GetHook can deliver unsigned;
+// a source without a secret is refused all the same.
+func NewVerifier(s webhook.Settings) (*Verifier, error) {
+	ring, ringErr := webhook.NewHMACKeyring(s, webhook.TextKey)
+	tol, tolErr := s.ToleranceOr(tolerance)
+	v := &Verifier{ring, tol, s.Options[IDHeaderOption]}
+	var headerErr error
+	if strings.ContainsAny(v.idHeader, " \t\r\n:") || strings.EqualFold(v.idHeader, signatureHeader) {
+		headerErr = fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id", s.Source, IDHeaderOption, v.idHeader)
+	}
+	if err := errors.Join(ringErr, tolErr, headerErr); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Verify implements [webhook.Verifier].
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	value, err := r.HeaderOnce(signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	h, err := webhook.ParseTimestamped(signatureHeader, value, ",", "t", "v1")
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	match, err := webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, h.Signatures, []byte(h.Stamp), []byte("."), r.Body)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(h.At, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so
+// the body need not be its own envelope: the ID is that of the configured header, else the
+// body's id, else the body's hash, and a missing type is no problem.
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+	e := webhook.ReadEnvelope(r.Body)
+	var event webhook.Event
+	switch {
+	case v.idHeader != "" && r.Header.Get(v.idHeader) != "":
+		event.ID, event.IDOrigin = r.HeaderID(e, v.idHeader)
+	case e.String("id") != "":
+		event.ID, event.IDOrigin = e.EventID("id")
+	default:
+		event.ID, event.IDOrigin = webhook.HashID(r.Body), webhook.FromHash
+	}
+	if event.Type = e.Tag("event_type"); event.Type == "" {
+		event.Type = e.Tag("type")
+	}
+	event.OccurredAt = e.Moment("received_at")
+	event.Problem = e.Problem()
+	return []webhook.Event{event}
+}
