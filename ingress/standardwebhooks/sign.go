@@ -1,0 +1,48 @@
+package standardwebhooks
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// sign signs a delivery under a family of headers: v1a where the secret is a private key
+// ("whsk_" and the base64 of seed and public key), else v1.
+func sign(in webhook.SignInput, prefix string) (webhook.SignOutput, error) {
+	if in.ID == "" || strings.Contains(in.ID, ".") {
+		return webhook.SignOutput{}, errors.New("sign: Standard Webhooks needs an ID without dots")
+	}
+	stamp := strconv.FormatInt(in.At.Unix(), 10)
+	signed := []byte(in.ID + "." + stamp + "." + string(in.Body))
+	signature, err := signature(in.Secret, signed)
+	if err != nil {
+		return webhook.SignOutput{}, err
+	}
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	header.Set(prefix+"id", in.ID)
+	header.Set(prefix+"timestamp", stamp)
+	header.Set(prefix+"signature", signature)
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
+
+func signature(secret string, signed []byte) (string, error) {
+	if text, ok := strings.CutPrefix(secret, privatePrefix); ok {
+		private, err := webhook.Base64Key(text)
+		if err != nil || len(private) != ed25519.PrivateKeySize {
+			return "", errors.New("sign: the secret is no ed25519 private key of 64 bytes")
+		}
+		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(private, signed)), nil
+	}
+	key, err := webhook.Base64Key(strings.TrimPrefix(secret, symmetricPrefix))
+	if err != nil {
+		return "", errors.New("sign: the secret is not " + symmetricPrefix + " and base64")
+	}
+	return "v1," + base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, key, signed)), nil
+}

@@ -1,0 +1,252 @@
+// Package standardwebhooks verifies Standard Webhooks 1.0.0 and Svix, whose scheme it is: v1
+// (HMAC-SHA256) and v1a (ed25519), any number of signatures. The reference libraries for Go
+// verify v1 only.
+package standardwebhooks
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// tolerance is that of the reference libraries, in both directions.
+const tolerance = 5 * time.Minute
+
+// The prefixes of the headers "id", "timestamp" and "signature".
+const (
+	standard = "webhook-"
+	svix     = "svix-"
+)
+
+// The prefixes of keys: a symmetric secret, an ed25519 public key, an ed25519 private key.
+const (
+	symmetricPrefix = "whsec_"
+	publicPrefix    = "whpk_"
+	privatePrefix   = "whsk_"
+)
+
+// Provider is any sender that follows Standard Webhooks.
+var Provider = webhook.Provider{
+	Name: "standardwebhooks",
+	Contract: contract(webhook.Contract{
+		ID:           "header webhook-id",
+		AnswerWithin: 15 * time.Second, // the spec advises senders to wait 15 to 30 s
+		Retries:      "the sender's choice; the spec's sample schedule runs for some 75 hours",
+		RetryFor:     76 * time.Hour,
+		Disables:     "at a 410 answer; else the sender's choice",
+	}),
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
+	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, standard) },
+}
+
+// Svix is Svix, which names its headers svix-* or, as a white label, webhook-*.
+var Svix = webhook.Provider{
+	Name: "svix",
+	Contract: contract(webhook.Contract{
+		ID:           "header svix-id (or webhook-id)",
+		AnswerWithin: 15 * time.Second,
+		Retries:      "after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",
+		RetryFor:     28 * time.Hour,
+		Disables:     "after all attempts failed for 5 days",
+	}),
+	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewSvixVerifier(s)) },
+	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, svix) },
+}
+
+// contract completes c with what both have in common.
+func contract(c webhook.Contract) webhook.Contract {
+	c.Scheme = "HMAC-SHA256 (v1) or ed25519 (v1a) of id.timestamp.body, any of several"
+	c.Type = "body type, else event_type or eventType"
+	c.Object = "body data.id"
+	c.OccurredAt = "body timestamp"
+	c.IDSigned = true
+	c.Dedupe = "message ID"
+	c.Tolerance = tolerance
+	return c
+}
+
+// Verifier verifies the deliveries of one endpoint.
+type Verifier struct {
+	ring      *webhook.Keyring[key]
+	tolerance time.Duration
+	prefixes  []string // the families of headers that are read, the preferred one first
+}
+
+// key is a symmetric or a public key. Each verifies signatures of its own version only: a
+// signature that is checked against a key of the other kind is how algorithms get confused.
+type key struct {
+	symmetric []byte
+	public    ed25519.PublicKey
+}
+
+// NewVerifier returns the verifier of the source that s describes. A secret is "whsec_" and
+// base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key.
+func NewVerifier(s webhook.Settings) (*Verifier, error) { return newVerifier(s, standard) }
+
+// NewSvixVerifier is [NewVerifier] for a source that also takes svix-* headers.
+func NewSvixVerifier(s webhook.Settings) (*Verifier, error) { return newVerifier(s, svix, standard) }
+
+func newVerifier(s webhook.Settings, prefixes ...string) (*Verifier, error) {
+	ring, ringErr := webhook.NewKeyring(s, func(value string) (key, error) { return parseKey(s, value) })
+	tol, tolErr := s.ToleranceOr(tolerance)
+	if err := errors.Join(ringErr, tolErr); err != nil {
+		return nil, err
+	}
+	return &Verifier{ring, tol, prefixes}, nil
+}
+
+func parseKey(s webhook.Settings, value string) (key, error) {
+	if strings.HasPrefix(value, privatePrefix) {
+		return key{}, errors.New("it is the sender's private key; configure the public one, " + publicPrefix)
+	}
+	if text, ok := strings.CutPrefix(value, publicPrefix); ok {
+		public, err := webhook.Base64Key(text)
+		if err == nil && len(public) != ed25519.PublicKeySize {
+			err = errors.New("it is no ed25519 public key of 32 bytes; copy the key again")
+		}
+		return key{public: public}, err
+	}
+	symmetric, err := webhook.Base64Key(strings.TrimPrefix(value, symmetricPrefix))
+	if err != nil {
+		return key{}, err
+	}
+	return key{symmetric: symmetric}, webhook.CheckKeyLength(s, symmetric)
+}
+
+// Verify implements [webhook.Verifier].
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	id, err := v.header(r, "id")
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	// The parts are joined by dots: an ID with a dot could be read as a shorter one with another time.
+	if strings.Contains(id, ".") {
+		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %sid holds a dot", v.family(r))
+	}
+	stamp, err := v.header(r, "timestamp")
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	at, err := webhook.ParseUnix("header "+v.family(r)+"timestamp", stamp)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	list, err := v.header(r, "signature")
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	signatures := parseSignatures(list)
+	signed := []byte(id + "." + stamp + "." + string(r.Body))
+	match, err := v.ring.Match(r.ReceivedAt, func(k key) bool { return signatures.fit(k, signed) })
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(at, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// family returns the prefix of the headers that hold for r: the preferred one where any of its
+// three is there.
+func (v *Verifier) family(r *webhook.Request) string {
+	for _, prefix := range v.prefixes {
+		for _, name := range []string{"signature", "id", "timestamp"} {
+			if len(r.Header.Values(prefix+name)) > 0 {
+				return prefix
+			}
+		}
+	}
+	return v.prefixes[0]
+}
+
+// header returns a header of the family that holds. Where the other family has it too, with
+// another value, nobody can say which one the sender set.
+func (v *Verifier) header(r *webhook.Request, name string) (string, error) {
+	prefix := v.family(r)
+	value, err := r.HeaderOnce(prefix + name)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range []string{standard, svix} {
+		for _, o := range r.Header.Values(other + name) {
+			if o != value {
+				return "", webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", prefix, name, other)
+			}
+		}
+	}
+	return value, nil
+}
+
+// signatures are the decoded entries of a signature header, by version.
+type signatures struct{ v1, v1a [][]byte }
+
+// parseSignatures reads the first [webhook.MaxSignatures] entries "version,base64" of a list that
+// is separated by spaces. Unknown versions and what cannot be decoded are ignored, as the
+// specification asks.
+func parseSignatures(list string) signatures {
+	var s signatures
+	for entry := range strings.SplitSeq(list, " ") {
+		if len(s.v1)+len(s.v1a) == webhook.MaxSignatures {
+			break
+		}
+		version, text, _ := strings.Cut(entry, ",")
+		switch version {
+		case "v1":
+			s.v1 = append(s.v1, webhook.DecodeBase64(text))
+		case "v1a":
+			s.v1a = append(s.v1a, webhook.DecodeBase64(text))
+		}
+	}
+	return s
+}
+
+func (s signatures) fit(k key, signed []byte) bool {
+	found := false
+	if k.public != nil {
+		for _, sig := range s.v1a {
+			found = found || ed25519.Verify(k.public, signed, sig)
+		}
+		return found
+	}
+	sum := webhook.MAC(sha256.New, k.symmetric, signed)
+	for _, sig := range s.v1 {
+		if hmac.Equal(sum, sig) {
+			found = true
+		}
+	}
+	return found
+}
+
+// Events implements [webhook.Verifier]: always one event. The specification recommends the
+// fields type, timestamp and data, and requires none: what is missing is no problem.
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+	e := webhook.ReadEnvelope(r.Body)
+	var event webhook.Event
+	event.ID, event.IDOrigin = r.HeaderID(e, v.family(r)+"id")
+	for _, path := range []string{"type", "event_type", "eventType"} {
+		if event.Type = e.Tag(path); event.Type != "" {
+			break
+		}
+	}
+	event.Object = e.Tag("data.id")
+	event.OccurredAt = e.Moment("timestamp")
+	event.Problem = e.Problem()
+	return []webhook.Event{event}
+}
+
+// NewKeys returns a new ed25519 key pair in the specification's form: the public key for the
+// source and the private one for [Provider].Sign.
+func NewKeys() (public, private string, err error) {
+	pub, priv, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return "", "", err
+	}
+	return publicPrefix + base64.StdEncoding.EncodeToString(pub), privatePrefix + base64.StdEncoding.EncodeToString(priv), nil
+}
