@@ -1,0 +1,97 @@
+package slack
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// urlVerification is the type of the handshake with which Slack checks a new endpoint.
+const urlVerification = "url_verification"
+
+// Answer answers url_verification with its challenge. Slack signs the handshake as it signs every
+// request, so it is answered after Verify; an endpoint that echoes an unsigned challenge tells
+// anybody's app that it is theirs.
+func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+	body := webhook.ReadEnvelope(r.Body)
+	if isForm(r) || body.String("type") != urlVerification || body.String("challenge") == "" {
+		return webhook.Answer{}, false
+	}
+	return webhook.Answer{
+		Status:      http.StatusOK,
+		ContentType: "text/plain; charset=utf-8",
+		Body:        []byte(body.String("challenge")),
+	}, true
+}
+
+// Events reads the one event of r; url_verification carries none.
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+	if _, handshake := v.Answer(r); handshake {
+		return nil
+	}
+	if isForm(r) {
+		return []webhook.Event{formEvent(r)}
+	}
+	return []webhook.Event{jsonEvent(r.Body)}
+}
+
+// jsonEvent reads an Events API envelope.
+func jsonEvent(raw []byte) webhook.Event {
+	body := webhook.ReadEnvelope(raw)
+	e := webhook.Event{Account: body.Tag("team_id")}
+	switch outer := body.String("type"); outer {
+	case "event_callback":
+		e.ID, e.IDOrigin = body.EventID("event_id")
+		e.Type = body.EventType("event.type")
+		e.OccurredAt = body.UnixTime("event_time")
+	case "app_rate_limited":
+		// Slack counts per minute and sends no ID: one notice a minute is one event.
+		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
+		e.Type = outer
+		e.OccurredAt = body.UnixTime("minute_rate_limited")
+	default:
+		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
+		if e.Type = body.EventType("type"); e.Type != "" {
+			body.Note(webhook.UnknownEnvelope, "")
+		}
+	}
+	e.Problem = body.Problem()
+	return e
+}
+
+// formEvent reads a slash command or an interaction. Neither has an ID; the trigger_id inside
+// makes each body unlike the others, so the hash identifies it.
+func formEvent(r *webhook.Request) webhook.Event {
+	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
+	form, err := url.ParseQuery(string(r.Body))
+	switch {
+	case len(r.Body) == 0:
+		e.Problem = string(webhook.EmptyBody)
+	case err != nil:
+		e.Problem = string(webhook.NotAForm)
+	case form.Has("payload"):
+		payload := webhook.ReadEnvelope([]byte(form.Get("payload")))
+		e.Type = payload.EventType("type")
+		e.Account = payload.Tag("team.id")
+		e.Problem = payload.Problem()
+	case form.Has("command"):
+		e.Type = "slash_command"
+		e.Account = webhook.Tag(form.Get("team_id"))
+	default:
+		e.Problem = string(webhook.UnknownEnvelope)
+	}
+	return e
+}
+
+// isForm reports whether r is a form. Slack names the content type; where something on the way
+// has dropped it, the first byte tells an envelope from a form.
+func isForm(r *webhook.Request) bool {
+	contentType := r.Header.Get("Content-Type")
+	if contentType == "" {
+		return len(r.Body) > 0 && r.Body[0] != '{'
+	}
+	mediaType, _, _ := mime.ParseMediaType(contentType)
+	return mediaType == "application/x-www-form-urlencoded"
+}
