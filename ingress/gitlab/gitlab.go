@@ -1,0 +1,199 @@
+// Package gitlab verifies GitLab's webhooks by secret token or by signing token.
+//
+// Source: docs.gitlab.com/user/project/integrations/webhooks; signing tokens:
+// gitlab.com/gitlab-org/gitlab merge request 230944.
+package gitlab
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	tokenHeader       = "X-Gitlab-Token"
+	eventHeader       = "X-Gitlab-Event"
+	eventUUIDHeader   = "X-Gitlab-Event-Uuid"
+	instanceHeader    = "X-Gitlab-Instance"
+	idempotencyHeader = "Idempotency-Key"
+
+	// The signing token's headers are those of Standard Webhooks.
+	idHeader        = "Webhook-Id"
+	timestampHeader = "Webhook-Timestamp"
+	signatureHeader = "Webhook-Signature"
+	signingPrefix   = "whsec_"
+	tolerance       = 5 * time.Minute
+
+	// schemeOption is the key in Settings.Options: "token", "signing", or left out to tell each
+	// secret by its form.
+	schemeOption  = "scheme"
+	tokenScheme   = "token"
+	signingScheme = "signing"
+)
+
+// Provider is GitLab.
+//
+// A secret that begins with whsec_ is a signing token, any other a secret token; options.scheme
+// ("token" or "signing") settles it for all of them. A delivery that carries a signature is judged
+// by it alone while the source has a signing token. To end the time in which both are accepted,
+// remove the secret token: it is a password that every delivery shows, and signs nothing.
+var Provider = webhook.Provider{
+	Name: "gitlab",
+	Contract: webhook.Contract{
+		Scheme:       "secret token compared; signing token: HMAC-SHA256 of id.timestamp.body, base64",
+		ID:           "header webhook-id (signed), else Idempotency-Key or X-Gitlab-Event-UUID, else a hash",
+		Type:         "header X-Gitlab-Event",
+		Account:      "body project.id, project_id or group_id",
+		Object:       "body object_attributes.id",
+		OccurredAt:   "body object_attributes.updated_at",
+		Dedupe:       "Idempotency-Key (= webhook-id)",
+		AnswerWithin: 10 * time.Second,
+		Retries:      "none; by hand",
+		Disables:     "4 failures in a row for 1 min, doubling to 24 h; 40 in a row for good",
+		BodyLimit:    25 << 20,
+		Tolerance:    tolerance,
+	},
+	New:  newVerifier,
+	Sign: sign,
+}
+
+type verifier struct {
+	tokens    *webhook.Keyring[[]byte] // nil where there are none
+	signing   *webhook.Keyring[[]byte] // nil where there are none
+	tolerance time.Duration
+}
+
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
+	var faults []error
+	scheme := s.Options[schemeOption]
+	if scheme != "" && scheme != tokenScheme && scheme != signingScheme {
+		faults = append(faults, fmt.Errorf("source %s: options.%s: it is %q; use %s or %s, or leave it out",
+			s.Source, schemeOption, scheme, tokenScheme, signingScheme))
+	}
+	tokens, signing := s, s
+	tokens.Secrets, signing.Secrets = nil, nil
+	for _, secret := range s.Secrets {
+		if isSigning(scheme, secret.Value) {
+			signing.Secrets = append(signing.Secrets, secret)
+		} else {
+			tokens.Secrets = append(tokens.Secrets, secret)
+		}
+	}
+	v := &verifier{}
+	var err error
+	if len(signing.Secrets) > 0 {
+		v.signing, err = webhook.NewHMACKeyring(signing, signingKey)
+		faults = append(faults, err)
+	}
+	if len(tokens.Secrets) > 0 || len(signing.Secrets) == 0 {
+		v.tokens, err = webhook.NewHMACKeyring(tokens, webhook.TextKey)
+		faults = append(faults, err)
+	}
+	v.tolerance, err = s.ToleranceOr(tolerance)
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// isSigning reports whether the secret is a signing token.
+func isSigning(scheme, secret string) bool {
+	return scheme == signingScheme || scheme == "" && strings.HasPrefix(secret, signingPrefix)
+}
+
+// signingKey decodes a signing token: base64 after whsec_, as Standard Webhooks has it. GitLab's
+// own page does not say how one without the prefix is read; its text is then the key.
+func signingKey(value string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(value, signingPrefix)
+	if !ok {
+		return []byte(value), nil
+	}
+	return webhook.Base64Key(encoded)
+}
+
+// Verify checks the signature where the source has a signing token and the delivery a signature,
+// and X-Gitlab-Token otherwise.
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	if v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0 {
+		return v.verifySignature(r)
+	}
+	token, err := r.HeaderOnce(tokenHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	return webhook.MatchToken(v.tokens, r.ReceivedAt, token)
+}
+
+// Events reads the one event of r.
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+	body := webhook.ReadEnvelope(r.Body)
+	e := webhook.Event{
+		Type:       r.HeaderTag(eventHeader),
+		Object:     body.Tag("object_attributes.id"),
+		OccurredAt: occurredAt(body.String("object_attributes.updated_at")),
+	}
+	if e.Type == "" {
+		e.Type = body.EventType("object_kind")
+	}
+	for _, path := range []string{"project.id", "project_id", "group_id"} {
+		if e.Account = body.Tag(path); e.Account != "" {
+			break
+		}
+	}
+	e.ID, e.IDOrigin = eventID(r, body)
+	e.Problem = body.Problem()
+	return []webhook.Event{e}
+}
+
+// eventID returns the delivery's ID. X-Gitlab-Event-UUID comes last: hooks that one event sets off
+// share it.
+func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrigin) {
+	for _, header := range []string{idHeader, idempotencyHeader, eventUUIDHeader} {
+		if r.Header.Get(header) != "" {
+			return r.HeaderID(body, header)
+		}
+	}
+	return webhook.HashID(r.Body), webhook.FromHash
+}
+
+// occurredAt reads GitLab's two forms of a time; anything else is no time.
+func occurredAt(text string) time.Time {
+	for _, layout := range []string{"2006-01-02 15:04:05 MST", time.RFC3339Nano} {
+		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// sign makes a delivery as GitLab does: signed when the secret is a signing token, with the token
+// otherwise.
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	header.Set(eventHeader, in.Type)
+	if in.Account != "" {
+		header.Set(instanceHeader, in.Account)
+	}
+	if in.ID != "" {
+		header.Set(idempotencyHeader, in.ID)
+	}
+	if !isSigning(in.Options[schemeOption], in.Secret) {
+		header.Set(tokenHeader, in.Secret)
+		return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	}
+	key, err := signingKey(in.Secret)
+	if err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign for gitlab: secret: %w", err)
+	}
+	id := in.ID
+	if id == "" {
+		id = webhook.HashID(in.Body)
+	}
+	setSignature(header, key, id, in.At, in.Body)
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
