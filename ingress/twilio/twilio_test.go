@@ -1,0 +1,221 @@
+package twilio_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/twilio"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
+)
+
+const (
+	secretA  = "0123456789abcdef0123456789abcdef"
+	secretB  = "fedcba9876543210fedcba9876543210"
+	endpoint = "https://hooks.example.com/hooks/twilio?tenant=7"
+	form     = "MessageSid=SM1&MessageStatus=delivered&AccountSid=AC1&To=%2B14158675309"
+	stream   = `[{"specversion":"1.0","type":"com.twilio.messaging.message.sent","id":"EZ1","subject":"SM1",` +
+		`"time":"2026-03-01T11:59:58Z","data":{"accountSid":"AC1"}}, {"specversion":"1.0","type":"x","id":"EZ2"}]`
+)
+
+var at = time.Unix(1_772_366_400, 0)
+
+func TestConformance_Form(t *testing.T) {
+	t.Parallel()
+	webhooktest.Run(t, webhooktest.Suite{
+		Provider: twilio.Provider,
+		Settings: webhook.Settings{URL: endpoint},
+		Keys:     [2]webhooktest.Key{{Verify: secretA}, {Verify: secretB}},
+		Input:    webhook.SignInput{ID: "token-1", Body: []byte(form)},
+		Want: webhook.Event{
+			ID: "token-1", IDOrigin: webhook.FromHeader, Type: "message.delivered", Account: "AC1", Object: "SM1",
+		},
+		Headers:   []string{"X-Twilio-Signature"},
+		Signature: "X-Twilio-Signature",
+	})
+}
+
+func TestConformance_JSON(t *testing.T) {
+	t.Parallel()
+	webhooktest.Run(t, webhooktest.Suite{
+		Provider: twilio.Provider,
+		Settings: webhook.Settings{URL: endpoint},
+		Keys:     [2]webhooktest.Key{{Verify: secretA}, {Verify: secretB}},
+		Input:    webhook.SignInput{ContentType: "application/json", Body: []byte(stream)},
+		Want: webhook.Event{
+			ID: "EZ1", IDOrigin: webhook.FromBody, Type: "com.twilio.messaging.message.sent", Account: "AC1", Object: "SM1",
+			OccurredAt: time.Date(2026, 3, 1, 11, 59, 58, 0, time.UTC),
+		},
+		Headers:   []string{"X-Twilio-Signature"},
+		Signature: "X-Twilio-Signature",
+	})
+}
+
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	webhooktest.Vectors(t, twilio.Provider, nil)
+}
+
+func setup(t testing.TB) webhook.Verifier {
+	t.Helper()
+	v, err := twilio.Provider.New(webhook.Settings{Source: "s", URL: endpoint, Secrets: []webhook.Secret{{Label: "a", Value: secretA}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func signed(t testing.TB, url, contentType, body string) *webhook.Request {
+	t.Helper()
+	out, err := twilio.Provider.Sign(webhook.SignInput{Secret: secretA, At: at, URL: url, ContentType: contentType, Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Request{URL: out.URL, Header: out.Header, Body: out.Body, ReceivedAt: at}
+}
+
+func TestVerify_URLForms(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for name, c := range map[string]struct {
+		signed, registered string
+		ok                 bool
+	}{
+		"signed with 443":               {"https://h.example:443/a?b=1", "https://h.example/a?b=1", true},
+		"signed with 80":                {"http://h.example:80/a", "http://h.example/a", true},
+		"signed without the port":       {"https://h.example/a?b=1", "https://h.example:8443/a?b=1", true},
+		"signed with another port":      {"https://h.example:444/a", "https://h.example/a", false},
+		"http's port on https":          {"https://h.example:80/a", "https://h.example/a", false},
+		"credentials":                   {"https://u:p@h.example/a", "https://u:p@h.example/a", true},
+		"credentials, signed with port": {"https://u:p@h.example:443/a", "https://u:p@h.example/a", true},
+		"credentials, port away":        {"https://u:p@h.example/a", "https://u:p@h.example:443/a", true},
+		"credentials missing":           {"https://u:p@h.example/a", "https://h.example/a", false},
+		"colon in a password":           {"https://u:p:q@h.example:443", "https://u:p:q@h.example", true},
+		"IPv6":                          {"https://[2001:db8::1]:443/a", "https://[2001:db8::1]/a", true},
+		"IPv6, port away":               {"https://[2001:db8::1]/a", "https://[2001:db8::1]:443/a", true},
+		"query without path":            {"https://h.example:443?b=1", "https://h.example?b=1", true},
+		"colon in the query":            {"https://h.example:443/a?b=c:1", "https://h.example/a?b=c:1", true},
+		"at sign in the query":          {"https://h.example:443/?b=x@y:1", "https://h.example/?b=x@y:1", true},
+		"connection overrides":          {"https://h.example/a", "https://h.example/a#rc=2", true},
+		"escapes stay":                  {"https://h.example/a?b=It's", "https://h.example/a?b=It%27s", false},
+		"order of the query":            {"https://h.example/?a=1&b=2", "https://h.example/?b=2&a=1", false},
+		"no scheme":                     {"h.example/a", "h.example/a", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := signed(t, c.signed, "", form)
+			r.URL = c.registered
+			if _, err := v.Verify(r); (err == nil) != c.ok {
+				t.Errorf("got %v, want admitted=%t", err, c.ok)
+			}
+		})
+	}
+}
+
+func TestVerify_Parameters(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for name, c := range map[string]struct {
+		signed, sent string
+		ok           bool
+	}{
+		"other order":           {"a=1&b=2", "b=2&a=1", true},
+		"repeated":              {"a=2&a=1&a=1", "a=1&a=2", true},
+		"other escapes":         {"a=%2B1&b=x+y", "a=%2b1&b=x%20y", true},
+		"semicolon":             {"a=1;2", "a=1%3B2", true},
+		"empty value":           {"a=&b=1", "b=1&a", true},
+		"upper case sorts last": {"b=1&B=2&a=3", "a=3&b=1&B=2", true},
+		"value dropped":         {"a=1&a=2", "a=1", false},
+		"value added":           {"a=1", "a=1&b=2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := signed(t, endpoint, "", c.signed)
+			r.Body = []byte(c.sent)
+			if _, err := v.Verify(r); (err == nil) != c.ok {
+				t.Errorf("got %v, want admitted=%t", err, c.ok)
+			}
+		})
+	}
+}
+
+func TestVerify_BodyThatNothingSigns_Refused(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	// A genuine signature of the bare URL must not carry a body of the attacker's.
+	empty := signed(t, endpoint, "", "")
+	if _, err := v.Verify(empty); err != nil {
+		t.Fatalf("the bare URL: %v", err)
+	}
+	for _, contentType := range []string{"application/json", "text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded; a"} {
+		r := *empty
+		r.Header = empty.Header.Clone()
+		r.Header.Set("Content-Type", contentType)
+		r.Body = []byte(`{"MessageStatus":"delivered"}`)
+		if _, err := v.Verify(&r); err == nil {
+			t.Errorf("%s: an unsigned body is admitted", contentType)
+		}
+	}
+	hashed := signed(t, endpoint, "application/json", stream)
+	for name, change := range map[string]func(*webhook.Request){
+		"other body": func(r *webhook.Request) { r.Body = []byte("{}") },
+		"other body as form": func(r *webhook.Request) {
+			r.Body = []byte(form)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		},
+		"no body": func(r *webhook.Request) { r.Body = nil },
+	} {
+		r := *hashed
+		r.Header = hashed.Header.Clone()
+		change(&r)
+		_, err := v.Verify(&r)
+		if got, _ := webhook.ClassOf(err); got != webhook.BodyHashMismatch {
+			t.Errorf("%s: got %v, want %s", name, err, webhook.BodyHashMismatch)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	const (
+		call      = "CallSid=CA1&CallStatus=completed&AccountSid=AC1&Timestamp=Sun%2C+01+Mar+2026+11%3A59%3A58+%2B0000"
+		recording = "RecordingSid=RE1&RecordingStatus=completed&CallSid=CA1"
+		plain     = "CallSid=CA1&Digits=1234"
+		object    = `{"property":"value"}`
+		broken    = `[{"id":"x"}`
+	)
+	v := setup(t)
+	for body, c := range map[string]struct {
+		contentType string
+		want        webhook.Event
+	}{
+		call: {"", webhook.Event{Type: "call.completed", Account: "AC1", Object: "CA1",
+			OccurredAt: time.Date(2026, 3, 1, 11, 59, 58, 0, time.UTC)}},
+		recording: {"", webhook.Event{Type: "recording.completed", Object: "RE1"}},
+		plain:     {"", webhook.Event{Object: "CA1"}},
+		object:    {"application/json", webhook.Event{}},
+		broken:    {"application/json", webhook.Event{Problem: "not_json"}},
+	} {
+		c.want.ID, c.want.IDOrigin = webhook.HashID([]byte(body)), webhook.FromHash
+		webhooktest.SameEvents(t, v.Events(signed(t, endpoint, c.contentType, body)), []webhook.Event{c.want})
+	}
+	batch := v.Events(signed(t, endpoint, "application/json", stream))
+	if len(batch) != 2 || batch[1].ID != "EZ2" || !bytes.Equal(batch[1].Body, []byte(`{"specversion":"1.0","type":"x","id":"EZ2"}`)) {
+		t.Errorf("a batch: got %+v, want two events with their own bytes", batch)
+	}
+}
+
+// The good delivery is a JSON one: the form scheme joins names and values without separators, so
+// that some changed forms carry the signature of another by the scheme's own rule.
+func FuzzVerify(f *testing.F) {
+	webhooktest.FuzzVerify(f, setup(f), signed(f, endpoint, "application/json", stream), "X-Twilio-Signature")
+}
+
+func FuzzEvents(f *testing.F) {
+	webhooktest.FuzzEvents(f, setup(f), signed(f, endpoint, "", form))
+}
+
+func FuzzJSONEvents(f *testing.F) {
+	webhooktest.FuzzEvents(f, setup(f), signed(f, endpoint, "application/json", stream))
+}
