@@ -1,0 +1,133 @@
+// Package adyen verifies Adyen's webhooks in both of its schemes.
+//
+// Payments ("standard") webhooks carry a signature inside each item, over eight of its fields.
+// All others (platform, management, …) carry one in the header HmacSignature, over the raw body.
+//
+// Source: docs.adyen.com/development-resources/webhooks, adyen-python-api-library and
+// adyen-node-api-library hmacValidator.
+package adyen
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	signatureHeader = "HmacSignature"
+	protocolHeader  = "Protocol"
+
+	// schemeOption is the key in Settings.Options; left out, the request's shape tells.
+	schemeOption = "scheme"
+	paymentsItem = "payments_item"
+	rawBody      = "raw_body"
+	keyBytes     = 32
+)
+
+// Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or
+// raw_body; without it a request with the header HmacSignature is judged by that, any other by its
+// items. Nothing is timed: only the dedupe stops a replay.
+//
+// Of a payments item only these fields are authentic: pspReference, originalReference,
+// merchantAccountCode, merchantReference, amount, eventCode and success. Whoever may change a
+// delivery on its way may change all others, so a flow must not trust them.
+var Provider = webhook.Provider{
+	Name: "adyen",
+	Contract: webhook.Contract{
+		Scheme:       "HMAC-SHA256 with a hex key, base64: of eight fields of each item (payments), of the body (others)",
+		ID:           "pspReference:eventCode:success of each item; others: none (hash)",
+		Type:         "eventCode of each item; others: body type",
+		Account:      "merchantAccountCode of each item; others: body data.balancePlatform or data.merchantId",
+		Object:       "pspReference of each item; others: the ID in body data",
+		OccurredAt:   "eventDate of each item (unsigned); others: body timestamp or createdAt",
+		Mode:         "body live or environment",
+		IDSigned:     true,
+		Dedupe:       "pspReference, eventCode and success",
+		AnswerWithin: 10 * time.Second,
+		Retries:      "3 at once (9, 18, 27 s), then 2, 5, 10, 15, 30 min, 1, 2, 4 h and every 8 h",
+		RetryFor:     30 * 24 * time.Hour,
+		Disables:     "never; the endpoint's queue waits behind a failure",
+	},
+	New:  newVerifier,
+	Sign: sign,
+}
+
+type verifier struct {
+	keys   *webhook.Keyring[[]byte]
+	scheme string // "" where the request tells
+}
+
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
+	keys, err := webhook.NewHMACKeyring(s, func(value string) ([]byte, error) {
+		key, err := webhook.HexKey(value)
+		if err == nil && len(key) != keyBytes {
+			return nil, errors.New("it is not 64 hexadecimal digits; copy the HMAC key from the webhook's page")
+		}
+		return key, err
+	})
+	scheme := s.Options[schemeOption]
+	if scheme != "" && scheme != paymentsItem && scheme != rawBody {
+		err = errors.Join(err, fmt.Errorf("source %s: options.%s: it is %q; use %s or %s, or leave it out",
+			s.Source, schemeOption, scheme, paymentsItem, rawBody))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &verifier{keys: keys, scheme: scheme}, nil
+}
+
+// Verify checks the header's signature, or that of every item: one item that does not fit refuses
+// the whole delivery.
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	if !v.isRaw(r) {
+		return v.verifyItems(r)
+	}
+	signature, err := r.HeaderOnce(signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	return webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)}, r.Body)
+}
+
+// isRaw reports whether r is judged by the raw-body scheme.
+func (v *verifier) isRaw(r *webhook.Request) bool {
+	switch v.scheme {
+	case paymentsItem:
+		return false
+	case rawBody:
+		return true
+	}
+	return len(r.Header.Values(signatureHeader)) > 0 || !webhook.ReadEnvelope(r.Body).Has(itemsField)
+}
+
+// Events reads an event from each item, or the one of the body.
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+	if v.isRaw(r) {
+		return []webhook.Event{rawEvent(r.Body)}
+	}
+	return itemEvents(r.Body)
+}
+
+// sign makes a delivery as Adyen does: the signatures of a payments body are written into it.
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	key, err := webhook.HexKey(in.Secret)
+	if err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign for adyen: secret: %w", err)
+	}
+	out := webhook.SignOutput{Header: http.Header{}, Body: in.Body, URL: in.URL}
+	out.Header.Set("Content-Type", "application/json")
+	payments := in.Options[schemeOption] == paymentsItem ||
+		in.Options[schemeOption] == "" && webhook.ReadEnvelope(in.Body).Has(itemsField)
+	if payments {
+		out.Body, err = signItems(in.Body, key)
+		return out, err
+	}
+	out.Header.Set(protocolHeader, "HmacSHA256")
+	out.Header.Set(signatureHeader, base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, key, in.Body)))
+	return out, nil
+}

@@ -1,0 +1,228 @@
+package adyen_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/adyen"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
+)
+
+const (
+	keyA    = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"
+	keyB    = "74f490dd33f7327baecc88b2947c011fc02d014a473aaa33a8ec93e4dc069174"
+	fields  = `"pspReference":"P1","merchantAccountCode":"Shop","merchantReference":"a:b\\/c","amount":{"currency":"EUR","value":1130},"eventCode":"AUTHORISATION"`
+	item    = `{"NotificationRequestItem":{` + fields + `,"success":"true","eventDate":"2019-05-06T17:15:34.121+02:00"}}`
+	other   = `{"NotificationRequestItem":{"pspReference":"P2","originalReference":"P1","eventCode":"CAPTURE","success":true,"amount":{"currency":"EUR","value":"1130"}}}`
+	payment = `{"live":"false", "notificationItems":[` + item + `]}`
+	batch   = `{"live":true,"notificationItems":[` + item + `,` + other + `]}`
+	raw     = `{"type":"balancePlatform.accountHolder.created", "environment":"test","timestamp":"2026-03-01T12:59:58+01:00",` +
+		`"data":{"balancePlatform":"BP1","accountHolder":{"id":"AH1"}}}`
+)
+
+var at = time.Unix(1_772_366_400, 0)
+
+func TestConformance_Payments(t *testing.T) {
+	t.Parallel()
+	webhooktest.Run(t, webhooktest.Suite{
+		Provider: adyen.Provider,
+		Keys:     [2]webhooktest.Key{{Verify: keyA}, {Verify: keyB}},
+		Input:    webhook.SignInput{Body: []byte(payment)},
+		Want: webhook.Event{
+			ID: "P1:AUTHORISATION:true", IDOrigin: webhook.FromBody, Type: "AUTHORISATION", Account: "Shop", Mode: webhook.Test, Object: "P1",
+			OccurredAt: time.Date(2019, 5, 6, 15, 15, 34, 121_000_000, time.UTC),
+		},
+		BodyUnsigned: true, // eight fields of it are
+	})
+}
+
+func TestConformance_RawBody(t *testing.T) {
+	t.Parallel()
+	for _, options := range []map[string]string{nil, {"scheme": "raw_body"}} {
+		webhooktest.Run(t, webhooktest.Suite{
+			Provider: adyen.Provider,
+			Settings: webhook.Settings{Options: options},
+			Keys:     [2]webhooktest.Key{{Verify: keyA}, {Verify: keyB}},
+			Input:    webhook.SignInput{Body: []byte(raw)},
+			Want: webhook.Event{
+				ID: webhook.HashID([]byte(raw)), IDOrigin: webhook.FromHash, Type: "balancePlatform.accountHolder.created", Account: "BP1",
+				Mode: webhook.Test, Object: "AH1", OccurredAt: time.Date(2026, 3, 1, 11, 59, 58, 0, time.UTC),
+			},
+			Headers:   []string{"HmacSignature"},
+			Signature: "HmacSignature",
+		})
+	}
+}
+
+// TestVectors tells the scheme by the request's shape, TestVectors_Scheme by the settings.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	webhooktest.Vectors(t, adyen.Provider, nil)
+}
+
+func TestVectors_Scheme(t *testing.T) {
+	t.Parallel()
+	webhooktest.Vectors(t, adyen.Provider, func(v webhooktest.Vector) (webhook.Settings, webhook.Request) {
+		s := v.Settings()
+		s.Options["scheme"] = v.Scheme
+		return s, v.Request()
+	})
+}
+
+func setup(t testing.TB, scheme string, keys ...string) webhook.Verifier {
+	t.Helper()
+	s := webhook.Settings{Source: "s", Options: map[string]string{"scheme": scheme}}
+	for _, key := range keys {
+		s.Secrets = append(s.Secrets, webhook.Secret{Label: key[:4], Value: key})
+	}
+	v, err := adyen.Provider.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func signed(t testing.TB, key, body string) *webhook.Request {
+	t.Helper()
+	out, err := adyen.Provider.Sign(webhook.SignInput{Secret: key, At: at, Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: at}
+}
+
+func TestVerify_Batch_EveryItemMustFit(t *testing.T) {
+	t.Parallel()
+	v := setup(t, "", keyA)
+	r := signed(t, keyA, batch)
+	if _, err := v.Verify(r); err != nil {
+		t.Fatalf("Verify: %v", err)
+	}
+	events := v.Events(r)
+	if len(events) != 2 || events[0].ID != "P1:AUTHORISATION:true" || events[1].ID != "P2:CAPTURE:true" || events[1].Mode != webhook.Live {
+		t.Errorf("Events: got %+v, want both items", events)
+	}
+	for _, e := range events {
+		if !strings.Contains(string(e.Body), `"pspReference":"`+e.Object+`"`) || strings.Contains(string(e.Body), "notificationItems") {
+			t.Errorf("Body of %s: got %s, want the item's own bytes", e.ID, e.Body)
+		}
+	}
+	for name, c := range map[string]struct {
+		old, new string
+		want     webhook.Class
+	}{
+		"first changed":         {`"P1","success`, `"P9","success`, webhook.NoMatchingSignature},
+		"second changed":        {`"CAPTURE"`, `"REFUND"`, webhook.NoMatchingSignature},
+		"amount changed":        {`"value":"1130"`, `"value":"1"`, webhook.NoMatchingSignature},
+		"success as text":       {`"success":true`, `"success":"true"`, ""},
+		"amount as text":        {`"value":1130`, `"value":"1130"`, ""},
+		"null reference":        {`{"additionalData"`, `{"x":null,"additionalData"`, ""},
+		"unsigned field":        {"2019-05-06T17", "2019-05-07T17", ""},
+		"colon moved":           {`"P2"`, `"P2:"`, webhook.MalformedBody},
+		"amount an object":      {`"value":"1130"`, `"value":{}`, webhook.MalformedBody},
+		"field twice":           {`"eventCode":"CAPTURE"`, `"eventCode":"CAPTURE","eventCode":"REFUND"`, webhook.MalformedBody},
+		"absent field twice":    {`"pspReference":"P1","success"`, `"originalReference":"x","originalReference":"y","pspReference":"P1","success"`, webhook.MalformedBody},
+		"second spelling":       {`"eventCode":"CAPTURE"`, `"eventCode":"CAPTURE","EventCode":"REFUND"`, webhook.MalformedBody},
+		"second not signed":     {`}]}`, `},` + other + `]}`, webhook.MissingSignature},
+		"element without item":  {`}]}`, `},{}]}`, webhook.MalformedBody},
+		"element not an object": {`}]}`, `},1]}`, webhook.MalformedBody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := string(r.Body) // the signer has sorted the keys: the items stand last
+			changed := strings.Replace(text, c.old, c.new, 1)
+			if changed == text {
+				t.Fatalf("%s does not stand in %s", c.old, text)
+			}
+			_, err := v.Verify(&webhook.Request{Body: []byte(changed), ReceivedAt: at})
+			if got, _ := webhook.ClassOf(err); got != c.want || (err == nil) != (c.want == "") {
+				t.Errorf("got %v, want class %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestVerify_Shape(t *testing.T) {
+	t.Parallel()
+	v := setup(t, "", keyA)
+	for name, c := range map[string]struct {
+		v    webhook.Verifier
+		body string
+		want webhook.Class
+	}{
+		"nothing signed":              {v, raw, webhook.MissingHeader},
+		"no JSON":                     {v, "{", webhook.MissingHeader},
+		"empty":                       {v, "", webhook.MissingHeader},
+		"no items":                    {v, `{"notificationItems":[]}`, webhook.MissingSignature},
+		"items no array":              {v, `{"notificationItems":{}}`, webhook.MalformedBody},
+		"platform body, payments set": {setup(t, "payments_item", keyA), raw, webhook.MalformedBody},
+		"payments body, raw set":      {setup(t, "raw_body", keyA), payment, webhook.MissingHeader},
+	} {
+		_, err := c.v.Verify(&webhook.Request{Body: []byte(c.body), ReceivedAt: at})
+		if got, _ := webhook.ClassOf(err); got != c.want {
+			t.Errorf("%s: got %v, want class %q", name, err, c.want)
+		}
+	}
+}
+
+func TestNew_Keys(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		key, scheme string
+		ok          bool
+	}{
+		"upper case":     {keyA, "", true},
+		"lower case":     {keyB, "payments_item", true},
+		"31 bytes":       {keyA[2:], "", false},
+		"no hex":         {strings.Repeat("g", 64), "", false},
+		"unknown scheme": {keyA, "platform", false},
+	} {
+		_, err := adyen.Provider.New(webhook.Settings{
+			Source: "shop", Secrets: []webhook.Secret{{Label: "a", Value: c.key}}, Options: map[string]string{"scheme": c.scheme},
+		})
+		if (err == nil) != c.ok {
+			t.Errorf("%s: got %v, want accepted=%t", name, err, c.ok)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "shop") || strings.Contains(err.Error(), c.key)) {
+			t.Errorf("%s: %q must name the source and not the key", name, err)
+		}
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	webhooktest.FuzzVerify(f, setup(f, "", keyA), signed(f, keyA, raw), "HmacSignature")
+}
+
+func FuzzEvents(f *testing.F) {
+	webhooktest.FuzzEvents(f, setup(f, "raw_body", keyA), signed(f, keyA, raw))
+}
+
+func FuzzPaymentsEvents(f *testing.F) {
+	webhooktest.FuzzEvents(f, setup(f, "payments_item", keyA), signed(f, keyA, batch))
+}
+
+// FuzzPaymentsVerify changes what stands in an item: the eight fields must stay what was signed.
+func FuzzPaymentsVerify(f *testing.F) {
+	v := setup(f, "", keyA)
+	good := signed(f, keyA, payment)
+	f.Add(good.Body)
+	f.Add(signed(f, keyB, payment).Body)
+	f.Add([]byte(batch))
+	want := v.Events(good)[0]
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r := &webhook.Request{Body: body, ReceivedAt: at}
+		if _, err := v.Verify(r); err != nil {
+			if _, ok := webhook.ClassOf(err); !ok {
+				t.Fatalf("%T is no *webhook.Error", err)
+			}
+			return
+		}
+		for _, got := range v.Events(r) {
+			if got.ID != want.ID || got.Account != want.Account {
+				t.Fatalf("admitted: %+v, signed was %+v", got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package adyen
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	itemsField     = "notificationItems"
+	itemField      = "NotificationRequestItem"
+	signatureField = "additionalData.hmacSignature"
+)
+
+// signedFields are the fields of an item that its signature covers, in order.
+var signedFields = []string{
+	"pspReference", "originalReference", "merchantAccountCode", "merchantReference",
+	"amount.value", "amount.currency", "eventCode", "success",
+}
+
+// verifyItems checks the signature of each item. A body without items has no signature at all.
+func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
+	items, err := readItems(r.Body)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	var first webhook.Match
+	for i, raw := range items {
+		item := webhook.ReadEnvelope(raw)
+		signed, err := signedText(item)
+		if err != nil {
+			return webhook.Match{}, err
+		}
+		signature := item.String(signatureField)
+		if signature == "" {
+			return webhook.Match{}, webhook.Errorf(webhook.MissingSignature, "item %d holds no %s", i, signatureField)
+		}
+		match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)}, []byte(signed))
+		if err != nil {
+			return webhook.Match{}, err
+		}
+		if i == 0 {
+			first = match
+		}
+	}
+	return first, nil
+}
+
+// readItems returns the items of a payments body.
+func readItems(body []byte) ([]json.RawMessage, error) {
+	outer := webhook.ReadEnvelope(body)
+	raw, _ := outer.Raw(itemsField)
+	elements, problem := webhook.Elements(raw)
+	if problem != "" {
+		return nil, webhook.Errorf(webhook.MalformedBody, "the body holds no readable %s", itemsField)
+	}
+	if len(elements) == 0 {
+		return nil, webhook.Errorf(webhook.MissingSignature, "%s is empty", itemsField)
+	}
+	items := make([]json.RawMessage, 0, len(elements))
+	for i, element := range elements {
+		item, ok := webhook.ReadEnvelope(element).Raw(itemField)
+		if !ok || item[0] != '{' {
+			return nil, webhook.Errorf(webhook.MalformedBody, "element %d of %s holds no %s", i, itemsField, itemField)
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// signedText joins the signed fields with ":"; a missing one is empty and nothing is escaped.
+//
+// It refuses what would let one signature stand for two readings of an item: a field that stands
+// twice, and a colon anywhere but in merchantReference, the one field that merchants write.
+func signedText(item *webhook.Envelope) (string, error) {
+	values := make([]string, 0, len(signedFields))
+	for _, path := range signedFields {
+		value, ok := scalar(item, path)
+		if !ok {
+			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item is no text, number or boolean", path)
+		}
+		if path != "merchantReference" && strings.Contains(value, ":") {
+			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item holds a colon", path)
+		}
+		values = append(values, value)
+	}
+	for _, p := range []webhook.Problem{webhook.DuplicateKey, webhook.AmbiguousKey} {
+		if strings.HasPrefix(item.Problem(), string(p)) {
+			return "", webhook.Errorf(webhook.MalformedBody, "an item names a field twice")
+		}
+	}
+	return strings.Join(values, ":"), nil
+}
+
+// scalar returns the text of the value at path: some of Adyen's producers write amount.value and
+// success as text, others as a number and a boolean, and sign the same characters.
+func scalar(item *webhook.Envelope, path string) (string, bool) {
+	raw, there := item.Raw(path)
+	switch {
+	case !there, string(raw) == "null":
+		return "", true
+	case raw[0] == '"':
+		return item.String(path), true
+	case raw[0] == '{', raw[0] == '[':
+		return "", false
+	}
+	return string(raw), true
+}
+
+// itemEvents reads an event from each item. One that cannot be read does not keep the others back.
+func itemEvents(body []byte) []webhook.Event {
+	items, err := readItems(body)
+	if err != nil {
+		problem := webhook.ReadEnvelope(body).Problem()
+		if problem == "" {
+			problem = string(webhook.UnknownEnvelope)
+		}
+		return []webhook.Event{{ID: webhook.HashID(body), IDOrigin: webhook.FromHash, Problem: problem}}
+	}
+	mode := mode(webhook.ReadEnvelope(body), "live", "true", "false")
+	events := make([]webhook.Event, 0, len(items))
+	for _, raw := range items {
+		e := itemEvent(raw)
+		e.Mode = mode
+		events = append(events, e)
+	}
+	return events
+}
+
+func itemEvent(raw json.RawMessage) webhook.Event {
+	item := webhook.ReadEnvelope(raw)
+	success, _ := scalar(item, "success")
+	e := webhook.Event{
+		Type:       item.EventType("eventCode"),
+		Account:    item.Tag("merchantAccountCode"),
+		Object:     item.Tag("pspReference"),
+		OccurredAt: parseTime(item.String("eventDate")),
+		Body:       raw,
+	}
+	if e.Object == "" || e.Type == "" {
+		item.Note(webhook.MissingEventID, "pspReference and eventCode")
+		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
+	} else {
+		var problem string
+		if e.ID, e.IDOrigin, problem = webhook.UsableID(e.Object+":"+e.Type+":"+success, webhook.FromBody); problem != "" {
+			item.Note(webhook.InvalidEventID, problem)
+		}
+	}
+	e.Problem = item.Problem()
+	return e
+}
+
+// mode reads which side of Adyen sent the body; it is empty where the body does not say.
+func mode(body *webhook.Envelope, path, live, test string) webhook.Mode {
+	switch value, _ := scalar(body, path); value {
+	case live:
+		return webhook.Live
+	case test:
+		return webhook.Test
+	}
+	return ""
+}
+
+// parseTime reads a time; anything else is no time. Adyen's older management webhooks send dates.
+func parseTime(text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.Year() < 1 {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// signItems writes its signature into each item of body.
+func signItems(body, key []byte) ([]byte, error) {
+	var outer map[string]any
+	if err := json.Unmarshal(body, &outer); err != nil {
+		return nil, fmt.Errorf("sign for adyen: read body: %w", err)
+	}
+	items, err := readItems(body)
+	if err != nil {
+		return nil, fmt.Errorf("sign for adyen: %w", err)
+	}
+	signed := make([]any, 0, len(items))
+	for _, raw := range items {
+		text, err := signedText(webhook.ReadEnvelope(raw))
+		if err != nil {
+			return nil, fmt.Errorf("sign for adyen: %w", err)
+		}
+		var item map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil, fmt.Errorf("sign for adyen: read item: %w", err)
+		}
+		additional := map[string]json.RawMessage{}
+		if old, ok := item["additionalData"]; ok {
+			if err := json.Unmarshal(old, &additional); err != nil {
+				return nil, fmt.Errorf("sign for adyen: read additionalData: %w", err)
+			}
+		}
+		mac := webhook.MAC(sha256.New, key, []byte(text))
+		additional["hmacSignature"], _ = json.Marshal(base64.StdEncoding.EncodeToString(mac)) // a string always encodes
+		if item["additionalData"], err = json.Marshal(additional); err != nil {
+			return nil, fmt.Errorf("sign for adyen: write additionalData: %w", err)
+		}
+		signed = append(signed, map[string]any{itemField: item})
+	}
+	outer[itemsField] = signed
+	return json.Marshal(outer)
+}
