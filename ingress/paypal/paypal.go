@@ -1,0 +1,230 @@
+// Package paypal verifies PayPal's webhooks offline, with a configured certificate.
+//
+// Source: developer.paypal.com/api/rest/webhooks/rest ("self cryptographic verification is the
+// preferred method"), PayPal-Java-SDK, PayPal-Python-SDK.
+//
+// # What the signature is worth
+//
+// PayPal signs a CRC-32 of the body, and CRC-32 is no hash: who holds one signed delivery can
+// write another body with the same checksum. TLS and the clock check narrow that to minutes and
+// to those who saw the delivery. So a flow that moves money treats the event as a hint and fetches
+// the resource from PayPal before it acts.
+//
+// # Certificates
+//
+// The certificate is configured as PEM: the source's secrets, or options.certificate_pem. The URL
+// in PAYPAL-CERT-URL is checked (see [CheckCertURL]) and not followed; fetching certificates
+// online is a later step, for which [CertificateStore] is the seam.
+package paypal
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	idHeader        = "Paypal-Transmission-Id"
+	timeHeader      = "Paypal-Transmission-Time"
+	signatureHeader = "Paypal-Transmission-Sig"
+	certURLHeader   = "Paypal-Cert-Url"
+	algorithmHeader = "Paypal-Auth-Algo"
+	algorithm       = "SHA256withRSA"
+
+	// PayPal publishes no tolerance. Each attempt is a transmission with a time of its own, and
+	// the checksum (see above) is a reason to keep the window narrow.
+	tolerance = 5 * time.Minute
+
+	// The keys in Settings.Options.
+	webhookIDOption   = "webhook_id"
+	certificateOption = "certificate_pem"
+)
+
+// Provider is PayPal. It needs options.webhook_id and a certificate.
+var Provider = webhook.Provider{
+	Name: "paypal",
+	Contract: webhook.Contract{
+		Scheme:     "RSA-SHA256 of transmission id|time|webhook id|CRC-32 of body, base64",
+		ID:         "body id",
+		Type:       "body event_type",
+		Account:    "body resource.payee.merchant_id",
+		Object:     "body resource.id",
+		OccurredAt: "body create_time",
+		Dedupe:     "event id; the transmission ID is new for each attempt",
+		Retries:    "up to 25 over 3 days",
+		RetryFor:   72 * time.Hour,
+		Disables:   "not published",
+		Tolerance:  tolerance,
+		// The checksum alone stands between the ID and the signature.
+		IDSigned: true,
+	},
+	New: func(s webhook.Settings) (webhook.Verifier, error) {
+		store, storeErr := newConfigured(s)
+		v, err := New(s, store)
+		if err := errors.Join(storeErr, err); err != nil {
+			return nil, err
+		}
+		return v, nil
+	},
+	Sign: sign,
+}
+
+type verifier struct {
+	store     CertificateStore
+	webhookID string
+	tolerance time.Duration
+}
+
+// New returns a verifier that takes its certificates from store. Provider.New is New with the
+// store of the configured ones.
+func New(s webhook.Settings, store CertificateStore) (webhook.Verifier, error) {
+	limit, err := s.ToleranceOr(tolerance)
+	id := s.Options[webhookIDOption]
+	if id == "" || strings.Contains(id, "|") {
+		err = errors.Join(err, fmt.Errorf("source %s: options.%s: PayPal signs it, and it is missing or no ID; copy Webhook ID from the app's webhook page", s.Source, webhookIDOption))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &verifier{store: store, webhookID: id, tolerance: limit}, nil
+}
+
+// Verify checks where the certificate is said to be, the signature under one of the store's
+// certificates that is valid at the receive time, and the time of transmission.
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	t, err := readTransmission(r)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := CheckCertURL(t.certURL); err != nil {
+		return webhook.Match{}, err
+	}
+	digest := sha256.Sum256(message(t.id, t.time, v.webhookID, r.Body))
+	expired := false
+	match, err := v.store.Match(t.certURL, r.ReceivedAt, func(c *x509.Certificate) bool {
+		key, ok := c.PublicKey.(*rsa.PublicKey)
+		if !ok || rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], t.signature) != nil {
+			return false
+		}
+		if r.ReceivedAt.Before(c.NotBefore) || r.ReceivedAt.After(c.NotAfter) {
+			expired = true
+			return false
+		}
+		return true
+	})
+	if err != nil && expired {
+		return webhook.Match{}, webhook.Errorf(webhook.UntrustedCert, "the signature fits a certificate that was not valid at the receive time")
+	}
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(t.at, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// transmission is what PayPal's headers say.
+type transmission struct {
+	id, time, certURL string
+	at                time.Time
+	signature         []byte
+}
+
+func readTransmission(r *webhook.Request) (transmission, error) {
+	var t transmission
+	var encoded, algo string
+	for _, h := range []struct {
+		name  string
+		value *string
+	}{
+		{idHeader, &t.id}, {timeHeader, &t.time}, {signatureHeader, &encoded}, {certURLHeader, &t.certURL}, {algorithmHeader, &algo},
+	} {
+		var err error
+		if *h.value, err = r.HeaderOnce(h.name); err != nil {
+			return t, err
+		}
+	}
+	if !strings.EqualFold(algo, algorithm) {
+		return t, webhook.Errorf(webhook.MalformedHeader, "%s is not %s", algorithmHeader, algorithm)
+	}
+	if strings.Contains(t.id, "|") {
+		return t, webhook.Errorf(webhook.MalformedHeader, "%s holds the separator", idHeader)
+	}
+	var err error
+	if t.at, err = time.Parse(time.RFC3339Nano, t.time); err != nil {
+		return t, webhook.Errorf(webhook.MalformedHeader, "%s is not an ISO 8601 time", timeHeader)
+	}
+	if t.signature = webhook.DecodeBase64(encoded); t.signature == nil {
+		return t, webhook.Errorf(webhook.MalformedHeader, "%s is not base64", signatureHeader)
+	}
+	return t, nil
+}
+
+// message returns the signed bytes. The checksum is unsigned and in decimal.
+func message(id, stamp, webhookID string, body []byte) []byte {
+	sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)
+	return []byte(id + "|" + stamp + "|" + webhookID + "|" + sum)
+}
+
+// Events reads the one event of r.
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+	body := webhook.ReadEnvelope(r.Body)
+	e := webhook.Event{
+		Type:       body.EventType("event_type"),
+		Account:    body.Tag("resource.payee.merchant_id"),
+		Object:     body.Tag("resource.id"),
+		OccurredAt: body.RFC3339("create_time"),
+		APIVersion: body.Tag("resource_version"),
+	}
+	e.ID, e.IDOrigin = body.EventID("id")
+	e.Problem = body.Problem()
+	return []webhook.Event{e}
+}
+
+// sign makes a delivery as PayPal does. The secret is an RSA private key in PEM (PKCS #8).
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	block, _ := pem.Decode([]byte(in.Secret))
+	if block == nil {
+		return webhook.SignOutput{}, errors.New("sign for paypal: the secret is no private key in PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign for paypal: parse private key: %w", err)
+	}
+	key, ok := parsed.(*rsa.PrivateKey)
+	if !ok {
+		return webhook.SignOutput{}, errors.New("sign for paypal: the private key is not RSA")
+	}
+	id := in.ID
+	if id == "" {
+		id = "b1a2c3d4-0000-11f0-8000-000000000000"
+	}
+	stamp := in.At.UTC().Format(time.RFC3339)
+	digest := sha256.Sum256(message(id, stamp, in.Options[webhookIDOption], in.Body))
+	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
+	if err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign for paypal: %w", err)
+	}
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	header.Set(idHeader, id)
+	header.Set(timeHeader, stamp)
+	header.Set(signatureHeader, base64.StdEncoding.EncodeToString(signature))
+	header.Set(certURLHeader, "https://api.paypal.com"+certPath+"certs/CERT-pawl")
+	header.Set(algorithmHeader, algorithm)
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
