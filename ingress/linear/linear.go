@@ -1,0 +1,162 @@
+// Package linear verifies Linear's webhooks.
+//
+// Source: linear.app/developers/webhooks, linear/linear packages/sdk/src/webhooks/client.ts.
+package linear
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	signatureHeader = "Linear-Signature"
+	timestampHeader = "Linear-Timestamp"
+	deliveryHeader  = "Linear-Delivery"
+	eventHeader     = "Linear-Event"
+	timestampField  = "webhookTimestamp"
+	tolerance       = time.Minute
+)
+
+// Provider is Linear. Whether a retry after 6 h carries a fresh webhookTimestamp is not
+// documented; a source that sees timestamp_too_old on retries needs a wider tolerance.
+var Provider = webhook.Provider{
+	Name: "linear",
+	Contract: webhook.Contract{
+		Scheme:       "HMAC-SHA256 of body, hex; the time is webhookTimestamp in the body",
+		ID:           "header Linear-Delivery (unsigned), else a hash",
+		Type:         "body type.action",
+		Account:      "body organizationId",
+		Object:       "body data.id",
+		OccurredAt:   "body createdAt",
+		Dedupe:       "Linear-Delivery; webhookId names the configuration, not the event",
+		AnswerWithin: 5 * time.Second,
+		Retries:      "3: after 1 min, 1 h, 6 h",
+		RetryFor:     7*time.Hour + time.Minute,
+		Disables:     "not published",
+		Tolerance:    tolerance,
+	},
+	New:  newVerifier,
+	Sign: sign,
+}
+
+type verifier struct {
+	keys      *webhook.Keyring[[]byte]
+	tolerance time.Duration
+}
+
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
+	keys, keysErr := webhook.NewHMACKeyring(s, webhook.TextKey)
+	limit, limitErr := s.ToleranceOr(tolerance)
+	if err := errors.Join(keysErr, limitErr); err != nil {
+		return nil, err
+	}
+	return &verifier{keys: keys, tolerance: limit}, nil
+}
+
+// Verify checks Linear-Signature over the body and then, as Linear's SDK does, the time that the
+// body holds, or that of the header when it holds none.
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	signature, err := r.HeaderOnce(signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeHex(signature)}, r.Body)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	at, err := sentAt(r)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(at, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// sentAt returns the time of sending. The header is not signed; it is read only for a body
+// without the field, because otherwise it would overrule what is signed.
+func sentAt(r *webhook.Request) (time.Time, error) {
+	body := webhook.ReadEnvelope(r.Body)
+	if raw, there := body.Raw(timestampField); there {
+		at, err := webhook.ParseUnixMilli(timestampField, string(raw))
+		if err != nil {
+			return time.Time{}, webhook.Errorf(webhook.MalformedBody, "%s is not a time in milliseconds", timestampField)
+		}
+		return at, nil
+	}
+	stamp, err := r.HeaderOnce(timestampHeader)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return webhook.ParseUnixMilli(timestampHeader, stamp)
+}
+
+// Events reads the one event of r.
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+	body := webhook.ReadEnvelope(r.Body)
+	e := webhook.Event{
+		Type:       body.EventType("type"),
+		Account:    body.Tag("organizationId"),
+		Object:     body.Tag("data.id"),
+		OccurredAt: body.RFC3339("createdAt"),
+	}
+	if action := webhook.Tag(body.String("action")); e.Type != "" && action != "" {
+		e.Type += "." + action
+	}
+	if e.Type == "" {
+		e.Type = r.HeaderTag(eventHeader)
+	}
+	e.ID, e.IDOrigin = eventID(r, body)
+	e.Problem = body.Problem()
+	return []webhook.Event{e}
+}
+
+// eventID returns Linear-Delivery, else the hash of what names the change. The body's own hash
+// would change with each attempt's webhookTimestamp.
+func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrigin) {
+	if r.Header.Get(deliveryHeader) != "" {
+		return r.HeaderID(body, deliveryHeader)
+	}
+	object, created := body.String("data.id"), body.String("createdAt")
+	if object == "" || created == "" {
+		return webhook.HashID(r.Body), webhook.FromHash
+	}
+	var named []byte
+	for _, field := range []string{body.String("organizationId"), body.String("type"), body.String("action"), object, created} {
+		named = strconv.AppendQuote(named, field)
+	}
+	return webhook.HashID(named), webhook.FromHash
+}
+
+// Acknowledge answers 200: Linear retries after any other status.
+func (v *verifier) Acknowledge() webhook.Answer { return webhook.Answer{Status: http.StatusOK} }
+
+// timestampMember finds webhookTimestamp in a body that is to be signed.
+var timestampMember = regexp.MustCompile(`("webhookTimestamp"\s*:\s*)[0-9]+`)
+
+// sign makes a delivery as Linear does. A webhookTimestamp in the body is set to the time of the
+// delivery, and so is the header.
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	stamp := strconv.FormatInt(in.At.UnixMilli(), 10)
+	body := timestampMember.ReplaceAll(in.Body, []byte("${1}"+stamp))
+	mac := webhook.MAC(sha256.New, []byte(in.Secret), body)
+	header := http.Header{}
+	header.Set("Content-Type", "application/json; charset=utf-8")
+	header.Set(signatureHeader, hex.EncodeToString(mac))
+	header.Set(timestampHeader, stamp)
+	if in.ID != "" {
+		header.Set(deliveryHeader, in.ID)
+	}
+	if in.Type != "" {
+		header.Set(eventHeader, in.Type)
+	}
+	return webhook.SignOutput{Header: header, Body: body, URL: in.URL}, nil
+}
