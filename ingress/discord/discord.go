@@ -1,0 +1,125 @@
+// Package discord verifies Discord's webhook events and interactions.
+//
+// Source: discord/discord-api-docs developers/events/webhook-events.mdx and
+// developers/interactions/overview.mdx.
+package discord
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	signatureHeader = "X-Signature-Ed25519"
+	timestampHeader = "X-Signature-Timestamp"
+	// Discord documents no tolerance. The timestamp is under the signature, so it is checked.
+	tolerance = 5 * time.Minute
+)
+
+// Provider is Discord. Its secrets are public keys: the application's, 32 bytes in hex.
+//
+// Discord sends requests with false signatures on purpose and removes an endpoint that does not
+// answer them with 401. So whatever stands in the signature header, a signature that does not fit
+// has class no_matching_signature; only a request without the headers is malformed.
+var Provider = webhook.Provider{
+	Name: "discord",
+	Contract: webhook.Contract{
+		Scheme:       "Ed25519 of timestamp and body, hex",
+		ID:           "none (hash)",
+		Type:         "body event.type; interaction.<type> of interactions",
+		Account:      "body application_id",
+		Object:       "body event.data.id, id of interactions",
+		OccurredAt:   "body event.timestamp",
+		IDSigned:     true,
+		Dedupe:       "hash of the body",
+		AnswerWithin: 3 * time.Second,
+		Retries:      "several, exponential, for up to 10 min",
+		RetryFor:     10 * time.Minute,
+		Disables:     "when it fails too often, with an e-mail; when a false signature is not answered with 401",
+		Tolerance:    tolerance,
+	},
+	New:  newVerifier,
+	Sign: sign,
+}
+
+type verifier struct {
+	keys      *webhook.Keyring[ed25519.PublicKey]
+	tolerance time.Duration
+}
+
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
+	keys, keysErr := webhook.NewKeyring(s, publicKey)
+	limit, limitErr := s.ToleranceOr(tolerance)
+	if err := errors.Join(keysErr, limitErr); err != nil {
+		return nil, err
+	}
+	return &verifier{keys: keys, tolerance: limit}, nil
+}
+
+func publicKey(value string) (ed25519.PublicKey, error) {
+	key, err := hex.DecodeString(value)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return nil, errors.New("it is not a public key of 64 hexadecimal digits; copy Public Key from the application's General Information page")
+	}
+	return key, nil
+}
+
+// Verify checks the signature over the timestamp's text and the body, and the timestamp.
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	signature, err := r.HeaderOnce(signatureHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	stamp, err := r.HeaderOnce(timestampHeader)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	sig := webhook.DecodeHex(signature)
+	signed := append([]byte(stamp), r.Body...)
+	match, err := v.keys.Match(r.ReceivedAt, func(key ed25519.PublicKey) bool {
+		return len(sig) == ed25519.SignatureSize && ed25519.Verify(key, signed, sig)
+	})
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	at, err := webhook.ParseUnix(timestampHeader, stamp)
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if err := r.CheckClock(at, v.tolerance); err != nil {
+		return webhook.Match{}, err
+	}
+	return match, nil
+}
+
+// sign makes a request as Discord does. The secret is an Ed25519 private key in hex: the seed of
+// 32 bytes, or seed and public key of 64.
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	key, err := privateKey(in.Secret)
+	if err != nil {
+		return webhook.SignOutput{}, err
+	}
+	stamp := strconv.FormatInt(in.At.Unix(), 10)
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	header.Set(timestampHeader, stamp)
+	header.Set(signatureHeader, hex.EncodeToString(ed25519.Sign(key, append([]byte(stamp), in.Body...))))
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
+
+func privateKey(value string) (ed25519.PrivateKey, error) {
+	key, err := hex.DecodeString(value)
+	switch {
+	case err == nil && len(key) == ed25519.SeedSize:
+		return ed25519.NewKeyFromSeed(key), nil
+	case err == nil && len(key) == ed25519.PrivateKeySize:
+		return key, nil
+	}
+	return nil, errors.New("sign for discord: the secret is not an Ed25519 seed or private key in hex")
+}

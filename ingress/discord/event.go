@@ -1,0 +1,69 @@
+package discord
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Answer answers Discord's pings. A webhook event's envelope has a version and type 0 for a ping:
+// 204 with a content type. An interaction has no version and type 1 for one: 200 {"type":1}.
+func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+	body := webhook.ReadEnvelope(r.Body)
+	switch {
+	case isWebhookEvent(body) && body.Number("type") == "0":
+		return v.Acknowledge(), true
+	case !isWebhookEvent(body) && body.Number("type") == "1":
+		return webhook.Answer{Status: http.StatusOK, ContentType: "application/json", Body: []byte(`{"type":1}`)}, true
+	}
+	return webhook.Answer{}, false
+}
+
+// Acknowledge answers 204: Discord's documents want it for events, with a valid content type.
+func (v *verifier) Acknowledge() webhook.Answer {
+	return webhook.Answer{Status: http.StatusNoContent, ContentType: "application/json"}
+}
+
+// Events reads the one event of r; a ping carries none. Discord gives events no ID. Interactions
+// have one, which is the object to answer to; Discord sends them once.
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+	if _, ping := v.Answer(r); ping {
+		return nil
+	}
+	body := webhook.ReadEnvelope(r.Body)
+	e := webhook.Event{
+		ID:       webhook.HashID(r.Body),
+		IDOrigin: webhook.FromHash,
+		Account:  body.Tag("application_id"),
+	}
+	switch {
+	case body.Has("event"):
+		e.Type = body.EventType("event.type")
+		e.Object = body.Tag("event.data.id")
+		e.OccurredAt = occurredAt(body.String("event.timestamp"))
+	case !isWebhookEvent(body) && body.Number("type") != "":
+		e.Type = webhook.Tag("interaction." + body.Number("type").String())
+		e.Object = body.Tag("id")
+	case body.Readable():
+		body.Note(webhook.UnknownEnvelope, "")
+	}
+	e.Problem = body.Problem()
+	return []webhook.Event{e}
+}
+
+// isWebhookEvent tells a webhook event from an interaction. Both have a version (1) and an
+// application_id; only an interaction has an ID and a token.
+func isWebhookEvent(body *webhook.Envelope) bool {
+	return !body.Has("id") && !body.Has("token") && body.Has("version")
+}
+
+// occurredAt reads an ISO 8601 time. Discord's documents show it without a zone, which is UTC.
+func occurredAt(text string) time.Time {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if at, err := time.Parse(layout, text); err == nil && at.Year() > 0 {
+			return at.UTC()
+		}
+	}
+	return time.Time{}
+}
