@@ -1,0 +1,22 @@
+// Package hmac verifies every sender that signs with one HMAC, by configuration, and ships presets.
+//
+// A source of provider "hmac" describes its sender in options:
+//
+//	header            the signature's header (required)
+//	prefix            what stands before each signature: sha256=, v0=
+//	separator         what stands between several signatures; left out for one
+//	hash              sha256, sha512 or sha1
+//	encoding          of the signature: hex, base64 or base64url
+//	key_encoding      of the secret: text, hex or base64
+//	template          the signed string, of literals and {id} {ts} {body} {url} {method}
+//	timestamp         where the time of sending stands (see [Place]); timestamp_unit: s, ms, rfc3339
+//	id, type, account, object   where the envelope's fields stand
+//	occurred_at       where the time of the fact stands; occurred_at_unit: rfc3339, s, ms
+//
+// What would leave a delivery unauthenticated does not start: a template without {body}, a
+// timestamp that nothing signs, a misspelt option.
+//
+// The presets are providers by name, built from the same code: [Typeform], [Intercom], [Calendly],
+// [WooCommerce], [Zoom] with its validation of the endpoint, and [Meta] with its handshake and its
+// batches.
+package hmac

@@ -1,0 +1,190 @@
+package hmac
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// verifyTokenOption is the key in Settings.Options of the token that is entered in Meta's
+// dashboard. Without it the subscription's handshake is refused; deliveries are not.
+const verifyTokenOption = "verify_token"
+
+var metaScheme = Scheme{Header: "X-Hub-Signature-256", Prefix: "sha256="}
+
+// Meta is Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp
+// (developers.facebook.com/docs/graph-api/webhooks). Its secret is the app secret.
+var Meta = func() webhook.Provider {
+	p := preset("meta", metaScheme, webhook.Contract{
+		Scheme:     "HMAC-SHA256 of body, hex",
+		ID:         "none (hash of each change)",
+		Type:       "body object.field of each change",
+		Account:    "id of each entry",
+		Object:     "id of the first message or status of a change",
+		OccurredAt: "time of each entry",
+		IDSigned:   true,
+		Dedupe:     "hash of each change with its entry",
+		Retries:    "for some hours (not re-checked)",
+		Disables:   "when it fails for long (not re-checked)",
+	})
+	p.New = newMeta
+	return p
+}()
+
+type metaVerifier struct {
+	*Verifier
+	tokens *webhook.Keyring[[]byte] // nil where no verify_token is set
+}
+
+func newMeta(s webhook.Settings) (webhook.Verifier, error) {
+	v, err := NewVerifier(s, metaScheme)
+	m := &metaVerifier{Verifier: v}
+	if token := s.Options[verifyTokenOption]; token != "" {
+		var tokenErr error
+		m.tokens, tokenErr = webhook.NewHMACKeyring(webhook.Settings{
+			Source:  s.Source,
+			Secrets: []webhook.Secret{{Label: "options." + verifyTokenOption, Value: token}},
+			Options: s.Options,
+		}, webhook.TextKey)
+		err = errors.Join(err, tokenErr)
+	}
+	return webhook.AsVerifier(m, err)
+}
+
+// Verify checks the signature of a delivery. The handshake is a GET without one: its
+// hub.verify_token is compared with ours.
+func (v *metaVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	if r.Method != http.MethodGet {
+		return v.Verifier.Verify(r)
+	}
+	query := handshake(r)
+	switch {
+	case query == nil:
+		return webhook.Match{}, webhook.Errorf(webhook.MissingSignature, "a GET that is no subscription handshake")
+	case v.tokens == nil:
+		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted", verifyTokenOption)
+	}
+	return webhook.MatchToken(v.tokens, r.ReceivedAt, query.Get("hub.verify_token"))
+}
+
+// Answer answers the handshake with its challenge.
+func (v *metaVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+	query := handshake(r)
+	if query == nil {
+		return webhook.Answer{}, false
+	}
+	return webhook.Answer{
+		Status:      http.StatusOK,
+		ContentType: "text/plain; charset=utf-8",
+		Body:        []byte(query.Get("hub.challenge")),
+	}, true
+}
+
+// handshake returns the query of a subscription handshake, or nil.
+func handshake(r *webhook.Request) url.Values {
+	if r.Method != http.MethodGet {
+		return nil
+	}
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return nil
+	}
+	query := u.Query()
+	if query.Get("hub.mode") != "subscribe" || query.Get("hub.challenge") == "" {
+		return nil
+	}
+	return query
+}
+
+// Events reads an event from each change of each entry. Meta batches up to 1,000 of them, and cuts
+// a batch differently when it retries.
+func (v *metaVerifier) Events(r *webhook.Request) []webhook.Event {
+	if r.Method == http.MethodGet {
+		return nil
+	}
+	body := webhook.ReadEnvelope(r.Body)
+	object := body.EventType("object")
+	raw, _ := body.Raw("entry")
+	entries, problem := webhook.Elements(raw)
+	if problem != "" || body.Problem() != "" {
+		if body.Problem() == "" {
+			body.Note(webhook.UnknownEnvelope, "entry is no array")
+		}
+		return []webhook.Event{{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Type: object, Problem: body.Problem()}}
+	}
+	var events []webhook.Event
+	for _, entry := range entries {
+		events = append(events, entryEvents(object, entry)...)
+	}
+	return events
+}
+
+// entryEvents reads the changes of an entry (Graph API, WhatsApp), its messages (Messenger), or the
+// entry itself, which then lists the names of what changed.
+func entryEvents(object string, raw json.RawMessage) []webhook.Event {
+	entry := webhook.ReadEnvelope(raw)
+	for _, list := range []string{"changes", "messaging"} {
+		value, there := entry.Raw(list)
+		if !there {
+			continue
+		}
+		items, problem := webhook.Elements(value)
+		if problem != "" {
+			entry.Note(webhook.UnknownEnvelope, list+" is no array")
+			break
+		}
+		events := make([]webhook.Event, 0, len(items))
+		for _, item := range items {
+			events = append(events, changeEvent(object, list, entry, item))
+		}
+		return events
+	}
+	return []webhook.Event{changeEvent(object, "entry", entry, raw)}
+}
+
+// changeEvent reads one change. Equal changes of one entry's time are one event.
+func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessage) webhook.Event {
+	change := webhook.ReadEnvelope(raw)
+	field := list
+	if list == "changes" {
+		field = change.EventType("field")
+	}
+	identity := strconv.AppendQuote(nil, object)
+	identity = strconv.AppendQuote(identity, entry.Text("id"))
+	identity = strconv.AppendQuote(identity, entry.Text("time"))
+	e := webhook.Event{
+		ID:       webhook.HashID(append(identity, raw...)),
+		IDOrigin: webhook.FromHash,
+		Type:     webhook.Tag(object + "." + field),
+		Account:  entry.Tag("id"),
+		Object:   messageID(change),
+		Body:     raw,
+	}
+	if at, err := parseTime("time", entry.Text("time"), "s"); err == nil {
+		e.OccurredAt = at.UTC()
+	} else if at, err := parseTime("time", entry.Text("time"), "ms"); err == nil { // Messenger
+		e.OccurredAt = at.UTC()
+	}
+	if e.Problem = entry.Problem(); e.Problem == "" {
+		e.Problem = change.Problem()
+	}
+	return e
+}
+
+// messageID returns the ID of the first message or status of a change, or "".
+func messageID(change *webhook.Envelope) string {
+	if id := change.Tag("message.mid"); id != "" {
+		return id
+	}
+	for _, list := range []string{"value.messages", "value.statuses"} {
+		raw, _ := change.Raw(list)
+		if items, problem := webhook.Elements(raw); problem == "" && len(items) > 0 {
+			return webhook.ReadEnvelope(items[0]).Tag("id")
+		}
+	}
+	return ""
+}

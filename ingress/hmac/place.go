@@ -1,0 +1,79 @@
+package hmac
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Place says where a value stands in a request:
+//
+//	header:X-Acme-Delivery   the header of that name
+//	signature:t              the item "t=…" of the signature header (Stripe's and Calendly's form)
+//	/data/object/id          a JSON pointer (RFC 6901) into the body
+//
+// The empty Place is nowhere. Pointers go through objects only, and their keys hold no dot.
+type Place string
+
+const (
+	inHeader    = "header:"
+	inSignature = "signature:"
+)
+
+// inBody reports whether p is a JSON pointer: what it finds is signed with the body.
+func (p Place) inBody() bool { return strings.HasPrefix(string(p), "/") }
+
+// header returns the header that p names, or "".
+func (p Place) header() string {
+	name, ok := strings.CutPrefix(string(p), inHeader)
+	if !ok {
+		return ""
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
+}
+
+// item returns the key of the signature header's item that p names, or "".
+func (p Place) item() string {
+	key, _ := strings.CutPrefix(string(p), inSignature)
+	if key == string(p) {
+		return ""
+	}
+	return key
+}
+
+// path returns p as a path of [webhook.Envelope]: keys joined by dots.
+func (p Place) path() string {
+	keys := strings.Split(strings.TrimPrefix(string(p), "/"), "/")
+	for i, key := range keys {
+		keys[i] = strings.ReplaceAll(strings.ReplaceAll(key, "~1", "/"), "~0", "~")
+	}
+	return strings.Join(keys, ".")
+}
+
+// check reports what is wrong with p.
+func (p Place) check() error {
+	switch {
+	case p == "":
+		return nil
+	case webhook.Tag(string(p)) == "":
+		return fmt.Errorf("it is longer than %d bytes or holds characters that cannot be shown", webhook.MaxEventID)
+	case p.header() != "", p.item() != "":
+		return nil
+	case p.inBody() && len(p) > 1 && !strings.Contains(string(p), "."):
+		return nil
+	}
+	return fmt.Errorf("%q is neither header:NAME nor signature:KEY nor a JSON pointer such as /data/id", string(p))
+}
+
+// text returns the string or number at p, or "".
+func (p Place) text(r *webhook.Request, body *webhook.Envelope) string {
+	switch {
+	case p.inBody():
+		return body.Text(p.path())
+	case p.header() != "":
+		return r.Header.Get(p.header())
+	}
+	return ""
+}

@@ -1,0 +1,135 @@
+package hmac
+
+import (
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Provider is a sender that is described by the source's options: see the package comment.
+var Provider = webhook.Provider{
+	Name: "hmac",
+	Contract: webhook.Contract{
+		Scheme:    "HMAC of a configured template",
+		ID:        "options.id, else a hash",
+		Type:      "options.type",
+		Account:   "options.account",
+		Object:    "options.object",
+		Dedupe:    "as configured",
+		Retries:   "the sender's choice",
+		Disables:  "the sender's choice",
+		Tolerance: defaultTolerance,
+	},
+	New: func(s webhook.Settings) (webhook.Verifier, error) {
+		scheme, optionsErr := schemeOf(s.Options)
+		if optionsErr != nil {
+			optionsErr = fmt.Errorf("source %s: %w", s.Source, optionsErr)
+		}
+		v, err := NewVerifier(s, scheme)
+		return webhook.AsVerifier(v, errors.Join(optionsErr, err))
+	},
+	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) {
+		scheme, err := schemeOf(in.Options)
+		if err != nil {
+			return webhook.SignOutput{}, fmt.Errorf("sign for hmac: %w", err)
+		}
+		return Sign(scheme, in)
+	},
+}
+
+// preset returns a provider of one fixed scheme. Its options are only those of every provider.
+func preset(name string, scheme Scheme, contract webhook.Contract) webhook.Provider {
+	if scheme.Timestamp != "" {
+		contract.Tolerance = scheme.withDefaults().Tolerance
+	}
+	return webhook.Provider{
+		Name:     name,
+		Contract: contract,
+		New: func(s webhook.Settings) (webhook.Verifier, error) {
+			return webhook.AsVerifier(NewVerifier(s, scheme))
+		},
+		Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return Sign(scheme, in) },
+	}
+}
+
+// schemeOf reads a scheme from a source's options. A key that it does not know is a fault: a
+// misspelt "timestamp" would otherwise leave a source without a clock check.
+func schemeOf(options map[string]string) (Scheme, error) {
+	var s Scheme
+	settings := map[string]*string{
+		"header": &s.Header, "prefix": &s.Prefix, "separator": &s.Separator, "hash": &s.Hash, "encoding": &s.Encoding,
+		"key_encoding": &s.KeyEncoding, "template": &s.Template, "timestamp": (*string)(&s.Timestamp), "timestamp_unit": &s.TimestampUnit,
+		"id": (*string)(&s.ID), "type": (*string)(&s.Type), "account": (*string)(&s.Account), "object": (*string)(&s.Object),
+		"occurred_at": (*string)(&s.OccurredAt), "occurred_at_unit": &s.OccurredAtUnit,
+	}
+	var faults []error
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		setting, known := settings[key]
+		switch {
+		case known:
+			*setting = options[key]
+		case key != webhook.AllowShortSecrets:
+			faults = append(faults, fmt.Errorf("options.%s: there is no such option; use some of %v", key, slices.Sorted(maps.Keys(settings))))
+		}
+	}
+	return s, errors.Join(faults...)
+}
+
+// Sign makes a delivery by the scheme. A timestamp that stands in the body is the caller's to set.
+func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
+	scheme = scheme.withDefaults()
+	if err := scheme.check(); err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)
+	}
+	key, err := scheme.decodeKey(in.Secret)
+	if err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: secret: %w", err)
+	}
+	t, err := parseTemplate(scheme.Template)
+	if err != nil {
+		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)
+	}
+	contentType := in.ContentType
+	if contentType == "" {
+		contentType = "application/json"
+	}
+	header := http.Header{}
+	header.Set("Content-Type", contentType)
+	for _, field := range []struct {
+		place Place
+		value string
+	}{
+		{scheme.ID, in.ID}, {scheme.Type, in.Type}, {scheme.Account, in.Account},
+	} {
+		if name := field.place.header(); name != "" && field.value != "" {
+			header.Set(name, field.value)
+		}
+	}
+	stamp := formatTime(in.At, scheme.TimestampUnit)
+	values := map[string]string{"id": in.ID, "ts": stamp, "url": in.URL, "method": http.MethodPost}
+	signature := scheme.Prefix + scheme.encode(webhook.MAC(scheme.newHash(), key, t.render(values, in.Body)))
+	if item := scheme.Timestamp.item(); item != "" {
+		signature = item + "=" + stamp + scheme.Separator + signature
+	}
+	if name := scheme.Timestamp.header(); name != "" {
+		header.Set(name, stamp)
+	}
+	header.Set(scheme.Header, signature)
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
+
+// fits reports whether one of the candidates is mac. It looks at all of them, in constant time.
+func fits(mac []byte, candidates [][]byte) bool {
+	found := false
+	for _, c := range candidates {
+		if hmac.Equal(mac, c) {
+			found = true
+		}
+	}
+	return found
+}
