@@ -1,0 +1,132 @@
+// Package schema is the database: its migrations, and below it one package per kind of row.
+package schema
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/tern/v2/migrate"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// versionTable holds one row with the number of the last migration.
+const versionTable = "public.schema_version"
+
+// lockTimeout bounds how long a migration waits for a lock. Whoever queues behind a waiting
+// ALTER TABLE waits with it, so a migration that does not get its lock soon steps back and
+// tries again rather than stop the ingress.
+const lockTimeout = "2s"
+
+// patience bounds how long Migrate tries again for a lock; the other migrator, or the long
+// transaction in the way, should be done by then.
+const patience = 2 * time.Minute
+
+// Migrate brings the database at dsn to the latest version. It is safe to call by many
+// processes at once and when there is nothing to do; it only goes forward. Each migration is one
+// transaction together with its version number: after an error the database stands at the last
+// migration that was finished, and Migrate can be called again.
+//
+// The DSN must lead to Postgres directly or through a session-mode pooler: tern holds an
+// advisory lock of the session for the time of the migrations.
+func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	// As start-up parameters these survive tern's RESET ALL between two migrations.
+	config.RuntimeParams["lock_timeout"] = lockTimeout
+	config.RuntimeParams["statement_timeout"] = "0"
+	deadline := time.Now().Add(patience)
+	for {
+		err := migrateOnce(ctx, config, log)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.Code != "55P03" || time.Now().After(deadline) { // lock_not_available
+			return err
+		}
+		log.Warn("migration waits for a lock", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	migrator, err := migrate.NewMigrator(ctx, conn, versionTable)
+	if err != nil {
+		return fmt.Errorf("migrate: prepare %s: %w", versionTable, err)
+	}
+	if err := load(migrator); err != nil {
+		return err
+	}
+	current, err := migrator.GetCurrentVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate: read %s: %w", versionTable, err)
+	}
+	// tern would otherwise go back, or complain about a range of versions.
+	if latest := len(migrator.Migrations); int(current) > latest {
+		return fmt.Errorf("migrate: the database is at version %d and this binary knows %d: use the newer pawl", current, latest)
+	}
+	migrator.OnStart = func(sequence int32, name, _, _ string) {
+		log.Info("migration starts", "version", sequence, "name", name)
+	}
+	if err := migrator.Migrate(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+func load(migrator *migrate.Migrator) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if err := migrator.LoadMigrations(dir); err != nil {
+		return fmt.Errorf("migrate: load the embedded migrations: %w", err)
+	}
+	return nil
+}
+
+// Querier is a connection, a pool or a transaction of pgx.
+type Querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Version returns the number of the last migration that the database has; 0 for one that was
+// never migrated. It takes no lock, so it can be asked through any pooler.
+func Version(ctx context.Context, db Querier) (int, error) {
+	var version int
+	err := db.QueryRow(ctx, "SELECT version FROM "+versionTable).Scan(&version)
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &pgErr) && pgErr.Code == "42P01", errors.Is(err, pgx.ErrNoRows): // undefined_table
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read the schema version: %w", err)
+	}
+	return version, nil
+}
+
+// Latest returns the number of the last migration that this binary knows.
+func Latest() int {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		panic("schema: " + err.Error()) // a malformed pattern
+	}
+	return len(names) // tern demands numbers without gaps, from 1
+}
