@@ -1,0 +1,90 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// account is who the server runs as. The zero value is the caller.
+type account struct {
+	name string
+	cred *syscall.Credential
+}
+
+// serverAccount returns the caller, or for root an unprivileged account, since postgres and
+// initdb refuse to run as root: the one that owns the data directory data already (an ordinary
+// user ran the server before), else the first that exists.
+func serverAccount(data string) (account, error) {
+	if os.Geteuid() != 0 {
+		return account{}, nil
+	}
+	if info, err := os.Stat(filepath.Join(data, "PG_VERSION")); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
+			return account{name: "#" + strconv.Itoa(int(st.Uid)), cred: &syscall.Credential{Uid: st.Uid, Gid: st.Gid}}, nil
+		}
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
+		if uidErr != nil || gidErr != nil || uid == 0 {
+			continue
+		}
+		return account{name: name, cred: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
+	}
+	return account{}, errors.New("PostgreSQL does not run as root, and neither user postgres nor nobody exists: create one (useradd --system postgres) or run as an ordinary user")
+}
+
+// command prepares one of PostgreSQL's programs to run under the account.
+func (a account) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = "/" // the caller's directory may be one that the account cannot enter
+	cmd.Env = serverEnv()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.cred}
+	return cmd
+}
+
+// own gives path to the account.
+func (a account) own(path string) error {
+	if a.cred == nil {
+		return nil
+	}
+	return os.Lchown(path, int(a.cred.Uid), int(a.cred.Gid))
+}
+
+// uid is the numeric user that files of the account belong to.
+func (a account) uid() uint32 {
+	if a.cred == nil {
+		return uint32(os.Geteuid())
+	}
+	return a.cred.Uid
+}
+
+// canUse reports whether the account can enter dir and write to it. It asks the kernel by doing
+// it, since modes, parents, ACLs and mount options all have a say.
+func (a account) canUse(ctx context.Context, dir string) bool {
+	return a.command(ctx, "/bin/sh", "-c", `cd "$1" && : > .probe && rm .probe`, "sh", dir).Run() == nil
+}
+
+// serverEnv is the environment without PG* (a PGDATA or PGPORT of the user is about another
+// server) and in the C locale, so that messages can be read by code.
+func serverEnv() []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "PG") || strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
+			continue
+		}
+		env = append(env, kv)
+	}
+	return append(env, "LC_ALL=C")
+}

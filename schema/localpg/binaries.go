@@ -1,0 +1,199 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	embedded "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// ErrNoBinaries is returned when no server binaries are found and none can be downloaded.
+var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (postgres, initdb): install them with `apt-get install postgresql`, `dnf install postgresql-server` or `brew install postgresql`, or set DATABASE_URL to a running server")
+
+// binaries is a directory with the programs of one PostgreSQL version.
+type binaries struct {
+	dir   string
+	major int
+}
+
+func (b binaries) path(program string) string { return filepath.Join(b.dir, program) }
+
+// finder looks for binaries. Its two sources are fields so that a machine without any can be
+// tried on one that has them.
+type finder struct {
+	dirs  []string
+	fetch func(context.Context) (binaries, error)
+}
+
+func newFinder(ctx context.Context, acc account, log *slog.Logger) finder {
+	return finder{
+		dirs:  binaryDirs(ctx),
+		fetch: func(ctx context.Context) (binaries, error) { return download(ctx, acc, log) },
+	}
+}
+
+// find returns the binaries of major version want, or of any version when want is 0, that acc can
+// run. Without a match it returns the best others and false, and without any it downloads.
+func (f finder) find(ctx context.Context, acc account, want int) (binaries, bool, error) {
+	var others []binaries
+	for _, dir := range f.dirs {
+		b, err := inspect(ctx, acc, dir)
+		if err != nil {
+			continue
+		}
+		if want == 0 || b.major == want {
+			return b, true, nil
+		}
+		others = append(others, b)
+	}
+	if len(others) > 0 {
+		return others[0], false, nil
+	}
+	b, err := f.fetch(ctx)
+	if err != nil {
+		return binaries{}, false, fmt.Errorf("%w (and downloading them failed: %v)", ErrNoBinaries, err)
+	}
+	return b, want == 0 || b.major == want, nil
+}
+
+// binaryDirs lists where server binaries may be, the best first.
+func binaryDirs(ctx context.Context) []string {
+	var dirs []string
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
+		dirs = append(dirs, strings.TrimSpace(string(out)))
+	}
+	for _, pattern := range []string{
+		"/usr/lib/postgresql/*/bin",            // Debian, Ubuntu
+		"/usr/pgsql-*/bin",                     // the project's own RPMs
+		"/usr/local/pgsql/bin",                 // built from source
+		"/opt/homebrew/opt/postgresql*/bin",    // Homebrew on ARM
+		"/usr/local/opt/postgresql*/bin",       // Homebrew on Intel
+		"/Applications/Postgres.app/*/*/*/bin", // Postgres.app
+	} {
+		matches, _ := filepath.Glob(pattern) // fails on a bad pattern only
+		slices.SortFunc(matches, func(a, b string) int { return numberIn(b) - numberIn(a) })
+		dirs = append(dirs, matches...)
+	}
+	return dirs
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// numberIn returns the first number in path, so that 15 sorts above 9.
+func numberIn(path string) int {
+	n, _ := strconv.Atoi(digits.FindString(path))
+	return n
+}
+
+var versionLine = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
+
+// inspect asks the programs in dir for their version, as acc, which must be able to run them.
+func inspect(ctx context.Context, acc account, dir string) (binaries, error) {
+	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+		return binaries{}, err
+	}
+	out, err := acc.command(ctx, filepath.Join(dir, "postgres"), "--version").Output()
+	if err != nil {
+		return binaries{}, err
+	}
+	m := versionLine.FindSubmatch(out)
+	if m == nil {
+		return binaries{}, fmt.Errorf("%s/postgres --version says %q", dir, out)
+	}
+	major, err := strconv.Atoi(string(m[1]))
+	return binaries{dir: dir, major: major}, err
+}
+
+// download fetches binaries with embedded-postgres into a cache. That library has no call that
+// only downloads: its server is started on a throw-away directory and stopped again. Started by
+// root it cannot initialise that directory, but by then the binaries are in place, so what counts
+// is whether they run.
+func download(ctx context.Context, acc account, log *slog.Logger) (binaries, error) {
+	cache, err := downloadCache()
+	if err != nil {
+		return binaries{}, err
+	}
+	bin := filepath.Join(cache, "pgsql", "bin")
+	if b, err := inspect(ctx, acc, bin); err == nil {
+		return b, nil
+	}
+	lock, err := keeper.Lock(ctx, filepath.Join(cache, "lock"))
+	if err != nil {
+		return binaries{}, err
+	}
+	defer func() { _ = lock.Close() }()
+	log.Info("downloading PostgreSQL", "to", cache)
+	// The library knows no context: on Ctrl-C its download is left to end with the process.
+	fetched := make(chan error, 1)
+	go func() { fetched <- fetch(cache) }()
+	select {
+	case err = <-fetched:
+	case <-ctx.Done():
+		return binaries{}, ctx.Err()
+	}
+	b, inspectErr := inspect(ctx, acc, bin)
+	if inspectErr != nil {
+		return binaries{}, errors.Join(err, inspectErr)
+	}
+	return b, nil
+}
+
+// fetch puts binaries under cache/pgsql. An error does not mean that they are not there.
+func fetch(cache string) error {
+	work, err := os.MkdirTemp("", "pawl-download-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	db := embedded.NewDatabase(embedded.DefaultConfig().
+		Version(embedded.V17).
+		CachePath(filepath.Join(cache, "archive")).
+		BinariesPath(filepath.Join(cache, "pgsql")).
+		RuntimePath(filepath.Join(work, "run")).
+		DataPath(filepath.Join(work, "data")).
+		Port(uint32(port)).
+		Logger(io.Discard))
+	if err := db.Start(); err != nil {
+		return err
+	}
+	return db.Stop()
+}
+
+// downloadCache is a directory that only the caller can write to; root's must be reachable for
+// the server's account, which root's home is not.
+func downloadCache() (string, error) {
+	base := "/var/cache"
+	if os.Geteuid() != 0 {
+		var err error
+		if base, err = os.UserCacheDir(); err != nil {
+			return "", err
+		}
+	}
+	dir := filepath.Join(base, "pawl", "postgresql")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, nil
+}

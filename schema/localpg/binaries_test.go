@@ -1,0 +1,89 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fakeBinaries makes a directory with programs that say that they are of PostgreSQL major.
+func fakeBinaries(t *testing.T, major int) string {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(openDir(t)), "bin")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho 'postgres (PostgreSQL) %d.4 (Debian 1.2)'\n", major)
+	for _, program := range []string{"postgres", "initdb"} {
+		if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	acc, err := serverAccount("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, old, current := t.TempDir(), fakeBinaries(t, 14), fakeBinaries(t, 17)
+	unreachable := fakeBinaries(t, 16)
+	for _, program := range []string{"postgres", "initdb"} {
+		if err := os.Chmod(filepath.Join(unreachable, program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noFetch := func(context.Context) (binaries, error) {
+		t.Error("downloads though binaries are there")
+		return binaries{}, nil
+	}
+	for name, tc := range map[string]struct {
+		want  int
+		dir   string
+		major int
+		fits  bool
+	}{
+		"the first that runs":           {0, old, 14, true},
+		"the version of the data":       {17, current, 17, true},
+		"another version than the data": {9, old, 14, false},
+	} {
+		f := finder{dirs: []string{empty, unreachable, old, current}, fetch: noFetch}
+		got, fits, err := f.find(t.Context(), acc, tc.want)
+		if err != nil || got.dir != tc.dir || got.major != tc.major || fits != tc.fits {
+			t.Errorf("%s: find(%d) = %+v, %t, %v; want %d in %s, %t", name, tc.want, got, fits, err, tc.major, tc.dir, tc.fits)
+		}
+	}
+}
+
+func TestFind_NothingAnywhere_SaysWhatToInstall(t *testing.T) {
+	t.Parallel()
+	f := finder{
+		dirs:  []string{t.TempDir()},
+		fetch: func(context.Context) (binaries, error) { return binaries{}, errors.New("no network") },
+	}
+	_, _, err := f.find(t.Context(), account{}, 0)
+	if !errors.Is(err, ErrNoBinaries) {
+		t.Fatalf("find() = %v; want ErrNoBinaries", err)
+	}
+	for _, want := range []string{"apt-get install postgresql", "brew install postgresql", "dnf install postgresql-server", "no network"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("find() = %v; want %q in it", err, want)
+		}
+	}
+}
+
+func TestNumberIn_NewestFirst(t *testing.T) {
+	t.Parallel()
+	dirs := []string{"/usr/lib/postgresql/9.6/bin", "/usr/lib/postgresql/15/bin", "/usr/lib/postgresql/17/bin"}
+	slices.SortFunc(dirs, func(a, b string) int { return numberIn(b) - numberIn(a) })
+	if want := "/usr/lib/postgresql/17/bin"; dirs[0] != want {
+		t.Errorf("first = %s; want %s", dirs[0], want)
+	}
+}

@@ -1,0 +1,136 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Files of a state directory, and of a home outside of it.
+const (
+	lockFile     = "lock"     // held with flock while a server runs
+	passwordFile = "password" // of the superuser
+	locationFile = "location" // the home, when it is outside
+	ownerFile    = "owner"    // in an outside home: the state directory that it belongs to
+	logName      = "postgres.log"
+)
+
+// outside is where homes go that the server's account cannot reach in the state directory.
+// Unlike /tmp it survives a reboot.
+const outside = "/var/tmp"
+
+// homePattern names homes outside of a state directory.
+const homePattern = "pawl-"
+
+// findHome returns the directory for the data of state directory dir: dir itself, or where acc
+// cannot reach it (below root's home, say) one in /var/tmp that belongs to acc. The place is
+// recorded in dir: the next start finds it, and whoever deletes dir begins empty.
+func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (string, error) {
+	if acc.cred == nil {
+		return dir, nil
+	}
+	removeForsaken(acc, log)
+	recorded, err := os.ReadFile(filepath.Join(dir, locationFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if home := strings.TrimSpace(string(recorded)); home != "" {
+		if ownedBy(home, acc) {
+			return home, recordOwner(home, dir)
+		}
+		log.Warn("the recorded data directory is gone, beginning with an empty one", "state", dir, "gone", home)
+	}
+	data := filepath.Join(dir, "data")
+	if reachable(ctx, data, acc) {
+		return dir, nil
+	}
+	if version, err := dataVersion(data); err != nil || version != 0 {
+		return "", fmt.Errorf("user %s cannot use the data directory %s: let it enter the directories above, or delete %s to begin empty", acc.name, data, dir)
+	}
+	home, err := makeHome(outside, acc)
+	if err != nil {
+		return "", err
+	}
+	// Location before owner: a home without an owner is never swept, and a crash between the two
+	// is repaired above.
+	if err := os.WriteFile(filepath.Join(dir, locationFile), []byte(home+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	log.Info("data directory lies outside of the state directory, which the server's user cannot reach",
+		"user", acc.name, "state", dir, "data", home)
+	return home, recordOwner(home, dir)
+}
+
+// reachable makes the directory data for acc and reports whether acc can use it. Where it
+// cannot, nothing is left behind.
+func reachable(ctx context.Context, data string, acc account) bool {
+	if err := os.Mkdir(data, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false
+	}
+	if acc.own(data) == nil && acc.canUse(ctx, data) {
+		return true
+	}
+	_ = os.Remove(data) // only when empty
+	return false
+}
+
+// makeHome makes a new directory in base that only acc can enter.
+func makeHome(base string, acc account) (string, error) {
+	home, err := os.MkdirTemp(base, homePattern)
+	if err != nil {
+		return "", err
+	}
+	if err := acc.own(home); err != nil {
+		_ = os.Remove(home)
+		return "", fmt.Errorf("give %s to user %s: %w", home, acc.name, err)
+	}
+	return home, nil
+}
+
+func recordOwner(home, dir string) error {
+	return os.WriteFile(filepath.Join(home, ownerFile), []byte(dir+"\n"), 0o600)
+}
+
+// removeForsaken removes homes whose state directory is gone or refers to another home.
+func removeForsaken(acc account, log *slog.Logger) {
+	homes, _ := filepath.Glob(filepath.Join(outside, homePattern+"*"))
+	for _, home := range homes {
+		if !ownedBy(home, acc) {
+			continue
+		}
+		owner, err := os.ReadFile(filepath.Join(home, ownerFile))
+		if err != nil {
+			continue
+		}
+		recorded, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(owner)), locationFile))
+		if err == nil && strings.TrimSpace(string(recorded)) == home {
+			continue
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			continue // not readable is not gone
+		}
+		if pid := postmasterPID(filepath.Join(home, "data")); isPostmaster(pid, filepath.Join(home, "data")) {
+			continue
+		}
+		if err := os.RemoveAll(home); err != nil {
+			log.Warn("a data directory without owner cannot be removed", "data", home, "error", err)
+		}
+	}
+}
+
+// ownedBy reports whether path is a directory of acc that nobody else can enter. /var/tmp is
+// open to everyone: what another user put there is not ours to trust or to remove.
+func ownedBy(path string, acc account) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == acc.uid()
+}

@@ -1,0 +1,149 @@
+// Package keeper runs a server as a child that cannot outlive its parent: not after Ctrl-C, not
+// after a panic, not after kill -9.
+//
+// A small /bin/sh stands between the two and reads from a pipe that only the parent can write
+// to. The kernel closes the pipe when the parent ends, however it ends; the shell then asks the
+// server to stop, and kills it when it does not. An orderly [Process.Stop] takes the same way, so
+// the path that matters after a crash is the one that every run takes.
+//
+// It lives below schema because both of its users can import it from here: localpg, and the
+// Temporal server of cmd/internal/devstack. Nothing below cmd/internal could be imported by schema.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Command is what to run and how to end it. Path, Output and Signal must be set.
+type Command struct {
+	Path string
+	Args []string
+	// Env is the whole environment; nil means the parent's.
+	Env []string
+	// Dir is the working directory; empty means "/", which every account can enter.
+	Dir string
+	// Output receives standard output and standard error. It is a file and not an [io.Writer], so
+	// that nothing has to be copied by a parent that may be gone.
+	Output *os.File
+	// Credential is the account to run under; nil means the parent's.
+	Credential *syscall.Credential
+	// Signal asks the command to stop: "INT" or "TERM". The shell starts the command with INT
+	// ignored; a program that does not install its own handler for it (any Go program) needs TERM.
+	Signal string
+	// Grace is how long the command may take after Signal before it is killed; 0 means 30 s.
+	Grace time.Duration
+	// RemoveOnDeath is a directory that is removed when the parent dies without Stop; it must
+	// belong to Credential. Empty means none.
+	RemoveOnDeath string
+	// Lock is a lock file that is passed on: it stays locked until keeper and command have both
+	// ended, so that a successor can wait for them with [Lock]. Start closes it. Nil means none.
+	Lock *os.File
+}
+
+// script is the shell between parent and command. Its arguments: signal, grace in seconds,
+// directory to remove, then the command. File descriptor 3 is the pipe: a line on it means an
+// orderly stop, its end without a line means that the parent died.
+const script = `
+signal=$1 grace=$2 remove=$3
+shift 3
+"$@" 3<&- &
+child=$!
+(
+	word=
+	read -r word <&3
+	trap '' TERM
+	kill -s "$signal" "$child" 2>/dev/null
+	waited=0
+	while kill -s 0 "$child" 2>/dev/null; do
+		if [ "$waited" -ge "$((grace * 10))" ]; then kill -s KILL "$child" 2>/dev/null; break; fi
+		sleep 0.1
+		waited=$((waited + 1))
+	done
+	if [ -z "$word" ] && [ -n "$remove" ]; then rm -rf -- "$remove"; fi
+) >/dev/null 2>&1 &
+watch=$!
+wait "$child"
+code=$?
+kill -s TERM "$watch" 2>/dev/null
+wait "$watch"
+exit "$code"
+`
+
+// Process is a running command with its keeper.
+type Process struct {
+	cmd   *exec.Cmd
+	alive *os.File
+	done  chan struct{}
+	err   error
+}
+
+// Start runs c. The caller may close c.Output afterwards.
+func Start(c Command) (*Process, error) {
+	watched, alive, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	defer func() { _ = watched.Close() }()
+	grace := c.Grace
+	if grace == 0 {
+		grace = 30 * time.Second
+	}
+	seconds := max(1, int(grace/time.Second))
+	args := []string{"-c", script, "keeper", c.Signal, strconv.Itoa(seconds), c.RemoveOnDeath, c.Path}
+	cmd := exec.Command("/bin/sh", append(args, c.Args...)...)
+	cmd.Env, cmd.Dir = c.Env, c.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
+	cmd.Stdout, cmd.Stderr = c.Output, c.Output
+	cmd.ExtraFiles = []*os.File{watched}
+	if c.Lock != nil {
+		defer func() { _ = c.Lock.Close() }()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lock)
+	}
+	// A session of its own: the terminal's Ctrl-C goes to the parent alone, which stops its
+	// children in order; kill -9 of the parent's process group does not take the keeper along.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.Credential}
+	if err := cmd.Start(); err != nil {
+		_ = alive.Close()
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	p := &Process{cmd: cmd, alive: alive, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Done is closed when the command has ended, for whatever reason.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says how the command ended; it may be called after Done is closed.
+func (p *Process) Err() error { return p.err }
+
+// Stop asks the command to stop and waits until it has. When ctx ends first, the command is
+// killed and ctx's error returned. It may be called more than once, and after the command ended.
+func (p *Process) Stop(ctx context.Context) error {
+	// Both may fail: the command has ended already, or this is the second call.
+	_, _ = p.alive.WriteString("stop\n")
+	_ = p.alive.Close()
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+	}
+	err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill %s: %w", p.cmd.Path, err)
+	}
+	<-p.done
+	return fmt.Errorf("stop: killed: %w", ctx.Err())
+}

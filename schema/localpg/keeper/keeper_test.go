@@ -1,0 +1,124 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// run starts a shell script under a keeper and waits until the script has said "ready".
+func run(t *testing.T, script string, grace time.Duration) (p *keeper.Process, output string) {
+	t.Helper()
+	output = filepath.Join(t.TempDir(), "out")
+	f, err := os.Create(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	p, err = keeper.Start(keeper.Command{Path: "/bin/sh", Args: []string{"-c", script}, Output: f, Signal: "TERM", Grace: grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Stop(context.Background()) })
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(read(t, output), "ready") {
+		select {
+		case <-deadline:
+			t.Fatal("the command is not ready after 10 s")
+		case <-tick.C:
+		}
+	}
+	return p, output
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+const polite = `trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done`
+
+func TestStop_AsksTheCommand(t *testing.T) {
+	t.Parallel()
+	p, output := run(t, polite, 0)
+	if err := p.Stop(t.Context()); err != nil {
+		t.Errorf("Stop() = %v", err)
+	}
+	if got := read(t, output); got != "ready\nbye\n" {
+		t.Errorf("output = %q; want an orderly end", got)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Errorf("second Stop() = %v", err)
+	}
+}
+
+func TestStop_DeafCommand_IsKilledAfterGrace(t *testing.T) {
+	t.Parallel()
+	p, _ := run(t, `trap '' TERM; echo ready; while :; do sleep 0.05; done`, time.Second)
+	if err := p.Stop(t.Context()); err != nil {
+		t.Errorf("Stop() = %v", err)
+	}
+}
+
+func TestStop_ContextEnds_CommandIsKilled(t *testing.T) {
+	t.Parallel()
+	p, _ := run(t, `trap '' TERM; echo ready; while :; do sleep 0.05; done`, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := p.Stop(ctx); err == nil {
+		t.Error("Stop() = nil; want that it was killed")
+	}
+	<-p.Done()
+}
+
+func TestDone_CommandEndsByItself(t *testing.T) {
+	t.Parallel()
+	p, _ := run(t, `echo ready; exit 3`, 0)
+	<-p.Done()
+	if err := p.Err(); err == nil || err.Error() != "exit status 3" {
+		t.Errorf("Err() = %v; want exit status 3", err)
+	}
+}
+
+func TestCommandLock_HeldUntilTheCommandEnded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	lock, err := keeper.TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = output.Close() }()
+	p, err := keeper.Start(keeper.Command{Path: "/bin/sh", Args: []string{"-c", polite}, Output: output, Signal: "TERM", Lock: lock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keeper.TryLock(path); !errors.Is(err, keeper.ErrLocked) {
+		t.Errorf("TryLock() = %v while the command runs; want ErrLocked", err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	after, err := keeper.Lock(ctx, path)
+	if err != nil {
+		t.Fatalf("Lock() = %v after the command ended", err)
+	}
+	_ = after.Close()
+}

@@ -1,0 +1,460 @@
+package localpg
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// superuser owns the cluster and every database in it.
+const superuser = "pawl"
+
+// startTimeout bounds a start. Crash recovery of a development database takes seconds.
+const startTimeout = 60 * time.Second
+
+// Options say what to start.
+type Options struct {
+	// Dir is the state directory; it is made when it does not exist. Required unless Ephemeral.
+	Dir string
+	// Ephemeral asks for a server for tests: an empty temporary directory that is removed in the
+	// end, 200 connections, no fsync (nothing it holds outlives a crash of the machine).
+	Ephemeral bool
+	// Settings are server settings beside ours, e.g. "log_statement": "all".
+	Settings map[string]string
+	// Log receives what a person may want to know; nil means silence.
+	Log *slog.Logger
+}
+
+// Server is a private PostgreSQL server. Its methods are safe for concurrent use.
+type Server struct {
+	opts     Options
+	acc      account
+	bin      binaries
+	home     string
+	data     string
+	password string
+	port     int
+	lock     *os.File
+	log      *slog.Logger
+
+	mu   sync.Mutex
+	proc *keeper.Process // nil while paused or stopped
+}
+
+// Start starts a server and returns when it takes connections. On error nothing is left running.
+// Beside the caller, the server ends when this process ends.
+func Start(ctx context.Context, opts Options) (_ *Server, err error) {
+	s := &Server{opts: opts, log: opts.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	if err := s.settle(ctx); err != nil {
+		return nil, fmt.Errorf("prepare PostgreSQL: %w", err)
+	}
+	if err := s.install(ctx); err != nil {
+		return nil, err
+	}
+	if err := stopOrphan(ctx, s.bin, s.acc, s.data); err != nil {
+		return nil, err
+	}
+	if err := s.Resume(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// settle finds the server's directories and locks them.
+func (s *Server) settle(ctx context.Context) (err error) {
+	if s.opts.Ephemeral {
+		if s.acc, err = serverAccount(""); err == nil {
+			s.home, err = ephemeralHome(ctx, s.acc)
+		}
+		s.opts.Dir = s.home
+	} else {
+		err = s.settleIn(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.data = filepath.Join(s.home, "data")
+	s.password, err = loadPassword(filepath.Join(s.opts.Dir, passwordFile))
+	return err
+}
+
+// settleIn is settle for a server that keeps its state.
+func (s *Server) settleIn(ctx context.Context) (err error) {
+	if s.opts.Dir == "" {
+		return errors.New("Options.Dir is empty")
+	}
+	if s.opts.Dir, err = filepath.Abs(s.opts.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
+		return err
+	}
+	if s.lock, err = lockDir(s.opts.Dir); err != nil {
+		return err
+	}
+	if s.acc, err = serverAccount(filepath.Join(s.opts.Dir, "data")); err != nil {
+		return err
+	}
+	s.home, err = findHome(ctx, s.opts.Dir, s.acc, s.log)
+	return err
+}
+
+// install finds binaries that fit the data directory, and makes the latter when there is none.
+func (s *Server) install(ctx context.Context) error {
+	have, err := dataVersion(s.data)
+	if err != nil {
+		return err
+	}
+	bin, fits, err := newFinder(ctx, s.acc, s.log).find(ctx, s.acc, have)
+	if err != nil {
+		return err
+	}
+	if !fits {
+		return fmt.Errorf("%s was made by PostgreSQL %d and only PostgreSQL %d is installed: install PostgreSQL %d, or delete %s to begin empty",
+			s.data, have, bin.major, have, s.opts.Dir)
+	}
+	s.bin = bin
+	if have != 0 {
+		return nil
+	}
+	return s.initdb(ctx)
+}
+
+// dataVersion returns the major version of a data directory, 0 when there is none yet.
+func dataVersion(data string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	version, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return 0, fmt.Errorf("%s/PG_VERSION: %w", data, err)
+	}
+	return version, nil
+}
+
+// initdb makes the data directory. It works in a directory of its own and renames it in the end:
+// half a data directory, left by a kill, would look like a whole one.
+func (s *Server) initdb(ctx context.Context) error {
+	leftovers, _ := filepath.Glob(filepath.Join(s.home, "initdb-*"))
+	for _, dir := range leftovers {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	work, err := os.MkdirTemp(s.home, "initdb-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	pwfile := filepath.Join(work, "password")
+	if err := os.WriteFile(pwfile, []byte(s.password), 0o600); err != nil {
+		return err
+	}
+	for _, path := range []string{work, pwfile} {
+		if err := s.acc.own(path); err != nil {
+			return err
+		}
+	}
+	fresh := filepath.Join(work, "data")
+	args := []string{"-D", fresh, "-U", superuser, "--pwfile", pwfile, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"}
+	if s.opts.Ephemeral {
+		args = append(args, "--no-sync")
+	}
+	if out, err := s.acc.command(ctx, s.bin.path("initdb"), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb %s: %w: %s", s.data, err, out)
+	}
+	if err := os.Remove(s.data); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds files but no database; delete %s to begin empty: %w", s.data, s.opts.Dir, err)
+	}
+	return os.Rename(fresh, s.data)
+}
+
+// Resume starts the server again after [Server.Pause], on the same port. It does nothing while
+// the server runs.
+func (s *Server) Resume(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		select {
+		case <-s.proc.Done(): // it ended by itself
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	fixed := s.port != 0
+	for {
+		if !fixed {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			s.port = port
+		}
+		err := s.launch(ctx)
+		if err == nil {
+			return nil
+		}
+		if !passing(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// passing reports whether a failed start may succeed if it is tried again: somebody took the
+// port since we looked, or backends of a killed server are still leaving.
+func passing(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "Address already in use") ||
+		strings.Contains(text, "pre-existing shared memory block")
+}
+
+// launch runs postgres once and waits until it takes connections.
+func (s *Server) launch(ctx context.Context) error {
+	logPath := filepath.Join(s.opts.Dir, logName)
+	// One generation of log is kept: enough to see why the last server ended, and bounded.
+	if err := os.Rename(logPath, logPath+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	logFile, err := os.Create(logPath)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logFile.Close() }()
+	cmd := keeper.Command{
+		Path:       s.bin.path("postgres"),
+		Args:       s.args(),
+		Env:        serverEnv(),
+		Output:     logFile,
+		Credential: s.acc.cred,
+		Signal:     "INT", // fast shutdown: clients are disconnected, data is written
+	}
+	if s.opts.Ephemeral {
+		cmd.RemoveOnDeath = s.home
+	}
+	proc, err := keeper.Start(cmd)
+	if err != nil {
+		return err
+	}
+	if err := s.ready(ctx, proc); err != nil {
+		_ = proc.Stop(ctx) // the reason for the failure is worth more than this one
+		content, _ := os.ReadFile(logPath)
+		return fmt.Errorf("start PostgreSQL on %s: %w: %s (log: %s)", s.data, err, lastLines(content, 5), logPath)
+	}
+	s.proc = proc
+	return nil
+}
+
+// args are the settings of the server, on its command line so that nothing is left in files.
+func (s *Server) args() []string {
+	settings := map[string]string{
+		"listen_addresses": "127.0.0.1",
+		"port":             strconv.Itoa(s.port),
+		// No socket: its path may be too long (107 bytes), its directory not writable.
+		"unix_socket_directories": "",
+		"timezone":                "UTC",
+		"log_timezone":            "UTC",
+		"shared_buffers":          "128MB",
+		"max_connections":         "100",
+		"log_checkpoints":         "off",
+		"logging_collector":       "off",
+	}
+	if s.opts.Ephemeral {
+		settings["max_connections"] = "200"
+		settings["fsync"] = "off"
+		settings["synchronous_commit"] = "off"
+		settings["full_page_writes"] = "off"
+	}
+	for name, value := range s.opts.Settings {
+		settings[name] = value
+	}
+	args := []string{"-D", s.data}
+	for name, value := range settings {
+		args = append(args, "-c", name+"="+value)
+	}
+	return args
+}
+
+// ready waits until the server takes connections, or has ended.
+func (s *Server) ready(ctx context.Context, proc *keeper.Process) error {
+	for {
+		select {
+		case <-proc.Done():
+			return fmt.Errorf("it ended at once: %w", proc.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("it did not take connections: %w", ctx.Err())
+		case <-time.After(25 * time.Millisecond):
+		}
+		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		var refused *pgconn.PgError
+		if errors.As(err, &refused) && refused.Code == "28P01" {
+			return fmt.Errorf("the password in %s is not the server's", filepath.Join(s.opts.Dir, passwordFile))
+		}
+	}
+}
+
+// Pause stops the server, keeping data and port for [Server.Resume]. Clients are disconnected.
+func (s *Server) Pause(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return nil
+	}
+	err := s.proc.Stop(ctx)
+	s.proc = nil
+	return err
+}
+
+// Stop ends the server and releases its state directory; an ephemeral server's is removed. It
+// returns when the server has ended, at the latest when ctx does, and may be called twice.
+func (s *Server) Stop(ctx context.Context) error {
+	err := s.Pause(ctx)
+	s.release()
+	return err
+}
+
+// release gives back what settle took.
+func (s *Server) release() {
+	if s.opts.Ephemeral && s.home != "" {
+		if err := os.RemoveAll(s.home); err != nil {
+			s.log.Warn("a temporary directory cannot be removed", "data", s.home, "error", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil {
+		_ = s.lock.Close() // closing unlocks
+		s.lock = nil
+	}
+}
+
+// Done is closed when the server that runs now ends, also by itself.
+func (s *Server) Done() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		ended := make(chan struct{})
+		close(ended)
+		return ended
+	}
+	return s.proc.Done()
+}
+
+// DSN returns the URL of a database of this server, for a superuser. It holds the password.
+func (s *Server) DSN(database string) string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(superuser, s.password),
+		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// EnsureDatabase makes the database name unless it is there.
+func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return fmt.Errorf("create database %s: %w", name, err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == "42P04" { // duplicate_database
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create database %s: %w", name, err)
+	}
+	return nil
+}
+
+// ephemeralHome makes a directory for acc below the temporary directory, or where acc cannot
+// reach that one, below /var/tmp.
+func ephemeralHome(ctx context.Context, acc account) (string, error) {
+	for _, base := range []string{os.TempDir(), outside} {
+		home, err := makeHome(base, acc)
+		if err != nil {
+			continue
+		}
+		if acc.canUse(ctx, home) {
+			return home, nil
+		}
+		_ = os.Remove(home)
+	}
+	return "", fmt.Errorf("neither %s nor %s can be used by user %q", os.TempDir(), outside, acc.name)
+}
+
+// lockDir takes the lock of a state directory.
+func lockDir(dir string) (*os.File, error) {
+	f, err := keeper.TryLock(filepath.Join(dir, lockFile))
+	if errors.Is(err, keeper.ErrLocked) {
+		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
+	}
+	return f, err
+}
+
+// loadPassword reads the password, or makes one: 26 letters of 128 random bits.
+func loadPassword(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err == nil {
+		return string(content), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	password := rand.Text()
+	return password, os.WriteFile(path, []byte(password), 0o600)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func lastLines(content []byte, n int) string {
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "; ")
+}
