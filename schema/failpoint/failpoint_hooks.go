@@ -1,0 +1,71 @@
+//go:build pawlhooks
+
+// Package failpoint marks the places where a process can be made to die or to stall; see the
+// ordinary build's documentation.
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Enabled reports whether the build has failure hooks.
+const Enabled = true
+
+type point struct {
+	action string
+	nth    int
+	hits   int
+}
+
+var (
+	mu     sync.Mutex
+	points = parse(os.Getenv("PAWL_FAIL"))
+)
+
+// parse panics on a malformed value: a hook that silently never fires makes a kill test pass for
+// no reason.
+func parse(env string) map[string]*point {
+	points := map[string]*point{}
+	for spec := range strings.SplitSeq(env, ",") {
+		if spec == "" {
+			continue
+		}
+		parts := strings.Split(spec, ":")
+		if len(parts) != 3 || parts[1] != "exit" && parts[1] != "pause5s" {
+			panic(fmt.Sprintf("PAWL_FAIL: %q is not name:exit|pause5s:nth", spec))
+		}
+		nth, err := strconv.Atoi(parts[2])
+		if err != nil || nth < 1 {
+			panic(fmt.Sprintf("PAWL_FAIL: %q: nth counts from 1", spec))
+		}
+		points[parts[0]] = &point{action: parts[1], nth: nth}
+	}
+	return points
+}
+
+// Hit does what PAWL_FAIL says for name.
+func Hit(name string) {
+	mu.Lock()
+	p, ok := points[name]
+	if ok {
+		p.hits++
+		ok = p.hits == p.nth
+	}
+	mu.Unlock()
+	if !ok {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", name, p.action)
+	if p.action == "pause5s" {
+		time.Sleep(5 * time.Second)
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // the signal is on its way; nothing after this point may run
+}
