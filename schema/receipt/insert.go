@@ -1,0 +1,310 @@
+package receipt
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/failpoint"
+)
+
+// startAfter is how long a new receipt is left to the hand-over in memory before the sweep takes
+// it: long enough that a healthy process is never overtaken, short enough that a crash costs
+// seconds.
+const startAfter = 5 * time.Second
+
+// insertion is a delivery made ready outside the flush, where callers have CPUs of their own.
+type insertion struct {
+	*Delivery
+	header string
+	rows   []row
+}
+
+type row struct {
+	*New
+	key  Key
+	id   uuid.UUID
+	hash [sha256.Size]byte
+	// twin is the event ID of a row of the same flush with the same bytes.
+	twin string
+}
+
+// Insert commits the events of d, all of them or none, together with the deliveries that wait at
+// the same moment, and returns one outcome per event in order.
+//
+// A nil error means that every event is committed, now or by an earlier delivery. With an error
+// nothing may be acknowledged; the commit may be in doubt, and the same delivery again is
+// harmless. An event that stands twice in d is one receipt and a duplicate.
+func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
+	if len(d.Events) == 0 {
+		return nil, nil
+	}
+	in, err := prepare(&d)
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("receipt-before-insert")
+	outcomes, err := s.inserts.Do(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("insert receipts: %w", err)
+	}
+	failpoint.Hit("receipt-after-commit")
+	s.countDuplicates(ctx, in, outcomes)
+	return outcomes, nil
+}
+
+func prepare(d *Delivery) (*insertion, error) {
+	header, err := json.Marshal(d.Header)
+	if err != nil {
+		return nil, fmt.Errorf("insert receipts: headers: %w", err)
+	}
+	in := &insertion{Delivery: d, header: string(header), rows: make([]row, len(d.Events))}
+	for i := range d.Events {
+		e := &d.Events[i]
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("insert receipts: %w", err)
+		}
+		in.rows[i] = row{New: e, id: id, hash: e.hash(),
+			key: Key{Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: e.EventID}}
+	}
+	return in, nil
+}
+
+// insertSQL writes the receipts that are new, their bodies and their deliveries. What conflicts is
+// simply missing from the result: the conflicting row is committed, though perhaps not visible to
+// this statement's snapshot, so it is not looked up here.
+const insertSQL = `
+with input as materialized (` + insertInput + `
+), fresh as (
+    insert into receipts (` + insertColumns + `)
+    select id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
+           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason,
+           now() + interval '5 seconds'
+      from input order by n
+    on conflict (provider, account, mode, event_id) do nothing
+    returning id, status, reason
+), ` + insertRest
+
+// insertUnsignedSQL also looks for the same bytes under another ID. It runs in one transaction
+// after lockHashesSQL: of two requests with the same bytes that come together, the second looks
+// only when the first is committed.
+const insertUnsignedSQL = `
+with input as materialized (` + insertInput + `
+), fresh as (
+    insert into receipts (` + insertColumns + `)
+    select i.id, i.source, i.provider, i.account, i.mode, i.event_id, i.id_origin, i.type, i.object_id, i.api_version,
+           i.occurred_at, i.received_at, i.body_hash, i.secret_label, i.correlation_id,
+           case when coalesce(i.twin, held.event_id) is null then i.status else 'needs_review' end,
+           coalesce('suspected_replay: same bytes as ' || coalesce(held.event_id, i.twin), i.reason),
+           now() + interval '5 seconds'
+      from input i
+      left join lateral (
+          select r.event_id from receipts r
+           where i.unsigned and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
+             and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
+           limit 1) held on true
+     order by i.n
+    on conflict (provider, account, mode, event_id) do nothing
+    returning id, status, reason
+), ` + insertRest
+
+const insertInput = `
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
+        $16::text[], $17::text[], $18::text[], $19::bytea[], $20::boolean[], $21::text[])
+    with ordinality as t(id, source, provider, account, mode, event_id, id_origin, type,
+        object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
+        status, reason, headers, body, unsigned, twin, n)`
+
+const insertColumns = `id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
+        occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, dispatch_at`
+
+const insertRest = `bodies as (
+    insert into receipt_bodies (receipt_id, headers, body)
+    select id, headers::jsonb, body from input join fresh using (id)
+), logged as (
+    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
+    select i.id, i.source, i.received_at, case when fresh.reason like 'suspected_replay:%' then 'replay' else 'new' end,
+           i.body_hash, i.secret_label
+      from input i join fresh using (id)
+)
+select id, status, reason from fresh`
+
+// lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
+// what the other wants. They end with the transaction: no session state.
+const lockHashesSQL = `
+select pg_advisory_xact_lock(k) from (select distinct unnest($1::bigint[]) as k order by k) as keys`
+
+func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcome, error) {
+	rows, unsigned := distinct(reqs)
+	fresh, err := s.insertRows(ctx, rows, unsigned)
+	if err != nil {
+		return nil, err
+	}
+	results := make([][]Outcome, len(reqs))
+	for i, req := range reqs {
+		results[i] = make([]Outcome, len(req.rows))
+		for j := range req.rows {
+			// Not there: it met a committed row, or an equal event of this flush.
+			out, ok := fresh[req.rows[j].id]
+			if !ok {
+				out = Outcome{Duplicate: true}
+			}
+			results[i][j] = out
+		}
+	}
+	return results, nil
+}
+
+type insertRow struct {
+	*row
+	in *insertion
+}
+
+// distinct returns the first row of each event, sorted by key: two flushes that insert the same
+// events then wait for each other in one direction only. unsigned reports whether any of them
+// needs the replay check.
+func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
+	seen := make(map[Key]bool, len(reqs))
+	type bytes struct {
+		provider string
+		hash     [sha256.Size]byte
+	}
+	firstID := map[bytes]string{}
+	for _, req := range reqs {
+		for i := range req.rows {
+			r := &req.rows[i]
+			if seen[r.key] {
+				continue
+			}
+			seen[r.key] = true
+			if r.Unsigned && r.Status == Received {
+				unsigned = true
+				b := bytes{r.key.Provider, r.hash}
+				if first, ok := firstID[b]; ok {
+					r.twin = first
+				} else {
+					firstID[b] = r.key.EventID
+				}
+			}
+			rows = append(rows, insertRow{r, req})
+		}
+	}
+	slices.SortFunc(rows, func(a, b insertRow) int { return compareKeys(a.key, b.key) })
+	return rows, unsigned
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Account, b.Account),
+		cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.EventID, b.EventID))
+}
+
+func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool) (map[uuid.UUID]Outcome, error) {
+	args := insertArgs(rows)
+	switch {
+	case failpoint.Enabled:
+		// The statement below is its own transaction and leaves no place between insert and commit;
+		// kill tests get one here.
+		var fresh map[uuid.UUID]Outcome
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+			fresh, err = sendInsert(ctx, tx, rows, args)
+			failpoint.Hit("receipt-before-commit")
+			return err
+		})
+		return fresh, err
+	case unsigned:
+		return sendInsert(ctx, s.pool, rows, args)
+	default:
+		return collectFresh(s.pool.Query(ctx, insertSQL, args...))
+	}
+}
+
+// sendInsert sends the locks and the insert in one round trip and one transaction.
+func sendInsert(ctx context.Context, db interface {
+	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
+}, rows []insertRow, args []any) (fresh map[uuid.UUID]Outcome, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(lockHashesSQL, hashKeys(rows))
+	batch.Queue(insertUnsignedSQL, args...).Query(func(rows pgx.Rows) (err error) {
+		fresh, err = collectFresh(rows, nil)
+		return err
+	})
+	// The commit is only certain when Close says so.
+	err = db.SendBatch(ctx, batch).Close()
+	return fresh, err
+}
+
+func collectFresh(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	fresh := map[uuid.UUID]Outcome{}
+	var id [16]byte
+	var status, reason string
+	_, err = pgx.ForEachRow(rows, []any{&id, &status, &reason}, func() error {
+		fresh[id] = Outcome{ReceiptID: uuid.UUID(id).String(), Status: Status(status), Reason: reason}
+		return nil
+	})
+	return fresh, err
+}
+
+// hashKeys returns the lock of each unsigned row's bytes. Bytes that share a lock by chance only
+// wait for each other.
+func hashKeys(rows []insertRow) []int64 {
+	var keys []int64
+	for _, r := range rows {
+		if r.Unsigned {
+			var k int64
+			for _, b := range r.hash[:8] {
+				k = k<<8 | int64(b)
+			}
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func insertArgs(rows []insertRow) []any {
+	n := len(rows)
+	var (
+		ids            = make([][16]byte, n)
+		texts          [15][]string
+		occurred       = make([]*time.Time, n)
+		received       = make([]time.Time, n)
+		hashes, bodies = make([][]byte, n), make([][]byte, n)
+		unsigned       = make([]bool, n)
+		twins          = make([]*string, n)
+	)
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, r := range rows {
+		ids[i] = r.id
+		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, r.IDOrigin, r.Type,
+			r.Object, r.APIVersion, r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header} {
+			texts[c][i] = v
+		}
+		if !r.OccurredAt.IsZero() {
+			occurred[i] = &r.OccurredAt
+		}
+		received[i] = r.in.ReceivedAt
+		hashes[i] = r.hash[:]
+		if bodies[i] = r.Body; bodies[i] == nil {
+			bodies[i] = []byte{} // an empty body is a body; null is not
+		}
+		unsigned[i] = r.Unsigned
+		if r.twin != "" {
+			twins[i] = &r.twin
+		}
+	}
+	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
+		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, unsigned, twins}
+}

@@ -1,0 +1,140 @@
+package receipt
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"time"
+)
+
+// Key identifies an event. Account is "" where the provider has no tenants.
+type Key struct {
+	Provider, Account, Mode, EventID string
+}
+
+// Delivery is one authentic request with the events that it carries, as the ingress hands it over.
+type Delivery struct {
+	Source     string
+	Provider   string
+	ReceivedAt time.Time
+	// Secret is the label of the secret that admitted the request.
+	Secret string
+	// Correlation ties what came in one request together.
+	Correlation string
+	// Header is kept beside the body. The caller has taken out what must not be stored.
+	Header http.Header
+	Events []New
+}
+
+// New is one event of a delivery. Its strings are valid UTF-8 without NUL: Postgres' text holds
+// nothing else, and the ingress has seen to it.
+type New struct {
+	Account    string
+	Mode       string
+	EventID    string // 1 to 200 bytes
+	IDOrigin   string // body, header or hash
+	Type       string
+	Object     string
+	APIVersion string
+	OccurredAt time.Time // zero where the provider does not tell
+	// Status is Received, or Ignored or NeedsReview with a Reason.
+	Status Status
+	Reason string
+	// Unsigned marks an event whose ID stands outside the signature. If its bytes are held under
+	// another ID already, it is a suspected replay: kept, parked and not run.
+	Unsigned bool
+	// Body holds the event's own bytes, kept as they are.
+	Body []byte
+}
+
+func (n *New) hash() [sha256.Size]byte { return sha256.Sum256(n.Body) }
+
+// Outcome says what became of one event of a delivery. When Insert returned it, the event is
+// committed.
+type Outcome struct {
+	ReceiptID string
+	// Duplicate is true when the event was held already; ReceiptID and Status are then the first
+	// one's.
+	Duplicate bool
+	Status    Status
+	// Reason says why Status is not Received.
+	Reason string
+	// Uncounted is why the duplicate could not be entered, nil when it was. The event is safe all
+	// the same; ReceiptID is then unknown.
+	Uncounted error
+}
+
+// Pending is a receipt that waits for its workflow: what a start needs, and no payload.
+type Pending struct {
+	ReceiptID  string
+	Provider   string
+	Account    string
+	Mode       string
+	EventID    string
+	Type       string
+	ObjectID   string
+	ReceivedAt time.Time
+}
+
+// Receipt is the durable record of one event.
+type Receipt struct {
+	ID            string
+	Source        string
+	Provider      string
+	Account       string
+	Mode          string
+	EventID       string
+	IDOrigin      string
+	Type          string
+	ObjectID      string
+	APIVersion    string
+	OccurredAt    *time.Time
+	ReceivedAt    time.Time
+	BodyHash      []byte
+	SecretLabel   string
+	CorrelationID string
+	Status        Status
+	Reason        string
+	WorkflowID    string
+	LastError     string
+	Duplicates    int
+	UpdatedAt     time.Time
+}
+
+// Body is what came in: the event's bytes as received and the headers that were kept.
+type Body struct {
+	Header http.Header
+	Bytes  []byte
+}
+
+// Seen is one authentic delivery of a receipt's event.
+type Seen struct {
+	Source      string
+	ReceivedAt  time.Time
+	Outcome     string // new, duplicate or replay
+	BodyHash    []byte
+	SecretLabel string
+}
+
+// Run is one Temporal execution for a receipt.
+type Run struct {
+	WorkflowID    string
+	RunID         string
+	ReceiptID     string
+	Kind          Kind
+	RequestedBy   string
+	Reason        string
+	PreviousRunID string
+	StartedAt     time.Time
+	ClosedAt      *time.Time
+	Outcome       string
+}
+
+// Kind says why a run exists.
+type Kind string
+
+// The kinds of runs.
+const (
+	Original Kind = "original"
+	Replay   Kind = "replay"
+	Reset    Kind = "reset"
+)

@@ -1,0 +1,208 @@
+package receipt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Started says that a workflow runs for a receipt.
+type Started struct {
+	ReceiptID  string
+	WorkflowID string
+	RunID      string
+	StartedAt  time.Time
+	// Kind is Original when empty. RequestedBy, Reason and PreviousRunID belong to the others.
+	Kind          Kind
+	RequestedBy   string
+	Reason        string
+	PreviousRunID string
+
+	id uuid.UUID
+}
+
+// MarkStarted records runs and moves their receipts from received to processing; a receipt that is
+// further already keeps its status, and a run that is recorded already stays as it is. It may be
+// called twice. An error concerns some of runs; all of them may be marked again.
+func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
+	// Runs are enqueued one by one rather than as a group, so that one that is refused fails alone.
+	errs := make(chan error, len(runs))
+	for _, r := range runs {
+		id, err := parseID(r.ReceiptID)
+		if err != nil {
+			return err
+		}
+		r.id = id
+		go func() {
+			_, err := s.started.Do(ctx, r)
+			errs <- err
+		}()
+	}
+	var first error
+	for range runs {
+		if err := <-errs; err != nil && first == nil {
+			first = fmt.Errorf("mark started: %w", err)
+		}
+	}
+	return first
+}
+
+const startedSQL = `
+with input as materialized (
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
+    as t(id, workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at)
+), held as materialized (
+    select id, status, workflow_id from receipts where id = any($1::uuid[]) order by id for no key update
+), ran as (
+    insert into runs (workflow_id, run_id, receipt_id, kind, requested_by, reason, previous_run_id, started_at)
+    select i.workflow_id, i.run_id, i.id, i.kind, i.requested_by, i.reason, i.previous_run_id, i.started_at
+      from input i join held using (id) order by i.id, i.workflow_id, i.run_id
+    on conflict (workflow_id, run_id) do nothing
+)
+update receipts r
+   set status = case when held.status = 'received' then 'processing' else held.status end,
+       workflow_id = i.workflow_id, updated_at = now()
+  from held join input i using (id)
+ where r.id = held.id and (held.status = 'received' or held.workflow_id = '')`
+
+func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
+	n := len(reqs)
+	ids, at := make([][16]byte, n), make([]time.Time, n)
+	var texts [6][]string
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, r := range reqs {
+		ids[i], at[i] = r.id, r.StartedAt
+		for c, v := range [...]string{r.WorkflowID, r.RunID, string(cmp.Or(r.Kind, Original)), r.RequestedBy, r.Reason, r.PreviousRunID} {
+			texts[c][i] = v
+		}
+	}
+	_, err := s.pool.Exec(ctx, startedSQL, ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], at)
+	return make([]struct{}, n), err
+}
+
+// Finish says how a run ended and what its receipt became.
+type Finish struct {
+	ReceiptID  string
+	WorkflowID string
+	RunID      string
+	StartedAt  time.Time
+	// PreviousRunID is set for a run that a reset made.
+	PreviousRunID string
+	// Outcome is the run's, in the flow's words.
+	Outcome string
+	// Status, Reason and LastError become the receipt's.
+	Status    Status
+	Reason    string
+	LastError string
+
+	id uuid.UUID
+}
+
+// FinishRun closes a run and sets its receipt's status in one transaction. A run that nobody has
+// recorded (a reset; or a run that ended before its start was marked) is recorded as well. It may
+// be called twice: the second call changes nothing but the closing time.
+//
+// A status that the graph does not allow closes the run and returns a *[TransitionError].
+func (s *Store) FinishRun(ctx context.Context, f Finish) error {
+	id, err := parseID(f.ReceiptID)
+	if err != nil {
+		return err
+	}
+	f.id = id
+	refused, err := s.finished.Do(ctx, f)
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return fmt.Errorf("finish run %s of receipt %s: %w", f.RunID, f.ReceiptID, err)
+	}
+	return nil
+}
+
+// finishedSQL takes the graph as two columns, so that the one table of transitions decides here too.
+const finishedSQL = `
+with input as materialized (
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[])
+    as t(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error)
+), held as materialized (
+    select id, status from receipts where id = any($1::uuid[]) order by id for no key update
+), ran as (
+    insert into runs (workflow_id, run_id, receipt_id, kind, previous_run_id, started_at, closed_at, outcome)
+    select i.workflow_id, i.run_id, i.id, case when i.previous_run_id = '' then 'original' else 'reset' end,
+           i.previous_run_id, i.started_at, now(), i.outcome
+      from input i join held using (id) order by i.id, i.workflow_id, i.run_id
+    on conflict (workflow_id, run_id) do update set closed_at = excluded.closed_at, outcome = excluded.outcome
+), moved as (
+    update receipts r
+       set status = i.status, reason = i.reason, last_error = i.last_error, updated_at = now(),
+           workflow_id = case when r.workflow_id = '' then i.workflow_id else r.workflow_id end
+      from held join input i using (id)
+      join unnest($10::text[], $11::text[]) as allowed(was, will)
+           on allowed.was = held.status and allowed.will = i.status
+     where r.id = held.id
+    returning r.id
+)
+select held.id, held.status, exists (select from moved where moved.id = held.id) from held`
+
+func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, error) {
+	// An upsert may meet a row once: of a run that is finished twice at the same moment the last
+	// counts.
+	last := map[[2]string]Finish{}
+	for _, f := range reqs {
+		last[[2]string{f.WorkflowID, f.RunID}] = f
+	}
+	rows := make([]Finish, 0, len(last))
+	for _, f := range last {
+		rows = append(rows, f)
+	}
+	slices.SortFunc(rows, func(a, b Finish) int { return cmp.Compare(a.ReceiptID, b.ReceiptID) })
+
+	n := len(rows)
+	ids, at := make([][16]byte, n), make([]time.Time, n)
+	var texts [7][]string
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, f := range rows {
+		ids[i], at[i] = f.id, f.StartedAt
+		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError} {
+			texts[c][i] = v
+		}
+	}
+	from, to := edges()
+	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], from, to)
+	if err != nil {
+		return nil, err
+	}
+	type state struct {
+		was   Status
+		moved bool
+	}
+	states := map[uuid.UUID]state{}
+	var id [16]byte
+	var was string
+	var moved bool
+	if _, err := pgx.ForEachRow(found, []any{&id, &was, &moved}, func() error {
+		states[id] = state{Status(was), moved}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	results := make([]error, len(reqs))
+	for i, f := range reqs {
+		switch st, held := states[f.id]; {
+		case !held:
+			results[i] = ErrNotFound
+		case !st.moved:
+			results[i] = &TransitionError{From: st.was, To: f.Status}
+		}
+	}
+	return results, nil
+}

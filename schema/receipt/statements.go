@@ -1,0 +1,40 @@
+package receipt
+
+// Statements returns every statement of the package by name, so that a test can PREPARE each
+// against the migrated schema.
+func Statements() map[string]string {
+	return map[string]string{
+		"ready":             readySQL,
+		"durability":        durabilitySQL,
+		"insert":            insertSQL,
+		"insert unsigned":   insertUnsignedSQL,
+		"lock hashes":       lockHashesSQL,
+		"duplicate":         duplicateSQL,
+		"started":           startedSQL,
+		"finished":          finishedSQL,
+		"transition":        transitionSQL,
+		"due":               dueSQL,
+		"release":           releaseSQL,
+		"backlog":           backlogSQL,
+		"other mode":        otherModeSQL,
+		"counts":            countsSQL,
+		"get":               getSQL,
+		"find key":          findKeySQL,
+		"find":              findSQL,
+		"list":              listSQL,
+		"body":              bodySQL,
+		"deliveries":        deliveriesSQL,
+		"runs":              runsSQL,
+		"count rejections":  countRejectionsSQL,
+		"count secret uses": countSecretUsesSQL,
+	}
+}
+
+const readySQL = `
+select current_setting('transaction_read_only')::boolean
+  from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
+ where not exists (select from receipts where false)`
+
+const durabilitySQL = `
+select name from pg_settings
+ where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`

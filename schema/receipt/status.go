@@ -1,0 +1,75 @@
+package receipt
+
+import "fmt"
+
+// Status says where a receipt stands.
+type Status string
+
+// The statuses. Received waits for its workflow; Processing and Retrying have one at work;
+// NeedsReview (a rule says that a person must decide) and Dead (retries used up) are parked;
+// Processed, Compensated and Ignored are at rest.
+const (
+	Received    Status = "received"
+	Processing  Status = "processing"
+	Retrying    Status = "retrying"
+	NeedsReview Status = "needs_review"
+	Dead        Status = "dead"
+	Processed   Status = "processed"
+	Compensated Status = "compensated"
+	Ignored     Status = "ignored"
+)
+
+// Statuses lists every status in the order of a receipt's life.
+var Statuses = []Status{Received, Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored}
+
+// next is the graph: what may follow each status. Staying is always allowed and not listed.
+var next = map[Status][]Status{
+	// A short run can end before anybody has recorded that it began, so every outcome of a run may
+	// follow directly. Ignored: no flow is written for the type.
+	Received:   {Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
+	Processing: {Retrying, NeedsReview, Dead, Processed, Compensated},
+	Retrying:   {Processing, NeedsReview, Dead, Processed, Compensated},
+	// Parked with a run: the run goes on after a person's decision. Parked without one (a
+	// suspected replay, an unreadable body): a person sends it on its way, or dismisses it.
+	NeedsReview: {Received, Processing, Retrying, Dead, Processed, Compensated, Ignored},
+	Dead:        {Processing, Retrying, NeedsReview, Processed, Compensated, Ignored},
+	// A reset or a replay reopens what is at rest, on purpose; it may park like any run. Nothing
+	// at rest ever waits for a first start again.
+	Processed:   {Processing, Retrying, NeedsReview, Dead, Compensated},
+	Compensated: {Processing, Retrying, NeedsReview, Dead, Processed},
+	// "Run it after all."
+	Ignored: {Received},
+}
+
+// TransitionError is a status change that the graph does not allow.
+type TransitionError struct{ From, To Status }
+
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("a receipt that is %s cannot become %s", e.From, e.To)
+}
+
+// Next decides whether a receipt may go from one status to another; nil means yes. Every write of
+// a status, here and in SQL, follows it.
+func Next(from, to Status) error {
+	if _, known := next[from]; known && from == to {
+		return nil
+	}
+	for _, s := range next[from] {
+		if s == to {
+			return nil
+		}
+	}
+	return &TransitionError{From: from, To: to}
+}
+
+// edges returns the graph, staying included, as two columns for a statement.
+func edges() (from, to []string) {
+	for _, f := range Statuses {
+		for _, t := range Statuses {
+			if Next(f, t) == nil {
+				from, to = append(from, string(f)), append(to, string(t))
+			}
+		}
+	}
+	return from, to
+}

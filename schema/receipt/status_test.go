@@ -1,0 +1,49 @@
+package receipt_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// The whole graph on one page. Rows: from; columns, in the order of receipt.Statuses: to.
+// "x" allowed, "." refused, "=" staying.
+func TestNext_AllPairs(t *testing.T) {
+	t.Parallel()
+	graph := map[receipt.Status]string{
+		//                    recv proc retr need dead done comp ign
+		receipt.Received:    "=    x    x    x    x    x    x    x",
+		receipt.Processing:  ".    =    x    x    x    x    x    .",
+		receipt.Retrying:    ".    x    =    x    x    x    x    .",
+		receipt.NeedsReview: "x    x    x    =    x    x    x    x",
+		receipt.Dead:        ".    x    x    x    =    x    x    x",
+		receipt.Processed:   ".    x    x    x    x    =    x    .",
+		receipt.Compensated: ".    x    x    x    x    x    =    .",
+		receipt.Ignored:     "x    .    .    .    .    .    .    =",
+	}
+	if len(graph) != len(receipt.Statuses) {
+		t.Fatalf("graph has %d rows, want %d", len(graph), len(receipt.Statuses))
+	}
+	for from, row := range graph {
+		for i, cell := range strings.Fields(row) {
+			to := receipt.Statuses[i]
+			err := receipt.Next(from, to)
+			if want := cell != "."; (err == nil) != want {
+				t.Errorf("%s -> %s: got error %v, want allowed %t", from, to, err, want)
+			}
+			var refused *receipt.TransitionError
+			if err != nil && (!errors.As(err, &refused) || refused.From != from || refused.To != to) {
+				t.Errorf("%s -> %s: error %v does not name the pair", from, to, err)
+			}
+		}
+	}
+}
+
+func TestNext_Unknown_Refused(t *testing.T) {
+	t.Parallel()
+	if receipt.Next("", "") == nil || receipt.Next("done", "done") == nil || receipt.Next(receipt.Received, "done") == nil {
+		t.Error("an unknown status was accepted")
+	}
+}

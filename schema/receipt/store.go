@@ -1,0 +1,117 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/groupcommit"
+)
+
+// ErrNotFound is returned where no such receipt is held.
+var ErrNotFound = errors.New("no such receipt")
+
+// Options tunes a [Store]; the zero value is right for production.
+type Options struct {
+	// Timeout bounds each write, commit included; default 700 ms, which with the ingress' own
+	// deadline makes a stuck lock or commit a 503 within a second.
+	Timeout time.Duration
+	// ReadTimeout bounds each read; default 5 s.
+	ReadTimeout time.Duration
+	// Commit bounds the group commits.
+	Commit groupcommit.Config
+}
+
+// Store reads and writes receipts. Make one per process with [NewStore]: callers of one Store
+// share commits. It is safe for concurrent use.
+type Store struct {
+	pool        *pgxpool.Pool
+	timeout     time.Duration
+	readTimeout time.Duration
+
+	inserts    *groupcommit.Committer[*insertion, []Outcome]
+	duplicates *groupcommit.Committer[[]repeat, []Outcome]
+	started    *groupcommit.Committer[Started, struct{}]
+	finished   *groupcommit.Committer[Finish, error]
+}
+
+// NewStore returns a store on pool. The pool's ConnectTimeout should be a second or two: with
+// pgxpool's default of two minutes, connects to a dead server hold the pool's places long after
+// the server is back.
+func NewStore(pool *pgxpool.Pool, o Options) *Store {
+	if o.Timeout <= 0 {
+		o.Timeout = 700 * time.Millisecond
+	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = 5 * time.Second
+	}
+	o.Commit.Timeout = o.Timeout
+	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
+	s.inserts = groupcommit.New(o.Commit, s.flushInserts)
+	s.started = groupcommit.New(o.Commit, s.flushStarted)
+	s.finished = groupcommit.New(o.Commit, s.flushFinished)
+	// One at a time: a storm of duplicates is mostly of one event, whose row would have the second
+	// flush wait for the first one's commit anyway.
+	one := o.Commit
+	one.InFlight = 1
+	s.duplicates = groupcommit.New(one, s.flushDuplicates)
+	return s
+}
+
+// Close refuses new group-committed writes and returns when those that wait are written. The pool
+// is the caller's.
+func (s *Store) Close() {
+	s.inserts.Close()
+	s.duplicates.Close()
+	s.started.Close()
+	s.finished.Close()
+}
+
+// Ready proves that a receipt could be committed now: it commits a WAL record of its own (a
+// connection alone says nothing about a full disk or a stuck commit) and fails on a read-only
+// server or a schema without receipts. It changes no row.
+func (s *Store) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var readOnly bool
+	if err := s.pool.QueryRow(ctx, readySQL).Scan(&readOnly); err != nil {
+		return fmt.Errorf("probe the database: %w", err)
+	}
+	if readOnly {
+		return errors.New("probe the database: it is read-only")
+	}
+	return nil
+}
+
+// CheckDurability reports every server setting under which a commit that was acknowledged could be
+// lost. A process that answers providers calls it before it starts.
+func (s *Store) CheckDurability(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, durabilitySQL)
+	if err != nil {
+		return fmt.Errorf("check durability: %w", err)
+	}
+	var faults []error
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&name}, func() error {
+		faults = append(faults, fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
+		return nil
+	}); err != nil {
+		return fmt.Errorf("check durability: %w", err)
+	}
+	return errors.Join(faults...)
+}
+
+func parseID(id string) (uuid.UUID, error) {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return u, fmt.Errorf("receipt %q: %w", id, ErrNotFound)
+	}
+	return u, nil
+}

@@ -1,0 +1,641 @@
+package receipt_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) {
+	if victim() {
+		return
+	}
+	schematest.Main(m)
+}
+
+func setup(t testing.TB) (*receipt.Store, *pgxpool.Pool) {
+	t.Helper()
+	pool := schematest.New(t)
+	s := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
+	t.Cleanup(s.Close)
+	return s, pool
+}
+
+func event(id string) receipt.New {
+	return receipt.New{Mode: "test", EventID: id, IDOrigin: "body", Type: "invoice.paid", Object: "in_1",
+		Status: receipt.Received, Body: []byte(`{"id":"` + id + `"}`)}
+}
+
+func delivery(events ...receipt.New) receipt.Delivery {
+	return receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Secret: "first",
+		Correlation: "c-1", Header: http.Header{"Content-Type": {"application/json"}}, Events: events}
+}
+
+func mustInsert(t testing.TB, s *receipt.Store, d receipt.Delivery) []receipt.Outcome {
+	t.Helper()
+	out, err := s.Insert(t.Context(), d)
+	if err != nil {
+		t.Fatalf("insert: %v", err)
+	}
+	for i, o := range out {
+		if o.Uncounted != nil {
+			t.Fatalf("event %d uncounted: %v", i, o.Uncounted)
+		}
+	}
+	return out
+}
+
+func count(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+func mustGet(t testing.TB, s *receipt.Store, id string) receipt.Receipt {
+	t.Helper()
+	r, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Every statement fits the migrated schema.
+func TestStatements_Prepare(t *testing.T) {
+	t.Parallel()
+	_, pool := setup(t)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for name, sql := range receipt.Statements() {
+		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestInsert_KeepsWhatCameIn(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	for name, body := range map[string][]byte{
+		"json":          []byte(`{"id":"a","n":1e3,"n":12345678901234567890}` + "\r\n"),
+		"empty":         {},
+		"nul":           {0, 1, 0},
+		"invalid utf-8": {0xff, 0xfe, 0xc0, 0x80},
+		"line seps":     []byte("\u2028 \u2029 \ufeff"),
+	} {
+		e := event(name)
+		e.Body = body
+		e.OccurredAt = time.Unix(1_700_000_000, 0)
+		out := mustInsert(t, s, delivery(e))[0]
+		if out.Duplicate || out.Status != receipt.Received {
+			t.Errorf("%s: got %+v, want new and received", name, out)
+		}
+		got, err := s.Body(t.Context(), out.ReceiptID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes, body) {
+			t.Errorf("%s: body %q, want %q", name, got.Bytes, body)
+		}
+		if got.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: headers %v", name, got.Header)
+		}
+		r := mustGet(t, s, out.ReceiptID)
+		if r.EventID != name || r.Source != "stripe" || r.SecretLabel != "first" || r.CorrelationID != "c-1" ||
+			r.ObjectID != "in_1" || r.OccurredAt == nil || !r.OccurredAt.Equal(e.OccurredAt) || r.Duplicates != 0 {
+			t.Errorf("%s: receipt %+v", name, r)
+		}
+	}
+	if n := count(t, pool, `select count(*) from deliveries where outcome = 'new'`); n != 5 {
+		t.Errorf("deliveries: got %d, want 5", n)
+	}
+}
+
+// Identity is (provider, account, mode, event ID), all four.
+func TestInsert_SameID_OtherTenantOrMode_AnotherReceipt(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	base := event("evt_1")
+	connect, live := base, base
+	connect.Account = "acct_9"
+	live.Mode = "live"
+	other := delivery(base)
+	other.Provider = "github"
+	mustInsert(t, s, delivery(base, connect, live))
+	mustInsert(t, s, other)
+	if n := count(t, pool, `select count(*) from receipts`); n != 4 {
+		t.Errorf("receipts: got %d, want 4", n)
+	}
+}
+
+// The first body wins; that another one came shows in the deliveries.
+func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	first, second := event("evt_1"), event("evt_1")
+	second.Body = []byte(`{"id":"evt_1","pending_webhooks":0}`)
+	id := mustInsert(t, s, delivery(first))[0].ReceiptID
+	out := mustInsert(t, s, delivery(second))[0]
+	if !out.Duplicate || out.ReceiptID != id {
+		t.Errorf("got %+v, want a duplicate of %s", out, id)
+	}
+	body, err := s.Body(t.Context(), id)
+	if err != nil || !bytes.Equal(body.Bytes, first.Body) {
+		t.Errorf("body %q, %v; want the first one", body.Bytes, err)
+	}
+	seen, err := s.Deliveries(t.Context(), id)
+	if err != nil || len(seen) != 2 || seen[0].Outcome != "new" || seen[1].Outcome != "duplicate" || bytes.Equal(seen[0].BodyHash, seen[1].BodyHash) {
+		t.Errorf("deliveries %+v, %v; want new and a duplicate with another hash", seen, err)
+	}
+}
+
+// 200 deliveries of one event over two processes' stores: one receipt, 199 counted.
+func TestInsert_Concurrent_OneReceipt(t *testing.T) {
+	t.Parallel()
+	a, pool := setup(t)
+	b := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
+	defer b.Close()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	ids := map[string]int{}
+	fresh := 0
+	for i := range 200 {
+		s := []*receipt.Store{a, b}[i%2]
+		wg.Go(func() {
+			out, err := s.Insert(t.Context(), delivery(event("evt_1")))
+			if err != nil || out[0].Uncounted != nil {
+				t.Errorf("delivery %d: %v %+v", i, err, out)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[out[0].ReceiptID]++
+			if !out[0].Duplicate {
+				fresh++
+			}
+		})
+	}
+	wg.Wait()
+	if len(ids) != 1 || fresh != 1 {
+		t.Errorf("receipt IDs %v, new %d; want one and 1", ids, fresh)
+	}
+	if n := count(t, pool, `select duplicates from receipts`); n != 199 {
+		t.Errorf("duplicates: got %d, want 199", n)
+	}
+	if n := count(t, pool, `select count(*) from deliveries where outcome = 'duplicate'`); n != 199 {
+		t.Errorf("duplicate deliveries: got %d, want 199", n)
+	}
+}
+
+// A batch that was cut differently on its retry still dedupes per event.
+func TestInsert_Batch_DedupesPerEvent(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	mustInsert(t, s, delivery(event("a"), event("b"), event("a")))
+	out := mustInsert(t, s, delivery(event("b"), event("c"), event("d")))
+	if !out[0].Duplicate || out[1].Duplicate || out[2].Duplicate {
+		t.Errorf("got %+v, want only the first to be a duplicate", out)
+	}
+	if n := count(t, pool, `select count(*) from receipts`); n != 4 {
+		t.Errorf("receipts: got %d, want 4", n)
+	}
+	if n := count(t, pool, `select sum(duplicates) from receipts where event_id in ('a', 'b')`); n != 2 {
+		t.Errorf("duplicates: got %d, want 2", n)
+	}
+}
+
+// A row that Postgres refuses fails its own delivery, whole, and nobody else's.
+func TestInsert_BadRow_FailsAlone(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	bad := event("bad")
+	bad.Type = "nul \x00"
+	var wg sync.WaitGroup
+	errs := make([]error, 60)
+	for i := range errs {
+		wg.Go(func() {
+			d := delivery(event(fmt.Sprint("evt_", i)))
+			if i == 30 {
+				d = delivery(event("good neighbour in the bad delivery"), bad)
+			}
+			_, errs[i] = s.Insert(t.Context(), d)
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		var pg *pgconn.PgError
+		if (err != nil) != (i == 30) || err != nil && !errors.As(err, &pg) {
+			t.Errorf("delivery %d: %v", i, err)
+		}
+	}
+	if n := count(t, pool, `select count(*) from receipts`); n != 59 {
+		t.Errorf("receipts: got %d, want 59", n)
+	}
+}
+
+// The same bytes under another ID, where the ID is not signed, are kept and not run.
+func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	twin := func(id string) receipt.New {
+		e := event(id)
+		e.Unsigned, e.Body = true, []byte("same bytes")
+		return e
+	}
+	first := mustInsert(t, s, delivery(twin("guid-1")))[0]
+	again := mustInsert(t, s, delivery(twin("guid-1")))[0]
+	if first.Status != receipt.Received || !again.Duplicate {
+		t.Errorf("redelivery under its own ID: got %+v, want a duplicate", again)
+	}
+	replayed := mustInsert(t, s, delivery(twin("guid-2")))[0]
+	if replayed.Status != receipt.NeedsReview || replayed.Reason != "suspected_replay: same bytes as guid-1" {
+		t.Errorf("got %+v, want it parked as a suspected replay of guid-1", replayed)
+	}
+	seen, err := s.Deliveries(t.Context(), replayed.ReceiptID)
+	if err != nil || len(seen) != 1 || seen[0].Outcome != "replay" {
+		t.Errorf("deliveries %+v, %v; want one replay", seen, err)
+	}
+
+	// However many come at once, only one runs.
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			e := twin(fmt.Sprint("storm-", i))
+			e.Body = []byte("other bytes")
+			if _, err := s.Insert(t.Context(), delivery(e)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := count(t, pool, `select count(*) from receipts where event_id like 'storm-%' and status = 'received'`); n != 1 {
+		t.Errorf("receipts that will run: got %d, want 1", n)
+	}
+}
+
+func TestInsert_Lock_FailsInTime(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	s := receipt.NewStore(pool, receipt.Options{Timeout: 200 * time.Millisecond})
+	defer s.Close()
+	mustInsert(t, s, delivery(event("before")))
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `lock table receipts in access exclusive mode`); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if _, err := s.Insert(ctx, delivery(event(fmt.Sprint("during-", i)))); err == nil {
+				t.Error("an insert into a locked table succeeded")
+			}
+		})
+	}
+	wg.Wait()
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("failed after %s, want under 1 s", took)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustInsert(t, s, delivery(event("after")))
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("a healthy database: %v", err)
+	}
+	config := pool.Config()
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	readOnly, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	ro := receipt.NewStore(readOnly, receipt.Options{})
+	defer ro.Close()
+	if err := ro.Ready(t.Context()); err == nil {
+		t.Error("a read-only database was called ready")
+	}
+	if _, err := pool.Exec(t.Context(), `alter table receipts rename to elsewhere`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context()); err == nil {
+		t.Error("a database without receipts was called ready")
+	}
+}
+
+// The tests' own server is not durable, which is what the check is for.
+func TestCheckDurability_NamesEverySetting(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	err := s.CheckDurability(t.Context())
+	for _, want := range []string{"fsync", "synchronous_commit"} {
+		if n := count(t, pool, `select (current_setting('`+want+`') = 'off')::int`); n == 1 && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s is off, and the check says %v", want, err)
+		}
+	}
+}
+
+func TestRuns_StartedAndFinished(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	ctx := t.Context()
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	start := receipt.Started{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: time.Now()}
+	for range 2 { // may be called twice
+		if err := s.MarkStarted(ctx, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := mustGet(t, s, id); r.Status != receipt.Processing || r.WorkflowID != "stripe:evt_1" {
+		t.Errorf("after start: %s, workflow %q", r.Status, r.WorkflowID)
+	}
+	end := receipt.Finish{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: start.StartedAt, Outcome: "processed", Status: receipt.Processed}
+	for range 2 {
+		if err := s.FinishRun(ctx, end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A start that is marked late does not take the receipt back.
+	if err := s.MarkStarted(ctx, start); err != nil {
+		t.Fatal(err)
+	}
+	reset := end
+	reset.RunID, reset.PreviousRunID, reset.Outcome, reset.Status = "run-2", "run-1", "compensated", receipt.Compensated
+	if err := s.FinishRun(ctx, reset); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustGet(t, s, id); r.Status != receipt.Compensated {
+		t.Errorf("after the reset run: %s, want compensated", r.Status)
+	}
+	runs, err := s.Runs(ctx, id)
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("runs %+v, %v; want 2", runs, err)
+	}
+	if runs[0].Kind != receipt.Original || runs[0].Outcome != "processed" || runs[0].ClosedAt == nil {
+		t.Errorf("first run %+v", runs[0])
+	}
+	if runs[1].Kind != receipt.Reset || runs[1].PreviousRunID != "run-1" || runs[1].ClosedAt == nil {
+		t.Errorf("reset run %+v", runs[1])
+	}
+	if n := count(t, pool, `select count(*) from runs`); n != 2 {
+		t.Errorf("runs: got %d, want 2", n)
+	}
+}
+
+// A run can end before anybody has marked its start; marking it later keeps the end.
+func TestFinishRun_BeforeStarted(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	end := receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}
+	if err := s.FinishRun(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkStarted(t.Context(), receipt.Started{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	r := mustGet(t, s, id)
+	runs, err := s.Runs(t.Context(), id)
+	if err != nil || r.Status != receipt.Processed || r.WorkflowID != "w" || len(runs) != 1 || runs[0].Kind != receipt.Original || runs[0].ClosedAt == nil {
+		t.Errorf("receipt %s %q, runs %+v, %v", r.Status, r.WorkflowID, runs, err)
+	}
+}
+
+func TestFinishRun_RefusedAndUnknown(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	ignored := event("evt_1")
+	ignored.Status, ignored.Reason = receipt.Ignored, "type"
+	id := mustInsert(t, s, delivery(ignored))[0].ReceiptID
+	var refused *receipt.TransitionError
+	err := s.FinishRun(t.Context(), receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
+	if !errors.As(err, &refused) || refused.From != receipt.Ignored {
+		t.Errorf("got %v, want a transition from ignored refused", err)
+	}
+	if r := mustGet(t, s, id); r.Status != receipt.Ignored {
+		t.Errorf("status %s, want ignored", r.Status)
+	}
+	err = s.FinishRun(t.Context(), receipt.Finish{ReceiptID: uuid.NewString(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
+	if !errors.Is(err, receipt.ErrNotFound) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+// Store and table agree: what Next refuses, SQL refuses, for every pair.
+func TestTransition_FollowsNext(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	for _, from := range receipt.Statuses {
+		for _, to := range receipt.Statuses {
+			if _, err := pool.Exec(t.Context(), `update receipts set status = $1`, string(from)); err != nil {
+				t.Fatal(err)
+			}
+			err := s.Transition(t.Context(), id, to, "why", "error")
+			want := receipt.Next(from, to)
+			if (err == nil) != (want == nil) {
+				t.Errorf("%s -> %s: got %v, want %v", from, to, err, want)
+			}
+			if got := mustGet(t, s, id); want == nil && (got.Status != to || got.Reason != "why" || got.LastError != "error") || want != nil && got.Status != from {
+				t.Errorf("%s -> %s: ended as %s (%s)", from, to, got.Status, got.Reason)
+			}
+		}
+	}
+	if err := s.Transition(t.Context(), uuid.NewString(), receipt.Dead, "", ""); !errors.Is(err, receipt.ErrNotFound) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+func TestDue_LeaseAndRelease(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	ctx := t.Context()
+	mustInsert(t, s, delivery(event("a"), event("b"), event("c")))
+	due := func() []receipt.Pending {
+		t.Helper()
+		got, err := s.Due(ctx, 2, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := due(); len(got) != 0 {
+		t.Fatalf("due at once: %+v; the hand-over in memory goes first", got)
+	}
+	if b, err := s.Backlog(ctx); err != nil || b.Count != 3 || b.Oldest.IsZero() {
+		t.Errorf("backlog %+v, %v; want 3", b, err)
+	}
+	if _, err := pool.Exec(ctx, `update receipts set dispatch_at = now() - interval '1 second'`); err != nil {
+		t.Fatal(err)
+	}
+	first, second, third := due(), due(), due()
+	if len(first) != 2 || len(second) != 1 || len(third) != 0 {
+		t.Fatalf("taken: %d, %d, %d; want 2, 1, 0: a lease holds", len(first), len(second), len(third))
+	}
+	if p := second[0]; p.Provider != "stripe" || p.Mode != "test" || p.Type != "invoice.paid" || p.ObjectID != "in_1" || p.ReceivedAt.IsZero() {
+		t.Errorf("pending %+v", p)
+	}
+	if err := s.Release(ctx, first[0].ReceiptID); err != nil {
+		t.Fatal(err)
+	}
+	if got := due(); len(got) != 1 || got[0].ReceiptID != first[0].ReceiptID {
+		t.Errorf("after release: %+v, want %s", got, first[0].ReceiptID)
+	}
+}
+
+func TestFindAndList(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	ctx := t.Context()
+	connect := event("evt_1")
+	connect.Account = "acct_9"
+	ids := map[string]string{}
+	for i, e := range []receipt.New{event("evt_1"), connect, event("evt_2")} {
+		d := delivery(e)
+		d.ReceivedAt = time.Unix(1_700_000_000+int64(i), 0)
+		ids[e.Account+e.EventID] = mustInsert(t, s, d)[0].ReceiptID
+	}
+	start := receipt.Started{ReceiptID: ids["acct_9evt_1"], WorkflowID: "stripe:acct_9:evt_1", RunID: "r", StartedAt: time.Now()}
+	if err := s.MarkStarted(ctx, start); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string][]string{
+		ids["evt_2"]:          {ids["evt_2"]},
+		"evt_1":               {ids["acct_9evt_1"], ids["evt_1"]},
+		"stripe:acct_9:evt_1": {ids["acct_9evt_1"]},
+		"evt_3":               nil,
+		"stripe:acct_9:evt_2": nil,
+		uuid.New().String():   nil,
+	} {
+		got, err := s.Find(ctx, ref)
+		if want == nil && !errors.Is(err, receipt.ErrNotFound) || want != nil && err != nil {
+			t.Errorf("find %s: error %v", ref, err)
+		}
+		var found []string
+		for _, r := range got {
+			found = append(found, r.ID)
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("find %s: got %v, want %v", ref, found, want)
+		}
+	}
+	if r, err := s.FindKey(ctx, receipt.Key{Provider: "stripe", Account: "acct_9", Mode: "test", EventID: "evt_1"}); err != nil || r.ID != ids["acct_9evt_1"] {
+		t.Errorf("find key: %v, %v", r.ID, err)
+	}
+	page, err := s.List(ctx, receipt.Filter{Limit: 2})
+	if err != nil || len(page) != 2 || page[0].EventID != "evt_2" {
+		t.Fatalf("first page %+v, %v", page, err)
+	}
+	rest, err := s.List(ctx, receipt.Filter{Limit: 2, Before: page[1].ID})
+	if err != nil || len(rest) != 1 || rest[0].ID != ids["evt_1"] {
+		t.Errorf("second page %+v, %v", rest, err)
+	}
+	open, err := s.List(ctx, receipt.Filter{Statuses: []receipt.Status{receipt.Processing}, Provider: "stripe", Source: "stripe", Type: "invoice.paid"})
+	if err != nil || len(open) != 1 || open[0].ID != ids["acct_9evt_1"] {
+		t.Errorf("processing: %+v, %v", open, err)
+	}
+	counts, err := s.OpenCounts(ctx)
+	if err != nil || len(counts) != 1 || counts[receipt.Processing] != 1 {
+		t.Errorf("open counts %v, %v", counts, err)
+	}
+}
+
+func TestOtherMode(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	live := event("evt_1")
+	live.Mode = "live"
+	mustInsert(t, s, delivery(live))
+	for mode, want := range map[string]bool{"test": true, "live": false} {
+		_, found, err := s.OtherMode(t.Context(), receipt.Key{Provider: "stripe", Mode: mode, EventID: "evt_1"})
+		if err != nil || found != want {
+			t.Errorf("from %s: got %t, %v; want %t", mode, found, err, want)
+		}
+	}
+}
+
+func TestCounts_Add(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	day := time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
+	for range 2 {
+		if err := s.CountRejections(t.Context(), []receipt.Rejections{
+			{Source: "a", Class: "x", Day: day, Count: 2}, {Source: "a", Class: "x", Day: day, Count: 3}, {Source: "b", Class: "x", Day: day, Count: 1},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CountSecretUses(t.Context(), []receipt.SecretUse{{Source: "b", Label: "l", Uses: 2, LastUsed: day}, {Source: "a", Label: "l", Uses: 5, LastUsed: day}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, pool, `select count from rejection_counts where source = 'a' and class = 'x' and day = '2026-11-20'`); n != 10 {
+		t.Errorf("rejections: got %d, want 10", n)
+	}
+	if n := count(t, pool, `select uses from secret_uses where source = 'a'`); n != 10 {
+		t.Errorf("uses: got %d, want 10", n)
+	}
+}
+
+// Statements on overlapping receipts in opposite order do not deadlock.
+func TestRuns_OverlappingBatches(t *testing.T) {
+	t.Parallel()
+	a, pool := setup(t)
+	b := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
+	defer b.Close()
+	var ids []string
+	for i := range 40 {
+		ids = append(ids, mustInsert(t, a, delivery(event(fmt.Sprint("evt_", i))))[0].ReceiptID)
+	}
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() {
+			if err := a.MarkStarted(t.Context(), receipt.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: time.Now()}); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			f := receipt.Finish{ReceiptID: ids[len(ids)-1-i], WorkflowID: "w" + ids[len(ids)-1-i], RunID: "r", StartedAt: time.Now(), Status: receipt.Processed}
+			if err := b.FinishRun(t.Context(), f); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := b.Insert(t.Context(), delivery(event(fmt.Sprint("evt_", i)))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := count(t, pool, `select count(*) from receipts where status = 'processed' and duplicates = 1`); n != 40 {
+		t.Errorf("processed with one duplicate: got %d, want 40", n)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !pawlhooks
+
+package receipt_test
+
+func victim() bool { return false }
