@@ -1,0 +1,235 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// batch turns a list of ops into at most one statement of each kind, and their results back into
+// one outcome per op.
+type batch struct {
+	ops      []op
+	outcomes []outcome
+	// claims, marks and finishes hold for each key the index of the op that asked for it.
+	claims, marks, finishes map[string]int
+}
+
+func newBatch(ops []op) *batch {
+	b := &batch{
+		ops: ops, outcomes: make([]outcome, len(ops)),
+		claims: map[string]int{}, marks: map[string]int{}, finishes: map[string]int{},
+	}
+	for i, o := range ops {
+		switch {
+		case o.claim != nil:
+			// Of two claims of one key in one flush, the first is served and the second finds it held.
+			if _, taken := b.claims[o.claim.Key]; !taken {
+				b.claims[o.claim.Key] = i
+			}
+		case o.mark != nil:
+			b.marks[o.mark.key] = i
+		case o.finish != nil:
+			b.finishes[o.finish.Key] = i
+		}
+	}
+	return b
+}
+
+// queue returns the statements as one pipeline, which Postgres runs as one transaction. Finishes
+// stand first: what they let go of can be claimed in the same flush.
+func (b *batch) queue() *pgx.Batch {
+	q := &pgx.Batch{}
+	b.queueFinishes(q)
+	b.queueMarks(q)
+	b.queueClaims(q)
+	b.queueSightings(q)
+	return q
+}
+
+// keys returns the keys of m in the lock order of this package.
+func keys(m map[string]int) []string {
+	list := make([]string, 0, len(m))
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (b *batch) queueFinishes(q *pgx.Batch) {
+	var (
+		keyList, states, errs, classes, compensated []string
+		tokens                                      []int64
+		results                                     []json.RawMessage
+		limits                                      []int32
+		started                                     []time.Time
+	)
+	for _, key := range keys(b.finishes) {
+		f := b.ops[b.finishes[key]].finish
+		keyList, tokens, states = append(keyList, key), append(tokens, f.Token), append(states, string(f.State))
+		results, errs, classes = append(results, f.Result), append(errs, clean(f.Error)), append(classes, string(f.Class))
+		limits, started = append(limits, int32(f.MaxFailures)), append(started, f.StartedAt)
+		if f.Compensates != "" && f.State == Done {
+			compensated = append(compensated, f.Compensates)
+		}
+	}
+	if len(keyList) == 0 {
+		return
+	}
+	q.Queue(finishSQL, keyList, tokens, states, results, errs, classes, limits, started).Query(func(rows pgx.Rows) error {
+		var key, class string
+		_, err := pgx.ForEachRow(rows, []any{&key, &class}, func() error {
+			b.outcomes[b.finishes[key]].finished = Finished{Held: true, Class: Class(class)}
+			return nil
+		})
+		return err
+	})
+	if len(compensated) > 0 {
+		slices.Sort(compensated)
+		q.Queue(compensateSQL, compensated)
+	}
+	for _, key := range keyList {
+		for _, also := range b.ops[b.finishes[key]].finish.Also {
+			q.Queue(also.SQL, also.Args...)
+		}
+	}
+}
+
+func (b *batch) queueMarks(q *pgx.Batch) {
+	if len(b.marks) == 0 {
+		return
+	}
+	keyList := keys(b.marks)
+	tokens := make([]int64, len(keyList))
+	for i, key := range keyList {
+		tokens[i] = b.ops[b.marks[key]].mark.token
+	}
+	q.Queue(markSQL, keyList, tokens).Query(func(rows pgx.Rows) error {
+		var key string
+		_, err := pgx.ForEachRow(rows, []any{&key}, func() error {
+			b.outcomes[b.marks[key]].held = true
+			return nil
+		})
+		return err
+	})
+}
+
+func (b *batch) queueClaims(q *pgx.Batch) {
+	if len(b.claims) == 0 {
+		return
+	}
+	keyList := keys(b.claims)
+	n := len(keyList)
+	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	rounds, leases, requests := make([]int32, n), make([]float64, n), make([][]byte, n)
+	for i, key := range keyList {
+		c := b.ops[b.claims[key]].claim
+		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID, c.EventID
+		workflows[i], runs[i], leases[i], requests[i] = c.WorkflowID, c.RunID, c.Lease.Seconds(), c.Request
+	}
+	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, workflows, runs, leases, requests).Query(func(rows pgx.Rows) error {
+		var (
+			key string
+			g   Grant
+		)
+		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Request, &g.ClaimedAt}, func() error {
+			g.Granted, g.State = true, Claimed
+			g.Request = slices.Clone(g.Request)
+			b.outcomes[b.claims[key]].grant = g
+			return nil
+		})
+		return err
+	})
+}
+
+func (b *batch) queueSightings(q *pgx.Batch) {
+	var (
+		keyList, receipts, runs, notes []string
+		generations                    []int32
+	)
+	for _, o := range b.ops {
+		if s := o.sight; s != nil {
+			keyList, generations, receipts = append(keyList, s.Key), append(generations, int32(s.Generation)), append(receipts, s.ReceiptID)
+			runs, notes = append(runs, s.RunID), append(notes, s.Note)
+		}
+	}
+	if len(keyList) > 0 {
+		q.Queue(sightSQL, keyList, generations, receipts, runs, notes)
+	}
+}
+
+// lookAtRefused tells the claims that were not granted what stands in their way.
+func (b *batch) lookAtRefused(ctx context.Context, db querier) error {
+	refused := map[string][]int{}
+	for i, o := range b.ops {
+		if o.claim != nil && !b.outcomes[i].grant.Granted {
+			refused[o.claim.Key] = append(refused[o.claim.Key], i)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	found, err := look(ctx, db, refused)
+	if err != nil {
+		return err
+	}
+	for key, g := range found {
+		for _, i := range refused[key] {
+			b.outcomes[i].grant = g
+		}
+	}
+	return nil
+}
+
+func look(ctx context.Context, db querier, refused map[string][]int) (map[string]Grant, error) {
+	list := make([]string, 0, len(refused))
+	for key := range refused {
+		list = append(list, key)
+	}
+	rows, err := db.Query(ctx, lookSQL, list)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]Grant{}
+	var (
+		key                string
+		g                  Grant
+		committing, lapsed bool
+		doubtful           []string
+	)
+	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt,
+		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class}, func() error {
+		if g.State == Claimed && committing && lapsed {
+			doubtful = append(doubtful, key)
+			g.State, g.Class, g.Error = Uncertain, Ambiguous, "the attempt ended between the point of no return and the answer; it may have happened"
+		}
+		g.Result = slices.Clone(g.Result)
+		found[key] = g
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range doubtful {
+		if err := db.SendBatch(ctx, oneStatement(doubtSQL, key)).Close(); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func oneStatement(sql string, args ...any) *pgx.Batch {
+	q := &pgx.Batch{}
+	q.Queue(sql, args...)
+	return q
+}
+
+// clean drops what Postgres text cannot hold: an error text may quote what a peer answered.
+func clean(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
+}

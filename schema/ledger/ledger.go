@@ -1,0 +1,128 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// State is where an effect stands.
+type State string
+
+// The states of an effect.
+const (
+	Claimed      State = "claimed"
+	Done         State = "done"
+	Failed       State = "failed"
+	Uncertain    State = "uncertain"
+	Skipped      State = "skipped"
+	Compensating State = "compensating"
+	Compensated  State = "compensated"
+)
+
+// Class says what a failure means for the next attempt.
+type Class string
+
+// The classes of failure.
+const (
+	// Transient: a later attempt may succeed, and is allowed.
+	Transient Class = "transient"
+	// Exhausted: transient, and this round's attempts are used up.
+	Exhausted Class = "exhausted"
+	// Permanent: the other side refused; the same request will be refused again.
+	Permanent Class = "permanent"
+	// Ambiguous: nobody knows whether it happened.
+	Ambiguous Class = "uncertain"
+)
+
+// Claim asks for the right to do an effect.
+type Claim struct {
+	Key  string
+	Kind string
+	// Exclusive, when set, names what only one claimed effect at a time may touch.
+	Exclusive string
+	// Round is the number of operator retries that the run has had.
+	Round      int
+	ReceiptID  string
+	EventID    string
+	WorkflowID string
+	RunID      string
+	// Lease is how long the claim holds; it must outlast one attempt.
+	Lease time.Duration
+	// Request holds the bytes to send. The first claim's are kept, and returned to each later
+	// claim of the same generation.
+	Request []byte
+}
+
+// Grant is the answer to a claim.
+type Grant struct {
+	// Granted is true when the caller may do the effect now. Otherwise State and what follows say
+	// why not: Done, Skipped and Compensated are settled; Failed and Uncertain wait for a later
+	// round; Claimed means that another holds the lease until LeaseUntil.
+	Granted    bool
+	State      State
+	Token      int64
+	Generation int
+	// Attempt counts the claims of the key, this one included.
+	Attempt int
+	// Request holds the bytes to send, which may be those of an earlier attempt.
+	Request []byte
+	// ClaimedAt is when this generation was first claimed: a sink's key lifetime counts from here.
+	ClaimedAt time.Time
+	// LeaseUntil is when a claim held by another runs out.
+	LeaseUntil time.Time
+
+	// EventID and ReceiptID say who did it, for an effect that is settled.
+	EventID   string
+	ReceiptID string
+	Result    json.RawMessage
+	Error     string
+	Class     Class
+}
+
+// Settled reports whether the effect needs nothing more.
+func (g Grant) Settled() bool {
+	return !g.Granted && (g.State == Done || g.State == Skipped || g.State == Compensated)
+}
+
+// Finish records what came of a claim.
+type Finish struct {
+	Key   string
+	Token int64
+	// State is Done, Skipped, Failed or Uncertain.
+	State  State
+	Result json.RawMessage
+	// Error and Class are for Failed and Uncertain.
+	Error string
+	Class Class
+	// MaxFailures turns the transient failure with this number into Exhausted.
+	MaxFailures int
+	// Compensates names the effect that this one undoes: it becomes Compensated in the same commit.
+	Compensates string
+	// Also runs in the same commit: what our own tables hold of an effect that happened outside.
+	Also      []Statement
+	StartedAt time.Time
+}
+
+// Statement is one SQL statement with its arguments.
+type Statement struct {
+	SQL  string
+	Args []any
+}
+
+// Finished tells what a Finish came to.
+type Finished struct {
+	// Held is false when the claim had been taken over: nothing was written.
+	Held bool
+	// Class is the class after counting: a Transient failure may have become Exhausted.
+	Class Class
+}
+
+// Sighting records that a run met an effect that another had settled: the evidence of "already
+// done by evt_x".
+type Sighting struct {
+	Key        string
+	Generation int
+	ReceiptID  string
+	RunID      string
+	Note       string
+}

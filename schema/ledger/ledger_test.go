@@ -1,0 +1,272 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+type bundle struct {
+	*testing.T
+	pool  *pgxpool.Pool
+	store *ledger.Store
+}
+
+func setup(t *testing.T) bundle {
+	t.Helper()
+	t.Parallel()
+	pool := schematest.New(t)
+	store := ledger.New(pool)
+	t.Cleanup(store.Close)
+	return bundle{t, pool, store}
+}
+
+func (b bundle) claim(event string, round int) ledger.Claim {
+	return ledger.Claim{
+		Key: "receipt-email:stripe:live:in_1", Kind: "receipt-email", Round: round, ReceiptID: uuid.NewString(), EventID: event,
+		WorkflowID: "stripe:" + event, RunID: "run", Lease: time.Minute, Request: []byte("bytes of " + event),
+	}
+}
+
+func (b bundle) grant(c ledger.Claim) ledger.Grant {
+	b.Helper()
+	g, err := b.store.Claim(b.Context(), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return g
+}
+
+func (b bundle) finish(f ledger.Finish) ledger.Finished {
+	b.Helper()
+	f.StartedAt = time.Now()
+	done, err := b.store.Finish(b.Context(), f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return done
+}
+
+// lapse ends the lease of every claim.
+func (b bundle) lapse() {
+	b.Helper()
+	if _, err := b.pool.Exec(b.Context(), `update effects set lease_until = now() - interval '1 second'`); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestClaim_ManyAtOnce_OneIsGranted(t *testing.T) {
+	b := setup(t)
+	grants := make([]ledger.Grant, 50)
+	var group sync.WaitGroup
+	for i := range grants {
+		group.Go(func() { grants[i] = b.grant(b.claim(fmt.Sprintf("evt_%d", i), 0)) })
+	}
+	group.Wait()
+	granted := 0
+	for _, g := range grants {
+		if g.Granted {
+			granted++
+		} else if g.State != ledger.Claimed || g.LeaseUntil.IsZero() {
+			t.Errorf("got %+v, want claimed by another with its lease", g)
+		}
+	}
+	if granted != 1 {
+		t.Errorf("got %d grants, want 1", granted)
+	}
+}
+
+func TestClaim_Done_ReturnsWhatIsRecorded(t *testing.T) {
+	b := setup(t)
+	g := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Done, Result: json.RawMessage(`{"MessageID":"x"}`)})
+
+	got := b.grant(b.claim("evt_2", 3))
+	if got.Granted || got.State != ledger.Done || got.EventID != "evt_1" || string(got.Result) != `{"MessageID": "x"}` {
+		t.Errorf("got %+v (%s), want done by evt_1 with its result, also in a later round", got, got.Result)
+	}
+}
+
+func TestClaim_AfterTransientFailure_SendsTheSameBytes(t *testing.T) {
+	b := setup(t)
+	g := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: ledger.Transient, Error: "503"})
+
+	got := b.grant(b.claim("evt_2", 0))
+	if !got.Granted || got.Generation != 1 || string(got.Request) != "bytes of evt_1" || got.Attempt != 2 {
+		t.Errorf("got %+v with %q, want generation 1, attempt 2 and the first attempt's bytes", got, got.Request)
+	}
+}
+
+func TestFinish_FailuresOfARound_AreCountedAndEnd(t *testing.T) {
+	b := setup(t)
+	fail := func(round int) ledger.Class {
+		g := b.grant(b.claim("evt_1", round))
+		if !g.Granted {
+			t.Fatalf("not granted in round %d: %+v", round, g)
+		}
+		return b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: ledger.Transient, MaxFailures: 2}).Class
+	}
+	for round := range 2 {
+		if got := fail(round); got != ledger.Transient {
+			t.Errorf("round %d: first failure is %s, want transient", round, got)
+		}
+		if got := fail(round); got != ledger.Exhausted {
+			t.Errorf("round %d: second failure is %s, want exhausted", round, got)
+		}
+		if g := b.grant(b.claim("evt_1", round)); g.Granted || g.Class != ledger.Exhausted {
+			t.Errorf("round %d: got %+v, want exhausted until the next round", round, g)
+		}
+	}
+}
+
+func TestClaim_Refused_OnlyALaterRoundSendsAgain_AsANewGeneration(t *testing.T) {
+	b := setup(t)
+	g := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: ledger.Permanent, Error: "422"})
+
+	if got := b.grant(b.claim("evt_1", 0)); got.Granted || got.Class != ledger.Permanent || got.Error != "422" {
+		t.Errorf("got %+v, want the recorded refusal", got)
+	}
+	got := b.grant(b.claim("evt_9", 1))
+	if !got.Granted || got.Generation != 2 || string(got.Request) != "bytes of evt_9" {
+		t.Errorf("got %+v with %q, want generation 2 with new bytes", got, got.Request)
+	}
+}
+
+func TestClaim_LeaseLapsed_TakenOverAndFenced(t *testing.T) {
+	b := setup(t)
+	zombie := b.grant(b.claim("evt_1", 0))
+	b.lapse()
+	heir := b.grant(b.claim("evt_1", 0))
+	if !heir.Granted || heir.Token <= zombie.Token {
+		t.Fatalf("got %+v after %+v, want a grant with a newer token", heir, zombie)
+	}
+	if held, err := b.store.Commit(t.Context(), "receipt-email:stripe:live:in_1", zombie.Token); err != nil || held {
+		t.Errorf("zombie passes the point of no return: held %v, err %v", held, err)
+	}
+	if done := b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: zombie.Token, State: ledger.Done}); done.Held {
+		t.Error("zombie records an outcome")
+	}
+	if done := b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: heir.Token, State: ledger.Done}); !done.Held {
+		t.Error("heir cannot record its outcome")
+	}
+}
+
+func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
+	b := setup(t)
+	g := b.grant(b.claim("evt_1", 0))
+	if held, err := b.store.Commit(t.Context(), "receipt-email:stripe:live:in_1", g.Token); err != nil || !held {
+		t.Fatalf("held %v, err %v", held, err)
+	}
+	b.lapse()
+	if got := b.grant(b.claim("evt_1", 0)); got.Granted || got.State != ledger.Uncertain {
+		t.Errorf("got %+v, want uncertain", got)
+	}
+	var state string
+	if err := b.pool.QueryRow(t.Context(), `select state from effects`).Scan(&state); err != nil || state != "uncertain" {
+		t.Errorf("row is %q (%v), want uncertain", state, err)
+	}
+	if got := b.grant(b.claim("evt_1", 1)); !got.Granted || got.Generation != 2 {
+		t.Errorf("got %+v, want a new generation after a person decided", got)
+	}
+}
+
+func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
+	b := setup(t)
+	first, second := b.claim("evt_1", 0), b.claim("evt_2", 0)
+	first.Key, first.Exclusive = "provision:1", "workspace:acme"
+	second.Key, second.Exclusive = "provision:2", "workspace:acme"
+	if g := b.grant(first); !g.Granted {
+		t.Fatalf("got %+v", g)
+	}
+	if g := b.grant(second); g.Granted || g.State != ledger.Claimed {
+		t.Fatalf("got %+v, want held by another", g)
+	}
+	b.lapse()
+	b.grant(second) // lets the lapsed holder go
+	if g := b.grant(second); !g.Granted {
+		t.Errorf("got %+v, want a grant once the holder lapsed", g)
+	}
+}
+
+func TestFinish_Undo_CompensatesTheForwardEffectInTheSameCommit(t *testing.T) {
+	b := setup(t)
+	forward := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: forward.Token, State: ledger.Done})
+	undo := b.claim("evt_1", 0)
+	undo.Key, undo.Kind = "correction-notice:stripe:live:in_1", "correction-notice"
+	g := b.grant(undo)
+	b.finish(ledger.Finish{Key: undo.Key, Token: g.Token, State: ledger.Done, Compensates: "receipt-email:stripe:live:in_1"})
+
+	if got := b.grant(b.claim("evt_1", 5)); got.Granted || got.State != ledger.Compensated {
+		t.Errorf("got %+v, want compensated, whatever the round", got)
+	}
+}
+
+func TestClaimTx_RolledBack_LeavesNothing(t *testing.T) {
+	b := setup(t)
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ledger.ClaimTx(t.Context(), tx, b.claim("evt_1", 0))
+	if err != nil || !g.Granted {
+		t.Fatalf("got %+v, %v", g, err)
+	}
+	if err := ledger.FinishTx(t.Context(), tx, ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Done, StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.grant(b.claim("evt_2", 0)); !got.Granted || got.Attempt != 1 {
+		t.Errorf("got %+v, want a first claim", got)
+	}
+}
+
+func TestSkip_UnfinishedOnly(t *testing.T) {
+	b := setup(t)
+	c := b.claim("evt_1", 0)
+	if err := b.store.Skip(t.Context(), c, "not wanted"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.grant(c); got.Granted || got.State != ledger.Skipped || got.Error != "not wanted" {
+		t.Errorf("got %+v, want skipped with its reason", got)
+	}
+	done := b.claim("evt_1", 0)
+	done.Key = "finance-export:stripe:live:in_1"
+	g := b.grant(done)
+	b.finish(ledger.Finish{Key: done.Key, Token: g.Token, State: ledger.Done})
+	if err := b.store.Skip(t.Context(), done, "too late"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.grant(done); got.State != ledger.Done {
+		t.Errorf("got %+v, want done to stay done", got)
+	}
+}
+
+func TestStatements_PrepareAgainstTheSchema(t *testing.T) {
+	b := setup(t)
+	conn, err := b.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for name, sql := range ledger.Statements {
+		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+

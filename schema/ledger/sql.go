@@ -1,0 +1,116 @@
+package ledger
+
+// Statements lists every statement of this package by name, so that a test can prepare each
+// against the migrated schema.
+var Statements = map[string]string{
+	"claim":      claimSQL,
+	"look":       lookSQL,
+	"doubt":      doubtSQL,
+	"mark":       markSQL,
+	"finish":     finishSQL,
+	"compensate": compensateSQL,
+	"sight":      sightSQL,
+	"skip":       skipSQL,
+	"let go":     letGoSQL,
+	"uncertain":  uncertainSQL,
+}
+
+// claimSQL takes the keys that may be taken. A key that is not returned was not granted.
+//
+// The order of keys is the lock order of this package: flushes sort by key.
+const claimSQL = `
+insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, workflow_id, run_id, lease_until, request)
+select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.workflow_id, c.run_id,
+       now() + make_interval(secs => c.lease), c.request
+  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::bytea[])
+       as c(key, kind, exclusive, round, receipt_id, event_id, workflow_id, run_id, lease, request)
+    on conflict (key) do update set
+       state       = 'claimed',
+       committing  = false,
+       token       = e.token + 1,
+       attempts    = e.attempts + 1,
+       lease_until = excluded.lease_until,
+       receipt_id  = excluded.receipt_id,
+       event_id    = excluded.event_id,
+       workflow_id = excluded.workflow_id,
+       run_id      = excluded.run_id,
+       -- A later round starts counting afresh.
+       failures    = case when excluded.round > e.round then 0 else e.failures end,
+       round       = greatest(e.round, excluded.round),
+       -- Only what was refused, or is in doubt, gets a new generation and new bytes. After a
+       -- transient failure the sink may have taken the request: the same bytes under the same key.
+       generation  = e.generation + case when e.error_class in ('permanent', 'uncertain') then 1 else 0 end,
+       request     = case when e.error_class in ('permanent', 'uncertain') then excluded.request else coalesce(e.request, excluded.request) end,
+       claimed_at  = case when e.error_class in ('permanent', 'uncertain') then now() else e.claimed_at end,
+       error_class = ''
+ where (e.state = 'failed' and (e.error_class = 'transient' or excluded.round > e.round))
+    or (e.state = 'uncertain' and excluded.round > e.round)
+    or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
+returning key, token, generation, attempts, request, claimed_at`
+
+const lookSQL = `
+select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, receipt_id::text, event_id, result, error, error_class
+  from effects where key = any($1)`
+
+// doubtSQL turns a claim that lapsed after its point of no return into what it is: uncertain.
+const doubtSQL = `
+update effects set state = 'uncertain', error_class = 'uncertain',
+       error = 'the attempt ended between the point of no return and the answer; it may have happened'
+ where key = $1 and state = 'claimed' and committing and lease_until < now()`
+
+const markSQL = `
+update effects as e set committing = true
+  from unnest($1::text[], $2::bigint[]) as m(key, token)
+ where e.key = m.key and e.token = m.token and e.state = 'claimed' and e.lease_until > now()
+returning e.key`
+
+// finishSQL writes the outcome and its attempt in one statement; a claim that was taken over
+// carries an older token and writes neither.
+const finishSQL = `
+with finished as (
+    update effects as e set
+           state       = f.state,
+           committing  = false,
+           result      = coalesce(f.result, e.result),
+           error       = f.error,
+           failures    = e.failures + case when f.class = 'transient' then 1 else 0 end,
+           error_class = case when f.class = 'transient' and f.max_failures > 0 and e.failures + 1 >= f.max_failures
+                              then 'exhausted' else f.class end,
+           done_at     = case when f.state in ('done', 'skipped') then now() else e.done_at end
+      from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::int[], $8::timestamptz[])
+           as f(key, token, state, result, error, class, max_failures, started_at)
+     where e.key = f.key and e.token = f.token and e.state = 'claimed'
+    returning e.key, e.generation, e.receipt_id, e.run_id, e.token, e.state, e.error, e.error_class, f.started_at
+), attempts as (
+    insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
+    select key, generation, receipt_id, run_id, token, state, started_at, error from finished
+)
+select key, error_class from finished`
+
+const compensateSQL = `
+update effects set state = 'compensated' where key = any($1) and state in ('done', 'uncertain', 'compensating')`
+
+const sightSQL = `
+insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
+select s.key, s.generation, s.receipt_id, s.run_id, 0, 'already_done', now(), s.note
+  from unnest($1::text[], $2::int[], $3::uuid[], $4::text[], $5::text[]) as s(key, generation, receipt_id, run_id, note)`
+
+// skipSQL records an operator's decision that an unfinished effect shall not be done.
+const skipSQL = `
+with skipped as (
+    insert into effects as e (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error, done_at)
+    values ($1, $2, 'skipped', $3, $4, $5, $6, now(), $7, now())
+        on conflict (key) do update set state = 'skipped', committing = false, token = e.token + 1, error = excluded.error, error_class = '', done_at = now()
+     where e.state in ('failed', 'uncertain') or (e.state = 'claimed' and e.lease_until < now())
+    returning key, generation, receipt_id, run_id, token
+)
+insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
+select key, generation, receipt_id, run_id, token, 'skipped', now(), $7 from skipped`
+
+// letGoSQL ends claims that lapsed while they held something exclusive. What they had sent is not
+// known to be refused, so they stay claimable with the same bytes.
+const letGoSQL = `
+update effects set state = 'failed', error_class = 'transient', error = 'the attempt ended without an outcome'
+ where exclusive = $1 and state = 'claimed' and lease_until < now() and not committing`
+
+const uncertainSQL = `select count(*) from effects where state = 'uncertain'`

@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/groupcommit"
+)
+
+// Store is the ledger in Postgres.
+type Store struct {
+	pool  *pgxpool.Pool
+	group *groupcommit.Committer[op, outcome]
+}
+
+// New returns the ledger of a migrated database. Close it to stop its committer.
+func New(pool *pgxpool.Pool) *Store {
+	s := &Store{pool: pool}
+	s.group = groupcommit.New(groupcommit.Config{}, s.flush)
+	return s
+}
+
+// Close waits for what is being written and stops the committer.
+func (s *Store) Close() { s.group.Close() }
+
+// op is one change that waits for a commit: exactly one field is set.
+type op struct {
+	claim  *Claim
+	mark   *mark
+	finish *Finish
+	sight  *Sighting
+}
+
+type mark struct {
+	key   string
+	token int64
+}
+
+type outcome struct {
+	grant    Grant
+	held     bool
+	finished Finished
+}
+
+// Claim asks for the right to do an effect. It does not wait for another holder.
+func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
+	out, err := s.group.Do(ctx, op{claim: &c})
+	if isExclusive(err) {
+		// Another effect holds what this one needs for itself. A holder that lapsed is let go, so
+		// that a run that was terminated in the middle cannot hold it for ever.
+		if _, err := s.pool.Exec(ctx, letGoSQL, c.Exclusive); err != nil {
+			return Grant{}, fmt.Errorf("let go of %s: %w", c.Exclusive, err)
+		}
+		return Grant{State: Claimed}, nil
+	}
+	if err != nil {
+		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
+	}
+	return out.grant, nil
+}
+
+// Commit marks the claim as past its point of no return. It returns false when the claim no longer
+// holds: the caller must then not go on. After true, a lease that runs out makes the effect uncertain.
+func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, error) {
+	out, err := s.group.Do(ctx, op{mark: &mark{key: key, token: token}})
+	if err != nil {
+		return false, fmt.Errorf("mark effect %s as committing: %w", key, err)
+	}
+	return out.held, nil
+}
+
+// Finish records what came of a claim.
+func (s *Store) Finish(ctx context.Context, f Finish) (Finished, error) {
+	out, err := s.group.Do(ctx, op{finish: &f})
+	if err != nil {
+		return Finished{}, fmt.Errorf("record effect %s as %s: %w", f.Key, f.State, err)
+	}
+	return out.finished, nil
+}
+
+// Sight records that a run met a settled effect.
+func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
+	if _, err := s.group.Do(ctx, op{sight: &sighting}); err != nil {
+		return fmt.Errorf("record sight of effect %s: %w", sighting.Key, err)
+	}
+	return nil
+}
+
+// Skip records the decision that an unfinished effect shall not be done, with the reason. An effect
+// that is done, skipped or being done stays as it is.
+func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
+	_, err := s.pool.Exec(ctx, skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID, reason)
+	if err != nil {
+		return fmt.Errorf("skip effect %s: %w", c.Key, err)
+	}
+	return nil
+}
+
+// Uncertain counts the effects of which nobody knows whether they happened.
+func (s *Store) Uncertain(ctx context.Context) (int, error) {
+	var n int
+	if err := s.pool.QueryRow(ctx, uncertainSQL).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count uncertain effects: %w", err)
+	}
+	return n, nil
+}
+
+// flush writes all ops in one transaction and one round trip, plus one look at the keys that were
+// not granted.
+func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
+	b := newBatch(ops)
+	if err := s.pool.SendBatch(ctx, b.queue()).Close(); err != nil {
+		return nil, err
+	}
+	if err := b.lookAtRefused(ctx, s.pool); err != nil {
+		return nil, err
+	}
+	return b.outcomes, nil
+}
+
+// ClaimTx claims inside the caller's transaction. When it is granted, the row lock is held to the
+// end of that transaction, so that nobody else can claim the key meanwhile; another transaction
+// that holds the row is waited for.
+func ClaimTx(ctx context.Context, tx pgx.Tx, c Claim) (Grant, error) {
+	b := newBatch([]op{{claim: &c}})
+	if err := tx.SendBatch(ctx, b.queue()).Close(); err != nil {
+		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
+	}
+	if err := b.lookAtRefused(ctx, tx); err != nil {
+		return Grant{}, err
+	}
+	return b.outcomes[0].grant, nil
+}
+
+// FinishTx records what came of a claim inside the caller's transaction. It returns ErrTakenOver,
+// and the caller must roll back, when the claim no longer holds.
+func FinishTx(ctx context.Context, tx pgx.Tx, f Finish) error {
+	b := newBatch([]op{{finish: &f}})
+	if err := tx.SendBatch(ctx, b.queue()).Close(); err != nil {
+		return fmt.Errorf("record effect %s as %s: %w", f.Key, f.State, err)
+	}
+	if !b.outcomes[0].finished.Held {
+		return ErrTakenOver
+	}
+	return nil
+}
+
+// ErrTakenOver says that a claim's lease had run out and another took it over.
+var ErrTakenOver = errors.New("the claim was taken over")
+
+// querier is what the pool and a transaction share.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+func isExclusive(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.ConstraintName == "effects_exclusive"
+}
