@@ -1,0 +1,98 @@
+package billing
+
+// Statements lists every statement of this package by name, so that a test can prepare each
+// against the migrated schema.
+var Statements = map[string]string{
+	"subscription":      subscriptionSQL,
+	"lock subscription": lockSubscriptionSQL,
+	"account":           accountSQL,
+	"touch account":     touchAccountSQL,
+	"activate":          activateSQL,
+	"restore":           restoreSQL,
+	"pay invoice":       payInvoiceSQL,
+	"enable features":   enableFeaturesSQL,
+	"withdraw features": withdrawFeaturesSQL,
+	"announce":          announceSQL,
+	"open task":         openTaskSQL,
+	"cancel task":       cancelTaskSQL,
+	"workspace":         workspaceSQL,
+	"held workspace":    heldWorkspaceSQL,
+	"finance entry":     financeEntrySQL,
+}
+
+const subscriptionSQL = `
+select account, status, plan, period_end, fence_at, fence_event from subscriptions where mode = $1 and id = $2`
+
+const lockSubscriptionSQL = subscriptionSQL + ` for update`
+
+const accountSQL = `
+select id from accounts where mode = $1 and provider = $2 and customer = $3`
+
+// touchAccountSQL makes the account, or locks it. A customer that another account already holds is
+// not taken from it.
+const touchAccountSQL = `
+insert into accounts as a (mode, id, provider, customer)
+select $1, $2, $3, case when exists (select 1 from accounts where mode = $1 and provider = $3 and customer = $4 and id <> $2)
+                        then '' else $4 end
+    on conflict (mode, id) do update set customer = case when a.customer = '' then excluded.customer else a.customer end`
+
+// activateSQL holds the fence: a row that a newer event has written stays, and so does one that has
+// ended unless a person reopens it.
+const activateSQL = `
+insert into subscriptions as s (mode, id, account, status, plan, period_end, fence_at, fence_event)
+values ($1, $2, $3, 'active', $4, $5, $6, $7)
+    on conflict (mode, id) do update set
+       account = excluded.account, status = 'active', plan = excluded.plan,
+       period_end = greatest(s.period_end, excluded.period_end),
+       fence_at = excluded.fence_at, fence_event = excluded.fence_event, updated_at = now()
+ where s.fence_at <= excluded.fence_at and ($8 or s.status not in ('canceled', 'incomplete_expired'))`
+
+// restoreSQL undoes what this event wrote, and nothing that came after it. The fence stays.
+const restoreSQL = `
+update subscriptions set status = $3, plan = $4, period_end = $5, updated_at = now()
+ where mode = $1 and id = $2 and fence_event = $6`
+
+const payInvoiceSQL = `
+insert into invoices as i (mode, id, account, subscription, status, plan, amount, currency, period_start, period_end, paid_at, fence_at, fence_event)
+values ($1, $2, $3, $4, 'paid', $5, $6, $7, $8, $9, $10, $10, $11)
+    on conflict (mode, id) do update set
+       status = 'paid', plan = excluded.plan, amount = excluded.amount, currency = excluded.currency,
+       period_start = excluded.period_start, period_end = excluded.period_end, paid_at = excluded.paid_at,
+       fence_at = excluded.fence_at, fence_event = excluded.fence_event, updated_at = now()
+ where i.fence_at <= excluded.fence_at and i.status <> 'void'`
+
+const enableFeaturesSQL = `
+insert into entitlements as e (mode, account, feature, enabled, invoice)
+select $1, $2, feature, true, $4 from unnest($3::text[]) as feature order by feature
+    on conflict (mode, account, feature) do update set enabled = true, invoice = excluded.invoice, updated_at = now()
+ where not e.enabled
+returning feature`
+
+const withdrawFeaturesSQL = `
+update entitlements set enabled = false, updated_at = now()
+ where mode = $1 and account = $2 and feature = any($3) and invoice = $4`
+
+const announceSQL = `
+insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
+values (gen_random_uuid(), $1, $2, $3, $4, $5, $6)`
+
+const openTaskSQL = `
+insert into onboarding_tasks (mode, account, period_start, state, title, effect_key)
+values ($1, $2, $3, 'open', $4, $5)
+    on conflict (mode, account, period_start) do nothing`
+
+const cancelTaskSQL = `
+update onboarding_tasks set state = 'cancelled' where mode = $1 and account = $2 and period_start = $3 and state = 'open'`
+
+const workspaceSQL = `
+insert into workspaces (mode, account, plan, state, effect_key)
+values ($1, $2, $3, $4, $5)
+    on conflict (mode, account) do update set plan = excluded.plan, state = excluded.state, effect_key = excluded.effect_key, updated_at = now()`
+
+const heldWorkspaceSQL = `
+select plan from workspaces where mode = $1 and account = $2 and state = 'active'`
+
+const financeEntrySQL = `
+insert into finance_entries (effect_key, mode, account, invoice, kind, amount, currency, reference)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+    on conflict (effect_key) do nothing`

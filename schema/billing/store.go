@@ -1,0 +1,223 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Store reads billing state. Changes go through a transaction that the ledger row shares.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns the store of a migrated database.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Subscription is what we hold of a subscription.
+type Subscription struct {
+	Account    string     `db:"account"`
+	Status     string     `db:"status"`
+	Plan       string     `db:"plan"`
+	PeriodEnd  *time.Time `db:"period_end"`
+	FenceAt    time.Time  `db:"fence_at"`
+	FenceEvent string     `db:"fence_event"`
+}
+
+// Terminal reports whether the subscription has ended for good at the provider: it does not reopen
+// without a person's review.
+func (s Subscription) Terminal() bool {
+	return s.Status == "canceled" || s.Status == "incomplete_expired"
+}
+
+// Subscription returns what we hold, and false when we hold nothing.
+func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription, bool, error) {
+	rows, err := s.pool.Query(ctx, subscriptionSQL, mode, id)
+	if err != nil {
+		return Subscription{}, false, fmt.Errorf("read subscription %s: %w", id, err)
+	}
+	held, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Subscription])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Subscription{}, false, nil
+	}
+	if err != nil {
+		return Subscription{}, false, fmt.Errorf("read subscription %s: %w", id, err)
+	}
+	return held, true, nil
+}
+
+// AccountOf returns our account of a provider's customer, "" when we hold none.
+func (s *Store) AccountOf(ctx context.Context, mode, provider, customer string) (string, error) {
+	if customer == "" {
+		return "", nil
+	}
+	var id string
+	err := s.pool.QueryRow(ctx, accountSQL, mode, provider, customer).Scan(&id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("read account of customer %s: %w", customer, err)
+	}
+	return id, nil
+}
+
+// Newer reports whether a later period of the fact's subscription has already been paid: the
+// fact's plan is then history, and must not overwrite what stands.
+func (s *Store) Newer(ctx context.Context, f InvoicePaid) (event string, newer bool, err error) {
+	if f.Subscription == "" {
+		return "", false, nil
+	}
+	held, found, err := s.Subscription(ctx, f.Mode, f.Subscription)
+	if err != nil || !found {
+		return "", false, err
+	}
+	return held.FenceEvent, held.FenceAt.After(f.OccurredAt), nil
+}
+
+// Activation is what ActivateSubscription changed, kept in the ledger so that it can be undone.
+type Activation struct {
+	// Before is the subscription as it was, nil when it was not there.
+	Before *Subscription
+	// Superseded says that a newer event had already written the subscription: it was left alone.
+	Superseded bool
+	// Features are those that this activation switched on and that were off before.
+	Features []string
+}
+
+// ErrEnded says that the subscription is held as ended: a person must decide.
+var ErrEnded = errors.New("the subscription is held as ended")
+
+// ActivateSubscription marks the invoice as paid, the subscription as active, the features as
+// enabled, and announces invoice.paid in the outbox; all in tx. It returns ErrEnded, with nothing
+// to keep in tx, when the subscription is held as ended, unless a person has said to reopen it.
+//
+// Locks, in this order: the account's row (which also makes the outbox order of an account its
+// commit order), the subscription's, the invoice's, the features' in name order.
+func ActivateSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, features []string, reopen bool, effectKey string, announcement json.RawMessage) (Activation, error) {
+	var done Activation
+	if _, err := tx.Exec(ctx, touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer); err != nil {
+		return done, fmt.Errorf("touch account %s: %w", f.Account, err)
+	}
+	if f.Subscription != "" {
+		if err := activate(ctx, tx, f, reopen, &done); err != nil {
+			return done, err
+		}
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(payInvoiceSQL, f.Mode, f.Invoice, f.Account, f.Subscription, f.Plan, f.Amount, f.Currency,
+		nullTime(f.PeriodStart), nullTime(f.PeriodEnd), f.OccurredAt, f.EventID)
+	if !done.Superseded && len(features) > 0 {
+		batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features, f.Invoice).Query(func(rows pgx.Rows) (err error) {
+			done.Features, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	}
+	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid", f.ReceiptID, effectKey, announcement)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return done, fmt.Errorf("activate for invoice %s: %w", f.Invoice, err)
+	}
+	return done, nil
+}
+
+func activate(ctx context.Context, tx pgx.Tx, f InvoicePaid, reopen bool, done *Activation) error {
+	rows, err := tx.Query(ctx, lockSubscriptionSQL, f.Mode, f.Subscription)
+	if err != nil {
+		return fmt.Errorf("lock subscription %s: %w", f.Subscription, err)
+	}
+	held, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Subscription])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+	case err != nil:
+		return fmt.Errorf("lock subscription %s: %w", f.Subscription, err)
+	case held.Terminal():
+		if !reopen {
+			return ErrEnded
+		}
+		done.Before = &held
+	default:
+		done.Before = &held
+		done.Superseded = held.FenceAt.After(f.OccurredAt)
+	}
+	if done.Superseded {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, nullTime(f.PeriodEnd), f.OccurredAt, f.EventID, reopen); err != nil {
+		return fmt.Errorf("activate subscription %s: %w", f.Subscription, err)
+	}
+	return nil
+}
+
+// RestoreSubscription undoes an activation: the invoice stays paid (it is), the subscription goes
+// back to what it was and the features that were switched on are withdrawn. What a newer event has
+// written since is left alone.
+func RestoreSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, done Activation, effectKey string, announcement json.RawMessage) error {
+	batch := &pgx.Batch{}
+	batch.Queue(touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer)
+	switch {
+	case f.Subscription == "" || done.Superseded:
+	case done.Before == nil:
+		// It was not there. It stays as a row, because the fence must stay.
+		batch.Queue(restoreSQL, f.Mode, f.Subscription, "incomplete", "", nil, f.EventID)
+	default:
+		batch.Queue(restoreSQL, f.Mode, f.Subscription, done.Before.Status, done.Before.Plan, done.Before.PeriodEnd, f.EventID)
+	}
+	if len(done.Features) > 0 {
+		batch.Queue(withdrawFeaturesSQL, f.Mode, f.Account, done.Features, f.Invoice)
+	}
+	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid.compensated", f.ReceiptID, effectKey, announcement)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("restore subscription %s: %w", f.Subscription, err)
+	}
+	return nil
+}
+
+// CreateOnboardingTask opens the task of an account and period; one that is there stays as it is.
+func CreateOnboardingTask(ctx context.Context, tx pgx.Tx, f InvoicePaid, title, effectKey string) error {
+	if _, err := tx.Exec(ctx, openTaskSQL, f.Mode, f.Account, f.PeriodStart, title, effectKey); err != nil {
+		return fmt.Errorf("open onboarding task of %s: %w", f.Account, err)
+	}
+	return nil
+}
+
+// CancelOnboardingTask cancels the task if it is still open: what a person has done stays done.
+func CancelOnboardingTask(ctx context.Context, tx pgx.Tx, f InvoicePaid) error {
+	if _, err := tx.Exec(ctx, cancelTaskSQL, f.Mode, f.Account, f.PeriodStart); err != nil {
+		return fmt.Errorf("cancel onboarding task of %s: %w", f.Account, err)
+	}
+	return nil
+}
+
+// RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
+// in the commit that ends the effect.
+func RecordWorkspace(f InvoicePaid, state, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, f.Plan, state, effectKey}}
+}
+
+// HeldWorkspace returns the plan that an account's workspace has, and false when it has none.
+func (s *Store) HeldWorkspace(ctx context.Context, mode, account string) (plan string, held bool, err error) {
+	err = s.pool.QueryRow(ctx, heldWorkspaceSQL, mode, account).Scan(&plan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("read workspace of %s: %w", account, err)
+	}
+	return plan, true, nil
+}
+
+// RecordFinanceEntry is the statement that records an entry which finance has taken; it runs in the
+// commit that ends the effect.
+func RecordFinanceEntry(f InvoicePaid, kind, reference, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: financeEntrySQL, Args: []any{effectKey, f.Mode, f.Account, f.Invoice, kind, f.Amount, f.Currency, reference}}
+}
+
+// nullTime turns the zero time into NULL: "not told" must not become the year 1.
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
