@@ -1,0 +1,159 @@
+// Package audit keeps what operators did. Each row's hash covers the row before it: a changed, removed
+// or reordered row shows in [Store.Verify]. A full rewrite of the chain shows only against a head that
+// was kept elsewhere.
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Statements lists every statement of this package by name, so that a test can prepare each against
+// the migrated schema.
+var Statements = map[string]string{"lock": lockSQL, "head": headSQL, "append": appendSQL, "all": allSQL}
+
+// Store is the audit trail in Postgres.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns the trail of a migrated database.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Action is one deed of an operator.
+type Action struct {
+	// RequestID makes the record idempotent: a second one with the same ID changes nothing.
+	RequestID string
+	Actor     string
+	// Action is what was done: "retry", "skip", "compensate".
+	Action string
+	// Target is what it was done to, e.g. an event ID.
+	Target string
+	Reason string
+	// Before and After are what the operator saw and what became of it.
+	Before, After map[string]any
+}
+
+// lockSQL lets one writer at a time extend the chain: transaction-scoped, so that it works behind a
+// pooler. The number names this table's chain and nothing else uses it.
+const lockSQL = `select pg_advisory_xact_lock(7261001)`
+
+const headSQL = `
+select coalesce((select hash from operator_actions order by id desc limit 1), ''::bytea),
+       exists (select 1 from operator_actions where request_id = $1)`
+
+const appendSQL = `
+insert into operator_actions (request_id, at, actor, action, target, reason, before, after, prev_hash, hash)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+
+const allSQL = `
+select id, request_id, at, actor, action, target, reason, before, after, prev_hash, hash from operator_actions order by id`
+
+// Append adds the action to the chain. It may be called twice with one RequestID.
+func (s *Store) Append(ctx context.Context, a Action) error {
+	e := entry{RequestID: a.RequestID, At: time.Now().UTC().Truncate(time.Microsecond), Actor: a.Actor, Action: a.Action, Target: a.Target, Reason: a.Reason}
+	var err error
+	if e.Before, err = canonical(a.Before); err != nil {
+		return fmt.Errorf("encode before of %s: %w", a.RequestID, err)
+	}
+	if e.After, err = canonical(a.After); err != nil {
+		return fmt.Errorf("encode after of %s: %w", a.RequestID, err)
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockSQL); err != nil {
+			return err
+		}
+		var known bool
+		if err := tx.QueryRow(ctx, headSQL, a.RequestID).Scan(&e.PrevHash, &known); err != nil || known {
+			return err
+		}
+		_, err := tx.Exec(ctx, appendSQL, e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.PrevHash, e.hash())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
+	}
+	return nil
+}
+
+// ErrBroken says that the chain has been tampered with; the wrapped text names the first bad row.
+var ErrBroken = errors.New("audit chain is broken")
+
+// Verify walks the chain. It returns the head's hash in hex, to be kept elsewhere, and ErrBroken at the
+// first row that does not follow from the one before.
+func (s *Store) Verify(ctx context.Context) (head string, rows int, err error) {
+	found, err := s.pool.Query(ctx, allSQL)
+	if err != nil {
+		return "", 0, fmt.Errorf("read audit trail: %w", err)
+	}
+	entries, err := pgx.CollectRows(found, pgx.RowToStructByName[entry])
+	if err != nil {
+		return "", 0, fmt.Errorf("read audit trail: %w", err)
+	}
+	var prev []byte
+	for _, e := range entries {
+		if string(e.PrevHash) != string(prev) || string(e.Hash) != string(e.hash()) {
+			return "", 0, fmt.Errorf("%w at row %d (%s by %s)", ErrBroken, e.ID, e.Action, e.Actor)
+		}
+		prev = e.Hash
+	}
+	return hex.EncodeToString(prev), len(entries), nil
+}
+
+// entry is one row.
+type entry struct {
+	ID        int64
+	RequestID string
+	At        time.Time
+	Actor     string
+	Action    string
+	Target    string
+	Reason    string
+	Before    json.RawMessage
+	After     json.RawMessage
+	PrevHash  []byte
+	Hash      []byte
+}
+
+// hash covers the previous hash and every field. JSON of a list of strings keeps the fields apart
+// whatever they contain.
+func (e entry) hash() []byte {
+	fields := []string{
+		hex.EncodeToString(e.PrevHash), e.RequestID, e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, e.Target, e.Reason,
+		normal(e.Before), normal(e.After),
+	}
+	encoded, err := json.Marshal(fields)
+	if err != nil {
+		panic("encode audit fields: " + err.Error()) // strings always encode
+	}
+	sum := sha256.Sum256(encoded)
+	return sum[:]
+}
+
+// canonical encodes m with sorted keys.
+func canonical(m map[string]any) (json.RawMessage, error) {
+	if m == nil {
+		m = map[string]any{}
+	}
+	return json.Marshal(m)
+}
+
+// normal undoes what jsonb does to spacing and order of keys, so that a row hashes the same when it
+// comes back.
+func normal(raw json.RawMessage) string {
+	var m map[string]any
+	if json.Unmarshal(raw, &m) != nil {
+		return string(raw)
+	}
+	encoded, err := json.Marshal(m)
+	if err != nil {
+		return string(raw)
+	}
+	return string(encoded)
+}
