@@ -1,0 +1,63 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Receipt is our record of the event, without its body.
+type Receipt struct {
+	ID            string     `json:"id"`
+	Source        string     `json:"source"`
+	Provider      string     `json:"provider"`
+	Account       string     `json:"account"`
+	Mode          string     `json:"mode"`
+	EventID       string     `json:"event_id"`
+	IDOrigin      string     `json:"id_origin"`
+	Type          string     `json:"type"`
+	ObjectID      string     `json:"object_id"`
+	APIVersion    string     `json:"api_version"`
+	OccurredAt    *time.Time `json:"occurred_at"`
+	ReceivedAt    time.Time  `json:"received_at"`
+	BodyHash      string     `json:"body_hash"`
+	SecretLabel   string     `json:"secret_label"`
+	CorrelationID string     `json:"correlation_id"`
+	Status        string     `json:"status"`
+	Reason        string     `json:"reason"`
+	WorkflowID    string     `json:"workflow_id"`
+	LastError     string     `json:"last_error"`
+	Duplicates    int        `json:"duplicates"`
+	UpdatedAt     time.Time  `json:"updated_at"`
+}
+
+// Filter narrows a list; empty fields let everything pass.
+type Filter struct {
+	Status, Source, Type string
+	// Limit is how many receipts at most, the newest first; 0 means 50.
+	Limit int
+}
+
+const defaultLimit = 50
+
+// List returns the receipts that pass f, the newest first.
+func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	receipts, err := collect[Receipt](ctx, db, listSQL, f.Status, f.Source, f.Type, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list receipts: %w", err)
+	}
+	return receipts, nil
+}
+
+// Find returns the receipts that id names: as receipt ID, as event ID (which two providers,
+// accounts or modes may share), or as the ID of a workflow that was started for it.
+func Find(ctx context.Context, db DB, id string) ([]Receipt, error) {
+	receipts, err := collect[Receipt](ctx, db, findSQL, id)
+	if err != nil {
+		return nil, fmt.Errorf("find %q: %w", id, err)
+	}
+	return receipts, nil
+}

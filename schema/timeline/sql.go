@@ -1,0 +1,81 @@
+package timeline
+
+// columns are the fields of [Receipt].
+const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id,
+    r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
+    r.correlation_id, r.status, r.reason, r.workflow_id, r.last_error, r.duplicates, r.updated_at`
+
+const receiptSQL = `select ` + columns + ` from receipts r where r.id = $1::uuid`
+
+const listSQL = `
+select ` + columns + `
+  from receipts r
+ where ($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
+ order by r.received_at desc, r.id
+ limit $4`
+
+// findSQL looks an event ID up under each (provider, account, mode) there is, stepping through the
+// unique index from one to the next: a plain "where event_id = $1" would read all receipts, and an
+// index for it would cost every insert. An ID that is no UUID cannot be a receipt's.
+const findSQL = `
+with recursive tenants as (
+    (select provider, account, mode from receipts order by provider, account, mode limit 1)
+    union all
+    select next.* from tenants t, lateral (
+        select provider, account, mode from receipts
+         where (provider, account, mode) > (t.provider, t.account, t.mode)
+         order by provider, account, mode limit 1) next
+), found as (
+    select r.id from tenants t join receipts r using (provider, account, mode) where r.event_id = $1
+    union
+    select receipt_id from runs where workflow_id = $1
+    union
+    select id from receipts
+     where id = case when $1 ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then $1::uuid end
+)
+select ` + columns + ` from receipts r join found using (id) order by r.received_at, r.id`
+
+const deliveriesSQL = `
+select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
+  from deliveries where receipt_id = $1::uuid order by received_at, id`
+
+const runsSQL = `
+select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome
+  from runs where receipt_id = $1::uuid order by started_at, run_id`
+
+// effectsSQL takes an effect's own row, and the rows of other receipts that this one met.
+const effectsSQL = `
+select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class, e.claimed_at, e.done_at,
+       e.generation, e.event_id as done_by, e.run_id, e.result,
+       case when e.receipt_id <> $1::uuid then e.event_id else '' end as satisfied_by
+  from effects e
+ where e.receipt_id = $1::uuid
+    or e.key in (select key from effect_attempts where receipt_id = $1::uuid and outcome = 'already_done')
+ order by e.claimed_at, e.key`
+
+const stepsSQL = `
+select a.ended_at as at, 'effect-' || replace(a.outcome, '_', '-') as what,
+       coalesce(e.kind, '')
+         || case when a.outcome = 'already_done' then ', by ' || coalesce(e.event_id, 'another event') else '' end
+         || case when a.generation > 1 then ', generation ' || a.generation else '' end as detail,
+       a.key, a.run_id, case when a.outcome in ('done', 'already_done') then '' else a.error end
+  from effect_attempts a left join effects e using (key)
+ where a.receipt_id = $1::uuid
+union all
+select created_at, 'event-queued', type, effect_key, '', '' from outbox where receipt_id = $1::uuid
+union all
+select published_at, 'event-published',
+       type || case when delivered_to = '{}' then '' else ' to ' || array_to_string(delivered_to, ', ') end, effect_key, '', last_error
+  from outbox where receipt_id = $1::uuid and published_at is not null
+ order by at`
+
+// actionsSQL takes what an operator did to the receipt under any of its names. The table is small.
+const actionsSQL = `
+select o.at, 'operator-' || o.action as what, o.actor || ': ' || o.reason as detail,
+       '' as key, '' as run_id, '' as error
+  from operator_actions o
+  join receipts r on r.id = $1::uuid
+ where o.target in (r.id::text, r.event_id, nullif(r.workflow_id, ''))
+    or o.target in (select key from effects where receipt_id = r.id)
+    or o.target in (select workflow_id from runs where receipt_id = r.id)
+ order by o.id`

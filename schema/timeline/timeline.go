@@ -1,0 +1,185 @@
+// Package timeline reads what is known about one event, across all tables: the receipt, its
+// deliveries and runs, the effects that it claimed or found already done, and every step in the
+// order of time. It only reads.
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// DB is a pool or a connection of pgx.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Event is everything about one receipt.
+type Event struct {
+	Receipt    Receipt    `json:"receipt"`
+	Deliveries []Delivery `json:"deliveries"`
+	Runs       []Run      `json:"runs"`
+	// Effects are those that the receipt claimed, and those that it met already done by another
+	// event (SatisfiedBy); in the order of their claims.
+	Effects  []Effect `json:"effects"`
+	Timeline []Entry  `json:"timeline"`
+}
+
+// Delivery is one authentic request that carried the event.
+type Delivery struct {
+	ReceivedAt  time.Time `json:"received_at"`
+	Source      string    `json:"source"`
+	Outcome     string    `json:"outcome"`
+	BodyHash    string    `json:"body_hash"`
+	SecretLabel string    `json:"secret_label"`
+}
+
+// Run is one Temporal execution for the receipt.
+type Run struct {
+	WorkflowID    string     `json:"workflow_id"`
+	RunID         string     `json:"run_id"`
+	Kind          string     `json:"kind"`
+	RequestedBy   string     `json:"requested_by"`
+	Reason        string     `json:"reason"`
+	PreviousRunID string     `json:"previous_run_id"`
+	StartedAt     time.Time  `json:"started_at"`
+	ClosedAt      *time.Time `json:"closed_at"`
+	Outcome       string     `json:"outcome"`
+}
+
+// Effect is one row of the ledger as this receipt sees it.
+type Effect struct {
+	Key        string `json:"key"`
+	Kind       string `json:"kind"`
+	State      string `json:"state"`
+	Attempts   int    `json:"attempts"`
+	LastError  string `json:"last_error"`
+	ErrorClass string `json:"error_class"`
+	// ClaimedAt is the time of the first claim.
+	ClaimedAt  time.Time  `json:"claimed_at"`
+	DoneAt     *time.Time `json:"done_at"`
+	Generation int        `json:"generation"`
+	// DoneBy is the ID of the event that claimed the effect.
+	DoneBy string `json:"done_by"`
+	// SatisfiedBy is set to DoneBy where that is another event than this receipt's: the effect was
+	// met, and nothing was done again.
+	SatisfiedBy string          `json:"satisfied_by,omitempty"`
+	RunID       string          `json:"run_id"`
+	Result      json.RawMessage `json:"result"`
+}
+
+// Entry is one step of the timeline.
+type Entry struct {
+	At time.Time `json:"at"`
+	// What is a stable word: delivered, duplicate, replay, received, run-started, run-closed,
+	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-already-done,
+	// effect-skipped, event-queued, event-published, or operator-{action}.
+	What string `json:"what"`
+	// Detail says it for a person; Key, RunID and Error are set where there are such.
+	Detail string `json:"detail"`
+	Key    string `json:"key,omitempty"`
+	RunID  string `json:"run_id,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Show returns everything about the receipt with that ID, as of one moment. A receipt that is not
+// there is [pgx.ErrNoRows].
+func Show(ctx context.Context, db DB, receiptID string) (*Event, error) {
+	var event *Event
+	// One snapshot, so that an effect is never done in one part and not claimed in another.
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
+		event, err = show(ctx, tx, receiptID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("show receipt %s: %w", receiptID, err)
+	}
+	return event, nil
+}
+
+func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
+	e := new(Event)
+	var err error
+	rows, _ := tx.Query(ctx, receiptSQL, id) // CollectOneRow returns its error
+	if e.Receipt, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Receipt]); err != nil {
+		return nil, err
+	}
+	if e.Deliveries, err = collect[Delivery](ctx, tx, deliveriesSQL, id); err != nil {
+		return nil, err
+	}
+	if e.Runs, err = collect[Run](ctx, tx, runsSQL, id); err != nil {
+		return nil, err
+	}
+	if e.Effects, err = collect[Effect](ctx, tx, effectsSQL, id); err != nil {
+		return nil, err
+	}
+	steps, err := collect[Entry](ctx, tx, stepsSQL, id)
+	if err != nil {
+		return nil, err
+	}
+	actions, err := collect[Entry](ctx, tx, actionsSQL, id)
+	if err != nil {
+		return nil, err
+	}
+	e.Timeline = slices.Concat(steps, actions)
+	e.addRows()
+	// Stable: what happened in one moment stays in the order of cause.
+	slices.SortStableFunc(e.Timeline, func(a, b Entry) int { return a.At.Compare(b.At) })
+	return e, nil
+}
+
+// addRows puts the deliveries, the receipt, the runs and the open claims in front of the other
+// entries, because a cause comes before what it causes when both have one time.
+func (e *Event) addRows() {
+	var entries []Entry
+	for _, d := range e.Deliveries {
+		what := d.Outcome
+		if what == "new" {
+			what = "delivered"
+		}
+		entries = append(entries, Entry{At: d.ReceivedAt, What: what, Detail: "to " + d.Source + signedWith(d.SecretLabel)})
+	}
+	r := e.Receipt
+	entries = append(entries, Entry{At: r.ReceivedAt, What: "received", Detail: "receipt " + r.ID})
+	for _, run := range e.Runs {
+		detail := run.Kind + " run of " + run.WorkflowID
+		if run.RequestedBy != "" {
+			detail += ", asked for by " + run.RequestedBy + ": " + run.Reason
+		}
+		entries = append(entries, Entry{At: run.StartedAt, What: "run-started", Detail: detail, RunID: run.RunID})
+		if run.ClosedAt != nil {
+			entries = append(entries, Entry{At: *run.ClosedAt, What: "run-closed", Detail: cmp.Or(run.Outcome, "closed"), RunID: run.RunID})
+		}
+	}
+	for _, f := range e.Effects {
+		if f.State == "claimed" && f.SatisfiedBy == "" {
+			entries = append(entries, Entry{At: f.ClaimedAt, What: "effect-claimed", Detail: f.Kind, Key: f.Key, RunID: f.RunID})
+		}
+	}
+	e.Timeline = append(entries, e.Timeline...)
+}
+
+func signedWith(label string) string {
+	if label == "" {
+		return ""
+	}
+	return ", signed with " + label
+}
+
+func collect[T any](ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, sql string, args ...any) ([]T, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	if all == nil {
+		all = []T{} // a list without rows is [] in JSON
+	}
+	return all, err
+}

@@ -1,0 +1,176 @@
+package timeline_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+const (
+	first  = "00000000-0000-0000-0000-000000000001"
+	second = "00000000-0000-0000-0000-000000000002"
+	other  = "00000000-0000-0000-0000-000000000003"
+)
+
+// setup makes two events of one fact: evt_1 did the effects, evt_2 met one of them. A third has
+// evt_1's ID in the other mode.
+func setup(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	db := schematest.New(t)
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, id_origin, type, object_id, received_at, body_hash, status, workflow_id, duplicates) values
+		($1, 'stripe', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', 'in_1', '2026-01-01T10:00:00Z', '\x01', 'processed', 'stripe:evt_1', 1),
+		($2, 'stripe', 'stripe', 'live', 'evt_2', 'body', 'invoice.payment_succeeded', 'in_1', '2026-01-01T10:00:05Z', '\x02', 'processed', 'stripe:evt_2', 0),
+		($3, 'stripe-test', 'stripe', 'test', 'evt_1', 'body', 'invoice.paid', 'in_9', '2026-01-01T10:00:09Z', '\x03', 'received', '', 0)`, first, second, other)
+	exec(t, db, `insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label) values
+		($1, 'stripe', '2026-01-01T10:00:00Z', 'new', '\x01', 'a'), ($1, 'stripe', '2026-01-01T10:00:04Z', 'duplicate', '\x01', 'a')`, first)
+	exec(t, db, `insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome) values
+		('stripe:evt_1', 'run-1', $1, 'original', '2026-01-01T10:00:01Z', '2026-01-01T10:00:03Z', 'processed'),
+		('stripe:evt_2', 'run-2', $2, 'original', '2026-01-01T10:00:06Z', null, '')`, first, second)
+	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, attempts, result, claimed_at, done_at) values
+		('receipt-email:stripe:live:in_1', 'receipt-email', 'done', $1, 'evt_1', 'stripe:evt_1', 'run-1', now(), 2, '{"message":"x"}', '2026-01-01T10:00:01Z', '2026-01-01T10:00:02Z'),
+		('onboarding-task:stripe:live:in_1', 'onboarding-task', 'claimed', $2, 'evt_2', 'stripe:evt_2', 'run-2', now(), 1, null, '2026-01-01T10:00:07Z', null)`, first, second)
+	exec(t, db, `insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error) values
+		('receipt-email:stripe:live:in_1', 1, $1, 'run-1', 1, 'failed', '2026-01-01T10:00:01Z', '2026-01-01T10:00:01.5Z', '451 try later'),
+		('receipt-email:stripe:live:in_1', 1, $1, 'run-1', 2, 'done', '2026-01-01T10:00:01.6Z', '2026-01-01T10:00:02Z', ''),
+		('receipt-email:stripe:live:in_1', 1, $2, 'run-2', 2, 'already_done', '2026-01-01T10:00:06Z', '2026-01-01T10:00:06.5Z', 'already done by evt_1')`, first, second)
+	exec(t, db, `insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, delivered_to, published_at) values
+		(gen_random_uuid(), 'live', 'acc', 'invoice.paid', $1, 'activate', '{}', '2026-01-01T10:00:02.1Z', '{sandbox}', '2026-01-01T10:00:02.2Z')`, first)
+	exec(t, db, `insert into operator_actions (request_id, at, actor, action, target, reason, prev_hash, hash) values
+		('r1', '2026-01-01T10:01:00Z', 'ada', 'replay', 'stripe:evt_1', 'customer asked', '', '')`)
+	return db
+}
+
+func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
+	t.Parallel()
+	event, err := timeline.Show(t.Context(), setup(t), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range event.Timeline {
+		got = append(got, e.What)
+	}
+	want := []string{
+		"delivered", "received", "run-started", "effect-failed", "effect-done", "event-queued",
+		"event-published", "run-closed", "duplicate", "operator-replay",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("timeline = %v\nwant       %v", got, want)
+	}
+	if len(event.Effects) != 1 {
+		t.Fatalf("effects = %+v, want its own one", event.Effects)
+	}
+	effect := event.Effects[0]
+	if effect.State != "done" || effect.Attempts != 2 || effect.DoneBy != "evt_1" || effect.SatisfiedBy != "" || effect.DoneAt == nil {
+		t.Errorf("effect = %+v, want one that evt_1 did itself", effect)
+	}
+	if len(event.Deliveries) != 2 || len(event.Runs) != 1 || event.Receipt.Duplicates != 1 {
+		t.Errorf("deliveries %d, runs %d, duplicates %d; want 2, 1, 1", len(event.Deliveries), len(event.Runs), event.Receipt.Duplicates)
+	}
+	if want := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC); !event.Receipt.ReceivedAt.Equal(want) {
+		t.Errorf("received_at = %v, want %v", event.Receipt.ReceivedAt, want)
+	}
+}
+
+func TestShow_EffectOfAnotherEvent_SatisfiedBy(t *testing.T) {
+	t.Parallel()
+	event, err := timeline.Show(t.Context(), setup(t), second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(event.Effects) != 2 {
+		t.Fatalf("effects = %+v, want the one met and the one claimed", event.Effects)
+	}
+	met, claimed := event.Effects[0], event.Effects[1]
+	if met.Key != "receipt-email:stripe:live:in_1" || met.SatisfiedBy != "evt_1" {
+		t.Errorf("first effect = %+v, want the mail, satisfied by evt_1", met)
+	}
+	if claimed.State != "claimed" || claimed.SatisfiedBy != "" {
+		t.Errorf("second effect = %+v, want the receipt's own claim", claimed)
+	}
+	i := slices.IndexFunc(event.Timeline, func(e timeline.Entry) bool { return e.What == "effect-already-done" })
+	if i < 0 || event.Timeline[i].Detail != "receipt-email, by evt_1" || event.Timeline[i].Error != "" {
+		t.Errorf("timeline = %+v, want an entry that names evt_1", event.Timeline)
+	}
+	if !slices.ContainsFunc(event.Timeline, func(e timeline.Entry) bool { return e.What == "effect-claimed" }) {
+		t.Errorf("timeline = %+v, want the open claim", event.Timeline)
+	}
+}
+
+func TestShow_Unknown_NoRows(t *testing.T) {
+	t.Parallel()
+	_, err := timeline.Show(context.Background(), schematest.New(t), first)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		t.Errorf("err = %v, want pgx.ErrNoRows", err)
+	}
+}
+
+func TestFind_ByEveryName(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	for id, want := range map[string][]string{
+		"evt_1":        {first, other}, // one event ID in both modes
+		"evt_2":        {second},
+		first:          {first},
+		"stripe:evt_1": {first},
+		"evt_none":     {},
+		"":             {},
+	} {
+		receipts, err := timeline.Find(t.Context(), db, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, r := range receipts {
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("Find(%q) = %v, want %v", id, got, want)
+		}
+	}
+}
+
+func TestList_Filters(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	for _, tt := range []struct {
+		filter timeline.Filter
+		want   []string
+	}{
+		{timeline.Filter{}, []string{other, second, first}},
+		{timeline.Filter{Limit: 1}, []string{other}},
+		{timeline.Filter{Status: "processed"}, []string{second, first}},
+		{timeline.Filter{Source: "stripe-test"}, []string{other}},
+		{timeline.Filter{Type: "invoice.paid", Status: "processed"}, []string{first}},
+		{timeline.Filter{Type: "nothing"}, []string{}},
+	} {
+		receipts, err := timeline.List(t.Context(), db, tt.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, r := range receipts {
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("List(%+v) = %v, want %v", tt.filter, got, tt.want)
+		}
+	}
+}
