@@ -1,0 +1,96 @@
+package effect
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Call names one effect for one run: who does what, under which key.
+type Call struct {
+	// Key names the business effect; see DESIGN "A key names the business effect".
+	Key string
+	// Kind is the stable name of the kind of effect, e.g. "receipt-email".
+	Kind string
+	// Round is the number of operator retries so far in the run.
+	Round int
+	// ReceiptID and EventID say for which event it is done.
+	ReceiptID string
+	EventID   string
+	// Compensates is the key of the effect that this one undoes, "" for a forward effect.
+	Compensates string
+}
+
+// Policy says how an effect may be tried.
+type Policy struct {
+	// Timeout bounds one attempt.
+	Timeout time.Duration
+	// MaxFailures is how many transient failures a round may have.
+	MaxFailures int
+	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be
+	// applied a second time, so the effect becomes uncertain instead. Zero means for ever.
+	KeyLifetime time.Duration
+	// Exclusive names what only one effect at a time may touch, "" for nothing.
+	Exclusive string
+}
+
+// lease outlasts an attempt by what recording its outcome may take.
+func (p Policy) lease() time.Duration { return p.Timeout + 3*time.Second }
+
+// State is what an effect came to, as the flow sees it.
+type State string
+
+// The states that a flow decides on.
+const (
+	Done        State = "done"         // done by this call
+	AlreadyDone State = "already_done" // done before, by this or another event
+	Skipped     State = "skipped"      // an operator, or newer state, said that it shall not be done
+	Compensated State = "compensated"  // done before and undone since
+	Refused     State = "refused"      // the other side said no for good
+	Exhausted   State = "exhausted"    // this round's attempts are used up
+	Uncertain   State = "uncertain"    // nobody knows whether it happened; a person decides
+)
+
+// Settled reports whether nothing more is to be done about the effect.
+func (s State) Settled() bool {
+	return s == Done || s == AlreadyDone || s == Skipped || s == Compensated
+}
+
+// Result is what an effect came to. It stands in workflow histories: no personal data.
+type Result struct {
+	State State
+	// By is the event that did it, when that was another one.
+	By string `json:",omitempty"`
+	// Reason says in words why it is not done.
+	Reason string `json:",omitempty"`
+	// Value is what the effect returned, as recorded in the ledger.
+	Value json.RawMessage `json:",omitempty"`
+}
+
+// Failed is the Value of a result that is Exhausted or Uncertain.
+type Failed struct {
+	// Unanswered is set when the last attempt ended without an answer, so that the effect may have
+	// happened all the same.
+	Unanswered bool
+}
+
+// Attempt is what fn gets to do its work with.
+type Attempt struct {
+	// IdempotencyKey is what to send to a sink that remembers keys. It is the effect's key, with
+	// the generation from the second on.
+	IdempotencyKey string
+	// Request holds the bytes to send: those of the first attempt, whatever the caller would make now.
+	Request []byte
+
+	commit func() error
+	also   []ledger.Statement
+}
+
+// Also adds a statement to the commit that records the attempt as done: what our own tables hold of
+// it. It is dropped when the attempt fails.
+func (a *Attempt) Also(statement ledger.Statement) { a.also = append(a.also, statement) }
+
+// Commit marks the point of no return: call it right before the step after which a missing answer
+// leaves the outcome unknown. When it returns an error the attempt must stop before that step.
+func (a *Attempt) Commit() error { return a.commit() }

@@ -1,0 +1,144 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Error types of the errors that activities return to Temporal; they stand in histories.
+const (
+	// TypeTransient is a failure of the outside system that will be tried again.
+	TypeTransient = "Transient"
+	// TypeNotYet says that something that will be there is not there yet: another holds the claim.
+	TypeNotYet = "NotYet"
+	// TypeInfrastructure is trouble of our own: the database is away. It is tried for ever.
+	TypeInfrastructure = "Infrastructure"
+)
+
+// Failure is an error with its class, made by the code that talks to an outside system.
+type Failure struct {
+	Class ledger.Class
+	// RetryAfter is what the other side asked for, zero if it did not.
+	RetryAfter time.Duration
+	// Unanswered is set when the request was on its way and no answer came back.
+	Unanswered bool
+	Err        error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Refuse returns a failure that no retry will mend.
+func Refuse(format string, args ...any) error {
+	return &Failure{Class: ledger.Permanent, Err: fmt.Errorf(format, args...)}
+}
+
+// Doubt returns a failure that leaves open whether the effect happened.
+func Doubt(format string, args ...any) error {
+	return &Failure{Class: ledger.Ambiguous, Err: fmt.Errorf(format, args...)}
+}
+
+// NotWanted is returned by fn when the effect shall not be done after all, e.g. because newer state
+// superseded it. It is recorded as skipped, with the reason.
+type NotWanted struct{ Reason string }
+
+func (n *NotWanted) Error() string { return n.Reason }
+
+// infrastructure marks an error of our own database, which is no attempt at the effect.
+type infrastructure struct{ err error }
+
+func (i *infrastructure) Error() string { return i.err.Error() }
+func (i *infrastructure) Unwrap() error { return i.err }
+
+// Infrastructure marks err as trouble of our own that says nothing about the effect: it is tried
+// again without counting. Use it for reads of our own database inside fn. A nil err stays nil.
+func Infrastructure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &infrastructure{err}
+}
+
+// Classify sorts an error of an attempt: what it means for the next one, and how long the other side
+// asked to wait. Whatever is not known to be refused or in doubt may be tried again.
+func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure.Class, failure.RetryAfter
+	}
+	return ledger.Transient, 0
+}
+
+// FromStatus returns the failure that an HTTP answer means, nil for 2xx. 408, 409, 425, 429 and 5xx
+// can pass; every other answer is a refusal, since the same request would get it again.
+func FromStatus(resp *http.Response, detail string, now time.Time) error {
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return nil
+	}
+	err := fmt.Errorf("%s answered %d", resp.Request.URL.Host, resp.StatusCode)
+	if detail != "" {
+		err = fmt.Errorf("%w: %s", err, detail)
+	}
+	switch code := resp.StatusCode; {
+	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusConflict, code == http.StatusTooEarly, code == http.StatusTooManyRequests:
+		return &Failure{Class: ledger.Transient, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now), Err: err}
+	default:
+		return &Failure{Class: ledger.Permanent, Err: err}
+	}
+}
+
+// retryAfter reads the header's two forms (RFC 9110 §10.2.3), bounded to an hour: a sink must not
+// be able to park an effect for longer than an operator would look for it.
+func retryAfter(header string, now time.Time) time.Duration {
+	var wait time.Duration
+	if seconds, err := strconv.Atoi(strings.TrimSpace(header)); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(header); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), time.Hour)
+}
+
+// isInfrastructure reports whether err is about our own database and not about the effect.
+func isInfrastructure(err error) bool {
+	var marked *infrastructure
+	var connect *pgconn.ConnectError
+	return errors.As(err, &marked) || errors.As(err, &connect)
+}
+
+// describe shortens an error for people: no stack of prefixes, no addresses of a local end.
+func describe(err error) string {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time: " + firstLine(err.Error())
+	case errors.As(err, &op) && op.Addr != nil:
+		return fmt.Sprintf("%s %s: %v", op.Op, op.Addr, op.Err)
+	}
+	return firstLine(err.Error())
+}
+
+// firstLine bounds what a peer said: it is stored, shown and sent to Temporal.
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	const most = 500
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return s
+}
+
+func unanswered(err error) bool {
+	var failure *Failure
+	return errors.As(err, &failure) && (failure.Unanswered || failure.Class == ledger.Ambiguous)
+}

@@ -1,0 +1,332 @@
+package effect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/pawlhq/pawl/schema/failpoint"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Config is what a Runner needs.
+type Config struct {
+	Pool   *pgxpool.Pool
+	Ledger *ledger.Store
+	// Retrying is told of every failure that will be tried again, to show it on the receipt.
+	Retrying func(ctx context.Context, receiptID string, reason string)
+	// FirstBackoff and MaxBackoff bound the wait between attempts; it doubles and is jittered.
+	FirstBackoff, MaxBackoff time.Duration
+	Meter                    metric.Meter
+	Log                      *slog.Logger
+}
+
+// Runner runs effects. It is safe for concurrent use.
+type Runner struct {
+	Config
+	outcomes metric.Int64Counter
+}
+
+// NewRunner returns a runner.
+func NewRunner(c Config) (*Runner, error) {
+	outcomes, err := c.Meter.Int64Counter("pawl_effects",
+		metric.WithDescription("Effects by kind and outcome; already_done counts ledger hits."))
+	if err != nil {
+		return nil, fmt.Errorf("make effects counter: %w", err)
+	}
+	return &Runner{Config: c, outcomes: outcomes}, nil
+}
+
+// Do runs an effect outside our database. fn gets the bytes to send, which are request on the first
+// attempt and the very same bytes on every later one; what it returns is recorded as JSON.
+//
+// The result is nil-error for everything that the flow decides on. An error means "try again":
+// Temporal does, with the same arguments, and the ledger makes that safe.
+func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn func(context.Context, *Attempt) (any, error)) (Result, error) {
+	grant, err := r.claim(ctx, c, p, request)
+	if err != nil {
+		return Result{}, err
+	}
+	if !grant.Granted {
+		return r.settled(ctx, c, grant)
+	}
+	reached(c, "after-claim")
+	if c.Compensates != "" {
+		// What was half undone is no end: an undo is tried until it succeeds or is refused.
+		p.MaxFailures = 0
+	}
+	started := time.Now()
+	if p.KeyLifetime > 0 && grant.Attempt > 1 && started.Sub(grant.ClaimedAt) > p.KeyLifetime {
+		return r.record(ctx, c, p, grant, started, outcome{err: Doubt(
+			"the first attempt was at %s and the sink forgets keys after %s: another could be applied twice", grant.ClaimedAt.UTC().Format(time.RFC3339), p.KeyLifetime)})
+	}
+	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request}
+	attempt.commit = func() error {
+		held, err := r.Ledger.Commit(ctx, c.Key, grant.Token)
+		reached(c, "after-mark")
+		if err == nil && !held {
+			err = ledger.ErrTakenOver
+		}
+		return Infrastructure(err)
+	}
+	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	value, err := fn(attemptCtx, attempt)
+	reached(c, "after-send")
+	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
+}
+
+// idempotencyKey is the effect's key; a repeat that an operator asked for, of something that was
+// refused or in doubt, is a new request to the sink.
+func idempotencyKey(key string, generation int) string {
+	if generation == 1 {
+		return key
+	}
+	return key + ":g" + strconv.Itoa(generation)
+}
+
+// claim asks for the key, and waits a moment when another holds it: two events for one fact come
+// together, and the first is done in milliseconds.
+func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
+	info := activity.GetInfo(ctx)
+	claim := ledger.Claim{
+		Key: c.Key, Kind: c.Kind, Exclusive: p.Exclusive, Round: c.Round,
+		ReceiptID: c.ReceiptID, EventID: c.EventID,
+		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
+		Lease: p.lease(), Request: request,
+	}
+	const patience, pause = time.Second, 20 * time.Millisecond
+	for waited := time.Duration(0); ; waited += pause {
+		grant, err := r.Ledger.Claim(ctx, claim)
+		if err != nil {
+			return ledger.Grant{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
+		}
+		held := !grant.Granted && (grant.State == ledger.Claimed || grant.State == ledger.Failed && grant.Class == ledger.Transient)
+		if !held {
+			return grant, nil
+		}
+		if waited >= patience {
+			return ledger.Grant{}, r.again(ctx, TypeNotYet, time.Second, nil, "%s is being done by another", c.Key)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ledger.Grant{}, ctx.Err()
+		}
+	}
+}
+
+// settled turns a claim that was not granted into the result that is recorded.
+func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
+	result := Result{Reason: g.Error, Value: g.Result}
+	if g.EventID != c.EventID {
+		result.By = g.EventID
+	}
+	switch {
+	case g.State == ledger.Done:
+		result.State, result.Reason = AlreadyDone, ""
+	case g.State == ledger.Skipped:
+		result.State = Skipped
+	case g.State == ledger.Compensated, g.State == ledger.Compensating:
+		result.State = Compensated
+	case g.State == ledger.Uncertain:
+		result.State = Uncertain
+	case g.Class == ledger.Permanent:
+		result.State = Refused
+	default:
+		result.State = Exhausted
+	}
+	note := string(g.State)
+	if result.By != "" {
+		note += " by " + g.EventID
+	}
+	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
+	if err := r.Ledger.Sight(ctx, sighting); err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record what %s is", c.Key)
+	}
+	r.count(ctx, c, result.State)
+	return result, nil
+}
+
+// outcome is what one attempt came to.
+type outcome struct {
+	value any
+	also  []ledger.Statement
+	err   error
+}
+
+// record writes what an attempt came to and turns it into what the flow or Temporal needs.
+func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result, error) {
+	failure := out.err
+	finish := ledger.Finish{Key: c.Key, Token: g.Token, Compensates: c.Compensates, StartedAt: started, MaxFailures: p.MaxFailures}
+	result := Result{}
+	var wait time.Duration
+	var unwanted *NotWanted
+	switch {
+	case failure == nil:
+		encoded, err := json.Marshal(out.value)
+		if err != nil {
+			return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
+		}
+		finish.State, finish.Result, finish.Also = ledger.Done, encoded, out.also
+		result.State, result.Value = Done, encoded
+	case errors.As(failure, &unwanted):
+		finish.State, finish.Error = ledger.Skipped, unwanted.Reason
+		result.State, result.Reason = Skipped, unwanted.Reason
+	case isInfrastructure(failure), errors.Is(failure, ledger.ErrTakenOver):
+		// Nothing is recorded: the claim runs out, and the next attempt takes over.
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, failure, "cannot do %s", c.Key)
+	default:
+		finish.Error = describe(failure)
+		finish.Class, wait = Classify(failure)
+		finish.State = ledger.Failed
+		if unanswered(failure) {
+			finish.Result = json.RawMessage(`{"Unanswered":true}`)
+		}
+		if finish.Class == ledger.Ambiguous {
+			finish.State = ledger.Uncertain
+		}
+		result.Reason, result.Value = finish.Error, finish.Result
+	}
+	finished, err := r.finish(ctx, finish)
+	if err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
+	}
+	reached(c, "after-done")
+	if !finished.Held {
+		return Result{}, r.again(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
+	}
+	switch finished.Class {
+	case ledger.Transient:
+		r.count(ctx, c, "retried")
+		reason := fmt.Sprintf("%s: %s", c.Kind, finish.Error)
+		r.Retrying(ctx, c.ReceiptID, reason)
+		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s", reason)
+	case ledger.Exhausted:
+		result.State = Exhausted
+	case ledger.Permanent:
+		result.State = Refused
+	case ledger.Ambiguous:
+		result.State = Uncertain
+	}
+	r.count(ctx, c, result.State)
+	return result, nil
+}
+
+// finish records the outcome and does not let go easily: what was sent and not recorded must be
+// sent again, or is in doubt. It tries until the claim's lease is nearly over.
+func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2500*time.Millisecond)
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		finished, err := r.Ledger.Finish(ctx, f)
+		if err == nil || ctx.Err() != nil {
+			return finished, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return finished, err
+		}
+	}
+}
+
+// DoTx runs an effect in our database: fn's changes and the ledger row commit together, so that it
+// happens exactly once. fn must not talk to anything but tx. A [Failure] that fn returns rolls back
+// and is recorded; any other error rolls back and is tried again.
+func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, pgx.Tx) (any, error)) (Result, error) {
+	info := activity.GetInfo(ctx)
+	claim := ledger.Claim{
+		Key: c.Key, Kind: c.Kind, Round: c.Round, ReceiptID: c.ReceiptID, EventID: c.EventID,
+		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, Lease: 10 * time.Second,
+	}
+	started := time.Now()
+	var (
+		grant   ledger.Grant
+		encoded json.RawMessage
+	)
+	err := pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
+		var err error
+		if grant, err = ledger.ClaimTx(ctx, tx, claim); err != nil || !grant.Granted {
+			return err
+		}
+		value, err := fn(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if encoded, err = json.Marshal(value); err != nil {
+			return fmt.Errorf("encode result of %s: %w", c.Key, err)
+		}
+		reached(c, "before-commit")
+		return ledger.FinishTx(ctx, tx, ledger.Finish{
+			Key: c.Key, Token: grant.Token, State: ledger.Done, Result: encoded, Compensates: c.Compensates, StartedAt: started,
+		})
+	})
+	var failure *Failure
+	var unwanted *NotWanted
+	switch {
+	case errors.As(err, &failure), errors.As(err, &unwanted):
+		// Rolled back, the ledger row with it: claim again to record why.
+		grant, claimErr := r.claim(ctx, c, Policy{Timeout: 5 * time.Second}, nil)
+		if claimErr != nil {
+			return Result{}, claimErr
+		}
+		if !grant.Granted {
+			return r.settled(ctx, c, grant)
+		}
+		return r.record(ctx, c, Policy{}, grant, started, outcome{err: err})
+	case err != nil:
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot do %s", c.Key)
+	case !grant.Granted && grant.State == ledger.Claimed:
+		return Result{}, r.again(ctx, TypeNotYet, time.Second, nil, "%s is being done by another", c.Key)
+	case !grant.Granted:
+		return r.settled(ctx, c, grant)
+	}
+	reached(c, "after-done")
+	r.count(ctx, c, Done)
+	return Result{State: Done, Value: encoded}, nil
+}
+
+// reached is where tests make a process die; in an ordinary build it is nothing.
+func reached(c Call, step string) {
+	if failpoint.Enabled {
+		failpoint.Hit(c.Kind + "-" + step)
+	}
+}
+
+// again returns the error with which Temporal tries the activity once more. The wait is what the
+// other side asked for, or doubles from attempt to attempt, with jitter so that many runs that
+// failed together do not come back together.
+func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cause error, format string, args ...any) error {
+	if wait <= 0 {
+		doublings := min(activity.GetInfo(ctx).Attempt-1, 16)
+		wait = min(r.FirstBackoff<<doublings, r.MaxBackoff)
+	}
+	message := fmt.Sprintf(format, args...)
+	if cause != nil {
+		message += ": " + describe(cause)
+	}
+	return temporal.NewApplicationErrorWithOptions(message, kind, temporal.ApplicationErrorOptions{
+		NextRetryDelay: jitter(wait), Category: temporal.ApplicationErrorCategoryBenign,
+	})
+}
+
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Int64N(int64(d)/5+1))
+}
+
+func (r *Runner) count(ctx context.Context, c Call, outcome State) {
+	r.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind), attribute.String("outcome", string(outcome))))
+}
