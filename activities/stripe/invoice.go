@@ -1,0 +1,193 @@
+package stripe
+
+import (
+	"fmt"
+	"time"
+)
+
+// PaidInvoice is what an invoice.paid or invoice.payment_succeeded event says, whatever API version
+// it was rendered in.
+type PaidInvoice struct {
+	// ProviderAccount is the connected account, "" for the account's own events.
+	ProviderAccount string
+	Live            bool
+	// OccurredAt is the event's created; it has a resolution of one second.
+	OccurredAt time.Time
+	ID         string
+	Customer   string
+	// Subscription is "" only where the payload says that the invoice has none.
+	Subscription string
+	// Metadata is the subscription's, as the invoice carries it.
+	Metadata map[string]string
+	// Amount is what was paid, in minor units of Currency.
+	Amount      int64
+	Currency    string
+	PeriodStart time.Time
+	PeriodEnd   time.Time
+	// Lines are what was bought, prorations left out where anything else is there.
+	Lines []Line
+	// Email is personal data: it is read where it is used and goes nowhere else.
+	Email  string
+	Number string
+}
+
+// Line is one line of an invoice.
+type Line struct {
+	Price     string
+	LookupKey string
+	Product   string
+	Amount    int64
+	Start     time.Time
+	End       time.Time
+	proration bool
+}
+
+// ReadPaidInvoice reads the event. Its error is a [FieldError]: it names the field that is in none
+// of its known places, and never leaves a zero value in its stead.
+func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
+	event, err := parse(body)
+	if err != nil {
+		return PaidInvoice{}, err
+	}
+	in := event.object("data", "object")
+	if len(in) == 0 {
+		return PaidInvoice{}, &FieldError{"data.object", "absent; a thin event carries no object"}
+	}
+	paid := PaidInvoice{
+		ProviderAccount: event.text("account"),
+		Live:            string(event["livemode"]) == "true",
+		OccurredAt:      event.unix("created"),
+		ID:              in.text("id"),
+		Customer:        in.ref("customer"),
+		Metadata:        metadata(in),
+		Currency:        in.text("currency"),
+		Email:           in.text("customer_email"),
+		Number:          in.text("number"),
+		Lines:           lines(in),
+	}
+	if err := paid.require(in); err != nil {
+		return PaidInvoice{}, err
+	}
+	if paid.Subscription, err = subscription(in); err != nil {
+		return PaidInvoice{}, err
+	}
+	if paid.Amount, err = in.integer("amount_paid"); err != nil {
+		return PaidInvoice{}, &FieldError{"invoice.amount_paid", err.Error()}
+	}
+	if paid.PeriodStart, paid.PeriodEnd, err = period(in, paid.Lines); err != nil {
+		return PaidInvoice{}, err
+	}
+	return paid, nil
+}
+
+// require checks what every version has in the same place.
+func (p PaidInvoice) require(in object) error {
+	switch {
+	case p.ID == "":
+		return &FieldError{"invoice.id", "absent"}
+	case p.Customer == "":
+		return &FieldError{"invoice.customer", "absent"}
+	case p.Currency == "":
+		return &FieldError{"invoice.currency", "absent"}
+	case p.OccurredAt.IsZero():
+		return &FieldError{"created", "absent or no time"}
+	case in.has("status") && in.text("status") != "paid":
+		// "paid" is gone since 2025-03-31.basil; status says it in every version.
+		return &FieldError{"invoice.status", fmt.Sprintf("is %q in an event that says paid", in.text("status"))}
+	}
+	return nil
+}
+
+// subscription finds the invoice's subscription: invoice.subscription up to 2025-02, then
+// invoice.parent.subscription_details.subscription, and on lines in both. "" means that the payload
+// says there is none.
+func subscription(in object) (string, error) {
+	if id := in.ref("subscription"); id != "" {
+		return id, nil
+	}
+	if id := in.object("parent", "subscription_details").ref("subscription"); id != "" {
+		return id, nil
+	}
+	for _, line := range in.list("lines") {
+		if id := line.ref("subscription"); id != "" {
+			return id, nil
+		}
+		if id := line.object("parent", "subscription_item_details").ref("subscription"); id != "" {
+			return id, nil
+		}
+	}
+	if in.has("subscription") || in.has("parent") {
+		return "", nil
+	}
+	return "", &FieldError{"invoice.subscription", "neither invoice.subscription nor invoice.parent.subscription_details.subscription is there"}
+}
+
+// metadata returns the subscription's metadata as the invoice carries it.
+func metadata(in object) map[string]string {
+	for _, place := range []object{
+		in.object("parent", "subscription_details"),
+		in.object("subscription_details"),
+		in.object("parent", "subscription_details", "subscription"),
+		in.object("subscription"),
+	} {
+		if found := place.strings("metadata"); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// lines reads what was bought. Prorations of an upgrade name the plan that was left, too: they
+// count only when there is nothing else.
+func lines(in object) []Line {
+	var regular, prorations []Line
+	for _, l := range in.list("lines") {
+		line := readLine(l)
+		if line.proration {
+			prorations = append(prorations, line)
+		} else {
+			regular = append(regular, line)
+		}
+	}
+	if len(regular) > 0 {
+		return regular
+	}
+	return prorations
+}
+
+// readLine reads a line: price up to 2025-02, pricing.price_details since.
+func readLine(l object) Line {
+	amount, _ := l.integer("amount")
+	line := Line{Amount: amount, Start: l.object("period").unix("start"), End: l.object("period").unix("end")}
+	details := l.object("pricing", "price_details")
+	switch {
+	case !l.null("price"):
+		line.Price, line.Product = l.ref("price"), l.object("price").ref("product")
+		line.LookupKey = l.object("price").text("lookup_key")
+	case len(details) > 0:
+		line.Price, line.Product = details.ref("price"), details.ref("product")
+		line.LookupKey = details.object("price").text("lookup_key")
+	case !l.null("plan"):
+		line.Price, line.Product = l.ref("plan"), l.object("plan").ref("product")
+	}
+	line.proration = string(l["proration"]) == "true" ||
+		string(l.object("parent", "subscription_item_details")["proration"]) == "true"
+	return line
+}
+
+// period returns what was paid for. It stands on the lines: invoice.period_start and period_end are
+// the period before on a renewal, and serve only where the lines have none.
+func period(in object, lines []Line) (start, end time.Time, err error) {
+	for _, l := range lines {
+		if l.End.After(end) {
+			start, end = l.Start, l.End
+		}
+	}
+	if start.IsZero() {
+		start, end = in.unix("period_start"), in.unix("period_end")
+	}
+	if start.IsZero() {
+		return start, end, &FieldError{"invoice.lines.data[].period", "no line and no invoice.period_start tells what was paid for"}
+	}
+	return start, end, nil
+}

@@ -1,0 +1,124 @@
+package stripe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// FieldError says which field of a payload cannot be read, and why. It is the reason that the
+// parked receipt shows.
+type FieldError struct {
+	Field  string
+	Reason string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// object is a JSON object whose fields are read one by one. Names are matched exactly: encoding/json
+// into a struct would take "ID" for "id".
+type object map[string]json.RawMessage
+
+// parse reads body as one JSON object.
+func parse(body []byte) (object, error) {
+	if !utf8.Valid(body) {
+		return nil, &FieldError{"body", "invalid UTF-8"}
+	}
+	var o object
+	if err := json.Unmarshal(body, &o); err != nil {
+		return nil, &FieldError{"body", "not a JSON object: " + err.Error()}
+	}
+	if o == nil {
+		return nil, &FieldError{"body", "null"}
+	}
+	return o, nil
+}
+
+// has reports whether the field stands in o, be it null.
+func (o object) has(name string) bool {
+	_, ok := o[name]
+	return ok
+}
+
+// null reports whether the field is absent or null.
+func (o object) null(name string) bool {
+	raw, ok := o[name]
+	return !ok || bytes.Equal(raw, []byte("null"))
+}
+
+// object returns the nested object, empty where it is absent, null or something else.
+func (o object) object(path ...string) object {
+	for _, name := range path {
+		var inner object
+		if json.Unmarshal(o[name], &inner) != nil {
+			return nil
+		}
+		o = inner
+	}
+	return o
+}
+
+// list returns the objects of a Stripe list field ({"data": [...]}).
+func (o object) list(name string) []object {
+	var list []object
+	if json.Unmarshal(o.object(name)["data"], &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// text returns a string field, "" where it is absent, null or no string.
+func (o object) text(name string) string {
+	var s string
+	if json.Unmarshal(o[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// ref returns the ID of a reference, which is a string or an expanded object; "" for none.
+func (o object) ref(name string) string {
+	if id := o.text(name); id != "" {
+		return id
+	}
+	return o.object(name).text("id")
+}
+
+// strings returns a map of strings (metadata); what is no string in it is left out.
+func (o object) strings(name string) map[string]string {
+	found := map[string]string{}
+	for key := range o.object(name) {
+		if s := o.object(name).text(key); s != "" {
+			found[key] = s
+		}
+	}
+	return found
+}
+
+// errAbsent says that a field is absent or null.
+var errAbsent = errors.New("absent")
+
+// integer returns a whole number exactly: money must not pass through a float.
+func (o object) integer(name string) (int64, error) {
+	if o.null(name) {
+		return 0, errAbsent
+	}
+	n, err := strconv.ParseInt(string(o[name]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%.40s is no whole number of 64 bits", o[name])
+	}
+	return n, nil
+}
+
+// unix returns a time in Unix seconds, zero where it is absent or unreadable.
+func (o object) unix(name string) time.Time {
+	n, err := o.integer(name)
+	if err != nil || n <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(n, 0).UTC()
+}
