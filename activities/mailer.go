@@ -1,0 +1,139 @@
+package activities
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+const ambiguous = ledger.Ambiguous
+
+// TLSMode says how the connection to the mail server is protected.
+type TLSMode string
+
+// The TLS modes.
+const (
+	StartTLS    TLSMode = "starttls" // refuse to go on when the server does not offer it
+	ImplicitTLS TLSMode = "implicit"
+	NoTLS       TLSMode = "none"
+)
+
+// Mailer hands mails to an SMTP server. It uses a protocol client that lets the final dot be sent apart,
+// because that dot is where a mail stops being ours.
+type Mailer struct {
+	// Address is host:port.
+	Address  string
+	TLS      TLSMode
+	Username string
+	Password string
+}
+
+// Mail is one message to one recipient.
+type Mail struct {
+	// From may carry a display name; only its address goes into the envelope.
+	From, To string
+	// Data is the whole message with its headers.
+	Data []byte
+}
+
+// Send hands the mail over. pointOfNoReturn is called when everything but the final dot has been sent:
+// if it fails, the mail is not sent and its error is returned. Before that point every failure means
+// that the mail was not taken. After it, an answer of the server is a definite answer, and anything
+// else is in doubt; see effect.Classify.
+func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() error) error {
+	from, err := mail.ParseAddress(msg.From)
+	if err != nil {
+		return effect.Refuse("from address of the configuration: %w", err)
+	}
+	client, err := m.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Mail(from.Address, nil); err != nil {
+		return definite("MAIL FROM", err)
+	}
+	if err := client.Rcpt(msg.To, nil); err != nil {
+		return definite("RCPT TO", err)
+	}
+	data, err := client.Data()
+	if err != nil {
+		return definite("DATA", err)
+	}
+	if _, err := data.Write(msg.Data); err != nil {
+		return definite("message", err)
+	}
+	if err := pointOfNoReturn(); err != nil {
+		return err
+	}
+	if err := data.Close(); err != nil {
+		var answer *smtp.SMTPError
+		if errors.As(err, &answer) {
+			return definite("final dot", err)
+		}
+		return effect.Doubt("no answer to the final dot: %w", err)
+	}
+	// The mail is taken. A server that fails at QUIT changes nothing about it.
+	_ = client.Quit()
+	return nil
+}
+
+// dial connects, protects and authenticates. The connection ends with ctx.
+func (m *Mailer) dial(ctx context.Context) (*smtp.Client, error) {
+	host, _, err := net.SplitHostPort(m.Address)
+	if err != nil {
+		return nil, effect.Refuse("mail server address: %w", err)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.Address)
+	if err != nil {
+		return nil, &effect.Failure{Class: ledger.Transient, Err: err}
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	var client *smtp.Client
+	switch m.TLS {
+	case ImplicitTLS:
+		client = smtp.NewClient(tls.Client(conn, config))
+	case StartTLS:
+		// A server without STARTTLS may be a stripped one: nothing is sent to it.
+		if client, err = smtp.NewClientStartTLS(conn, config); err != nil {
+			_ = conn.Close()
+			return nil, definite("STARTTLS", err)
+		}
+	default:
+		client = smtp.NewClient(conn)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	client.CommandTimeout, client.SubmissionTimeout = mailTimeout, mailTimeout
+	if m.Username != "" {
+		if err := client.Auth(sasl.NewPlainClient("", m.Username, m.Password)); err != nil {
+			_ = client.Close()
+			return nil, definite("AUTH", err)
+		}
+	}
+	return client, nil
+}
+
+// definite classifies a failure that leaves no doubt that the mail was not taken: a 5xx answer will be
+// given again (RFC 5321 §4.2.1), everything else may pass.
+func definite(step string, err error) error {
+	var answer *smtp.SMTPError
+	if errors.As(err, &answer) && answer.Code >= 500 {
+		return effect.Refuse("mail server refused %s: %d", step, answer.Code)
+	}
+	if errors.As(err, &answer) {
+		return &effect.Failure{Class: ledger.Transient, Err: fmt.Errorf("mail server answered %d to %s", answer.Code, step)}
+	}
+	return &effect.Failure{Class: ledger.Transient, Err: fmt.Errorf("%s: %w", step, err)}
+}

@@ -1,0 +1,112 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// Provisioning brings workspaces to a target state: PUT {base}/workspaces/{account}.
+type Provisioning struct {
+	Effects *effect.Runner
+	Billing *billing.Store
+	Sink    Sink
+}
+
+// workspace is the target state that is sent.
+type workspace struct {
+	Account string `json:"account"`
+	Plan    string `json:"plan"`
+	State   string `json:"state"`
+	Invoice string `json:"invoice"`
+	Mode    string `json:"mode"`
+}
+
+// provisioned is what the ledger keeps of a provisioning, so that it can be undone.
+type provisioned struct {
+	// Before is the plan that the workspace had, "" when there was none.
+	Before string
+}
+
+// ProvisionWorkspace creates the account's workspace or brings it to the paid plan. One account's
+// workspace is touched by one effect at a time, and an invoice of a period that a newer one has
+// superseded is skipped: an older plan never lands after a newer one.
+func (p *Provisioning) ProvisionWorkspace(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
+	f := in.Fact
+	target, err := json.Marshal(workspace{Account: f.Account, Plan: f.Plan, State: "active", Invoice: f.Invoice, Mode: f.Mode})
+	if err != nil {
+		return effect.Result{}, fmt.Errorf("encode workspace of %s: %w", f.Account, err)
+	}
+	return p.Effects.Do(ctx, in.Effect, p.policy(f), target, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		event, newer, err := p.Billing.Newer(ctx, f)
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		if newer {
+			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + event}
+		}
+		before, _, err := p.Billing.HeldWorkspace(ctx, f.Mode, f.Account)
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
+			return nil, err
+		}
+		a.Also(billing.RecordWorkspace(f, "active", in.Effect.Key))
+		return provisioned{Before: before}, nil
+	})
+}
+
+// ReleaseWorkspaceInput says what to undo.
+type ReleaseWorkspaceInput struct {
+	Effect effect.Call
+	Fact   billing.InvoicePaid
+	// Provisioned is the Value of the provisioning's result.
+	Provisioned json.RawMessage
+}
+
+// ReleaseWorkspace undoes a provisioning: the workspace goes back to the plan it had, or is released
+// when it had none. What a newer invoice has provisioned since stays.
+func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in ReleaseWorkspaceInput) (effect.Result, error) {
+	var done provisioned
+	if len(in.Provisioned) > 0 {
+		if err := json.Unmarshal(in.Provisioned, &done); err != nil {
+			return effect.Result{}, fmt.Errorf("read what %s had changed: %w", in.Effect.Compensates, err)
+		}
+	}
+	f, state := in.Fact, "active"
+	if f.Plan = done.Before; f.Plan == "" {
+		f.Plan, state = in.Fact.Plan, "released"
+	}
+	target, err := json.Marshal(workspace{Account: f.Account, Plan: f.Plan, State: state, Invoice: f.Invoice, Mode: f.Mode})
+	if err != nil {
+		return effect.Result{}, fmt.Errorf("encode workspace of %s: %w", f.Account, err)
+	}
+	return p.Effects.Do(ctx, in.Effect, p.policy(f), target, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		event, newer, err := p.Billing.Newer(ctx, in.Fact)
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		if newer {
+			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + event}
+		}
+		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
+			return nil, err
+		}
+		a.Also(billing.RecordWorkspace(f, state, in.Effect.Key))
+		return nil, nil
+	})
+}
+
+func (p *Provisioning) policy(f billing.InvoicePaid) effect.Policy {
+	policy := p.Sink.Policy
+	policy.Exclusive = "workspace:" + f.Mode + ":" + f.Account
+	return policy
+}
+
+func workspacePath(f billing.InvoicePaid) string { return "/workspaces/" + url.PathEscape(f.Account) }

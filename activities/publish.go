@@ -1,0 +1,162 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"github.com/pawlhq/pawl/schema/outbox"
+)
+
+// Subscriber takes internal events as CloudEvents over HTTP. Any 2xx means that it has the event.
+type Subscriber struct {
+	Name    string
+	URL     string
+	Token   string
+	Timeout time.Duration
+}
+
+// Relay publishes the outbox: at least once to every subscriber, in order within an account, the ID of
+// an event being what consumers deduplicate by. Several relays may run side by side.
+type Relay struct {
+	Outbox      *outbox.Store
+	Subscribers []Subscriber
+	Client      *http.Client
+	Log         *slog.Logger
+
+	once sync.Once
+	wake chan struct{}
+}
+
+const (
+	// relayBatch bounds one round: the posts of a round run side by side.
+	relayBatch = 64
+	// relayPoll finds what was written by another process; what this one writes wakes the relay.
+	relayPoll = 500 * time.Millisecond
+	// relayBackoff is the longest wait before an event that a subscriber refuses is offered again.
+	relayBackoff = 5 * time.Minute
+)
+
+func (r *Relay) waker() chan struct{} {
+	r.once.Do(func() { r.wake = make(chan struct{}, 1) })
+	return r.wake
+}
+
+// Wake makes the relay look at the outbox now. It never blocks.
+func (r *Relay) Wake() {
+	select {
+	case r.waker() <- struct{}{}:
+	default: // it is about to look already
+	}
+}
+
+// Run publishes until ctx ends.
+func (r *Relay) Run(ctx context.Context) {
+	ticker := time.NewTicker(relayPoll)
+	defer ticker.Stop()
+	for {
+		more, err := r.RunOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			r.Log.WarnContext(ctx, "outbox relay failed, trying again", "error", err)
+		}
+		if more && err == nil {
+			continue // each round takes one event of an account: there may be a next one
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.waker():
+		case <-ticker.C:
+		}
+	}
+}
+
+// RunOnce publishes what is due, at most one event per account, and reports whether it published any.
+func (r *Relay) RunOnce(ctx context.Context) (published bool, err error) {
+	events, err := r.Outbox.Take(ctx, relayBatch, r.lease())
+	if err != nil || len(events) == 0 {
+		return false, err
+	}
+	settled := make([]outbox.Settled, len(events))
+	var group sync.WaitGroup
+	for i, e := range events {
+		group.Go(func() { settled[i] = r.publish(ctx, e) })
+	}
+	group.Wait()
+	// What was delivered is recorded even when the relay is being stopped.
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	published = slices.ContainsFunc(settled, func(s outbox.Settled) bool { return s.Published })
+	return published, r.Outbox.Settle(record, settled)
+}
+
+// lease outlasts a round: every subscriber's time-out, one after the other.
+func (r *Relay) lease() time.Duration {
+	lease := 10 * time.Second
+	for _, s := range r.Subscribers {
+		lease += s.Timeout
+	}
+	return lease
+}
+
+// publish offers an event to the subscribers that do not have it yet.
+func (r *Relay) publish(ctx context.Context, e outbox.Event) outbox.Settled {
+	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
+	for _, s := range r.Subscribers {
+		if slices.Contains(e.DeliveredTo, s.Name) {
+			continue
+		}
+		if err := r.post(ctx, s, e); err != nil {
+			settled.Published = false
+			settled.Error = fmt.Sprintf("subscriber %s: %v", s.Name, err)
+			settled.RetryIn = min(time.Second<<min(e.Attempts-1, 16), relayBackoff)
+			r.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID, "attempt", e.Attempts, "error", err)
+			continue
+		}
+		settled.DeliveredTo = append(settled.DeliveredTo, s.Name)
+	}
+	return settled
+}
+
+// post sends one event in the binary mode of the CloudEvents HTTP binding.
+func (r *Relay) post(ctx context.Context, s Subscriber, e outbox.Event) error {
+	event := cloudevents.NewEvent()
+	event.SetID(e.EventID)
+	event.SetSource("/pawl/" + e.Mode)
+	event.SetType(e.Type)
+	event.SetSubject(e.Account)
+	event.SetTime(e.CreatedAt)
+	if err := event.SetData(cloudevents.ApplicationJSON, e.Data); err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	req, err := cehttp.NewHTTPRequestFromEvent(ctx, s.URL, event)
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	if s.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.Token)
+	}
+	resp, err := r.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // read to the end, so that the connection is used again
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return fmt.Errorf("answered %d", resp.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Runs records on the receipt how its run stands.
+type Runs struct {
+	Receipts *receipt.Store
+	Ledger   *ledger.Store
+	Audit    *audit.Store
+	// Lag takes the seconds from receipt to the end of the run, by flow and outcome.
+	Lag metric.Float64Histogram
+}
+
+// ParkRunInput says why a run waits for a person.
+type ParkRunInput struct {
+	ReceiptID string
+	// Status is receipt.NeedsReview or receipt.Dead.
+	Status string
+	Reason string
+}
+
+// ParkRunResult is empty.
+type ParkRunResult struct{}
+
+// ParkRun shows on the receipt that its run waits for a person, and why.
+func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
+	err := r.Receipts.Transition(ctx, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Reason)
+	var refused *receipt.TransitionError
+	if err != nil && !errors.As(err, &refused) {
+		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
+	}
+	return ParkRunResult{}, nil
+}
+
+// FinishRunInput says how a run ended.
+type FinishRunInput struct {
+	ReceiptID string
+	// Status is the receipt's final status.
+	Status string
+	// Reason says why, where it is not simply processed.
+	Reason string
+	Flow   string
+	// ResetOf is the run that this one was reset from, "" for an original.
+	ResetOf   string
+	StartedAt time.Time
+}
+
+// FinishRunResult is empty.
+type FinishRunResult struct{}
+
+// FinishRun closes the run and the receipt in one commit.
+func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResult, error) {
+	info := activity.GetInfo(ctx)
+	err := r.Receipts.FinishRun(ctx, receipt.Finish{
+		ReceiptID: in.ReceiptID, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
+		PreviousRunID: in.ResetOf, Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt,
+	})
+	// A status that the graph does not allow (an operator dismissed the receipt meanwhile) has
+	// closed the run all the same, and trying again would not change it.
+	var refused *receipt.TransitionError
+	if err != nil && !errors.As(err, &refused) {
+		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
+	}
+	r.Lag.Record(ctx, time.Since(in.StartedAt).Seconds(), metric.WithAttributes(
+		attribute.String("flow", in.Flow), attribute.String("outcome", in.Status)))
+	return FinishRunResult{}, nil
+}
+
+// SkipEffectInput says which effect shall not be done, and why.
+type SkipEffectInput struct {
+	Effect effect.Call
+	Reason string
+}
+
+// SkipEffectResult is empty.
+type SkipEffectResult struct{}
+
+// SkipEffect records in the ledger that an effect shall not be done. One that has been done meanwhile
+// stays done.
+func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
+	info := activity.GetInfo(ctx)
+	return SkipEffectResult{}, r.Ledger.Skip(ctx, ledger.Claim{
+		Key: in.Effect.Key, Kind: in.Effect.Kind, ReceiptID: in.Effect.ReceiptID, EventID: in.Effect.EventID,
+		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
+	}, in.Reason)
+}
+
+// RecordDecisionInput is an operator's decision for the audit trail.
+type RecordDecisionInput struct {
+	// RequestID makes the record idempotent; it is the update's ID.
+	RequestID string
+	ReceiptID string
+	EventID   string
+	Action    string
+	Who       string
+	Why       string
+	// Effects are the keys that were not done when it was decided.
+	Effects []string
+}
+
+// RecordDecisionResult is empty.
+type RecordDecisionResult struct{}
+
+// RecordDecision writes the decision into the audit trail and shows on the receipt that its run goes on.
+func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
+	before, err := r.Receipts.Get(ctx, in.ReceiptID)
+	if err != nil {
+		return RecordDecisionResult{}, fmt.Errorf("read receipt %s: %w", in.ReceiptID, err)
+	}
+	err = r.Audit.Append(ctx, audit.Action{
+		RequestID: activity.GetInfo(ctx).WorkflowExecution.ID + "/" + in.RequestID, Actor: in.Who, Action: in.Action,
+		Target: in.EventID, Reason: in.Why,
+		Before: map[string]any{"receipt": in.ReceiptID, "status": before.Status, "reason": before.Reason, "effects_open": in.Effects},
+		After:  map[string]any{"status": receipt.Processing},
+	})
+	if err != nil {
+		return RecordDecisionResult{}, fmt.Errorf("record decision about receipt %s: %w", in.ReceiptID, err)
+	}
+	var refused *receipt.TransitionError
+	if err := r.Receipts.Transition(ctx, in.ReceiptID, receipt.Processing, "", before.LastError); err != nil && !errors.As(err, &refused) {
+		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)
+	}
+	return RecordDecisionResult{}, nil
+}

@@ -1,0 +1,112 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Sink is an HTTP API that remembers idempotency keys: it applies a key once, and answers a repeat of
+// the same bytes with the remembered answer.
+type Sink struct {
+	// URL is the base, without a slash at its end.
+	URL string
+	// Token, when set, is sent as a bearer token.
+	Token string
+	// Policy holds the time-out, the number of tries and how long the sink remembers a key.
+	Policy effect.Policy
+	Client *http.Client
+}
+
+// maxAnswer bounds what is read of an answer: a sink's answer is a few fields.
+const maxAnswer = 64 << 10
+
+// send makes one request of an attempt: the attempt's key, the attempt's bytes. It returns the
+// answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the
+// key makes the repeat safe.
+func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(a.Request))
+	if err != nil {
+		return nil, effect.Refuse("make request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", a.IdempotencyKey)
+	if s.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.Token)
+	}
+	resp, err := s.Client.Do(req)
+	if err != nil {
+		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: !neverSent(err), Err: err}
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if failure := effect.FromStatus(resp, refusalDetail(resp, answer), time.Now()); failure != nil {
+		return nil, failure
+	}
+	if err != nil {
+		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: true, Err: fmt.Errorf("read answer: %w", err)}
+	}
+	return answer, nil
+}
+
+// neverSent reports whether the connection failed before anything could be sent on it.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// refusalDetail returns the "error" or "message" of a JSON answer: a sink's reason belongs on the
+// receipt, its whole answer does not.
+func refusalDetail(resp *http.Response, answer []byte) string {
+	if resp.StatusCode < 300 || !strings.Contains(resp.Header.Get("Content-Type"), "json") {
+		return ""
+	}
+	var told struct{ Error, Message string }
+	if json.Unmarshal(answer, &told) != nil {
+		return ""
+	}
+	if told.Error != "" {
+		return told.Error
+	}
+	return told.Message
+}
+
+// reference reads the "id" that a sink gave its entry, "" where it gave none.
+func reference(answer []byte) string {
+	var told struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(answer, &told) // an answer without an ID is a good answer
+	return told.ID
+}
+
+// NewHTTPClient returns the client for outgoing effects. It follows no redirects: an effect goes where
+// configuration says, and its body and key nowhere else.
+func NewHTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	// Enough idle connections for every effect in flight; the default of 2 per host reconnects.
+	transport.MaxIdleConnsPerHost = 64
+	transport.MaxIdleConns = 256
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// day writes a time for people and sinks; "" for none.
+func day(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
