@@ -1,0 +1,110 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+)
+
+// The updates that a parked run takes. Each takes a DecisionInput and returns a DecisionResult as soon
+// as the decision is recorded; the run then goes on by itself.
+const (
+	UpdateRetry      = "retry"
+	UpdateSkip       = "skip"
+	UpdateCompensate = "compensate"
+)
+
+// DecisionInput is an operator's decision about a parked run.
+type DecisionInput struct {
+	// Who decides and Why: both are required and stand in the audit trail.
+	Who string
+	Why string
+	// Effect names the effect to skip by its key or kind; "" means every one that is not done. Retry
+	// and compensate concern the run.
+	Effect string
+}
+
+// DecisionResult says what the decision was taken for.
+type DecisionResult struct {
+	Action string
+	// Effects are the keys of the effects that were not done when the decision was taken.
+	Effects []string
+}
+
+// decision is what an operator decided.
+type decision struct {
+	action string
+	input  DecisionInput
+}
+
+// ErrTypeNotParked is the type of the error that refuses a decision for a run that waits for none.
+const ErrTypeNotParked = "NotParked"
+
+// listen registers the updates. It is called before anything else happens, so that a decision that is
+// re-applied after a reset finds its handler.
+func (f *flow) listen() error {
+	for _, action := range []string{UpdateRetry, UpdateSkip, UpdateCompensate} {
+		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
+			return f.take(ctx, decision{action, in})
+		}
+		options := workflow.UpdateHandlerOptions{
+			Description: "Decide what happens to a parked run; needs who and why.",
+			Validator:   func(in DecisionInput) error { return f.validate(action, in) },
+		}
+		if err := workflow.SetUpdateHandlerWithOptions(f.ctx, action, handler, options); err != nil {
+			return fmt.Errorf("listen for %s: %w", action, err)
+		}
+	}
+	return nil
+}
+
+// validate refuses what makes no sense; a refused update leaves nothing in the history.
+func (f *flow) validate(action string, in DecisionInput) error {
+	switch {
+	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
+		return temporal.NewApplicationError("who and why are required: both go into the audit trail", "InvalidDecision")
+	case !f.parked || f.decided != nil:
+		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
+	case action == UpdateSkip && in.Effect != "" && len(f.match(in.Effect)) == 0:
+		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), "InvalidDecision")
+	}
+	return nil
+}
+
+// take records the decision in the audit trail and lets the run go on.
+func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
+	f.decided = &d
+	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled())}
+	err := f.execute(ctx, attempt{
+		name: "decision:" + workflow.GetCurrentUpdateInfo(ctx).ID, activity: runs.RecordDecision,
+		input: activities.RecordDecisionInput{
+			RequestID: workflow.GetCurrentUpdateInfo(ctx).ID, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
+			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
+		},
+	}, nil)
+	f.recorded = true
+	return result, err
+}
+
+// park shows on the receipt that a person must decide, and waits until one has.
+func (f *flow) park(status, reason string) (decision, error) {
+	f.decided, f.recorded = nil, false
+	if err := f.execute(f.ctx, attempt{
+		name: "park", activity: runs.ParkRun,
+		input: activities.ParkRunInput{ReceiptID: f.in.ReceiptID, Status: status, Reason: reason},
+	}, nil); err != nil {
+		return decision{}, err
+	}
+	f.parked = true
+	f.show(status + ": " + reason)
+	if err := workflow.Await(f.ctx, func() bool { return f.recorded }); err != nil {
+		return decision{}, err
+	}
+	f.parked = false
+	f.show("going on after " + f.decided.action + " by " + f.decided.input.Who)
+	return *f.decided, nil
+}

@@ -1,0 +1,63 @@
+package workflows
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// EventInput is what every flow starts with: references and routing words, never a payload and
+// never personal data. Fields can be added, none removed: it stands in histories.
+type EventInput struct {
+	ReceiptID string
+	Provider  string
+	// Account is the provider-side account (a Connect account), "" for the provider's own.
+	Account string
+	Mode    string
+	EventID string
+	Type    string
+	Object  string
+}
+
+// maxID is what Temporal's SQL schema holds in a workflow ID column.
+const maxID = 255
+
+// ID returns the workflow ID of the event: "stripe:evt_123", with a connected account between
+// ("stripe:acct_9:evt_123"). An ID that Temporal could not store is replaced by its hash.
+//
+// Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
+// come in both modes after all, the dispatcher starts the second as [EventInput.ModeID].
+func (in EventInput) ID() string {
+	id := in.Provider
+	if in.Account != "" {
+		id += ":" + in.Account
+	}
+	return bounded(id + ":" + in.EventID)
+}
+
+// ModeID returns the workflow ID of an event whose plain ID belongs to the same event ID of the
+// other mode.
+func (in EventInput) ModeID() string { return bounded(in.ID() + ":" + in.Mode) }
+
+func bounded(id string) string {
+	if len(id) <= maxID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// flows says which workflow runs which event type, per provider. Two types of one fact name one
+// flow: their effects meet at the same ledger keys.
+var flows = map[string]map[string]string{
+	"stripe": {
+		"invoice.paid":              "InvoicePaid",
+		"invoice.payment_succeeded": "InvoicePaid",
+	},
+}
+
+// Route returns the workflow type for an event type of a provider, and false where no flow is
+// written for it.
+func Route(provider, eventType string) (workflow string, ok bool) {
+	workflow, ok = flows[provider][eventType]
+	return workflow, ok
+}

@@ -1,0 +1,72 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// attempt is one activity to execute.
+type attempt struct {
+	// name is the summary in the Temporal UI and the ID of the regular activity.
+	name     string
+	activity any
+	input    any
+	// timeout bounds one try; zero takes the default.
+	timeout time.Duration
+	// regularOnly leaves out the local try.
+	regularOnly bool
+}
+
+const (
+	// defaultTimeout bounds a try that only talks to our own database.
+	defaultTimeout = 10 * time.Second
+	// grace is what a try may need beyond its own time-out to claim and to record.
+	grace = 5 * time.Second
+	// patience is how long another side may ask us to wait before the wait deserves a timer of its
+	// own; shorter ones are spent in the activity's own retries.
+	patience = 2 * time.Second
+)
+
+// execute tries the activity at once as a local one and escalates to a regular one that is tried until
+// it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
+// returns only what no retry can mend: cancellation, or a fault in our own code.
+func (f *flow) execute(ctx workflow.Context, a attempt, result any) error {
+	if a.timeout == 0 {
+		a.timeout = defaultTimeout
+	}
+	bound := a.timeout + grace
+	if !a.regularOnly {
+		local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+			StartToCloseTimeout: bound, ScheduleToCloseTimeout: bound, Summary: a.name,
+			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		})
+		err := workflow.ExecuteLocalActivity(local, a.activity, a.input).Get(ctx, result)
+		if err == nil || temporal.IsCanceledError(err) {
+			return err
+		}
+		if err := f.waitAsAsked(ctx, a.name, err); err != nil {
+			return err
+		}
+	}
+	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: bound,
+		// Without a limit: the ledger counts the tries of an effect and ends them.
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
+	})
+	return workflow.ExecuteActivity(regular, a.activity, a.input).Get(ctx, result)
+}
+
+// waitAsAsked waits when the other side asked for a while (Retry-After).
+func (f *flow) waitAsAsked(ctx workflow.Context, name string, err error) error {
+	var asked *temporal.ApplicationError
+	if !errors.As(err, &asked) || asked.NextRetryDelay() < patience {
+		return nil
+	}
+	return workflow.NewTimerWithOptions(ctx, asked.NextRetryDelay(), workflow.TimerOptions{
+		Summary: fmt.Sprintf("%s: asked to wait %s", name, asked.NextRetryDelay().Round(time.Second)),
+	}).Get(ctx, nil)
+}

@@ -1,0 +1,272 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+// The activities' receivers: only their method values are used, to name activities.
+var (
+	invoices      *activities.Invoices
+	subscriptions *activities.Subscriptions
+	provisioning  *activities.Provisioning
+	finance       *activities.Finance
+	email         *activities.Email
+	onboarding    *activities.Onboarding
+	runs          *activities.Runs
+)
+
+// Outcomes of a run, which are also the receipt's final statuses.
+const (
+	processed   = "processed"
+	compensated = "compensated"
+	needsReview = "needs_review"
+	dead        = "dead"
+)
+
+// EventResult is what every flow returns.
+type EventResult struct {
+	Outcome string
+	Reason  string `json:",omitempty"`
+	Effects []EffectResult
+}
+
+// EffectResult is what one effect came to in this run.
+type EffectResult struct {
+	Key   string
+	State string
+	// By is the event that had done it before.
+	By     string `json:",omitempty"`
+	Reason string `json:",omitempty"`
+}
+
+// flow runs the effects of one event, parks when a person must decide, and takes back what was done
+// when the rest cannot be.
+type flow struct {
+	ctx  workflow.Context
+	in   EventInput
+	name string
+	// steps holds every step that was begun, in order: compensation goes through it backwards.
+	steps    []*step
+	settings map[string]activities.EffectSettings
+	// round counts the operator's retries.
+	round int
+
+	parked   bool
+	decided  *decision
+	recorded bool
+}
+
+func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
+	f := &flow{ctx: ctx, name: name, in: in}
+	return f, f.listen()
+}
+
+// settle runs the steps side by side until each is settled, parking as often as a person must decide.
+// It returns a reason when everything that was done is to be taken back instead.
+func (f *flow) settle(steps ...*step) (undo string, err error) {
+	f.begin(steps)
+	for {
+		if err := f.attemptAll(steps); err != nil {
+			return "", err
+		}
+		open := unsettled(steps)
+		if len(open) == 0 {
+			return undoneBefore(steps), nil
+		}
+		for _, s := range open {
+			if s.refusalUndoesAll && s.result.State == effect.Refused {
+				return s.kind + " was refused: " + s.result.Reason, nil
+			}
+		}
+		d, err := f.park(parkedStatus(open), describe(open))
+		if err != nil {
+			return "", err
+		}
+		switch d.action {
+		case UpdateRetry:
+			f.round++
+		case UpdateSkip:
+			if err := f.skip(d, f.match(d.input.Effect)); err != nil {
+				return "", err
+			}
+		case UpdateCompensate:
+			return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
+		}
+	}
+}
+
+// begin registers steps before they are tried: what may have happened has to be taken back, too.
+func (f *flow) begin(steps []*step) {
+	for _, s := range steps {
+		if !slices.Contains(f.steps, s) {
+			f.steps = append(f.steps, s)
+		}
+	}
+}
+
+// attemptAll runs the unsettled steps in parallel, all in one workflow task while they go well.
+func (f *flow) attemptAll(steps []*step) error {
+	group := workflow.NewWaitGroup(f.ctx)
+	var failed error
+	for _, s := range unsettled(steps) {
+		group.Add(1)
+		workflow.GoNamed(f.ctx, s.key, func(ctx workflow.Context) {
+			defer group.Done()
+			if err := f.run(ctx, s); err != nil && failed == nil {
+				failed = fmt.Errorf("%s: %w", s.key, err)
+			}
+		})
+	}
+	group.Wait(f.ctx)
+	return failed
+}
+
+// skip records that steps shall not be done.
+func (f *flow) skip(d decision, steps []*step) error {
+	for _, s := range steps {
+		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
+		if err := f.execute(f.ctx, attempt{
+			name: "skip:" + s.key, activity: runs.SkipEffect,
+			input: activities.SkipEffectInput{Effect: s.call(f.in, f.round), Reason: reason},
+		}, nil); err != nil {
+			return err
+		}
+		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: reason}
+	}
+	return nil
+}
+
+// compensate takes back what was done, last first, each by an effect with a key of its own. An undo
+// that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
+func (f *flow) compensate() error {
+	forward := slices.Clone(f.steps)
+	slices.Reverse(forward)
+	for _, s := range forward {
+		if s.undo == nil || s.skipped || !s.happened() {
+			continue
+		}
+		undo := s.undo(s.result)
+		undo.compensates = s.key
+		for {
+			again, err := f.settle(undo)
+			if err != nil {
+				return err
+			}
+			if again == "" {
+				break
+			}
+			// "Compensate" is what is being done already: try it again.
+			f.round++
+		}
+	}
+	return nil
+}
+
+// finish closes the receipt and the run.
+func (f *flow) finish(outcome, reason string) (EventResult, error) {
+	f.show(outcome)
+	info := workflow.GetInfo(f.ctx)
+	resetOf := ""
+	if info.OriginalRunID != info.WorkflowExecution.RunID {
+		resetOf = info.OriginalRunID
+	}
+	err := f.execute(f.ctx, attempt{
+		name: "finish", activity: runs.FinishRun,
+		input: activities.FinishRunInput{
+			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: reason, Flow: f.name,
+			ResetOf: resetOf, StartedAt: info.WorkflowStartTime,
+		},
+	}, nil)
+	if err != nil {
+		return EventResult{}, err
+	}
+	result := EventResult{Outcome: outcome, Reason: reason}
+	for _, s := range f.steps {
+		result.Effects = append(result.Effects, EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
+	}
+	// A decision that was taken at the last moment must still get its answer.
+	return result, workflow.Await(f.ctx, func() bool { return workflow.AllHandlersFinished(f.ctx) })
+}
+
+// show writes the run's effects as a table into the Temporal UI. It costs no event; what must last
+// stands in the ledger.
+func (f *flow) show(headline string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**\n\n| effect | state | by | reason |\n|---|---|---|---|\n", headline)
+	for _, s := range f.steps {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.key, s.result.State, s.result.By, strings.ReplaceAll(s.result.Reason, "|", "/"))
+	}
+	workflow.SetCurrentDetails(f.ctx, b.String())
+}
+
+func (f *flow) unsettled() []*step { return unsettled(f.steps) }
+
+// match returns the unsettled steps that an operator means: by key, by kind, or all for "".
+func (f *flow) match(name string) []*step {
+	var found []*step
+	for _, s := range f.unsettled() {
+		if name == "" || name == s.key || name == s.kind {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func unsettled(steps []*step) []*step {
+	var open []*step
+	for _, s := range steps {
+		if !s.settled() {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
+func keysOf(steps []*step) []string {
+	var keys []string
+	for _, s := range steps {
+		keys = append(keys, s.key)
+	}
+	return keys
+}
+
+// parkedStatus is dead when tries were used up, and needs_review when a person must judge.
+func parkedStatus(open []*step) string {
+	for _, s := range open {
+		if s.result.State == effect.Exhausted {
+			return dead
+		}
+	}
+	return needsReview
+}
+
+// undoneBefore returns a reason to end compensated when the effects had been done and taken back
+// before: a reset, or another event for the same fact, must not come to another end.
+func undoneBefore(steps []*step) string {
+	for _, s := range steps {
+		if s.result.State == effect.Compensated {
+			return s.kind + " had been taken back before"
+		}
+	}
+	return ""
+}
+
+// describe says why steps are not done, for the receipt.
+func describe(open []*step) string {
+	var reasons []string
+	for _, s := range open {
+		reasons = append(reasons, fmt.Sprintf("%s is %s: %s", s.kind, s.result.State, s.result.Reason))
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// utcDay is the part of a key that names a period.
+func utcDay(t time.Time) string { return t.UTC().Format(time.DateOnly) }

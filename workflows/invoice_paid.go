@@ -1,0 +1,165 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// InvoicePaid is what happens when an invoice has been paid: the subscription is activated, the
+// workspace brought to the plan, the payment booked, a receipt mailed, and for some plans an
+// onboarding task opened.
+//
+// When provisioning is refused for good, the customer cannot get what was paid for: all of it is taken
+// back and the run ends compensated.
+func InvoicePaid(ctx workflow.Context, in EventInput) (EventResult, error) {
+	f, err := newFlow(ctx, "InvoicePaid", in)
+	if err != nil {
+		return EventResult{}, err
+	}
+	w := &invoicePaid{flow: f}
+	return w.run()
+}
+
+type invoicePaid struct {
+	*flow
+	fact       billing.InvoicePaid
+	onboarding bool
+	// reopen is set when a person has reviewed an ended subscription and lets it be reopened.
+	reopen bool
+}
+
+func (w *invoicePaid) run() (EventResult, error) {
+	dismissed, err := w.load()
+	if err != nil {
+		return EventResult{}, err
+	}
+	if dismissed != "" {
+		return w.finish(processed, dismissed)
+	}
+
+	// Activation goes first and alone: its fence decides whether the rest may happen at all.
+	undo, err := w.settle(w.activate())
+	if err == nil && undo == "" {
+		undo, err = w.settle(w.effects()...)
+	}
+	if err != nil {
+		return EventResult{}, err
+	}
+	if undo == "" {
+		return w.finish(processed, "")
+	}
+	if err := w.compensate(); err != nil {
+		return EventResult{}, err
+	}
+	return w.finish(compensated, undo)
+}
+
+// load reads the fact, and parks for as long as a person must look at it first. It returns a reason
+// when a person decided that nothing shall be done.
+func (w *invoicePaid) load() (dismissed string, err error) {
+	for {
+		var loaded activities.LoadInvoicePaidResult
+		err := w.execute(w.ctx, attempt{
+			name: "load", activity: invoices.LoadInvoicePaid,
+			input: activities.LoadInvoicePaidInput{
+				ReceiptID: w.in.ReceiptID, Provider: w.in.Provider, EventID: w.in.EventID, Mode: w.in.Mode, Reopen: w.reopen,
+			},
+		}, &loaded)
+		if err != nil {
+			return "", err
+		}
+		w.fact, w.onboarding, w.settings = loaded.Fact, loaded.Onboarding, loaded.Effects
+		if loaded.Review == "" {
+			return "", nil
+		}
+		d, err := w.park(needsReview, loaded.Review)
+		if err != nil {
+			return "", err
+		}
+		if d.action != UpdateRetry {
+			return fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why), nil
+		}
+		w.round++
+		w.reopen = true
+	}
+}
+
+func (w *invoicePaid) activate() *step {
+	return &step{
+		kind:     "activate-subscription",
+		key:      w.key("activate-subscription", w.fact.Invoice),
+		activity: subscriptions.ActivateSubscription,
+		input: func(c effect.Call) any {
+			// A retry after the run has parked here is a person's word that it may be reopened.
+			return activities.ActivateSubscriptionInput{Effect: c, Fact: w.fact, Reopen: w.reopen || w.round > 0}
+		},
+		undo: func(done effect.Result) *step {
+			return &step{
+				kind:     "restore-subscription",
+				key:      w.key("restore-subscription", w.fact.Invoice),
+				activity: subscriptions.RestoreSubscription,
+				input: func(c effect.Call) any {
+					return activities.RestoreSubscriptionInput{Effect: c, Fact: w.fact, Activation: done.Value}
+				},
+			}
+		},
+	}
+}
+
+// effects are independent of each other: what fails does not keep the others from being done.
+func (w *invoicePaid) effects() []*step {
+	steps := []*step{
+		w.provision(),
+		w.simple("finance-export", w.fact.Account+":"+w.fact.Invoice, finance.ExportToFinance,
+			"reverse-finance-entry", finance.ReverseFinanceEntry),
+		w.simple("receipt-email", w.fact.Invoice, email.SendReceiptEmail,
+			"correction-notice", email.SendCorrectionNotice),
+	}
+	if w.onboarding {
+		steps = append(steps, w.simple("onboarding-task", w.fact.Account+":"+utcDay(w.fact.PeriodStart), onboarding.CreateOnboardingTask,
+			"cancel-onboarding-task", onboarding.CancelOnboardingTask))
+	}
+	return steps
+}
+
+func (w *invoicePaid) provision() *step {
+	object := w.fact.Account + ":" + w.fact.Invoice
+	return &step{
+		kind:             "provision-workspace",
+		key:              w.key("provision-workspace", object),
+		activity:         provisioning.ProvisionWorkspace,
+		input:            func(c effect.Call) any { return activities.InvoiceEffectInput{Effect: c, Fact: w.fact} },
+		refusalUndoesAll: true,
+		undo: func(done effect.Result) *step {
+			return &step{
+				kind:     "release-workspace",
+				key:      w.key("release-workspace", object),
+				activity: provisioning.ReleaseWorkspace,
+				input: func(c effect.Call) any {
+					return activities.ReleaseWorkspaceInput{Effect: c, Fact: w.fact, Provisioned: done.Value}
+				},
+			}
+		},
+	}
+}
+
+// simple is a step, and its undo, that need nothing but the fact.
+func (w *invoicePaid) simple(kind, object string, do any, undoKind string, undo any) *step {
+	input := func(c effect.Call) any { return activities.InvoiceEffectInput{Effect: c, Fact: w.fact} }
+	return &step{
+		kind: kind, key: w.key(kind, object), activity: do, input: input,
+		undo: func(effect.Result) *step {
+			return &step{kind: undoKind, key: w.key(undoKind, object), activity: undo, input: input}
+		},
+	}
+}
+
+// key names an effect of this fact: <kind>:<provider>:<mode>[:<connected account>]:<object>.
+func (w *invoicePaid) key(kind, object string) string {
+	return kind + ":" + w.fact.Scope() + ":" + object
+}
