@@ -1,0 +1,316 @@
+package ingress
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// deliver is the way of one request.
+func (s *Server) deliver(c echo.Context) (err error) {
+	begun := s.cfg.Now()
+	l := label{source: "unknown", outcome: refused}
+	defer func() {
+		if p := recover(); p != nil {
+			// The value may quote the body, so only its type is told. A 503 comes again, a 500 may not.
+			s.cfg.Log.Error("delivery panicked", "source", l.source, "error", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			l.outcome, l.class = unfinished, "panic"
+			err = nil
+			if !c.Response().Committed {
+				err = unavailable(c, "unavailable")
+			}
+		}
+		s.metrics.delivery(c.Request().Context(), l, s.cfg.Now().Sub(begun))
+	}()
+
+	source, ok := s.cfg.Sources[c.Param("source")]
+	if !ok {
+		l.class = "unknown_source"
+		return answer(c, http.StatusNotFound, l.class)
+	}
+	l.source, l.provider = source.Name, source.Provider.Name
+	r := &webhook.Request{Method: c.Request().Method, URL: source.urlOf(c.Request()), Header: c.Request().Header, ReceivedAt: begun}
+	if r.Method != http.MethodPost {
+		return s.greet(c, &source, r, &l)
+	}
+	from := remoteAddr(c.Request(), s.cfg.Limits.TrustedProxies)
+	release, done := s.admit(c, &source, from, &l)
+	if done {
+		return err
+	}
+	defer release()
+
+	if status, class := s.read(c, &source, r); status != 0 {
+		return s.refuse(c, &l, status, class, r)
+	}
+	match, err := source.Verifier.Verify(r)
+	if err != nil {
+		return s.refuseUnverified(c, &l, r, err, from)
+	}
+	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
+	return s.keep(c, &source, r, match, &l)
+}
+
+// greet answers what is not a POST: a handshake where the provider has one, else 405.
+func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, l *label) error {
+	answerer, ok := source.Verifier.(webhook.Answerer)
+	if ok && r.Method == http.MethodGet {
+		if a, yes := answerer.Answer(r); yes {
+			l.outcome = handshake
+			return c.Blob(a.Status, a.ContentType, a.Body)
+		}
+	}
+	l.class = "method_not_allowed"
+	c.Response().Header().Set("Allow", http.MethodPost)
+	return answer(c, http.StatusMethodNotAllowed, l.class)
+}
+
+// admit decides, before a byte of the body is read, whether the request is worked on now. When it
+// is not, done is true and the answer is written.
+func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label) (release func(), done bool) {
+	if !source.admits(from) {
+		l.class = "address_not_allowed"
+		s.tally.refused(l.source, l.class, s.cfg.Now())
+		_ = answer(c, http.StatusForbidden, l.class)
+		return nil, true
+	}
+	now := s.cfg.Now()
+	// Per address first: what one address sends too much must not use up its source's tokens.
+	if !s.perAddr.allow(bucketOf(from), now) || !s.perSource.allow(source.Name, now) {
+		l.outcome, l.class = shed, "rate"
+		_ = unavailable(c, "busy")
+		return nil, true
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, false
+	default:
+		l.outcome, l.class = shed, "in_flight"
+		_ = unavailable(c, "busy")
+		return nil, true
+	}
+}
+
+// read reads the body into r. It returns the status and class of a refusal, or 0.
+func (s *Server) read(c echo.Context, source *Source, r *webhook.Request) (status int, class string) {
+	for _, encoding := range r.Header.Values("Content-Encoding") {
+		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
+			return http.StatusUnsupportedMediaType, "content_encoding"
+		}
+	}
+	limit := s.bodyLimit(source)
+	length := c.Request().ContentLength
+	if length > limit {
+		c.Response().Header().Set("Connection", "close") // do not wait for what nobody will read
+		return http.StatusRequestEntityTooLarge, "too_large"
+	}
+	// Counted on the bytes read: a chunked body announces no length.
+	reader := http.MaxBytesReader(c.Response(), c.Request().Body, limit)
+	// A length that is announced is not yet sent, so it buys no more than a small buffer.
+	body := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), 64<<10)+bytes.MinRead))
+	_, err := body.ReadFrom(reader)
+	r.Body = body.Bytes()
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, "too_large"
+	case err != nil:
+		return http.StatusBadRequest, "unreadable_body"
+	}
+	return 0, ""
+}
+
+func (s *Server) bodyLimit(source *Source) int64 {
+	for _, limit := range []int64{source.BodyLimit, source.Provider.Contract.BodyLimit} {
+		if limit > 0 {
+			return limit
+		}
+	}
+	return s.cfg.Limits.Body
+}
+
+func (s *Server) refuse(c echo.Context, l *label, status int, class string, r *webhook.Request) error {
+	l.class = class
+	s.tally.refused(l.source, class, r.ReceivedAt)
+	return answer(c, status, class)
+}
+
+func (s *Server) refuseUnverified(c echo.Context, l *label, r *webhook.Request, err error, from netip.Addr) error {
+	var refusal *webhook.Error
+	if !errors.As(err, &refusal) {
+		// Not one of the classes: the verifier itself is at fault, and the delivery should come again.
+		s.cfg.Log.Error("verifier failed", "source", l.source, "provider", l.provider, "error", err)
+		l.outcome, l.class = unfinished, "verifier"
+		return unavailable(c, "unavailable")
+	}
+	if s.cfg.Refused != nil {
+		s.cfg.Refused(l.source, r, refusal, from.String())
+	}
+	status := http.StatusUnauthorized
+	if refusal.Class.Malformed() {
+		status = http.StatusBadRequest
+	}
+	return s.refuse(c, l, status, string(refusal.Class), r)
+}
+
+// keep commits what r carries and answers. The hand-over comes after the answer is decided:
+// nothing that happens there can take a 2xx back.
+func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match webhook.Match, l *label) error {
+	events := source.Verifier.Events(r)
+	d := receipt.Delivery{Source: source.Name, Provider: source.Provider.Name, ReceivedAt: r.ReceivedAt,
+		Secret: match.Secret, Correlation: uuid.NewString(), Header: keptHeader(r.Header), Events: make([]receipt.New, len(events))}
+	for i, e := range events {
+		d.Events[i] = source.accept(e, r.Body)
+	}
+	// The provider may have hung up. Its bytes are here and authentic, and GitHub for one never
+	// sends them again, so they are kept all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.cfg.Limits.Ack)
+	defer cancel()
+	outcomes, err := s.cfg.Receipts.Insert(ctx, d)
+	if err != nil {
+		s.cfg.Log.Warn("delivery not committed", "provider", d.Provider, "source", d.Source, "error", err)
+		l.outcome = unfinished
+		return unavailable(c, "unavailable")
+	}
+	var sum summary
+	for i, o := range outcomes {
+		sum.add(o)
+		if o.Uncounted != nil {
+			s.cfg.Log.Warn("duplicate not counted", "provider", d.Provider, "source", d.Source, "event_id", d.Events[i].EventID, "error", o.Uncounted)
+		}
+	}
+	l.outcome = sum.outcome()
+	err = s.confirm(c, source, r, sum, outcomes)
+	s.handOver(ctx, &d, outcomes)
+	return err
+}
+
+func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome) {
+	var pending []receipt.Pending
+	for i, o := range outcomes {
+		if e := &d.Events[i]; !o.Duplicate && o.Status == receipt.Received {
+			pending = append(pending, receipt.Pending{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account,
+				Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt})
+		}
+	}
+	if len(pending) > 0 {
+		s.cfg.Dispatch(pending)
+		s.metrics.handed.Add(ctx, int64(len(pending)))
+	}
+}
+
+// keptHeader returns what is stored of the headers: all but those that are themselves secrets.
+// A signature is none; a token that is sent in clear is.
+func keptHeader(h http.Header) http.Header {
+	kept := make(http.Header, len(h))
+	for name, values := range h {
+		switch name {
+		case "Authorization", "Proxy-Authorization", "Cookie", "X-Gitlab-Token":
+			values = []string{"(not kept)"}
+		}
+		kept[name] = values
+	}
+	return kept
+}
+
+// urlOf returns the URL that the provider called, from configuration plus the query of r.
+func (s *Source) urlOf(r *http.Request) string {
+	base, _, _ := strings.Cut(s.PublicURL, "?")
+	if r.URL.RawQuery == "" {
+		return base
+	}
+	return base + "?" + r.URL.RawQuery
+}
+
+// summary is what the events of one delivery came to.
+type summary struct{ events, fresh, duplicates, parked, ignored int }
+
+func (s *summary) add(o receipt.Outcome) {
+	s.events++
+	switch {
+	case o.Duplicate:
+		s.duplicates++
+	case o.Status == receipt.Ignored:
+		s.ignored++
+	case o.Status == receipt.NeedsReview:
+		s.parked++
+	default:
+		s.fresh++
+	}
+}
+
+// outcome names the delivery by its most telling event.
+func (s *summary) outcome() outcome {
+	switch {
+	case s.fresh > 0:
+		return accepted
+	case s.parked > 0:
+		return parked
+	case s.duplicates > 0:
+		return duplicate
+	case s.ignored > 0:
+		return ignored
+	}
+	return handshake
+}
+
+// status is 202 when something was committed that a run or a person will look at.
+func (s *summary) status() int {
+	if s.fresh+s.parked > 0 {
+		return http.StatusAccepted
+	}
+	return http.StatusOK
+}
+
+// confirm writes the 2xx, or the provider's own answer where it wants one.
+func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary, outcomes []receipt.Outcome) error {
+	if answerer, ok := source.Verifier.(webhook.Answerer); ok {
+		if a, yes := answerer.Answer(r); yes {
+			return c.Blob(a.Status, a.ContentType, a.Body)
+		}
+	}
+	if len(outcomes) == 1 {
+		return c.JSON(sum.status(), single{true, outcomes[0].ReceiptID, outcomes[0].Duplicate})
+	}
+	return c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
+}
+
+type single struct {
+	Received  bool   `json:"received"`
+	Receipt   string `json:"receipt,omitempty"`
+	Duplicate bool   `json:"duplicate"`
+}
+
+type many struct {
+	Received   bool `json:"received"`
+	Events     int  `json:"events"`
+	Duplicates int  `json:"duplicates"`
+}
+
+// retryAfter is when a delivery that was not taken should come again.
+const retryAfter = 2 * time.Second
+
+func unavailable(c echo.Context, class string) error {
+	c.Response().Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
+	return answer(c, http.StatusServiceUnavailable, class)
+}
+
+// answer tells the class and no more.
+func answer(c echo.Context, status int, class string) error {
+	return c.JSON(status, struct {
+		Error string `json:"error"`
+	}{class})
+}

@@ -1,0 +1,9 @@
+// Package ingress is the public HTTP server that takes deliveries.
+//
+// The order of its work is its guarantee: the bytes are read once and bounded, verified, committed
+// as receipts, and only then answered with 2xx. What cannot be committed within the deadline is
+// answered with 503 and comes again; what is committed is handed over for dispatch without waiting
+// for it. A refused request costs no write: refusals are summed in memory.
+//
+// Nothing stands in front of a source that could change the bytes, redirect, or ask for a cookie.
+package ingress

@@ -1,0 +1,98 @@
+package ingress
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+const (
+	maxID   = 200 // what receipts.event_id holds
+	maxText = 255 // types, objects and versions are words; longer ones are nobody's
+)
+
+// accept turns what the provider says into what is kept, and decides whether it is run. It takes
+// whatever an authentic payload may hold: no event is refused here.
+func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
+	if e.Body != nil {
+		body = e.Body
+	}
+	n := receipt.New{
+		Account:    identifier(e.Account),
+		Mode:       string(e.Mode),
+		EventID:    identifier(e.ID),
+		IDOrigin:   string(e.IDOrigin),
+		Type:       text(e.Type),
+		Object:     text(e.Object),
+		APIVersion: text(e.APIVersion),
+		OccurredAt: e.OccurredAt,
+		Body:       body,
+		Unsigned:   !s.Provider.Contract.IDSigned && e.IDOrigin == webhook.FromHeader,
+	}
+	if n.EventID == "" {
+		n.EventID, n.IDOrigin = hashed(string(body)), string(webhook.FromHash)
+	}
+	if n.IDOrigin == "" {
+		n.IDOrigin = string(webhook.FromBody)
+	}
+	if n.Mode == "" {
+		n.Mode = s.mode()
+	}
+	if y := n.OccurredAt.Year(); y < 1 || y > 9999 {
+		n.OccurredAt = time.Time{} // a number that is no time of anything
+	}
+	n.Status, n.Reason = s.decide(e, n)
+	if n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test) {
+		n.Mode = s.mode()
+	}
+	return n
+}
+
+func (s *Source) decide(e webhook.Event, n receipt.New) (receipt.Status, string) {
+	switch {
+	case e.Problem != "":
+		return receipt.NeedsReview, text(e.Problem)
+	case n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test):
+		return receipt.NeedsReview, text(fmt.Sprintf("unknown_mode: %q", n.Mode))
+	case s.Mode != "" && n.Mode != string(s.Mode):
+		return receipt.Ignored, fmt.Sprintf("wrong_mode: a %s event on a %s source", n.Mode, s.Mode)
+	case !s.routes(n.Account):
+		return receipt.Ignored, text(fmt.Sprintf("account_not_routed: %q", n.Account))
+	case !s.wants(n.Type):
+		return receipt.Ignored, text(fmt.Sprintf("type_not_wanted: %q", n.Type))
+	}
+	return receipt.Received, ""
+}
+
+// identifier returns id as it is where Postgres and Temporal can hold it, else its hash: what
+// identifies must never be cut or cleaned, or two IDs could become one.
+func identifier(id string) string {
+	if len(id) <= maxID && holdable(id) {
+		return id
+	}
+	return hashed(id)
+}
+
+func hashed(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// text returns s as Postgres' text can hold it; the raw bytes keep what it was.
+func text(s string) string {
+	if !holdable(s) {
+		s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
+	}
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "")
+	}
+	return s
+}
+
+func holdable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }

@@ -1,0 +1,654 @@
+package ingress_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+// hmacVerifier is the smallest scheme that signs: hex HMAC-SHA256 of the body under "secret" in
+// X-Sig. Its bodies are one event or an array of them; X-Id, where sent, is an ID that is not signed.
+type hmacVerifier struct{}
+
+func sign(body []byte) string {
+	mac := hmac.New(sha256.New, []byte("secret"))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (hmacVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	sig, err := r.HeaderOnce("X-Sig")
+	if err != nil {
+		return webhook.Match{}, err
+	}
+	if sig == "panic" {
+		panic("verifier bug")
+	}
+	if !hmac.Equal([]byte(sig), []byte(sign(r.Body))) {
+		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "no secret fits")
+	}
+	return webhook.Match{Secret: "main"}, nil
+}
+
+func (hmacVerifier) Events(r *webhook.Request) []webhook.Event {
+	type item struct{ ID, Type, Account, Mode string }
+	var items []item
+	if err := json.Unmarshal(r.Body, &items); err == nil {
+		events := []webhook.Event{}
+		for _, it := range items {
+			body, _ := json.Marshal(it)
+			events = append(events, webhook.Event{ID: it.ID, IDOrigin: webhook.FromBody, Type: it.Type, Body: body})
+		}
+		return events
+	}
+	var it item
+	if err := json.Unmarshal(r.Body, &it); err != nil {
+		return []webhook.Event{{Problem: "not_json: " + string(r.Body)}}
+	}
+	e := webhook.Event{ID: it.ID, IDOrigin: webhook.FromBody, Type: it.Type, Account: it.Account, Mode: webhook.Mode(it.Mode)}
+	if id := r.Header.Get("X-Id"); id != "" {
+		e.ID, e.IDOrigin = id, webhook.FromHeader
+	}
+	return []webhook.Event{e}
+}
+
+func (hmacVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+	if strings.Contains(r.URL, "challenge=") && r.Method == http.MethodGet || bytes.Contains(r.Body, []byte(`"challenge"`)) {
+		return webhook.Answer{Status: http.StatusOK, ContentType: "text/plain", Body: []byte("hello")}, true
+	}
+	return webhook.Answer{}, false
+}
+
+type bench struct {
+	url   string
+	store *receipt.Store
+	pool  *pgxpool.Pool
+	srv   *ingress.Server
+
+	mu     sync.Mutex
+	handed []receipt.Pending
+}
+
+// setup starts a server with one source, "shop", on a private database.
+func setup(t *testing.T, change ...func(*ingress.Config, *ingress.Source)) *bench {
+	t.Helper()
+	return start(t, schematest.New(t), change...)
+}
+
+func start(t *testing.T, pool *pgxpool.Pool, change ...func(*ingress.Config, *ingress.Source)) *bench {
+	t.Helper()
+	// Many tests share two cores; the deadlines have tests of their own, which pass ingress.Limits{}.
+	return startWith(t, pool, receipt.Options{Timeout: 20 * time.Second}, ingress.Limits{Ack: 30 * time.Second}, change...)
+}
+
+func startWith(t *testing.T, pool *pgxpool.Pool, o receipt.Options, limits ingress.Limits, change ...func(*ingress.Config, *ingress.Source)) *bench {
+	t.Helper()
+	b := &bench{pool: pool, store: receipt.NewStore(pool, o)}
+	t.Cleanup(b.store.Close)
+	source := ingress.Source{Name: "shop", Provider: webhook.Provider{Name: "acme", Contract: webhook.Contract{IDSigned: true}},
+		Verifier: hmacVerifier{}, Mode: webhook.Live, PublicURL: "https://pawl.example/hooks/shop"}
+	cfg := ingress.Config{Receipts: b.store, Limits: limits, Log: slog.New(slog.DiscardHandler), Dispatch: func(p []receipt.Pending) {
+		b.mu.Lock()
+		b.handed = append(b.handed, p...)
+		b.mu.Unlock()
+	}}
+	for _, f := range change {
+		f(&cfg, &source)
+	}
+	cfg.Sources = map[string]ingress.Source{"shop": source}
+	srv, err := ingress.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.srv = srv
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	b.url = "http://" + l.Addr().String()
+	return b
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func do(t *testing.T, r *http.Request) reply {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		return reply{}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return reply{resp.StatusCode, resp.Header, strings.TrimSpace(string(body))}
+}
+
+func request(t *testing.T, method, url string, body io.Reader, header ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// post sends a signed body to the source.
+func (b *bench) post(t *testing.T, body string, header ...string) reply {
+	t.Helper()
+	return do(t, request(t, http.MethodPost, b.url+"/hooks/shop", strings.NewReader(body), append([]string{"X-Sig", sign([]byte(body))}, header...)...))
+}
+
+func (b *bench) count(t *testing.T, sql string) (n int) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// only returns the receipt of an event ID that stands once.
+func (b *bench) only(t *testing.T, eventID string) receipt.Receipt {
+	t.Helper()
+	found, err := b.store.Find(t.Context(), eventID)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("find %s: %d receipts, %v; want one", eventID, len(found), err)
+	}
+	return found[0]
+}
+
+func TestDeliver_NewThenDuplicate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.post(t, `{"id":"e1","type":"paid"}`)
+	r := b.only(t, "e1")
+	if want := `{"received":true,"receipt":"` + r.ID + `","duplicate":false}`; first.status != http.StatusAccepted || first.body != want {
+		t.Errorf("got %d %s, want 202 %s", first.status, first.body, want)
+	}
+	second := b.post(t, `{"id":"e1","type":"paid"}`)
+	if want := `{"received":true,"receipt":"` + r.ID + `","duplicate":true}`; second.status != http.StatusOK || second.body != want {
+		t.Errorf("got %d %s, want 200 %s", second.status, second.body, want)
+	}
+	if r.Status != receipt.Received || r.Mode != "live" || r.Provider != "acme" || r.SecretLabel != "main" || r.CorrelationID == "" {
+		t.Errorf("receipt %+v", r)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.handed) != 1 || b.handed[0].ReceiptID != r.ID || b.handed[0].Type != "paid" || b.handed[0].Mode != "live" {
+		t.Errorf("handed over %+v, want the event once", b.handed)
+	}
+}
+
+// 200 deliveries of one event over two ingress servers on one database.
+func TestDeliver_Storm_OneReceipt(t *testing.T) {
+	t.Parallel()
+	a := setup(t)
+	b := start(t, a.pool)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for i := range 200 {
+		to := []*bench{a, b}[i%2]
+		wg.Go(func() {
+			got := to.post(t, `{"id":"e1","type":"paid"}`)
+			mu.Lock()
+			statuses[got.status]++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if statuses[http.StatusAccepted] != 1 || statuses[http.StatusOK] != 199 {
+		t.Errorf("answers %v, want one 202 and 199 times 200", statuses)
+	}
+	if r := a.only(t, "e1"); r.Duplicates != 199 {
+		t.Errorf("duplicates: got %d, want 199", r.Duplicates)
+	}
+	if n := len(a.handed) + len(b.handed); n != 1 {
+		t.Errorf("handed over %d times, want 1", n)
+	}
+}
+
+func TestDeliver_Refused_NothingStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	body := `{"id":"e1"}`
+	for name, c := range map[string]struct {
+		r      *http.Request
+		status int
+		body   string
+	}{
+		"bad signature": {request(t, "POST", b.url+"/hooks/shop", strings.NewReader(body), "X-Sig", "00"), 401, `{"error":"no_matching_signature"}`},
+		"no signature":  {request(t, "POST", b.url+"/hooks/shop", strings.NewReader(body)), 400, `{"error":"missing_header"}`},
+		"unknown":       {request(t, "POST", b.url+"/hooks/other", strings.NewReader(body)), 404, `{"error":"unknown_source"}`},
+		"encoded slash": {request(t, "POST", b.url+"/hooks/shop%2Fx", strings.NewReader(body)), 404, `{"error":"unknown_source"}`},
+		"elsewhere":     {request(t, "POST", b.url+"/hooks/shop/more", strings.NewReader(body)), 404, `{"error":"not_found"}`},
+		"double slash":  {request(t, "POST", b.url+"//hooks/shop", strings.NewReader(body)), 404, `{"error":"not_found"}`},
+		"gzip":          {request(t, "POST", b.url+"/hooks/shop", strings.NewReader(body), "Content-Encoding", "gzip", "X-Sig", sign([]byte(body))), 415, `{"error":"content_encoding"}`},
+		"put":           {request(t, "PUT", b.url+"/hooks/shop", strings.NewReader(body), "X-Sig", sign([]byte(body))), 405, `{"error":"method_not_allowed"}`},
+		"get":           {request(t, "GET", b.url+"/hooks/shop", nil), 405, `{"error":"method_not_allowed"}`},
+		"no method":     {request(t, "BREW", b.url+"/hooks/shop/", nil), 405, `{"error":"method_not_allowed"}`},
+	} {
+		got := do(t, c.r)
+		if got.status != c.status || got.body != c.body {
+			t.Errorf("%s: got %d %s, want %d %s", name, got.status, got.body, c.status, c.body)
+		}
+		if got.status == 405 && got.header.Get("Allow") != "POST" {
+			t.Errorf("%s: Allow %q, want POST", name, got.header.Get("Allow"))
+		}
+	}
+	if err := b.srv.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 0 {
+		t.Errorf("receipts: got %d, want 0", n)
+	}
+	if n := b.count(t, `select count from rejection_counts where source = 'shop' and class = 'no_matching_signature'`); n != 1 {
+		t.Errorf("counted refusals: got %d, want 1", n)
+	}
+}
+
+func TestDeliver_BothSlashForms(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i, path := range []string{"/hooks/shop", "/hooks/shop/"} {
+		body := fmt.Sprintf(`{"id":"e%d"}`, i)
+		got := do(t, request(t, "POST", b.url+path, strings.NewReader(body), "X-Sig", sign([]byte(body))))
+		if got.status != http.StatusAccepted {
+			t.Errorf("%s: got %d, want 202", path, got.status)
+		}
+	}
+}
+
+// unsized hides the length of a body, so that the client sends it in chunks.
+type unsized struct{ io.Reader }
+
+func TestDeliver_BodyLimit_CountedOnBytesRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.BodyLimit = 1000 })
+	for _, c := range []struct {
+		size   int
+		status int
+	}{{1000, 202}, {1001, 413}, {200_000, 413}} {
+		body := []byte(`"` + strings.Repeat("x", c.size-2) + `"`)
+		for _, reader := range []io.Reader{bytes.NewReader(body), unsized{bytes.NewReader(body)}} {
+			got := do(t, request(t, "POST", b.url+"/hooks/shop", reader, "X-Sig", sign(body)))
+			if got.status != c.status && !(c.status == 202 && got.status == 200) {
+				t.Errorf("%d bytes as %T: got %d, want %d", c.size, reader, got.status, c.status)
+			}
+		}
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 1 {
+		t.Errorf("receipts: got %d, want 1", n)
+	}
+}
+
+// Whatever an authentic body holds is kept as it is, parked with a reason, and answered with 2xx.
+func TestDeliver_Unreadable_KeptAndParked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, body := range []string{"", "not json", "\x00", "\xff\xfe\xc0\x80", `{"id":`, "\ufeff{}", strings.Repeat("[", 20_000)} {
+		got := b.post(t, body)
+		if got.status != http.StatusAccepted {
+			t.Errorf("%.20q: got %d %s, want 202", body, got.status, got.body)
+			continue
+		}
+		var answer struct{ Receipt string }
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.store.Get(t.Context(), answer.Receipt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "not_json") || r.IDOrigin != "hash" {
+			t.Errorf("%.20q: %s (%s), ID from %s; want it parked, ID from the bytes", body, r.Status, r.Reason, r.IDOrigin)
+		}
+		kept, err := b.store.Body(t.Context(), r.ID)
+		if err != nil || string(kept.Bytes) != body {
+			t.Errorf("%.20q: kept %.20q, %v", body, kept.Bytes, err)
+		}
+		if again := b.post(t, body); again.status != http.StatusOK {
+			t.Errorf("%.20q again: got %d, want 200", body, again.status)
+		}
+	}
+	if len(b.handed) != 0 {
+		t.Errorf("handed over %+v, want nothing", b.handed)
+	}
+}
+
+// What Postgres' text cannot hold, or Temporal's IDs, never costs an event.
+func TestDeliver_StrangeWords_Kept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	long := strings.Repeat("i", 201)
+	for name, body := range map[string]string{
+		"long id":     `{"id":"` + long + `","type":"paid"}`,
+		"longer id":   `{"id":"` + long + `i","type":"paid"}`,
+		"nul in id":   `{"id":"a\u0000b","type":"paid"}`,
+		"nul in type": `{"id":"n1","type":"pa\u0000id"}`,
+		"long type":   `{"id":"n2","type":"` + strings.Repeat("ü", 5000) + `"}`,
+		"surrogate":   `{"id":"n3","type":"\ud800"}`,
+	} {
+		if got := b.post(t, body); got.status != http.StatusAccepted {
+			t.Errorf("%s: got %d %s, want 202", name, got.status, got.body)
+		}
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 6 {
+		t.Errorf("receipts: got %d, want 6", n)
+	}
+}
+
+func TestDeliver_NotWanted_Ignored(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		s.Wanted = func(eventType string) bool { return eventType == "paid" }
+		s.Accounts = []string{"acct_1"}
+	})
+	for id, c := range map[string]struct{ body, reason string }{
+		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_not_wanted: "other"`},
+		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `wrong_mode: a test event on a live source`},
+		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_not_routed: "acct_2"`},
+	} {
+		if got := b.post(t, c.body); got.status != http.StatusOK {
+			t.Errorf("%s: got %d, want 200", id, got.status)
+		}
+		if r := b.only(t, id); r.Status != receipt.Ignored || r.Reason != c.reason {
+			t.Errorf("%s: %s (%s), want ignored (%s)", id, r.Status, r.Reason, c.reason)
+		}
+	}
+	if len(b.handed) != 0 {
+		t.Errorf("handed over %+v, want nothing", b.handed)
+	}
+}
+
+func TestDeliver_Batch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	got := b.post(t, `[{"id":"a","type":"t"},{"id":"b","type":"t"},{"id":"a","type":"t"}]`)
+	if want := `{"received":true,"events":3,"duplicates":1}`; got.status != http.StatusAccepted || got.body != want {
+		t.Errorf("got %d %s, want 202 %s", got.status, got.body, want)
+	}
+	if got := b.post(t, `[]`); got.status != http.StatusOK {
+		t.Errorf("empty batch: got %d, want 200", got.status)
+	}
+	kept, err := b.store.Body(t.Context(), b.only(t, "b").ID)
+	if err != nil || !strings.Contains(string(kept.Bytes), `"b"`) || strings.Contains(string(kept.Bytes), `"a"`) {
+		t.Errorf("body of b: %s, %v; want its own bytes only", kept.Bytes, err)
+	}
+}
+
+func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = false })
+	b.post(t, `{"type":"push"}`, "X-Id", "guid-1")
+	if got := b.post(t, `{"type":"push"}`, "X-Id", "guid-2"); got.status != http.StatusAccepted {
+		t.Errorf("got %d, want 202", got.status)
+	}
+	if r := b.only(t, "guid-2"); r.Status != receipt.NeedsReview || r.Reason != "suspected_replay: same bytes as guid-1" {
+		t.Errorf("%s (%s), want it parked", r.Status, r.Reason)
+	}
+	if len(b.handed) != 1 || b.handed[0].EventID != "guid-1" {
+		t.Errorf("handed over %+v, want guid-1 only", b.handed)
+	}
+}
+
+func TestDeliver_Handshakes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if got := do(t, request(t, "GET", b.url+"/hooks/shop?challenge=1", nil)); got.status != 200 || got.body != "hello" {
+		t.Errorf("GET: got %d %s, want 200 hello", got.status, got.body)
+	}
+	if got := b.post(t, `{"id":"c1","challenge":"x"}`); got.status != 200 || got.body != "hello" {
+		t.Errorf("POST: got %d %s, want the provider's answer", got.status, got.body)
+	}
+	bad := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader(`{"challenge":"x"}`), "X-Sig", "00"))
+	if bad.status != http.StatusUnauthorized {
+		t.Errorf("unsigned handshake: got %d, want 401", bad.status)
+	}
+}
+
+func TestDeliver_SecretsInHeaders_NotKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.post(t, `{"id":"e1"}`, "Authorization", "Bearer hunter2", "X-Gitlab-Token", "hunter2", "User-Agent", "acme/1")
+	kept, err := b.store.Body(t.Context(), b.only(t, "e1").ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := fmt.Sprint(kept.Header); strings.Contains(all, "hunter2") || kept.Header.Get("User-Agent") != "acme/1" {
+		t.Errorf("kept headers %s", all)
+	}
+}
+
+func TestDeliver_Panic_503(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	got := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "panic"))
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q; want 503 with it", got.status, got.header.Get("Retry-After"))
+	}
+	if got := b.post(t, `{"id":"e1"}`); got.status != http.StatusAccepted {
+		t.Errorf("afterwards: got %d, want 202", got.status)
+	}
+}
+
+func TestDeliver_Limits(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
+		c.Now = func() time.Time { return now } // no token comes back
+		c.Limits.PerAddress = ingress.Rate{PerSecond: 1, Burst: 2}
+		c.Limits.TrustedProxies = []netip.Prefix{loopback}
+		s.AllowFrom = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	})
+	for i, c := range []struct {
+		forwarded string
+		status    int
+	}{
+		{"203.0.113.1", 202},
+		{"198.51.100.7, 203.0.113.1", 202}, // the left one is only what the sender says
+		{"203.0.113.1", 503},               // its third
+		{"203.0.113.2", 202},               // another address has tokens of its own
+		{"203.0.113.1, 198.51.100.7", 403},
+		{"", 403},
+	} {
+		got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i), "X-Forwarded-For", c.forwarded)
+		if got.status != c.status {
+			t.Errorf("%d %q: got %d %s, want %d", i, c.forwarded, got.status, got.body, c.status)
+		}
+		if got.status == 503 && got.header.Get("Retry-After") == "" {
+			t.Error("503 without Retry-After")
+		}
+	}
+}
+
+// stuck is a store whose first insert waits.
+type stuck struct {
+	ingress.Receipts
+	entered, leave chan struct{}
+}
+
+func (s *stuck) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, error) {
+	close(s.entered)
+	<-s.leave
+	return nil, errors.New("no")
+}
+
+// A full server answers before it reads: the body of the second request never comes.
+func TestDeliver_Full_ShedsBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	slow := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		slow.Receipts, c.Receipts = c.Receipts, slow
+		c.Limits.InFlight = 1
+	})
+	first := make(chan reply, 1)
+	go func() { first <- b.post(t, `{"id":"e1"}`) }()
+	<-slow.entered
+	body, w := io.Pipe()
+	got := do(t, request(t, "POST", b.url+"/hooks/shop", body, "X-Sig", "00"))
+	_ = w.Close()
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("got %d, want 503 with Retry-After", got.status)
+	}
+	close(slow.leave)
+	if got := <-first; got.status != http.StatusServiceUnavailable {
+		t.Errorf("not committed: got %d, want 503", got.status)
+	}
+}
+
+// Ten thousand bad signatures cost no write and keep no valid delivery waiting.
+func TestDeliver_FloodOfBadSignatures(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	flood := []byte(`{"id":"forged"}`)
+	handler := b.srv.Handler()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r := request(t, "POST", "/hooks/shop", bytes.NewReader(flood), "X-Sig", fmt.Sprintf("%d-%d", i, n))
+				handler.ServeHTTP(discard{http.Header{}}, r)
+			}
+		})
+	}
+	for i := range 20 {
+		begin := time.Now()
+		if got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i)); got.status != http.StatusAccepted {
+			t.Errorf("got %d, want 202", got.status)
+		}
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("valid delivery took %s, want under 1 s", took)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if err := b.srv.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 20 {
+		t.Errorf("receipts: got %d, want 20", n)
+	}
+	if n := b.count(t, `select sum(count) from rejection_counts`); n < 1000 {
+		t.Errorf("refusals: got %d, want a flood", n)
+	}
+	if n := b.count(t, `select sum(uses) from secret_uses where label = 'main'`); n != 20 {
+		t.Errorf("uses of the secret: got %d, want 20", n)
+	}
+}
+
+// discard is a client that reads nothing.
+type discard struct{ h http.Header }
+
+func (d discard) Header() http.Header         { return d.h }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
+
+func TestNew_ReportsEveryFault(t *testing.T) {
+	t.Parallel()
+	_, err := ingress.New(ingress.Config{Sources: map[string]ingress.Source{"a": {Name: "b", Mode: "prod"}}})
+	for _, want := range []string{`its name is "b"`, "no verifier", "no provider", `mode is "prod"`, "no receipt store"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %q", err, want)
+		}
+	}
+}
+
+// untilAccepted delivers events until one is accepted: within this server's real deadlines a busy
+// machine may refuse the first ones.
+func (b *bench) untilAccepted(t *testing.T, id string) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for i := 0; b.post(t, fmt.Sprintf(`{"id":"%s-%d"}`, id, i)).status != http.StatusAccepted; i++ {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: no delivery accepted within 10 s", id)
+		}
+	}
+}
+
+// Postgres gone: 503 within a second and no 2xx; back: deliveries go on without a restart.
+// Not parallel: the server is every test's.
+func TestDeliver_PostgresStopped(t *testing.T) {
+	server := schematest.Server(t)
+	config, err := pgxpool.ParseConfig(schematest.NewDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.ConnectTimeout = time.Second
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	b := startWith(t, pool, receipt.Options{}, ingress.Limits{})
+	b.untilAccepted(t, "before")
+	if err := server.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		begin := time.Now()
+		got := b.post(t, fmt.Sprintf(`{"id":"down-%d"}`, i))
+		if took := time.Since(begin); got.status != http.StatusServiceUnavailable || took > time.Second {
+			t.Errorf("stopped: got %d after %s, want 503 within 1 s", got.status, took)
+		}
+	}
+	if err := server.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.untilAccepted(t, "after")
+	if n := b.count(t, `select count(*) from receipts where event_id like 'down-%'`); n != 0 {
+		t.Errorf("receipts of refused deliveries: got %d, want 0", n)
+	}
+}

@@ -1,0 +1,126 @@
+package ingress
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits bounds what the server takes on. The zero value has the defaults named below and no rate
+// limits.
+type Limits struct {
+	// Ack bounds the commit of one delivery; default 900 ms, so that a 503 leaves within a second.
+	Ack time.Duration
+	// Body is the largest body in bytes where neither source nor provider says; default 1 MiB.
+	Body int64
+	// InFlight is how many deliveries are worked on at once; the next is shed. Default 1024.
+	InFlight int
+	// PerSource and PerAddress bound the deliveries per second of one source and of one remote
+	// address (an IPv6 /64); zero means unbounded.
+	PerSource, PerAddress Rate
+	// TrustedProxies lists the networks whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+}
+
+// Rate is a token bucket: so many per second in the long run, so many at once.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+func (l *Limits) setDefaults() {
+	if l.Ack <= 0 {
+		l.Ack = 900 * time.Millisecond
+	}
+	if l.Body <= 0 {
+		l.Body = 1 << 20
+	}
+	if l.InFlight <= 0 {
+		l.InFlight = 1024
+	}
+}
+
+// buckets holds a token bucket per key, for the keys that were seen lately.
+type buckets[K comparable] struct {
+	rate Rate
+
+	mu sync.Mutex
+	// Two generations bound the memory: when the younger is full it becomes the older, and what
+	// was in neither for so long starts afresh.
+	young, old map[K]*rate.Limiter
+}
+
+const bucketsPerGeneration = 8192
+
+func newBuckets[K comparable](r Rate) *buckets[K] {
+	if r.PerSecond <= 0 {
+		return nil
+	}
+	r.Burst = max(r.Burst, 1)
+	return &buckets[K]{rate: r, young: map[K]*rate.Limiter{}}
+}
+
+// allow takes a token of key at now. A nil *buckets allows everything.
+func (b *buckets[K]) allow(key K, now time.Time) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	l, ok := b.young[key]
+	if !ok {
+		if l, ok = b.old[key]; !ok {
+			l = rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)
+		}
+		if len(b.young) >= bucketsPerGeneration {
+			b.old, b.young = b.young, map[K]*rate.Limiter{}
+		}
+		b.young[key] = l
+	}
+	b.mu.Unlock()
+	return l.AllowN(now, 1)
+}
+
+// remoteAddr returns who sent r: the peer, or behind trusted proxies the last address in
+// X-Forwarded-For that is not one of them. What stands left of that anybody may have written.
+func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	addr := peer.Addr().Unmap()
+	if len(trusted) == 0 || !contains(trusted, addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			break
+		}
+		addr = hop.Unmap()
+		if !contains(trusted, addr) {
+			break
+		}
+	}
+	return addr
+}
+
+// bucketOf returns the network that shares a rate limit with addr: an IPv6 sender owns a whole /64.
+func bucketOf(addr netip.Addr) netip.Addr {
+	if addr.Is6() {
+		if p, err := addr.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return addr
+}
+
+func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

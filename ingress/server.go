@@ -1,0 +1,162 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Receipts is where deliveries are committed; a *receipt.Store.
+type Receipts interface {
+	// Insert returns nil only when every event of d is committed.
+	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
+	CountRejections(ctx context.Context, counts []receipt.Rejections) error
+	CountSecretUses(ctx context.Context, uses []receipt.SecretUse) error
+}
+
+// Config is what a server needs. Sources and Receipts are required.
+type Config struct {
+	// Sources by name.
+	Sources  map[string]Source
+	Receipts Receipts
+	// Dispatch takes events that are committed and wait for their workflow. It must not block: what
+	// it cannot take the sweep finds.
+	Dispatch func([]receipt.Pending)
+	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block and
+	// must not change r.
+	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
+	Meter   metric.Meter
+	Log     *slog.Logger
+	Now     func() time.Time
+	Limits  Limits
+}
+
+// Server takes deliveries. Make one with [New].
+type Server struct {
+	cfg     Config
+	echo    *echo.Echo
+	http    *http.Server
+	metrics *metrics
+	tally   *tally
+
+	slots     chan struct{}
+	perSource *buckets[string]
+	perAddr   *buckets[netip.Addr]
+
+	stop    chan struct{}
+	once    sync.Once
+	tallied sync.WaitGroup
+}
+
+// New checks cfg, reports every fault of it, and returns a server that [Server.Serve] starts.
+// [Server.Shutdown] must be called to release it, also when it never served.
+func New(cfg Config) (*Server, error) {
+	var faults []error
+	for name, source := range cfg.Sources {
+		faults = append(faults, source.check(name))
+	}
+	if cfg.Receipts == nil {
+		faults = append(faults, errors.New("no receipt store"))
+	}
+	if cfg.Meter == nil {
+		cfg.Meter = noop.Meter{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Dispatch == nil {
+		cfg.Dispatch = func([]receipt.Pending) {}
+	}
+	cfg.Limits.setDefaults()
+	metrics, err := newMetrics(cfg.Meter)
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, fmt.Errorf("ingress: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, metrics: metrics, tally: newTally(cfg.Receipts, cfg.Log),
+		slots:     make(chan struct{}, cfg.Limits.InFlight),
+		perSource: newBuckets[string](cfg.Limits.PerSource),
+		perAddr:   newBuckets[netip.Addr](cfg.Limits.PerAddress),
+		stop:      make(chan struct{}),
+	}
+	s.echo = s.router()
+	s.http = &http.Server{
+		Handler: s.echo,
+		// Go's defaults are none, with which one sleeping client holds a connection for ever.
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      15 * time.Second,
+		IdleTimeout:       90 * time.Second,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+	}
+	s.tallied.Go(func() { s.tally.run(s.stop) })
+	return s, nil
+}
+
+// router knows both slash forms of a source's path and nothing else. It redirects nothing (a 3xx
+// is a failed delivery) and has no middleware.
+func (s *Server) router() *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = s.routeError
+	e.Any("/hooks/:source", s.deliver)
+	e.Any("/hooks/:source/", s.deliver)
+	return e
+}
+
+// routeError answers what no route took: unknown paths, and methods that HTTP does not name.
+func (s *Server) routeError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	var he *echo.HTTPError
+	if errors.As(err, &he) && he.Code == http.StatusMethodNotAllowed {
+		c.Response().Header().Set("Allow", http.MethodPost)
+		_ = answer(c, http.StatusMethodNotAllowed, "method_not_allowed")
+		return
+	}
+	_ = answer(c, http.StatusNotFound, "not_found")
+}
+
+// Handler returns the server's handler, for tests and for servers of one's own.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Serve takes deliveries on l until [Server.Shutdown]; it then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("ingress: %w", err)
+	}
+	return nil
+}
+
+// Shutdown closes the listener, lets the deliveries in flight finish until ctx ends, and writes
+// the last counts. It may be called twice.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	s.once.Do(func() {
+		close(s.stop)
+		s.tallied.Wait()
+		s.tally.flush(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("ingress: shut down: %w", err)
+	}
+	return nil
+}

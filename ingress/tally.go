@@ -1,0 +1,109 @@
+package ingress
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// tallyEvery is how long counts stay in memory. A crash loses that much of them: they inform, they
+// decide nothing.
+const tallyEvery = 3 * time.Second
+
+// tally sums refusals and uses of secrets, so that a flood of bad signatures costs one row.
+type tally struct {
+	store Receipts
+	log   *slog.Logger
+
+	mu       sync.Mutex
+	refusals map[refusalKey]int64
+	uses     map[useKey]use
+}
+
+type refusalKey struct {
+	source, class string
+	day           time.Time
+}
+
+type useKey struct{ source, label string }
+
+type use struct {
+	count int64
+	last  time.Time
+}
+
+func newTally(store Receipts, log *slog.Logger) *tally {
+	return &tally{store: store, log: log, refusals: map[refusalKey]int64{}, uses: map[useKey]use{}}
+}
+
+func (t *tally) refused(source, class string, at time.Time) {
+	t.addRefusals(refusalKey{source, class, at.UTC().Truncate(24 * time.Hour)}, 1)
+}
+
+func (t *tally) addRefusals(key refusalKey, n int64) {
+	t.mu.Lock()
+	t.refusals[key] += n
+	t.mu.Unlock()
+}
+
+func (t *tally) used(source, label string, at time.Time) {
+	t.addUses(useKey{source, label}, use{1, at})
+}
+
+func (t *tally) addUses(key useKey, more use) {
+	t.mu.Lock()
+	u := t.uses[key]
+	u.count += more.count
+	if more.last.After(u.last) {
+		u.last = more.last
+	}
+	t.uses[key] = u
+	t.mu.Unlock()
+}
+
+// run writes the counts every few seconds until stop is closed.
+func (t *tally) run(stop <-chan struct{}) {
+	tick := time.NewTicker(tallyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			t.flush(context.Background())
+		}
+	}
+}
+
+// flush writes what was counted. What cannot be written is kept for the next time.
+func (t *tally) flush(ctx context.Context) {
+	t.mu.Lock()
+	refusals, uses := t.refusals, t.uses
+	t.refusals, t.uses = map[refusalKey]int64{}, map[useKey]use{}
+	t.mu.Unlock()
+
+	var counts []receipt.Rejections
+	for k, n := range refusals {
+		counts = append(counts, receipt.Rejections{Source: k.source, Class: k.class, Day: k.day, Count: n})
+		t.log.Info("requests refused", "source", k.source, "class", k.class, "count", n)
+	}
+	if err := t.store.CountRejections(ctx, counts); err != nil {
+		t.log.Warn("refusals not counted yet", "error", err)
+		for k, n := range refusals {
+			t.addRefusals(k, n)
+		}
+	}
+	var used []receipt.SecretUse
+	for k, u := range uses {
+		used = append(used, receipt.SecretUse{Source: k.source, Label: k.label, Uses: u.count, LastUsed: u.last})
+	}
+	if err := t.store.CountSecretUses(ctx, used); err != nil {
+		t.log.Warn("uses of secrets not counted yet", "error", err)
+		for k, u := range uses {
+			t.addUses(k, u)
+		}
+	}
+}
