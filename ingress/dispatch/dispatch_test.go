@@ -1,0 +1,389 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+// temporal is a Temporal that remembers workflow IDs for ever and refuses them a second time. It
+// fails on cue, before or after it has done what it was asked.
+type temporal struct {
+	mu    sync.Mutex
+	runs  map[string]started // by workflow ID
+	calls int
+	down  bool
+	lost  int // so many starts are made and their replies lost
+}
+
+type started struct {
+	runID   string
+	flow    string
+	in      workflows.EventInput
+	options client.StartWorkflowOptions
+}
+
+type run struct {
+	client.WorkflowRun
+	id string
+}
+
+func (r run) GetRunID() string { return r.id }
+
+func (tp *temporal) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.calls++
+	if tp.down {
+		return nil, serviceerror.NewUnavailable("connection refused")
+	}
+	if old, ok := tp.runs[o.ID]; ok {
+		if o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE ||
+			o.WorkflowIDConflictPolicy != enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL || !o.WorkflowExecutionErrorWhenAlreadyStarted {
+			return run{id: "a second run of " + o.ID}, nil
+		}
+		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", old.runID)
+	}
+	s := started{runID: fmt.Sprint("run-", len(tp.runs)+1), flow: workflow.(string), in: args[0].(workflows.EventInput), options: o}
+	tp.runs[o.ID] = s
+	if tp.lost > 0 {
+		tp.lost--
+		return nil, serviceerror.NewDeadlineExceeded("reply lost")
+	}
+	return run{id: s.runID}, nil
+}
+
+func (tp *temporal) set(f func(*temporal)) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	f(tp)
+}
+
+func (tp *temporal) get(id string) (started, bool) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	s, ok := tp.runs[id]
+	return s, ok
+}
+
+type bench struct {
+	store    *receipt.Store
+	pool     *pgxpool.Pool
+	temporal *temporal
+	d        *dispatch.Dispatcher
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{pool: schematest.New(t), temporal: &temporal{runs: map[string]started{}}}
+	b.store = receipt.NewStore(b.pool, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(b.store.Close)
+	b.d = b.dispatcher(t)
+	return b
+}
+
+func (b *bench) dispatcher(t *testing.T) *dispatch.Dispatcher {
+	t.Helper()
+	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Every: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// run lets the dispatcher work until the test ends.
+func (b *bench) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { b.d.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func (b *bench) insert(t *testing.T, change ...func(*receipt.New)) receipt.Pending {
+	t.Helper()
+	e := receipt.New{Mode: "live", EventID: "evt_1", IDOrigin: "body", Type: "invoice.paid", Object: "in_1", Status: receipt.Received, Body: []byte("{}")}
+	for _, f := range change {
+		f(&e)
+	}
+	d := receipt.Delivery{Source: "s", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{e}}
+	out, err := b.store.Insert(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receipt.Pending{ReceiptID: out[0].ReceiptID, Provider: "stripe", Account: e.Account, Mode: e.Mode, EventID: e.EventID,
+		Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt}
+}
+
+func id(eventID string) func(*receipt.New) {
+	return func(e *receipt.New) { e.EventID = eventID }
+}
+
+// due makes every receipt due, as five seconds would.
+func (b *bench) due(t *testing.T) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `update receipts set dispatch_at = now() - interval '1 second' where status = 'received'`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) status(t *testing.T, id string) receipt.Status {
+	t.Helper()
+	r, err := b.store.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Status
+}
+
+// eventually waits for a row or a state to come about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 20 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestOffer_StartsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.run(t)
+	p := b.insert(t)
+	b.d.Offer([]receipt.Pending{p})
+	eventually(t, "processing", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
+
+	s, _ := b.temporal.get("stripe:evt_1")
+	want := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1"}
+	if s.flow != "InvoicePaid" || s.in != want {
+		t.Errorf("started %s with %+v, want InvoicePaid with %+v", s.flow, s.in, want)
+	}
+	if s.options.TaskQueue != "q" || s.options.StaticSummary != "invoice.paid in_1" || s.options.WorkflowExecutionTimeout != 0 || s.options.RetryPolicy != nil {
+		t.Errorf("options %+v", s.options)
+	}
+	attributes := s.options.TypedSearchAttributes
+	if got, _ := attributes.GetKeyword(workflows.PawlReceipt); got != p.ReceiptID {
+		t.Errorf("PawlReceipt %q, want %s", got, p.ReceiptID)
+	}
+	runs, err := b.store.Runs(t.Context(), p.ReceiptID)
+	if err != nil || len(runs) != 1 || runs[0].RunID != s.runID || runs[0].WorkflowID != "stripe:evt_1" || runs[0].Kind != receipt.Original {
+		t.Errorf("runs %+v, %v", runs, err)
+	}
+}
+
+// What the way in memory has missed is started by the sweep: a crash after the commit.
+func TestSweep_Missed_Started(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t)
+	if found, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+		t.Fatalf("at once: %d, %v; the hand-over goes first", found, err)
+	}
+	b.due(t)
+	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Fatalf("when due: %d, %v; want 1", found, err)
+	}
+	if st := b.status(t, p.ReceiptID); st != receipt.Processing {
+		t.Errorf("status %s, want processing", st)
+	}
+}
+
+// A crash between the start and its mark: the second start is refused, which is success.
+func TestSweep_StartedButNotMarked_Once(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t)
+	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
+	b.due(t)
+	if _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("a start whose reply was lost passed for success")
+	}
+	if st := b.status(t, p.ReceiptID); st != receipt.Received {
+		t.Fatalf("status %s, want received: nobody knows that it runs", st)
+	}
+	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Fatalf("second sweep: %d, %v; want the receipt at once, not after its lease", found, err)
+	}
+	runs, err := b.store.Runs(t.Context(), p.ReceiptID)
+	if err != nil || len(runs) != 1 || runs[0].RunID != "run-1" || b.status(t, p.ReceiptID) != receipt.Processing {
+		t.Errorf("runs %+v, %v; want the first one's ID", runs, err)
+	}
+}
+
+// The same event 200 times at once, offered and swept by two dispatchers: one run.
+func TestDispatch_Storm_OneRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.run(t)
+	other := b.dispatcher(t)
+	p := b.insert(t)
+	b.due(t)
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() { b.d.Offer([]receipt.Pending{p}) })
+	}
+	wg.Go(func() {
+		if _, err := other.SweepOnce(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	eventually(t, "all starts tried", func() bool {
+		b.temporal.mu.Lock()
+		defer b.temporal.mu.Unlock()
+		return b.temporal.calls >= 200
+	})
+	if n := len(b.temporal.runs); n != 1 {
+		t.Errorf("runs: got %d, want 1", n)
+	}
+}
+
+// Temporal stopped while 100 events arrive: all are kept, none hammers, all run when it is back.
+func TestDispatch_TemporalDown_ReceiptsKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.temporal.set(func(tp *temporal) { tp.down = true })
+	b.run(t)
+	var all []receipt.Pending
+	for i := range 100 {
+		p := b.insert(t, id(fmt.Sprint("evt_", i)))
+		all = append(all, p)
+		b.d.Offer([]receipt.Pending{p})
+	}
+	b.due(t)
+	var before int
+	b.temporal.set(func(tp *temporal) { before = tp.calls })
+	if before > 40 {
+		t.Errorf("%d starts tried while Temporal was down, want few: the first of each worker, then one at a time", before)
+	}
+	backlog, err := b.store.Backlog(t.Context())
+	if err != nil || backlog.Count != 100 {
+		t.Errorf("backlog %+v, %v; want all 100", backlog, err)
+	}
+	b.temporal.set(func(tp *temporal) { tp.down = false })
+	back := time.Now()
+	eventually(t, "all are processing", func() bool {
+		b, err := b.store.Backlog(t.Context())
+		return err == nil && b.Count == 0
+	})
+	t.Logf("100 receipts started %s after Temporal came back", time.Since(back))
+	for _, p := range all {
+		if _, ok := b.temporal.get("stripe:" + p.EventID); !ok {
+			t.Errorf("%s never ran", p.EventID)
+		}
+	}
+	if n := len(b.temporal.runs); n != 100 {
+		t.Errorf("runs: got %d, want 100", n)
+	}
+	p := b.insert(t, id("afterwards"))
+	b.d.Offer([]receipt.Pending{p})
+	eventually(t, "the way in memory is open again", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
+}
+
+// One event ID in both modes: two receipts, two runs under two IDs.
+func TestDispatch_SameIDInBothModes_TwoRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	live := b.insert(t)
+	b.due(t)
+	if _, err := b.d.SweepOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	test := b.insert(t, func(e *receipt.New) { e.Mode = "test" })
+	for range 2 { // the second time both IDs are taken, and that is success
+		b.due(t)
+		if _, err := b.d.SweepOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.pool.Exec(t.Context(), `update receipts set status = 'received' where mode = 'test'`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for workflowID, want := range map[string]string{"stripe:evt_1": live.ReceiptID, "stripe:evt_1:test": test.ReceiptID} {
+		if s, ok := b.temporal.get(workflowID); !ok || s.in.ReceiptID != want {
+			t.Errorf("%s runs receipt %q, want %s", workflowID, s.in.ReceiptID, want)
+		}
+	}
+	if n := len(b.temporal.runs); n != 2 {
+		t.Errorf("runs: got %d, want 2", n)
+	}
+}
+
+func TestDispatch_NoFlow_Ignored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t, func(e *receipt.New) { e.Type = "moon.risen" })
+	b.due(t)
+	if _, err := b.d.SweepOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.store.Get(t.Context(), p.ReceiptID)
+	if err != nil || r.Status != receipt.Ignored || r.Reason != `no_flow: no workflow is written for stripe "moon.risen"` {
+		t.Errorf("%s (%s), %v; want ignored with the reason", r.Status, r.Reason, err)
+	}
+	if b.temporal.calls != 0 {
+		t.Errorf("Temporal was called %d times, want 0", b.temporal.calls)
+	}
+}
+
+// What was ignored can be run later.
+func TestDispatch_IgnoredThenWanted_Started(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t, func(e *receipt.New) { e.Status, e.Reason = receipt.Ignored, "type_not_wanted" })
+	b.due(t)
+	if found, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+		t.Fatalf("while ignored: %d, %v; want 0", found, err)
+	}
+	if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Fatalf("when wanted: %d, %v; want 1", found, err)
+	}
+	if _, ok := b.temporal.get("stripe:evt_1"); !ok {
+		t.Error("it never ran")
+	}
+}
+
+// A queue that is full drops: the receipt is in the table.
+func TestOffer_Full_DoesNotBlock(t *testing.T) {
+	t.Parallel()
+	b := setup(t) // nobody takes from the queue
+	p := b.insert(t)
+	for range 5000 {
+		b.d.Offer([]receipt.Pending{p})
+	}
+	b.due(t)
+	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Errorf("sweep: %d, %v; want 1", found, err)
+	}
+}
+
+func TestNew_ReportsEveryFault(t *testing.T) {
+	t.Parallel()
+	_, err := dispatch.New(dispatch.Config{})
+	if want := "dispatch: no Temporal client\nno receipt store\nno task queue"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

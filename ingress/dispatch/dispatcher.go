@@ -1,0 +1,211 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Starter starts workflows; a client.Client.
+type Starter interface {
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+}
+
+// Receipts is where receipts wait; a *receipt.Store.
+type Receipts interface {
+	Due(ctx context.Context, limit int, lease time.Duration) ([]receipt.Pending, error)
+	Release(ctx context.Context, ids ...string) error
+	MarkStarted(ctx context.Context, runs ...receipt.Started) error
+	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
+	OtherMode(ctx context.Context, k receipt.Key) (workflowID string, found bool, err error)
+	Backlog(ctx context.Context) (receipt.Backlog, error)
+}
+
+// Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.
+type Config struct {
+	Temporal  Starter
+	Receipts  Receipts
+	TaskQueue string
+	// Eager asks for eager workflow start: it saves a hop where a worker of the same process shares
+	// the client.
+	Eager bool
+	// Workers is how many starts may be under way; default 16.
+	Workers int
+	// Queue is how many offered events may wait in memory; default 4096. What does not fit is
+	// swept up seconds later.
+	Queue int
+	// Every is the pause between sweeps; default 1 s.
+	Every time.Duration
+	Meter metric.Meter
+	Log   *slog.Logger
+	Now   func() time.Time
+}
+
+const (
+	// startTimeout bounds one start. The SDK tries again by itself within it.
+	startTimeout = 3 * time.Second
+	// sweepBatch receipts, started by the default 16 workers, take at worst 100/16 × startTimeout,
+	// which is lease; a receipt whose lease runs out is merely started twice.
+	sweepBatch = 100
+	lease      = 20 * time.Second
+	// While Temporal is down the sweep tries one receipt after each pause, which grows from the
+	// first to the second. The second is how long after its return the backlog begins to move.
+	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
+	// sampleEvery is how often the backlog gauge looks at the table.
+	sampleEvery = 5 * time.Second
+)
+
+// Dispatcher starts workflows. Make one with [New] and let [Dispatcher.Run] work.
+type Dispatcher struct {
+	cfg     Config
+	queue   chan receipt.Pending
+	down    atomic.Bool // the last start found Temporal unable
+	metrics *metrics
+}
+
+// New returns a dispatcher, or an error that names every missing part of cfg.
+func New(cfg Config) (*Dispatcher, error) {
+	var faults []error
+	if cfg.Temporal == nil {
+		faults = append(faults, errors.New("no Temporal client"))
+	}
+	if cfg.Receipts == nil {
+		faults = append(faults, errors.New("no receipt store"))
+	}
+	if cfg.TaskQueue == "" {
+		faults = append(faults, errors.New("no task queue"))
+	}
+	if cfg.Workers <= 0 {
+		cfg.Workers = 16
+	}
+	if cfg.Queue <= 0 {
+		cfg.Queue = 4096
+	}
+	if cfg.Every <= 0 {
+		cfg.Every = time.Second
+	}
+	if cfg.Meter == nil {
+		cfg.Meter = noop.Meter{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	metrics, err := newMetrics(cfg.Meter)
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	return &Dispatcher{cfg: cfg, queue: make(chan receipt.Pending, cfg.Queue), metrics: metrics}, nil
+}
+
+// Offer takes committed events without waiting. What it cannot take, because the queue is full or
+// Temporal is down, is left to the sweep.
+func (d *Dispatcher) Offer(events []receipt.Pending) {
+	if d.down.Load() {
+		return
+	}
+	for _, p := range events {
+		select {
+		case d.queue <- p:
+		default:
+			return
+		}
+	}
+}
+
+// Run starts workflows until ctx ends; it returns when no start is under way. What is still queued
+// then is in the table too.
+func (d *Dispatcher) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range d.cfg.Workers {
+		wg.Go(func() { d.work(ctx) })
+	}
+	wg.Go(func() { d.sweep(ctx) })
+	wg.Go(func() { d.sample(ctx) })
+	wg.Wait()
+}
+
+func (d *Dispatcher) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case p := <-d.queue:
+			if d.down.Load() {
+				continue // the sweep has it
+			}
+			if err := d.start(ctx, p); err != nil {
+				d.failed(ctx, p, err)
+				if errors.Is(err, errUnable) {
+					d.release(ctx, p.ReceiptID)
+				}
+			}
+		}
+	}
+}
+
+// failed logs why p was not started, once per outage where Temporal as a whole is unable.
+func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
+	if ctx.Err() != nil {
+		return // we are leaving, Temporal is well
+	}
+	log := d.cfg.Log.With("provider", p.Provider, "event_id", p.EventID, "receipt_id", p.ReceiptID, "error", err)
+	if !errors.Is(err, errUnable) {
+		log.Warn("start left to the sweep")
+		return
+	}
+	if !d.down.Swap(true) {
+		log.Warn("Temporal takes no starts; receipts wait")
+	}
+}
+
+// release makes receipts due again at once: the sweep needs one to find out that Temporal is back,
+// and the others should not wait for their lease. It also does so after ctx has ended. A failure
+// is left to the lease.
+func (d *Dispatcher) release(ctx context.Context, ids ...string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := d.cfg.Receipts.Release(ctx, ids...); err != nil {
+		d.cfg.Log.Warn("receipts wait for their lease", "error", err)
+	}
+}
+
+func (d *Dispatcher) sample(ctx context.Context) {
+	for {
+		if b, err := d.cfg.Receipts.Backlog(ctx); err == nil {
+			d.metrics.backlog.Record(ctx, int64(b.Count))
+			var age time.Duration
+			if !b.Oldest.IsZero() {
+				age = d.cfg.Now().Sub(b.Oldest)
+			}
+			d.metrics.oldest.Record(ctx, age.Seconds())
+		}
+		if !wait(ctx, sampleEvery) {
+			return
+		}
+	}
+}
+
+// wait waits for d and reports false when ctx ended before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

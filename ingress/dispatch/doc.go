@@ -1,0 +1,10 @@
+// Package dispatch starts the workflow of each receipt. It is the only starter.
+//
+// A committed event comes in by [Dispatcher.Offer], in memory and without waiting; the sweep finds
+// in the table what that way has missed: a full queue, a crash, a Temporal that was down. Starting
+// twice is harmless, because the workflow ID is the event's and Temporal refuses the second start,
+// which counts as success. So a receipt is started at least once, and runs once.
+//
+// While Temporal is down nothing is lost and nothing hammers: only the sweep tries, one receipt at
+// a time with growing pauses, and when one start succeeds it works off what has gathered.
+package dispatch

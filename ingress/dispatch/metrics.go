@@ -1,0 +1,35 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+type metrics struct {
+	starts  metric.Int64Counter
+	lag     metric.Float64Histogram
+	backlog metric.Int64Gauge
+	oldest  metric.Float64Gauge
+}
+
+func newMetrics(m metric.Meter) (*metrics, error) {
+	var ms metrics
+	var errs [4]error
+	ms.starts, errs[0] = m.Int64Counter("pawl_starts",
+		metric.WithDescription("Workflow starts, by outcome: started, already_started, no_flow, failed."))
+	ms.lag, errs[1] = m.Float64Histogram("pawl_start_lag_seconds", metric.WithUnit("s"),
+		metric.WithDescription("From receiving an event to the start of its workflow."),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600))
+	ms.backlog, errs[2] = m.Int64Gauge("pawl_backlog",
+		metric.WithDescription("Receipts whose workflow has not been started."))
+	ms.oldest, errs[3] = m.Float64Gauge("pawl_backlog_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("Age of the receipt that has waited longest for its workflow; 0 when none waits."))
+	return &ms, errors.Join(errs[:]...)
+}
+
+func (m *metrics) start(ctx context.Context, provider, outcome string) {
+	m.starts.Add(ctx, 1, metric.WithAttributes(attribute.String("provider", provider), attribute.String("outcome", outcome)))
+}

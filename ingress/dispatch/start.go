@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/schema/failpoint"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// errUnable marks a failure of Temporal as a whole, or of the way to it, rather than of one start.
+var errUnable = errors.New("temporal is unable")
+
+// start starts p's workflow and records it. An error leaves the receipt as it is, for the sweep;
+// it is errUnable unless Temporal refused this one start.
+func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) error {
+	in := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: p.Provider, Account: p.Account, Mode: p.Mode,
+		EventID: p.EventID, Type: p.Type, Object: p.ObjectID}
+	flow, ok := workflows.Route(p.Provider, p.Type)
+	if !ok {
+		d.metrics.start(ctx, p.Provider, "no_flow")
+		return d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.Ignored,
+			fmt.Sprintf("no_flow: no workflow is written for %s %q", p.Provider, p.Type), "")
+	}
+	failpoint.Hit("dispatch-before-start")
+	workflowID, runID, outcome, err := d.execute(ctx, flow, in)
+	if err != nil {
+		d.metrics.start(ctx, p.Provider, "failed")
+		return fmt.Errorf("start %s: %w", in.ID(), err)
+	}
+	d.down.Store(false)
+	d.metrics.start(ctx, p.Provider, outcome)
+	if outcome == "started" {
+		d.metrics.lag.Record(ctx, d.cfg.Now().Sub(p.ReceivedAt).Seconds())
+	}
+	failpoint.Hit("dispatch-after-start")
+	// The run's own end may come first, and says it all; this marks what runs longer.
+	err = d.cfg.Receipts.MarkStarted(ctx, receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()})
+	failpoint.Hit("dispatch-after-mark")
+	return err
+}
+
+// execute starts flow under the event's ID, or finds that it was started before.
+func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput) (workflowID, runID, outcome string, err error) {
+	workflowID = in.ID()
+	runID, already, err := d.executeAs(ctx, workflowID, flow, in)
+	if err == nil && already {
+		var others bool
+		if others, err = d.belongsToOtherMode(ctx, in); err == nil && others {
+			workflowID = in.ModeID()
+			runID, already, err = d.executeAs(ctx, workflowID, flow, in)
+		}
+	}
+	if already {
+		return workflowID, runID, "already_started", err
+	}
+	return workflowID, runID, "started", err
+}
+
+// belongsToOtherMode reports whether the workflow under in.ID() is that of the same event ID in
+// the other mode. While that receipt's start is not recorded nobody knows; starting under the
+// mode's ID then loses no event, and should both run, their effects meet in the ledger.
+func (d *Dispatcher) belongsToOtherMode(ctx context.Context, in workflows.EventInput) (bool, error) {
+	other, found, err := d.cfg.Receipts.OtherMode(ctx, receipt.Key{Provider: in.Provider, Account: in.Account, Mode: in.Mode, EventID: in.EventID})
+	if err != nil {
+		return false, err
+	}
+	return found && (other == "" || other == in.ID()), nil
+}
+
+func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	run, err := d.cfg.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:        workflowID,
+		TaskQueue: d.cfg.TaskQueue,
+		// Together: one run per event for as long as Temporal remembers, and "already started" comes
+		// back as an error instead of somebody else's run. The unique receipt remembers for longer.
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		EnableEagerStart:                         d.cfg.Eager,
+		StaticSummary:                            strings.TrimSpace(in.Type + " " + in.Object),
+		TypedSearchAttributes:                    in.SearchAttributes(),
+	}, flow, in)
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	switch {
+	case err == nil:
+		return run.GetRunID(), false, nil
+	case errors.As(err, &started):
+		return started.RunId, true, nil
+	case refused(err):
+		return "", false, err
+	}
+	return "", false, fmt.Errorf("%w: %w", errUnable, err)
+}
+
+// refused reports whether Temporal looked at this one start and would not have it: the next
+// receipt may fare better.
+func refused(err error) bool {
+	var invalid *serviceerror.InvalidArgument
+	return errors.As(err, &invalid)
+}

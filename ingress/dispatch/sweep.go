@@ -1,0 +1,105 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// sweep takes up what the way in memory has missed, and while Temporal is down it is the one that
+// knocks.
+func (d *Dispatcher) sweep(ctx context.Context) {
+	pause := firstPause
+	for {
+		found, err := d.SweepOnce(ctx)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errUnable) {
+			d.cfg.Log.Warn("sweep failed", "error", err)
+		}
+		next := d.cfg.Every
+		switch {
+		case d.down.Load():
+			next, pause = pause, min(2*pause, lastPause)
+		case err == nil && found > 0:
+			next, pause = 0, firstPause // there may be more
+		default:
+			pause = firstPause
+		}
+		// Processes that lost Temporal together must not come back together.
+		if !wait(ctx, next/2+rand.N(next/2+1)) {
+			return
+		}
+	}
+}
+
+// SweepOnce starts the receipts that are due, one batch of them, and returns how many it found.
+// While Temporal is down it tries a single one; a success ends that state. What it could not start
+// because Temporal was unable is due again at once.
+func (d *Dispatcher) SweepOnce(ctx context.Context) (found int, err error) {
+	limit := sweepBatch
+	if d.down.Load() {
+		limit = 1
+	}
+	due, err := d.cfg.Receipts.Due(ctx, limit, lease)
+	if err != nil {
+		return 0, fmt.Errorf("sweep: %w", err)
+	}
+	if len(due) == 0 {
+		// Nothing that could show whether Temporal is back, so let the way in memory find out.
+		d.down.Store(false)
+		return 0, nil
+	}
+	left, err := d.startAll(ctx, due)
+	if len(left) > 0 {
+		d.release(ctx, left...)
+	}
+	if err != nil {
+		return len(due), fmt.Errorf("sweep: %w", err)
+	}
+	return len(due), nil
+}
+
+// startAll starts due and returns the IDs of those that Temporal was unable to take, with the
+// first error. After the first of these the rest are not tried.
+func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (left []string, first error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	unable := false
+	next := make(chan receipt.Pending, len(due))
+	for _, p := range due {
+		next <- p
+	}
+	close(next)
+	for range min(d.cfg.Workers, len(due)) {
+		wg.Go(func() {
+			for p := range next {
+				mu.Lock()
+				stop := unable
+				mu.Unlock()
+				err := errUnable
+				if !stop {
+					if err = d.start(ctx, p); err != nil {
+						d.failed(ctx, p, err)
+					}
+				}
+				if err == nil {
+					continue
+				}
+				mu.Lock()
+				if errors.Is(err, errUnable) {
+					unable = true
+					left = append(left, p.ReceiptID)
+				}
+				if first == nil {
+					first = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return left, first
+}
