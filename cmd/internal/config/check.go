@@ -1,0 +1,306 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/mail"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// MinSecret is how many bytes a secret needs outside dev: 192 bits, the least that Standard
+// Webhooks allows (specification, "Signing secret": between 24 and 64 bytes).
+const MinSecret = 24
+
+// checker holds the rules. It adds to the decoder's faults, so that a file with a wrong key and a
+// wrong value is told both at once.
+type checker struct {
+	*decoder
+	cfg       *Config
+	dir       string
+	env       func(string) (string, bool)
+	providers []string
+}
+
+// bad adds a fault of the setting at key, unless the decoder already refused it.
+func (c *checker) bad(key, problem, fix string) {
+	if slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Key == key }) {
+		return
+	}
+	c.fault(key, c.lines[key], problem, fix)
+}
+
+func (c *checker) check() {
+	cfg := c.cfg
+	c.resolve(&cfg.Database, "database")
+	if v := cfg.Database.Value(); v != "" && !strings.HasPrefix(v, "postgres://") && !strings.HasPrefix(v, "postgresql://") && !strings.Contains(v, "=") {
+		c.bad("database", "does not refer to a Postgres DSN", "use postgres://user:password@host:5432/database")
+	}
+	c.hostPort("ingress.listen", cfg.Ingress.Listen)
+	c.hostPort("console.listen", cfg.Console.Listen)
+	c.hostPort("ops.listen", cfg.Ops.Listen)
+	c.listenersDiffer()
+	c.optionalURL("ingress.public_url", cfg.Ingress.PublicURL)
+	c.notNegative("ingress.limits", cfg.Ingress.Limits)
+	c.rate("ingress.limits.per_source", cfg.Ingress.Limits.PerSource)
+	c.rate("ingress.limits.per_address", cfg.Ingress.Limits.PerAddress)
+	if len(cfg.Sources) == 0 {
+		c.bad("sources", "no source is configured", "add one: sources: {stripe: {provider: stripe, secrets: [{value: env:STRIPE_WEBHOOK_SECRET}]}}")
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
+		c.source(name, cfg.Sources[name])
+	}
+	c.sinks()
+	c.plans()
+}
+
+// resolve reads a reference; a warning goes to the configuration.
+func (c *checker) resolve(r *Ref, key string) {
+	warning, err := r.resolve(c.dir, c.env)
+	if err != nil {
+		c.bad(key, err.Error(), "set it, or correct "+strconv.Quote(r.String()))
+	}
+	if warning != "" {
+		c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: warning, Fix: "chmod 600 it"})
+	}
+}
+
+// sourceName is what may stand in /hooks/{source}, in metrics and in file names.
+var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
+
+func (c *checker) source(name string, s Source) {
+	key := "sources." + name
+	if !sourceName.MatchString(name) {
+		c.bad(key, "is no source name", "use lower-case letters, digits, - and _: it is the last part of the URL")
+	}
+	switch {
+	case s.Provider == "":
+		c.bad(key+".provider", "is missing", "name one of "+strings.Join(c.providers, ", "))
+	case len(c.providers) > 0 && !slices.Contains(c.providers, s.Provider):
+		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), c.suggestProvider(s.Provider))
+	}
+	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
+		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
+	}
+	c.optionalURL(key+".url", s.URL)
+	if s.Tolerance < 0 {
+		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
+	}
+	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
+		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only", fmt.Sprintf("remove it and use a secret of at least %d bytes", MinSecret))
+	}
+	c.noDuplicates(key+".events", s.Events)
+	c.noDuplicates(key+".accounts", s.Accounts)
+	c.secrets(key+".secrets", s.Secrets)
+}
+
+func (c *checker) suggestProvider(name string) string {
+	known := make(map[string]int, len(c.providers))
+	for i, p := range c.providers {
+		known[p] = i
+	}
+	return suggest(name, known)
+}
+
+func (c *checker) secrets(key string, secrets []Secret) {
+	if len(secrets) == 0 {
+		c.bad(key, "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
+	}
+	labels := map[string]int{}
+	for i := range secrets {
+		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)
+		if first, ok := labels[s.Label]; ok {
+			c.bad(at+".label", fmt.Sprintf("%q is also the label of secrets[%d]", s.Label, first), "give each secret a label of its own")
+		}
+		labels[s.Label] = i
+		if !s.NotBefore.IsZero() && !s.NotAfter.IsZero() && !s.NotBefore.Before(s.NotAfter) {
+			c.bad(at+".not_after", "is not later than not_before", "the secret would never be active; correct one of them")
+		}
+		if s.Value.from == "" {
+			c.bad(at+".value", "is missing", fixRef)
+			continue
+		}
+		c.resolve(&s.Value, at+".value")
+		if n := len(s.Value.Value()); n > 0 && n < MinSecret && !c.cfg.Dev {
+			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", MinSecret))
+		}
+	}
+}
+
+// billing is the provider whose flows reach the sinks.
+const billing = "stripe"
+
+func (c *checker) sinks() {
+	needed := false
+	for _, s := range c.cfg.Sources {
+		needed = needed || s.Provider == billing
+	}
+	sinks := &c.cfg.Sinks
+	c.httpSink("sinks.workspaces", &sinks.Workspaces, needed)
+	c.httpSink("sinks.finance", &sinks.Finance, needed)
+	c.email("sinks.email", &sinks.Email, needed)
+	names := map[string]bool{}
+	for i := range sinks.Subscribers {
+		s, key := &sinks.Subscribers[i], fmt.Sprintf("sinks.subscribers[%d]", i)
+		if s.Name == "" || names[s.Name] {
+			c.bad(key+".name", "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
+		}
+		names[s.Name] = true
+		c.neededURL(key+".url", s.URL, true)
+		c.positive(key+".timeout", s.Timeout)
+		c.resolve(&s.Token, key+".token")
+	}
+}
+
+func (c *checker) httpSink(key string, s *HTTPSink, needed bool) {
+	c.neededURL(key+".url", s.URL, needed)
+	c.positive(key+".timeout", s.Timeout)
+	c.positive(key+".key_lifetime", s.KeyLifetime)
+	c.oneOf(key+".effects", s.Effects, "local", "activity")
+	c.resolve(&s.Token, key+".token")
+}
+
+func (c *checker) email(key string, s *EmailSink, needed bool) {
+	if needed && s.Address == "" {
+		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
+	} else if s.Address != "" {
+		c.hostPort(key+".address", s.Address)
+	}
+	if s.From == "" && needed {
+		c.bad(key+".from", "is missing", "write the sender: Billing <billing@example.com>")
+	} else if _, err := mail.ParseAddress(s.From); s.From != "" && err != nil {
+		c.bad(key+".from", fmt.Sprintf("%q is no address", s.From), "write the sender: Billing <billing@example.com>")
+	}
+	c.oneOf(key+".tls", s.TLS, "starttls", "implicit", "none")
+	c.oneOf(key+".guarantee", s.Guarantee, "at_most_once", "at_least_once")
+	c.oneOf(key+".effects", s.Effects, "local", "activity")
+	c.positive(key+".timeout", s.Timeout)
+	c.resolve(&s.Password, key+".password")
+	switch {
+	case (s.Username == "") != (s.Password.from == ""):
+		c.bad(key+".username", "username and password go together", "set both or neither")
+	case s.Username != "" && s.TLS == "none":
+		c.bad(key+".tls", "a password would be sent in clear text", "use starttls or implicit")
+	}
+}
+
+func (c *checker) plans() {
+	p := c.cfg.Plans
+	plans := slices.Sorted(maps.Keys(p.Features))
+	unknown := "add it to plans.features"
+	if len(plans) > 0 {
+		unknown += ", or use one of " + strings.Join(plans, ", ")
+	}
+	for _, price := range slices.Sorted(maps.Keys(p.Prices)) {
+		if plan := p.Prices[price]; !slices.Contains(plans, plan) {
+			c.bad("plans.prices."+price, fmt.Sprintf("%q is a plan without features", plan), unknown)
+		}
+	}
+	for i, plan := range p.Onboarding {
+		if !slices.Contains(plans, plan) {
+			c.bad(fmt.Sprintf("plans.onboarding[%d]", i), fmt.Sprintf("%q is a plan without features", plan), unknown)
+		}
+	}
+	c.noDuplicates("plans.onboarding", p.Onboarding)
+	for _, plan := range plans {
+		c.noDuplicates("plans.features."+plan, p.Features[plan])
+	}
+}
+
+func (c *checker) noDuplicates(key string, list []string) {
+	for i, v := range list {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if strings.TrimSpace(v) == "" {
+			c.bad(at, "is empty", "write a name or remove it")
+		} else if slices.Contains(list[:i], v) {
+			c.bad(at, fmt.Sprintf("%q stands twice", v), "remove one")
+		}
+	}
+}
+
+// hostPort accepts "host:port" and ":port".
+func (c *checker) hostPort(key, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	n, perr := strconv.Atoi(port)
+	if err != nil || perr != nil || n < 0 || n > 65535 {
+		c.bad(key, fmt.Sprintf("%q is no address", addr), "write host:port, such as 127.0.0.1:8080")
+	}
+}
+
+// listenersDiffer keeps the operator's listeners off the public one.
+func (c *checker) listenersDiffer() {
+	seen := map[string]string{}
+	for _, l := range []struct{ key, addr string }{
+		{"ingress.listen", c.cfg.Ingress.Listen}, {"console.listen", c.cfg.Console.Listen}, {"ops.listen", c.cfg.Ops.Listen},
+	} {
+		if other, ok := seen[l.addr]; ok && !strings.HasSuffix(l.addr, ":0") {
+			c.bad(l.key, "is the address of "+other+" as well", "give each listener a port of its own")
+		}
+		seen[l.addr] = l.key
+	}
+}
+
+func (c *checker) rate(key string, r Rate) {
+	if r.PerSecond == 0 && r.Burst > 0 {
+		c.bad(key+".per_second", "is missing", "a burst needs a rate; write per_second")
+	}
+}
+
+// notNegative faults every negative number of a struct.
+func (c *checker) notNegative(key string, v any) {
+	rv := reflect.ValueOf(v)
+	for i := range rv.NumField() {
+		at, f := key+"."+rv.Type().Field(i).Tag.Get("yaml"), rv.Field(i)
+		switch {
+		case f.Kind() == reflect.Struct:
+			c.notNegative(at, f.Interface())
+		case f.CanInt() && f.Int() < 0:
+			c.bad(at, "is negative", "write a positive number, or leave it out")
+		}
+	}
+}
+
+func (c *checker) neededURL(key, raw string, needed bool) {
+	if raw == "" {
+		if needed {
+			c.bad(key, "is missing", "write where the system is reached: https://host/path")
+		}
+		return
+	}
+	c.optionalURL(key, raw)
+}
+
+func (c *checker) optionalURL(key, raw string) {
+	if raw == "" {
+		return
+	}
+	u, err := url.Parse(raw)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		c.bad(key, "is no http or https URL", "write it whole: https://host/path")
+	}
+}
+
+func (c *checker) positive(key string, d time.Duration) {
+	if d < 0 {
+		c.bad(key, "is negative", "write a duration such as 10s, or leave it out for the default")
+	}
+}
+
+func (c *checker) oneOf(key, v string, allowed ...string) {
+	if !slices.Contains(allowed, v) {
+		c.bad(key, fmt.Sprintf("%q is not known", v), "write "+strings.Join(allowed, " or "))
+	}
+}
+
+// joinURL returns the public URL of a source.
+func joinURL(base, source string) string {
+	return strings.TrimRight(base, "/") + "/hooks/" + source
+}

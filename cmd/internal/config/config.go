@@ -1,0 +1,165 @@
+// Package config turns one YAML file and the environment into a typed configuration, and reports
+// every fault at once with the key, the line and the fix. Secrets stand in the file only by
+// reference (env:NAME, file:PATH); Temporal's connection is the SDK's own (TEMPORAL_* variables, or
+// the TOML file that temporal.config_file names).
+package config
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Config is the whole configuration, checked and with every reference resolved.
+type Config struct {
+	// Dev allows what only a developer's machine may do: short secrets. Only `pawl dev` writes it.
+	Dev bool `yaml:"dev"`
+	// Database is the Postgres DSN, by reference because it holds a password; default env:DATABASE_URL.
+	Database Ref      `yaml:"database"`
+	Temporal Temporal `yaml:"temporal"`
+	Ingress  Ingress  `yaml:"ingress"`
+	// Ops listens for /livez, /readyz and /metrics (default 127.0.0.1:8082); Console for the
+	// operator's pages (default 127.0.0.1:8081). Neither is the public listener.
+	Ops     Listener          `yaml:"ops"`
+	Console Listener          `yaml:"console"`
+	Sources map[string]Source `yaml:"sources"`
+	Sinks   Sinks             `yaml:"sinks"`
+	Plans   Plans             `yaml:"plans"`
+	Retries Retries           `yaml:"retries"`
+
+	// Warnings are what Load found doubtful but usable: a secret file that others may read.
+	Warnings Faults `yaml:"-"`
+}
+
+// Listener is an address to listen on, host:port.
+type Listener struct {
+	Listen string `yaml:"listen"`
+}
+
+// Ingress is the public listener and its limits.
+type Ingress struct {
+	// Listen defaults to 127.0.0.1:8080.
+	Listen string `yaml:"listen"`
+	// PublicURL is how providers reach the listener, for schemes that sign the URL.
+	PublicURL string `yaml:"public_url"`
+	// BodyLimit is counted on the bytes read; default 1MiB; a source may set its own.
+	BodyLimit Bytes  `yaml:"body_limit"`
+	Limits    Limits `yaml:"limits"`
+}
+
+// Limits bounds what the public listener takes on before it reads a body; what is over is
+// answered 503 with Retry-After.
+type Limits struct {
+	// PerSource and PerAddress bound the requests of one source and of one remote address. Unset
+	// means unbounded.
+	PerSource  Rate `yaml:"per_source"`
+	PerAddress Rate `yaml:"per_address"`
+	// TrustedProxies are the networks whose X-Forwarded-For is believed; empty means none, and the
+	// connection's own address counts.
+	TrustedProxies []Network `yaml:"trusted_proxies"`
+	// MaxConcurrent bounds the requests in flight; default 1024.
+	MaxConcurrent int `yaml:"max_concurrent"`
+}
+
+// Rate is a token bucket: PerSecond refills it, Burst is its size (default: one second's worth).
+type Rate struct {
+	PerSecond int `yaml:"per_second"`
+	Burst     int `yaml:"burst"`
+}
+
+// Source is one configured endpoint, /hooks/{name}.
+type Source struct {
+	Provider string `yaml:"provider"`
+	// Mode is "live" or "test". Empty is for providers whose events say which they are: both are
+	// then accepted, and the event's own word holds. With a mode set, events of the other one are
+	// recorded as ignored.
+	Mode    webhook.Mode `yaml:"mode"`
+	Secrets []Secret     `yaml:"secrets"`
+	// Events is the allow-list of types; empty means every type that has a flow.
+	Events []string `yaml:"events"`
+	// Accounts, when set, lists the provider-side accounts that are routed; others are recorded as ignored.
+	Accounts []string `yaml:"accounts"`
+	// URL is the endpoint as registered with the provider; default {ingress.public_url}/hooks/{name}.
+	URL       string `yaml:"url"`
+	BodyLimit Bytes  `yaml:"body_limit"`
+	// Tolerance bounds the clock difference in both directions; zero means the provider's default.
+	Tolerance time.Duration     `yaml:"tolerance"`
+	Options   map[string]string `yaml:"options"`
+}
+
+// Secret is one key of a source.
+type Secret struct {
+	// Label names the key in receipts and reports; default "secret-1", "secret-2", … by place.
+	Label     string    `yaml:"label"`
+	Value     Ref       `yaml:"value"`
+	NotBefore time.Time `yaml:"not_before"`
+	NotAfter  time.Time `yaml:"not_after"`
+}
+
+// Sinks are the outside systems that effects reach.
+type Sinks struct {
+	Workspaces  HTTPSink     `yaml:"workspaces"`
+	Finance     HTTPSink     `yaml:"finance"`
+	Email       EmailSink    `yaml:"email"`
+	Subscribers []Subscriber `yaml:"subscribers"`
+}
+
+// HTTPSink is an API that remembers idempotency keys.
+type HTTPSink struct {
+	URL string `yaml:"url"`
+	// Token, when set, is sent as a bearer token.
+	Token Ref `yaml:"token"`
+	// Timeout bounds one request; default 10s.
+	Timeout time.Duration `yaml:"timeout"`
+	// KeyLifetime is how long the sink remembers a key. Automatic retries stop there, because a
+	// retry after it could be applied a second time. Default 24h.
+	KeyLifetime time.Duration `yaml:"key_lifetime"`
+	// Effects is "local" (try as a local activity first; default) or "activity".
+	Effects string `yaml:"effects"`
+}
+
+// EmailSink is the SMTP server.
+type EmailSink struct {
+	// Address is host:port.
+	Address string `yaml:"address"`
+	From    string `yaml:"from"`
+	// TLS is "starttls" (default), "implicit" or "none".
+	TLS      string `yaml:"tls"`
+	Username string `yaml:"username"`
+	Password Ref    `yaml:"password"`
+	// Guarantee is "at_most_once" (default) or "at_least_once": SMTP cannot do both.
+	Guarantee string `yaml:"guarantee"`
+	// Timeout bounds one delivery; default 30s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Effects is "local" (default) or "activity".
+	Effects string `yaml:"effects"`
+}
+
+// Retries says how often an effect is tried before its run parks and a person decides.
+type Retries struct {
+	// Attempts counts the tries that failed on the other side; default 8. Trouble of our own (the
+	// database is down, a worker died) does not count.
+	Attempts int `yaml:"attempts"`
+	// First is the wait after the first failure, doubled up to Max; default 500ms and 1m.
+	First time.Duration `yaml:"first"`
+	Max   time.Duration `yaml:"max"`
+}
+
+// Subscriber takes internal events as CloudEvents.
+type Subscriber struct {
+	Name  string `yaml:"name"`
+	URL   string `yaml:"url"`
+	Token Ref    `yaml:"token"`
+	// Timeout bounds one request; default 10s.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// Plans maps what was bought to our plans, and plans to features.
+type Plans struct {
+	// Prices maps a price ID, lookup key or product ID to a plan.
+	Prices map[string]string `yaml:"prices"`
+	// Features lists what a plan enables; its keys are the plans there are.
+	Features map[string][]string `yaml:"features"`
+	// Onboarding lists the plans whose customers get an onboarding task.
+	Onboarding []string `yaml:"onboarding"`
+}

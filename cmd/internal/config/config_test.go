@@ -1,0 +1,320 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+const (
+	longSecret = "whsec_0123456789abcdef0123456789abcdef"
+	dsn        = "postgres://pawl:pw@localhost:5432/pawl"
+)
+
+// valid is the smallest whole configuration.
+const valid = `
+database: env:DSN
+sources:
+  stripe:
+    provider: stripe
+    secrets:
+      - value: env:STRIPE
+sinks:
+  workspaces: {url: "https://workspaces.example.com"}
+  finance: {url: "https://finance.example.com/v1", key_lifetime: 48h, effects: activity}
+  email: {address: "smtp.example.com:587", from: "Billing <billing@example.com>"}
+plans:
+  prices: {price_pro: pro}
+  features: {pro: [api]}
+`
+
+func environment(key string) (string, bool) {
+	v, ok := map[string]string{"DSN": dsn, "DATABASE_URL": dsn, "STRIPE": longSecret, "SHORT": "short"}[key]
+	return v, ok
+}
+
+func load(t *testing.T, yaml string) (*config.Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(path, environment, "stripe", "github", "shopify")
+}
+
+func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, valid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Database.Value(); got != dsn {
+		t.Errorf("database = %q, want %q", got, dsn)
+	}
+	if got := cfg.Ingress.BodyLimit; got != 1<<20 {
+		t.Errorf("ingress.body_limit = %d, want 1 MiB", got)
+	}
+	if got := cfg.Sources["stripe"].BodyLimit; got != 1<<20 {
+		t.Errorf("the source's body_limit = %d, want the listener's", got)
+	}
+	if got := cfg.Temporal.TaskQueue; got != "pawl" {
+		t.Errorf("task_queue = %q, want pawl", got)
+	}
+	fin := cfg.Sinks.Finance
+	if fin.KeyLifetime != 48*time.Hour || fin.Effects != "activity" || fin.Timeout != 10*time.Second {
+		t.Errorf("finance = %+v, want what the file says and the default time-out", fin)
+	}
+	set := cfg.Settings("stripe")
+	if len(set.Secrets) != 1 || set.Secrets[0].Value != longSecret || set.Secrets[0].Label != "secret-1" {
+		t.Errorf("settings do not hold the resolved secret under a default label: %v", set.Secrets)
+	}
+}
+
+func TestLoad_ManyFaults_AllReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, `
+datbase: env:DSN
+ingress:
+  listen: nowhere
+  body_limit: 1 potato
+sources:
+  stripe:
+    provider: strip
+    mode: prod
+    tolerance: -5s
+    secrets:
+      - {label: a, value: whsec_literal_secret_in_the_file}
+      - {label: a, value: env:SHORT}
+      - {label: b, value: env:NOT_SET}
+      - {label: c, value: file:not-there}
+sinks:
+  workspaces: {url: "ftp://x", effects: sometimes}
+  email: {address: nohost, from: nobody, guarantee: exactly_once}
+plans:
+  prices: {price_pro: pro}
+  onboarding: [enterprise]
+`)
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("err = %v, want Faults", err)
+	}
+	want := map[string]string{
+		"datbase":                         `did you mean "database"?`,
+		"ingress.listen":                  "host:port",
+		"ingress.body_limit":              "1MiB",
+		"sources.stripe.provider":         `did you mean "stripe"?`,
+		"sources.stripe.mode":             "live or test",
+		"sources.stripe.tolerance":        "negative",
+		"sources.stripe.secrets[0].value": "env:NAME or file:PATH",
+		"sources.stripe.secrets[1].label": "label",
+		"sources.stripe.secrets[1].value": "5 bytes",
+		"sources.stripe.secrets[2].value": "NOT_SET is not set",
+		"sources.stripe.secrets[3].value": "cannot be read",
+		"sinks.workspaces.url":            "https://host/path",
+		"sinks.workspaces.effects":        "local or activity",
+		"sinks.email.address":             "host:port",
+		"sinks.email.from":                "no address",
+		"sinks.email.guarantee":           "at_most_once or at_least_once",
+		"plans.prices.price_pro":          "plans.features",
+		"plans.onboarding[0]":             "plans.features",
+	}
+	got := map[string]config.Fault{}
+	for _, f := range faults {
+		got[f.Key] = f
+	}
+	for key, text := range want {
+		f, ok := got[key]
+		if !ok {
+			t.Errorf("no fault for %s", key)
+			continue
+		}
+		if !strings.Contains(f.String(), text) {
+			t.Errorf("fault %q does not say %q", f, text)
+		}
+		if f.Line == 0 {
+			t.Errorf("fault %q has no line", f)
+		}
+		delete(got, key)
+	}
+	for key, f := range got {
+		t.Errorf("unexpected fault of %s: %v", key, f)
+	}
+	if strings.Contains(err.Error(), "whsec_literal") {
+		t.Error("the error repeats a secret from the file")
+	}
+}
+
+func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, from, to, key, says string }{
+		{"unknown key", "provider: stripe", "provider: stripe\n    tolerence: 5m", "sources.stripe.tolerence", `did you mean "tolerance"?`},
+		{"no secrets", "    secrets:\n      - value: env:STRIPE\n", "", "sources.stripe.secrets", "nothing could be verified"},
+		{"list for mapping", "sinks:\n", "sinks:\n  subscribers: {a: b}\n", "sinks.subscribers", "not a list"},
+		{"duration without unit", "key_lifetime: 48h", "key_lifetime: 48", "sinks.finance.key_lifetime", "with its unit"},
+		{"mapping for value", "provider: stripe", "provider: {a: b}", "sources.stripe.provider", "single value"},
+		{"finance missing", `  finance: {url: "https://finance.example.com/v1", key_lifetime: 48h, effects: activity}` + "\n", "", "sinks.finance.url", "missing"},
+		{"same listener", "database: env:DSN", "database: env:DSN\nops: {listen: '127.0.0.1:8080'}", "ops.listen", "ingress.listen"},
+		{"negative rate", "database: env:DSN", "database: env:DSN\ningress: {limits: {per_source: {per_second: -1}}}", "ingress.limits.per_source.per_second", "negative"},
+		{"clear-text password", "from: ", "tls: none, username: u, password: env:SHORT, from: ", "sinks.email.tls", "clear text"},
+		{"window turned round", "value: env:STRIPE", "value: env:STRIPE\n        not_before: 2026-02-01T00:00:00Z\n        not_after: 2026-01-01T00:00:00Z", "sources.stripe.secrets[0].not_after", "never be active"},
+		{"bad source name", "  stripe:\n", "  Stripe/Live:\n", "sources.Stripe/Live", "lower-case"},
+		{"short secrets by option", "provider: stripe", "provider: stripe\n    options: {allow_short_secrets: true}", "sources.stripe.options.allow_short_secrets", "dev"},
+		{"database literal", "env:DSN", dsn, "database", "env:NAME or file:PATH"},
+	}
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			yaml := strings.Replace(valid, tt.from, tt.to, 1)
+			if yaml == valid {
+				t.Fatalf("the case changes nothing: %q is not in the file", tt.from)
+			}
+			_, err := load(t, yaml)
+			var faults config.Faults
+			if !errors.As(err, &faults) {
+				t.Fatalf("err = %v, want Faults", err)
+			}
+			for _, f := range faults {
+				if f.Key == tt.key && strings.Contains(f.String(), tt.says) {
+					return
+				}
+			}
+			t.Errorf("faults %v: none of %s that says %q", faults, tt.key, tt.says)
+		})
+	}
+}
+
+func TestLoad_SecretFileOthersMayRead_Warning(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[os.FileMode]int{0o600: 0, 0o644: 1} {
+		dir := t.TempDir()
+		secret := filepath.Join(dir, "stripe.secret")
+		if err := os.WriteFile(secret, []byte(longSecret+"\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(secret, mode); err != nil { // whatever the umask says
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "pawl.yaml")
+		if err := os.WriteFile(path, []byte(strings.Replace(valid, "env:STRIPE", "file:stripe.secret", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(path, environment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Warnings) != want {
+			t.Errorf("mode %o: warnings = %v, want %d", mode, cfg.Warnings, want)
+		}
+		if got := cfg.Sources["stripe"].Secrets[0].Value.Value(); got != longSecret {
+			t.Errorf("mode %o: the secret was not read as it stands without its newline", mode)
+		}
+	}
+}
+
+func TestLoad_NotYAML_OneFaultWithoutTheSource(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, "sources:\n  stripe: [whsec_hidden\nx: y: z\n")
+	var faults config.Faults
+	if !errors.As(err, &faults) || len(faults) != 1 {
+		t.Fatalf("err = %v, want one fault", err)
+	}
+	if !strings.HasPrefix(err.Error(), "line ") {
+		t.Errorf("the error does not begin with the line: %v", err)
+	}
+	if strings.Contains(err.Error(), "whsec_hidden") {
+		t.Errorf("the error shows the source: %v", err)
+	}
+}
+
+func TestRef_AnyVerb_HidesValue(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, valid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "ref", cfg.Database)
+	for _, got := range []string{fmt.Sprintf("%v %+v %#v %s", cfg, *cfg, *cfg, cfg.Database), log.String()} {
+		if strings.Contains(got, "pw@localhost") || strings.Contains(got, longSecret) {
+			t.Errorf("a secret was printed: %s", got)
+		}
+	}
+}
+
+func TestDev_LoadAccepts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"pawl.yaml": string(config.Dev(config.DevParams{
+			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082",
+			WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002",
+			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events",
+		})),
+		"database.url":   dsn,
+		"secrets/stripe": longSecret,
+		"temporal.toml":  "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := config.Load(filepath.Join(dir, "pawl.yaml"), environment, "stripe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cfg.Dev || cfg.Sources["stripe"].Mode != "" || len(cfg.Warnings) != 0 {
+		t.Errorf("dev %v, mode %q, warnings %v; want dev, both modes, no warnings", cfg.Dev, cfg.Sources["stripe"].Mode, cfg.Warnings)
+	}
+	if got, want := cfg.Sources["stripe"].URL, "http://127.0.0.1:8080/hooks/stripe"; got != want {
+		t.Errorf("source URL = %q, want %q", got, want)
+	}
+	opts, err := cfg.Temporal.ClientOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opts.HostPort != "127.0.0.1:7233" || opts.Namespace != "pawl" {
+		t.Errorf("temporal = %s/%s, want what temporal.toml says", opts.HostPort, opts.Namespace)
+	}
+}
+
+func TestBytes_Text(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]config.Bytes{"1MiB": 1 << 20, "512KiB": 512 << 10, "1048576": 1 << 20, "2 MB": 2e6, "64B": 64} {
+		var got config.Bytes
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "1TiB", "1.5MiB", "9999999999GiB"} {
+		var got config.Bytes
+		if err := got.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q = %d, want a refusal", text, got)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(valid)
+	f.Add("a: &x [1]\nb: *x\n<<: *x\n")
+	f.Add("- - -\n")
+	path := filepath.Join(f.TempDir(), "pawl.yaml")
+	f.Fuzz(func(t *testing.T, yaml string) {
+		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(path, environment, "stripe")
+		if (cfg == nil) == (err == nil) {
+			t.Fatalf("config %v with error %v", cfg, err)
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// decoder fills a configuration from a YAML tree by its own walk, because a decoder that stops at
+// the first fault cannot report them all, nor say on which line a checked setting stands.
+type decoder struct {
+	faults Faults
+	// lines holds the line of every key that stands in the file.
+	lines map[string]int
+}
+
+func (d *decoder) fault(key string, line int, problem, fix string) {
+	d.faults = append(d.faults, Fault{Key: key, Line: line, Problem: problem, Fix: fix})
+}
+
+// decode writes n to v, which stands at key.
+func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
+	if tag, ok := n.(*ast.TagNode); ok {
+		n = tag.Value
+	}
+	if _, ok := n.(*ast.NullNode); n == nil || ok {
+		return // a key without a value is a key that is not set
+	}
+	line := n.GetToken().Position.Line
+	if _, ok := d.lines[key]; !ok {
+		d.lines[key] = line
+	}
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		d.fault(key, line, "anchors and aliases are not read", "write the value out")
+		return
+	}
+	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || v.Type() == reflect.TypeFor[time.Duration]() {
+		d.scalar(n, v, key, line)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.object(n, v, key, line)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		d.pairs(n, key, line, func(name, sub string, value ast.Node) {
+			elem := reflect.New(v.Type().Elem()).Elem()
+			d.decode(value, elem, sub)
+			v.SetMapIndex(reflect.ValueOf(name), elem)
+		})
+	case reflect.Slice:
+		seq, ok := n.(*ast.SequenceNode)
+		if !ok {
+			d.fault(key, line, "is not a list", "write a YAML list: [a, b] or one \"- item\" per line")
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
+		for i, item := range seq.Values {
+			d.decode(item, v.Index(i), fmt.Sprintf("%s[%d]", key, i))
+		}
+	default:
+		d.scalar(n, v, key, line)
+	}
+}
+
+// object fills a struct; a key that it does not have is a fault.
+func (d *decoder) object(n ast.Node, v reflect.Value, key string, line int) {
+	names := fieldNames(v.Type())
+	d.pairs(n, key, line, func(name, sub string, value ast.Node) {
+		i, ok := names[name]
+		if !ok {
+			d.fault(sub, d.lines[sub], "is not a known key", suggest(name, names))
+			return
+		}
+		d.decode(value, v.Field(i), sub)
+	})
+}
+
+// pairs calls each for every pair of the mapping n.
+func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub string, value ast.Node)) {
+	var values []*ast.MappingValueNode
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		values = m.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{m}
+	default:
+		d.fault(key, line, "is not a mapping", "write \"name: value\" pairs, indented below it")
+		return
+	}
+	for _, pair := range values {
+		token := pair.Key.GetToken()
+		sub := token.Value
+		if key != "" {
+			sub = key + "." + sub
+		}
+		d.lines[sub] = token.Position.Line
+		each(token.Value, sub, pair.Value)
+	}
+}
+
+// scalar reads one value from its text.
+func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
+	text, ok := scalarText(n)
+	if !ok {
+		d.fault(key, line, "is not a single value", "write one value after the colon")
+		return
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if err := u.UnmarshalText([]byte(text)); err != nil {
+			problem, fix := "cannot be read", err.Error()
+			if p, f, ok := strings.Cut(fix, ": "); ok && v.Type() == reflect.TypeFor[Ref]() {
+				problem, fix = p, f
+			} else if v.Type() == reflect.TypeFor[time.Time]() {
+				fix = "write a time such as 2026-01-31T00:00:00Z"
+			}
+			d.fault(key, line, problem, fix)
+		}
+		return
+	}
+	var err error
+	var fix string
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		var dur time.Duration
+		dur, err = time.ParseDuration(text)
+		if text == "0" {
+			dur, err = 0, nil
+		}
+		fix = "write a duration with its unit, such as 30s, 5m or 24h"
+		v.SetInt(int64(dur))
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	case v.Kind() == reflect.Bool:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		fix = "write true or false"
+		v.SetBool(b)
+	case v.Kind() == reflect.Int:
+		var i int64
+		i, err = strconv.ParseInt(text, 10, 32)
+		fix = "write a whole number"
+		v.SetInt(i)
+	default:
+		panic("config: no reader for a field of type " + v.Type().String())
+	}
+	if err != nil {
+		d.fault(key, line, fmt.Sprintf("%q cannot be read", text), fix)
+	}
+}
+
+// scalarText returns the text of a scalar as it stands in the file, without quotes.
+func scalarText(n ast.Node) (string, bool) {
+	switch s := n.(type) {
+	case *ast.StringNode:
+		return s.Value, true
+	case *ast.LiteralNode:
+		return s.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// fieldNames maps the yaml names of a struct to its fields.
+func fieldNames(t reflect.Type) map[string]int {
+	names := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			names[name] = i
+		}
+	}
+	return names
+}
+
+// suggest names the known key that is nearest to name, or lists them all.
+func suggest(name string, known map[string]int) string {
+	best, at := "", 3 // three edits away is another word
+	all := make([]string, 0, len(known))
+	for k := range known {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	for _, k := range all {
+		if n := distance(name, k); n < at {
+			best, at = k, n
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "known here: " + strings.Join(all, ", ")
+}
+
+// distance is the Levenshtein distance of two short words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j+1]+1, row[j]+1, cost)
+		}
+	}
+	return row[len(b)]
+}

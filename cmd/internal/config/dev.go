@@ -1,0 +1,29 @@
+package config
+
+import (
+	"bytes"
+	_ "embed"
+	"text/template"
+)
+
+//go:embed dev.yaml.tmpl
+var devSource string
+
+var devTemplate = template.Must(template.New("dev.yaml").Parse(devSource))
+
+// DevParams is what `pawl dev` knows when it writes its configuration. Addresses are host:port,
+// URLs are whole.
+type DevParams struct {
+	Ingress, Console, Ops                       string
+	WorkspacesURL, FinanceURL, SMTP, Subscriber string
+}
+
+// Dev returns the configuration that `pawl dev` runs with, for STATE/pawl.yaml: Load accepts it
+// once STATE/database.url, STATE/temporal.toml and STATE/secrets/stripe are there.
+func Dev(p DevParams) []byte {
+	var b bytes.Buffer
+	if err := devTemplate.Execute(&b, p); err != nil {
+		panic("config: " + err.Error()) // the template and its parameters are both ours
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Load reads the file at path, fills in the defaults, resolves every reference through env and the
+// files beside it, and checks the whole. providers lists the names of the providers there are;
+// without it their names are not checked. The error is a [Faults] when the file could be read.
+func Load(path string, env func(string) (string, bool), providers ...string) (*Config, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration (--config): %w", err)
+	}
+	cfg, err := parse(content, filepath.Dir(path), env, providers)
+	if err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+func parse(content []byte, dir string, env func(string) (string, bool), providers []string) (*Config, error) {
+	file, err := parser.ParseBytes(content, 0)
+	if err != nil {
+		return nil, Faults{syntaxFault(err)}
+	}
+	if len(file.Docs) > 1 {
+		return nil, Faults{{Problem: "the file holds several YAML documents", Fix: "keep one"}}
+	}
+	cfg, d := new(Config), &decoder{lines: map[string]int{}}
+	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
+		d.decode(file.Docs[0].Body, reflect.ValueOf(cfg).Elem(), "")
+	}
+	cfg.setDefaults(dir)
+	c := &checker{decoder: d, cfg: cfg, dir: dir, env: env, providers: providers}
+	c.check()
+	if len(d.faults) > 0 {
+		d.faults.sort()
+		return nil, d.faults
+	}
+	return cfg, nil
+}
+
+// syntaxFault turns the parser's error into one line: its own shows a picture of the source, which
+// may hold a secret that was written there by mistake.
+func syntaxFault(err error) Fault {
+	f := Fault{Problem: "the file is not YAML", Fix: "check the indentation and the colons"}
+	if se, ok := err.(yaml.Error); ok {
+		f.Problem += ": " + se.GetMessage()
+		if t := se.GetToken(); t != nil {
+			f.Line = t.Position.Line
+		}
+	}
+	return f
+}
+
+// The time-outs that hold where none is configured.
+const (
+	httpTimeout  = 10 * time.Second
+	emailTimeout = 30 * time.Second // RFC 5321 §4.5.3.2 grants minutes; a worker does not wait that long
+	keyLifetime  = 24 * time.Hour   // what Stripe and those who copied its Idempotency-Key keep
+)
+
+func (c *Config) setDefaults(dir string) {
+	orRef(&c.Database, "env:DATABASE_URL")
+	or(&c.Temporal.TaskQueue, "pawl")
+	c.Temporal.fileOnly = c.Dev && c.Temporal.ConfigFile != ""
+	if f := c.Temporal.ConfigFile; f != "" && !filepath.IsAbs(f) {
+		c.Temporal.ConfigFile = filepath.Join(dir, f)
+	}
+	or(&c.Ingress.Listen, "127.0.0.1:8080")
+	or(&c.Console.Listen, "127.0.0.1:8081")
+	or(&c.Ops.Listen, "127.0.0.1:8082")
+	or(&c.Ingress.BodyLimit, 1<<20)
+	or(&c.Ingress.Limits.MaxConcurrent, 1024)
+	or(&c.Ingress.Limits.PerSource.Burst, c.Ingress.Limits.PerSource.PerSecond)
+	or(&c.Ingress.Limits.PerAddress.Burst, c.Ingress.Limits.PerAddress.PerSecond)
+	for name, s := range c.Sources {
+		if s.URL == "" && c.Ingress.PublicURL != "" {
+			s.URL = joinURL(c.Ingress.PublicURL, name)
+		}
+		or(&s.BodyLimit, c.Ingress.BodyLimit)
+		for i := range s.Secrets {
+			or(&s.Secrets[i].Label, fmt.Sprintf("secret-%d", i+1))
+		}
+		c.Sources[name] = s
+	}
+	for _, sink := range []*HTTPSink{&c.Sinks.Workspaces, &c.Sinks.Finance} {
+		or(&sink.Timeout, httpTimeout)
+		or(&sink.KeyLifetime, keyLifetime)
+		or(&sink.Effects, "local")
+	}
+	mail := &c.Sinks.Email
+	or(&mail.TLS, "starttls")
+	or(&mail.Guarantee, "at_most_once")
+	or(&mail.Timeout, emailTimeout)
+	or(&mail.Effects, "local")
+	or(&c.Retries.Attempts, 8)
+	or(&c.Retries.First, 500*time.Millisecond)
+	or(&c.Retries.Max, time.Minute)
+	for i := range c.Sinks.Subscribers {
+		or(&c.Sinks.Subscribers[i].Timeout, httpTimeout)
+	}
+}
+
+// or sets *v to def where it is zero.
+func or[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+func orRef(r *Ref, def string) {
+	if r.from == "" {
+		r.from = def
+	}
+}

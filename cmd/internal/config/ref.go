@@ -1,0 +1,79 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Ref is a secret that stands in the file only by reference: "env:NAME" or "file:PATH" (a path is
+// relative to the configuration file; surrounding white space of the content is dropped). After
+// Load it holds the resolved value; it never prints it.
+type Ref struct {
+	from  string
+	value string
+}
+
+// Value returns the resolved secret, "" where none was configured.
+func (r Ref) Value() string { return r.value }
+
+// String names the reference and never the value.
+func (r Ref) String() string { return r.from }
+
+// GoString hides the value from %#v.
+func (r Ref) GoString() string { return r.from }
+
+// LogValue hides the value from slog.
+func (r Ref) LogValue() slog.Value { return slog.StringValue(r.from) }
+
+const fixRef = "put it in a variable or a file of mode 0600, and write env:NAME or file:PATH here"
+
+// UnmarshalText keeps the reference. A text that is no reference is taken for a secret and is
+// refused without being repeated.
+func (r *Ref) UnmarshalText(text []byte) error {
+	s := strings.TrimSpace(string(text))
+	kind, name, _ := strings.Cut(s, ":")
+	if (kind != "env" && kind != "file") || strings.TrimSpace(name) == "" {
+		return fmt.Errorf("a secret must not stand in this file: %s", fixRef)
+	}
+	r.from = s
+	return nil
+}
+
+// resolve reads what r refers to; files are relative to dir. The warning names a file that others
+// may read.
+func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning string, err error) {
+	kind, name, _ := strings.Cut(r.from, ":")
+	switch kind {
+	case "":
+		return "", nil
+	case "env":
+		v, ok := env(name)
+		if r.value = strings.TrimSpace(v); !ok || r.value == "" {
+			return "", fmt.Errorf("the variable %s is not set", name)
+		}
+		return "", nil
+	}
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		// The path is in the key's own line; the cause without it reads better.
+		if pe := new(os.PathError); errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return "", fmt.Errorf("the file %s cannot be read: %w", path, err)
+	}
+	if r.value = strings.TrimSpace(string(content)); r.value == "" {
+		return "", fmt.Errorf("the file %s is empty", path)
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		warning = fmt.Sprintf("the file %s may be read by others (mode %#o)", path, info.Mode().Perm())
+	}
+	return warning, nil
+}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+)
+
+// Temporal says which queue to work on and where the SDK's own configuration stands.
+type Temporal struct {
+	// ConfigFile and Profile name the SDK's TOML configuration; empty means its default place and
+	// the TEMPORAL_* variables. A path is relative to the configuration file.
+	ConfigFile string `yaml:"config_file"`
+	Profile    string `yaml:"profile"`
+	// TaskQueue defaults to "pawl".
+	TaskQueue string `yaml:"task_queue"`
+
+	// fileOnly keeps TEMPORAL_* variables out: a developer who works with another cluster must not
+	// have `pawl dev` run against it.
+	fileOnly bool
+}
+
+// ClientOptions reads the SDK's own configuration: the named TOML file, with the TEMPORAL_*
+// variables of the process on top (not in dev).
+func (t Temporal) ClientOptions() (client.Options, error) {
+	profile := t.Profile
+	if t.fileOnly && profile == "" {
+		profile = envconfig.DefaultConfigFileProfile
+	}
+	opts, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{
+		ConfigFilePath: t.ConfigFile, ConfigFileProfile: profile,
+		ConfigFileStrict: true, DisableEnv: t.fileOnly,
+	})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("temporal configuration (temporal.config_file, TEMPORAL_* variables): %w", err)
+	}
+	return opts, nil
+}
