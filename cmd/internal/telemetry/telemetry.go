@@ -1,0 +1,73 @@
+// Package telemetry exports the metrics of pawl and of the Temporal SDK for Prometheus, on a
+// registry of its own: what other libraries register globally is not ours to publish.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+)
+
+// buckets are the bounds, in seconds, of every histogram: an accept takes milliseconds, a flow
+// with retries takes hours.
+var buckets = []float64{
+	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600,
+}
+
+// Telemetry is the metrics of one process.
+type Telemetry struct {
+	provider *sdkmetric.MeterProvider
+	registry *prometheus.Registry
+	log      *slog.Logger
+}
+
+// New returns an exporter with nothing in it but the metrics of the Go runtime and the process.
+func New(log *slog.Logger) (*Telemetry, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
+	if err != nil {
+		return nil, fmt.Errorf("metrics exporter: %w", err)
+	}
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(sdkmetric.NewView(
+		sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindHistogram},
+		sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: buckets}},
+	)))
+	return &Telemetry{provider: provider, registry: registry, log: log}, nil
+}
+
+// Meter returns the meter that pawl's own instruments are made with.
+func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter("github.com/pawlhq/pawl") }
+
+// Handler serves /metrics.
+func (t *Telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
+		// A metric that cannot be collected must not hide the others.
+		ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog:      slog.NewLogLogger(t.log.Handler(), slog.LevelWarn),
+	})
+}
+
+// Temporal returns the handler for client.Options.MetricsHandler. Its counters are monotonic
+// (the SDK's default would export them as gauges), and an instrument that cannot be made is logged
+// (the default panics).
+func (t *Telemetry) Temporal() client.MetricsHandler {
+	return opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
+		Meter:                t.provider.Meter("temporal-sdk-go"),
+		UseMonotonicCounters: true,
+		OnError:              func(err error) { t.log.Warn("metric of the Temporal SDK is left out", "error", err) },
+	})
+}
+
+// Shutdown stops the exporter; later measurements are dropped.
+func (t *Telemetry) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }

@@ -1,0 +1,55 @@
+package telemetry_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pawlhq/pawl/cmd/internal/telemetry"
+)
+
+func TestHandler_OursAndTemporals_Exported(t *testing.T) {
+	t.Parallel()
+	tel, err := telemetry.New(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, err := tel.Meter().Int64Counter("pawl_deliveries")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter.Add(t.Context(), 3, metric.WithAttributes(attribute.String("provider", "stripe")))
+	temporal := tel.Temporal().WithTags(map[string]string{"namespace": "default"})
+	temporal.Counter("temporal_request").Inc(2)
+	temporal.Timer("temporal_latency").Record(20 * time.Millisecond)
+
+	answer := httptest.NewRecorder()
+	tel.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		`pawl_deliveries_total{provider="stripe"} 3`,
+		`temporal_request_total{namespace="default"} 2`,
+		`temporal_latency_seconds_bucket{namespace="default",le="0.025"} 1`,
+		"go_goroutines",
+	} {
+		if !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("/metrics does not hold %s:\n%s", want, answer.Body)
+		}
+	}
+	if err := tel.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNew_Twice_RegistriesApart(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		if _, err := telemetry.New(slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
