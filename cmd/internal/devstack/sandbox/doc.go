@@ -1,0 +1,62 @@
+// Package sandbox is the outside world of `pawl dev` and of the tests: an SMTP server, a workspace
+// API, a finance API and an event subscriber, over real sockets. They remember what they did, also
+// across a restart, so that "exactly once" is counted and not assumed.
+//
+// # Services
+//
+//	SMTP                       email       any message; no TLS, no authentication
+//	PUT    /workspaces/{account}  workspaces  a JSON object: the target state
+//	DELETE /workspaces/{account}  workspaces  short for PUT {"state":"released"}
+//	POST   /entries            finance     a JSON object; its "account" is the account
+//	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
+//
+// GET on /workspaces/{account}, /workspaces, /entries, /events and /emails shows what is held,
+// GET / the same for a person.
+//
+// The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the
+// remembered answer again, with the header Idempotent-Replayed: true; with other bytes 422. The
+// subscriber goes by the CloudEvents ID and takes a repeated one for a duplicate whatever it holds. SMTP
+// knows no such thing: a message that comes twice is two messages, of which the second is not first.
+//
+// # Journal
+//
+// Each accepted request is one line in DIR/{email,workspaces,finance,events}.jsonl, on the disk
+// before the answer goes out:
+//
+//	{"at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
+//
+// key is the Idempotency-Key, the CloudEvents ID or the Message-ID without its angle brackets;
+// first is false when a remembered key answered. The body is the request's, for mail
+// {"to":"a@example.com, b@example.com","subject":"…"}; account is the path's, the body's or, for mail,
+// that of the header X-Pawl-Account. These files are the whole memory: delete them to forget.
+//
+// # Faults
+//
+// POST /_faults makes the next requests of one service fail; GET lists what is still to come, DELETE
+// (with ?service= or without) clears it. Faults of a service are used up in the order they came;
+// reading (GET) uses up none.
+//
+//	{"service":"workspaces", "next":3, "status":503, "retry_after":2}
+//	{"service":"finance", "latency_ms":5000}
+//	{"service":"finance", "drop":"after"}
+//	{"service":"email", "status":451, "smtp":"rcpt"}
+//
+//	service      email, workspaces, finance or events
+//	next         how many requests; 1 when it is not given
+//	mode         what happens; follows from status, drop or latency_ms when it is not given:
+//	  status               refuse with status, nothing accepted
+//	  status_after_accept  accept, then say status all the same
+//	  latency              wait latency_ms, then go on as usual
+//	  drop_before_accept   close the connection, nothing accepted   (drop: "before")
+//	  drop_after_accept    accept, then close without an answer     (drop: "after")
+//	  hang_after_accept    accept, then never answer
+//	status       HTTP 300 to 599, SMTP 400 to 599
+//	retry_after  seconds, the header Retry-After beside status (HTTP only)
+//	latency_ms   also beside every other mode
+//	smtp         where in an SMTP transaction: mail, rcpt or data
+//
+// For mail, status answers the command named by smtp (default data: the answer to the final dot, as
+// DATA itself is always welcome). drop_before_accept closes at mail or rcpt (the default: before DATA), or in
+// the middle of the message (data). latency delays the answer; that of data, the 250, after the
+// message was accepted.
+package sandbox

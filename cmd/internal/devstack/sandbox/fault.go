@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The services, as journals and faults name them.
+const (
+	email      = "email"
+	workspaces = "workspaces"
+	finance    = "finance"
+	events     = "events"
+)
+
+var services = []string{email, workspaces, finance, events}
+
+// mode is what a fault does.
+type mode string
+
+const (
+	modeStatus            mode = "status"
+	modeStatusAfterAccept mode = "status_after_accept"
+	modeLatency           mode = "latency"
+	modeDropBeforeAccept  mode = "drop_before_accept"
+	modeDropAfterAccept   mode = "drop_after_accept"
+	modeHangAfterAccept   mode = "hang_after_accept"
+)
+
+var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept, modeHangAfterAccept}
+
+// stage is a point of an SMTP transaction.
+type stage string
+
+const (
+	stageMail stage = "mail"
+	stageRcpt stage = "rcpt"
+	stageData stage = "data"
+)
+
+// bounds of a fault, so that a slip of the keyboard does not block a sandbox for good.
+const (
+	maxNext      = 1_000_000
+	maxLatencyMS = 10 * 60 * 1000
+)
+
+// fault is what the next requests of a service meet; see the package comment for its fields.
+// The zero value is none.
+type fault struct {
+	Service    string `json:"service"`
+	Next       int    `json:"next"`
+	Mode       mode   `json:"mode"`
+	Status     int    `json:"status,omitempty"`
+	RetryAfter int    `json:"retry_after,omitempty"`
+	LatencyMS  int    `json:"latency_ms,omitempty"`
+	SMTP       stage  `json:"smtp,omitempty"`
+}
+
+func (f fault) latency() time.Duration { return time.Duration(f.LatencyMS) * time.Millisecond }
+
+// parseFault reads a fault and reports everything that is wrong with it at once.
+func parseFault(body []byte) (fault, error) {
+	in := struct {
+		fault
+		Drop string `json:"drop"`
+	}{fault: fault{Next: 1}}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&in); err != nil {
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp: %w", err)
+	}
+	f := in.fault
+	var errs []error
+	switch in.Drop {
+	case "":
+	case "before", "after":
+		implied := mode("drop_" + in.Drop + "_accept")
+		if f.Mode != "" && f.Mode != implied {
+			errs = append(errs, fmt.Errorf("drop %q means mode %q, but mode is %q", in.Drop, implied, f.Mode))
+		}
+		f.Mode = implied
+	default:
+		errs = append(errs, fmt.Errorf(`drop is %q: want "before" or "after"`, in.Drop))
+	}
+	f.inferMode()
+	return f, errors.Join(append(errs, f.validate()...)...)
+}
+
+// inferMode completes a fault that says what it does by its other fields.
+func (f *fault) inferMode() {
+	switch {
+	case f.Mode != "":
+	case f.Status != 0:
+		f.Mode = modeStatus
+	case f.LatencyMS != 0:
+		f.Mode = modeLatency
+	}
+	if f.Service == email && f.SMTP == "" {
+		f.SMTP = stageData
+		if f.Mode == modeDropBeforeAccept {
+			f.SMTP = stageRcpt
+		}
+	}
+}
+
+func (f *fault) validate() (errs []error) {
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !slices.Contains(services, f.Service) {
+		fail("service is %q: want one of %s", f.Service, strings.Join(services, ", "))
+	}
+	if f.Next < 1 || f.Next > maxNext {
+		fail("next is %d: want 1 to %d", f.Next, maxNext)
+	}
+	switch {
+	case f.Mode == "":
+		fail("nothing would happen: give mode, status, latency_ms or drop")
+	case !slices.Contains(modes, f.Mode):
+		fail("mode is %q: want one of %v", f.Mode, modes)
+	}
+	f.validateStatus(fail)
+	if f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0 {
+		fail("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)
+	}
+	switch {
+	case f.Service != email && f.SMTP != "":
+		fail("smtp is for service email only")
+	case f.Service == email && !slices.Contains([]stage{stageMail, stageRcpt, stageData}, f.SMTP):
+		fail("smtp is %q: want mail, rcpt or data", f.SMTP)
+	case f.Service == email && strings.HasSuffix(string(f.Mode), "_after_accept") && f.SMTP != stageData:
+		fail("smtp is %q, but a message is accepted at data only", f.SMTP)
+	}
+	return errs
+}
+
+func (f *fault) validateStatus(fail func(format string, args ...any)) {
+	wants := f.Mode == modeStatus || f.Mode == modeStatusAfterAccept
+	lowest := 300
+	if f.Service == email {
+		lowest = 400
+	}
+	switch {
+	case wants && (f.Status < lowest || f.Status > 599):
+		fail("status is %d: want %d to 599", f.Status, lowest)
+	case !wants && f.Status != 0:
+		fail("status does not go with mode %s", f.Mode)
+	}
+	switch {
+	case f.RetryAfter < 0:
+		fail("retry_after is %d: want seconds", f.RetryAfter)
+	case f.RetryAfter > 0 && (!wants || f.Service == email):
+		fail("retry_after goes with an HTTP status only")
+	}
+}
+
+// faults are those still to come. The zero value is ready to use.
+type faults struct {
+	mu   sync.Mutex
+	list []fault
+}
+
+func (fs *faults) add(f fault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.list = append(fs.list, f)
+}
+
+// take uses up one request of the first fault for service at a stage ("" for HTTP) and returns
+// it, or the zero fault.
+func (fs *faults) take(service string, at stage) fault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for i, f := range fs.list {
+		if f.Service != service || f.SMTP != at {
+			continue
+		}
+		fs.list[i].Next--
+		if fs.list[i].Next == 0 {
+			fs.list = slices.Delete(fs.list, i, i+1)
+		}
+		return f
+	}
+	return fault{}
+}
+
+func (fs *faults) pending() []fault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return append([]fault{}, fs.list...) // never nil: it is shown as a JSON list
+}
+
+// clear forgets the faults of service, or all for "".
+func (fs *faults) clear(service string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.list = slices.DeleteFunc(fs.list, func(f fault) bool { return service == "" || f.Service == service })
+}

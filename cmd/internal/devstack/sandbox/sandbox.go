@@ -1,0 +1,172 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// Config says where a sandbox listens and remembers.
+type Config struct {
+	// Dir holds the journals; it is made when it does not exist. One sandbox uses it at a time.
+	Dir string
+	// HTTPAddr and SMTPAddr are where it listens; empty means a free port on 127.0.0.1.
+	HTTPAddr, SMTPAddr string
+	// Log is told about faults that were met; nil means silence.
+	Log *slog.Logger
+}
+
+// Sandbox is a running outside world. Its methods are safe for concurrent use.
+type Sandbox struct {
+	sinks  map[string]*sink
+	faults faults
+	log    *slog.Logger
+
+	lock         *os.File
+	httpListener net.Listener
+	smtpListener net.Listener
+	http         *http.Server
+	smtp         *smtp.Server
+	closing      chan struct{}
+	closeOnce    sync.Once
+	closeErr     error
+}
+
+// Start opens the journals in cfg.Dir, remembers what they hold and listens. On error nothing is
+// left open. It ends with [Sandbox.Close] or with ctx.
+func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
+	s := &Sandbox{sinks: map[string]*sink{}, log: cfg.Log, closing: make(chan struct{})}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	defer func() {
+		if err != nil {
+			_ = s.release() // the reason for the failure is worth more
+			err = fmt.Errorf("start the sandbox: %w", err)
+		}
+	}()
+	if err := s.open(cfg.Dir); err != nil {
+		return nil, err
+	}
+	if s.httpListener, err = listen(ctx, cfg.HTTPAddr); err != nil {
+		return nil, err
+	}
+	if s.smtpListener, err = listen(ctx, cfg.SMTPAddr); err != nil {
+		return nil, err
+	}
+	s.serve()
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	return s, nil
+}
+
+func (s *Sandbox) open(dir string) (err error) {
+	if dir == "" {
+		return errors.New("Config.Dir is empty")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	s.lock, err = keeper.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, keeper.ErrLocked) {
+		return fmt.Errorf("%s is in use by another running sandbox", dir)
+	}
+	if err != nil {
+		return err
+	}
+	for _, service := range services {
+		if s.sinks[service], err = openSink(dir, service); err != nil {
+			delete(s.sinks, service)
+			return err
+		}
+	}
+	return nil
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
+}
+
+func (s *Sandbox) serve() {
+	s.http = &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	s.smtp = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &session{sandbox: s, conn: c}, nil
+	}))
+	s.smtp.Domain = "sandbox.localhost"
+	s.smtp.MaxMessageBytes = 10 << 20
+	s.smtp.ReadTimeout = 10 * time.Minute
+	s.smtp.WriteTimeout = time.Minute
+	s.smtp.ErrorLog = log.New(slog.NewLogLogger(s.log.Handler(), slog.LevelDebug).Writer(), "", 0)
+	go s.report("http", func() error { return s.http.Serve(s.httpListener) })
+	go s.report("smtp", func() error { return s.smtp.Serve(s.smtpListener) })
+}
+
+// report logs when a server ends before it should.
+func (s *Sandbox) report(name string, serve func() error) {
+	err := serve()
+	select {
+	case <-s.closing:
+	default:
+		s.log.Error("sandbox server ended", "server", name, "error", err)
+	}
+}
+
+// URL is the base of the HTTP services, "http://127.0.0.1:8090", without a slash at its end.
+func (s *Sandbox) URL() string { return "http://" + s.httpListener.Addr().String() }
+
+// SMTPAddr is the address of the SMTP server, "127.0.0.1:2525".
+func (s *Sandbox) SMTPAddr() string { return s.smtpListener.Addr().String() }
+
+// Close stops listening, drops the connections and closes the journals. What was answered is on
+// the disk already. It may be called twice.
+func (s *Sandbox) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		// Requests that are being answered get a moment; those that a fault holds are let go.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		httpErr := s.http.Shutdown(ctx)
+		if errors.Is(httpErr, context.DeadlineExceeded) {
+			httpErr = s.http.Close()
+		}
+		s.closeErr = errors.Join(httpErr, s.smtp.Close(), s.release())
+	})
+	return s.closeErr
+}
+
+// release closes what open and listen opened.
+func (s *Sandbox) release() error {
+	var errs []error
+	for _, l := range []net.Listener{s.httpListener, s.smtpListener} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	for _, sink := range s.sinks {
+		errs = append(errs, sink.journal.close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,529 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+)
+
+// line is a journal's line as its users read it.
+type line struct {
+	At      time.Time
+	Key     string
+	First   bool
+	Account string
+	Body    json.RawMessage
+}
+
+func start(t *testing.T, dir string) *sandbox.Sandbox {
+	t.Helper()
+	s, err := sandbox.Start(t.Context(), sandbox.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close() = %v", err)
+		}
+	})
+	return s
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 10 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// journal reads DIR/service.jsonl and checks that each line has exactly the promised fields.
+func journal(t *testing.T, dir, service string) []line {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, service+".jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []line
+	for text := range bytes.Lines(content) {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatalf("%s: %q: %v", service, text, err)
+		}
+		for _, name := range []string{"at", "key", "first", "account", "body"} {
+			if _, ok := fields[name]; !ok || len(fields) != 5 {
+				t.Errorf("%s: %q; want exactly at, key, first, account, body", service, text)
+			}
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// client does not reuse connections: net/http sends a request that has an Idempotency-Key again
+// by itself when a reused connection is closed under it.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// call sends a request with header pairs and returns the answer, or the transport's error.
+func call(t *testing.T, method, url, body string, headers ...string) (status int, header http.Header, answer string, err error) {
+	t.Helper()
+	return callContext(t.Context(), method, url, body, headers...)
+}
+
+// callContext may be used outside of the test's goroutine.
+func callContext(ctx context.Context, method, url, body string, headers ...string) (status int, header http.Header, answer string, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, "", err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	content, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(content), err
+}
+
+func want(t *testing.T, status int, err error, wanted int) {
+	t.Helper()
+	if err != nil || status != wanted {
+		t.Errorf("answer = %d, %v; want %d", status, err, wanted)
+	}
+}
+
+func put(t *testing.T, s *sandbox.Sandbox, account, key, body string) (int, http.Header, string, error) {
+	t.Helper()
+	return call(t, http.MethodPut, s.URL()+"/workspaces/"+account, body, "Idempotency-Key", key)
+}
+
+func fault(t *testing.T, s *sandbox.Sandbox, body string) {
+	t.Helper()
+	status, _, answer, err := call(t, http.MethodPost, s.URL()+"/_faults", body)
+	if err != nil || status != http.StatusCreated {
+		t.Fatalf("POST /_faults %s = %d %s, %v", body, status, answer, err)
+	}
+}
+
+func TestWorkspaces_KeyIsRemembered_AlsoAcrossARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	body := `{ "plan":"pro",   "name":"<b>&\u00e9" }`
+	status, _, first, err := put(t, s, "acct_1", "k1", body)
+	want(t, status, err, http.StatusOK)
+
+	again := func() {
+		t.Helper()
+		status, header, answer, err := put(t, s, "acct_1", "k1", body)
+		want(t, status, err, http.StatusOK)
+		if answer != first || header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("repeated: %s, replayed %q; want the first answer %s", answer, header.Get("Idempotent-Replayed"), first)
+		}
+		for _, other := range [][2]string{{"acct_1", `{ "plan":"max",   "name":"<b>&\u00e9" }`}, {"acct_2", body}} {
+			status, _, _, err := put(t, s, other[0], "k1", other[1])
+			want(t, status, err, http.StatusUnprocessableEntity)
+		}
+	}
+	again()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, dir)
+	again()
+
+	var firsts []bool
+	for _, l := range journal(t, dir, "workspaces") {
+		firsts = append(firsts, l.First)
+		if l.Key != "k1" || l.Account != "acct_1" || string(l.Body) != body || l.At.IsZero() {
+			t.Errorf("line = %+v, body %s; want key, account and the request's own bytes", l, l.Body)
+		}
+	}
+	if len(firsts) != 3 || !firsts[0] || firsts[1] || firsts[2] {
+		t.Errorf("first = %v; want one true and two false", firsts)
+	}
+}
+
+func TestWorkspaces_BodyWithLineBreaks_IsOneLine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	body := "{\n  \"plan\": \"pro\"\n}\n"
+	for range 2 {
+		status, _, _, err := put(t, s, "acct_1", "k1", body)
+		want(t, status, err, http.StatusOK)
+	}
+	lines := journal(t, dir, "workspaces")
+	if len(lines) != 2 || string(lines[0].Body) != `{"plan":"pro"}` || lines[1].First {
+		t.Errorf("journal = %+v; want two lines, the second not first", lines)
+	}
+}
+
+func TestWorkspaces_State(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	state := func() string {
+		t.Helper()
+		status, _, answer, err := call(t, http.MethodGet, s.URL()+"/workspaces/acct_1", "")
+		want(t, status, err, http.StatusOK)
+		var held line
+		if err := json.Unmarshal([]byte(answer), &held); err != nil {
+			t.Fatal(err)
+		}
+		return string(held.Body)
+	}
+	status, _, _, err := call(t, http.MethodGet, s.URL()+"/workspaces/acct_1", "")
+	want(t, status, err, http.StatusNotFound)
+	for _, step := range []struct{ key, body, state string }{
+		{"k1", `{"plan":"pro"}`, `{"plan":"pro"}`},
+		{"k2", `{"plan":"max"}`, `{"plan":"max"}`},
+		{"k1", `{"plan":"pro"}`, `{"plan":"max"}`}, // answered from memory, so it changes nothing
+	} {
+		status, _, _, err := put(t, s, "acct_1", step.key, step.body)
+		want(t, status, err, http.StatusOK)
+		if got := state(); got != step.state {
+			t.Errorf("state after %s = %s; want %s", step.key, got, step.state)
+		}
+	}
+	status, _, _, err = call(t, http.MethodDelete, s.URL()+"/workspaces/acct_1", "", "Idempotency-Key", "k3")
+	want(t, status, err, http.StatusOK)
+	if got := state(); got != `{"state":"released"}` {
+		t.Errorf("state after DELETE = %s", got)
+	}
+}
+
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	for _, account := range []string{"acct_1", "acct_2"} {
+		status, _, _, err := call(t, http.MethodPost, s.URL()+"/entries", `{"account":"`+account+`","amount":100}`, "Idempotency-Key", "entry:"+account)
+		want(t, status, err, http.StatusCreated)
+	}
+	status, _, answer, err := call(t, http.MethodGet, s.URL()+"/entries?account=acct_2", "")
+	want(t, status, err, http.StatusOK)
+	var entries []line
+	if err := json.Unmarshal([]byte(answer), &entries); err != nil || len(entries) != 1 || entries[0].Account != "acct_2" {
+		t.Errorf("entries = %s, %v; want the one of acct_2", answer, err)
+	}
+}
+
+func TestAPIs_BadRequests_AreNotAccepted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	for name, tc := range map[string]struct {
+		method, path, body, key string
+		status                  int
+	}{
+		"no key for a workspace": {http.MethodPut, "/workspaces/a", `{}`, "", 400},
+		"no key for an entry":    {http.MethodPost, "/entries", `{}`, "", 400},
+		"no key for a release":   {http.MethodDelete, "/workspaces/a", ``, "", 400},
+		"long key":               {http.MethodPost, "/entries", `{}`, strings.Repeat("k", 256), 400},
+		"not JSON":               {http.MethodPost, "/entries", `{`, "k", 400},
+		"two values":             {http.MethodPost, "/entries", `{}{}`, "k", 400},
+		"no object":              {http.MethodPut, "/workspaces/a", `[]`, "k", 400},
+		"event without ID":       {http.MethodPost, "/events", `{}`, "", 400},
+		"too large":              {http.MethodPost, "/entries", `{"a":"` + strings.Repeat("a", 1<<20) + `"}`, "k", 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var headers []string
+			if tc.key != "" {
+				headers = []string{"Idempotency-Key", tc.key}
+			}
+			status, _, _, err := call(t, tc.method, s.URL()+tc.path, tc.body, headers...)
+			want(t, status, err, tc.status)
+		})
+	}
+	for _, service := range []string{"workspaces", "finance", "events"} {
+		if lines := journal(t, dir, service); len(lines) != 0 {
+			t.Errorf("%s.jsonl = %+v; want nothing", service, lines)
+		}
+	}
+}
+
+func TestEvents_BothModes_IDIsRemembered(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	post := func(body string, headers ...string) {
+		t.Helper()
+		status, _, _, err := call(t, http.MethodPost, s.URL()+"/events", body, headers...)
+		want(t, status, err, http.StatusAccepted)
+	}
+	post(`{"specversion":"1.0","id":"e1","data":{"account":"acct_1"}}`, "Content-Type", "application/cloudevents+json")
+	post(`{"specversion":"1.0","id":"e1","data":{"account":"acct_1"},"attempt":2}`, "Content-Type", "application/cloudevents+json")
+	post(`{"account":"acct_2"}`, "Ce-Id", "e2")
+	lines := journal(t, dir, "events")
+	if len(lines) != 3 {
+		t.Fatalf("journal = %+v; want 3 lines", lines)
+	}
+	for i, w := range []line{{Key: "e1", First: true, Account: "acct_1"}, {Key: "e1", Account: "acct_1"}, {Key: "e2", First: true, Account: "acct_2"}} {
+		if l := lines[i]; l.Key != w.Key || l.First != w.First || l.Account != w.Account {
+			t.Errorf("line %d = %+v; want %+v", i, l, w)
+		}
+	}
+}
+
+// Each answer's line is in the journal when the answer arrives, and of many requests with one
+// key exactly one is first, and it is the first line of that key.
+func TestJournal_ManyAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	const keys, each = 20, 10
+	var wg sync.WaitGroup
+	for i := range keys * each {
+		wg.Go(func() {
+			key := "k" + strconv.Itoa(i%keys)
+			status, _, _, err := put(t, s, "acct_1", key, `{"key":"`+key+`"}`)
+			want(t, status, err, http.StatusOK)
+			content, err := os.ReadFile(filepath.Join(dir, "workspaces.jsonl"))
+			if err != nil || !strings.Contains(string(content), `"key":"`+key+`"`) {
+				t.Errorf("%s was answered before its line was written", key)
+			}
+		})
+	}
+	wg.Wait()
+	count := map[string]int{}
+	for _, l := range journal(t, dir, "workspaces") {
+		if l.First != (count[l.Key] == 0) {
+			t.Errorf("line %d of %s has first = %t", count[l.Key], l.Key, l.First)
+		}
+		count[l.Key]++
+	}
+	for key, n := range count {
+		if n != each {
+			t.Errorf("%s has %d lines; want %d", key, n, each)
+		}
+	}
+}
+
+func TestStart_LastLineCutOff_IsForgotten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := `{"at":"2026-01-02T03:04:05Z","key":"k1","first":true,"account":"acct_1","body":{"plan":"pro"}}` + "\n"
+	path := filepath.Join(dir, "workspaces.jsonl")
+	if err := os.WriteFile(path, []byte(whole+`{"at":"2026-01-02T03:04:06Z","key":"k2","fir`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, dir)
+	status, header, _, err := put(t, s, "acct_1", "k2", `{"plan":"max"}`)
+	want(t, status, err, http.StatusOK)
+	if header.Get("Idempotent-Replayed") != "" {
+		t.Error("a request that was never answered is remembered")
+	}
+	if lines := journal(t, dir, "workspaces"); len(lines) != 2 || lines[1].Key != "k2" || !lines[1].First {
+		t.Errorf("journal = %+v; want k1 and k2, both first", lines)
+	}
+}
+
+func TestStart_DirInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	start(t, dir)
+	if _, err := sandbox.Start(t.Context(), sandbox.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("Start() = %v; want that %s is in use", err, dir)
+	}
+}
+
+func TestStart_DamagedJournal_NamesIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "finance.jsonl"), []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sandbox.Start(t.Context(), sandbox.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "finance.jsonl") {
+		t.Errorf("Start() = %v; want the file's name", err)
+	}
+}
+
+func TestClose_ContextEnds_AddressIsFree(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := sandbox.Start(ctx, sandbox.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := s.Close(); err != nil { // waits for the close that ctx began
+		t.Errorf("Close() = %v", err)
+	}
+	if _, _, _, err := call(t, http.MethodGet, s.URL()+"/", ""); err == nil {
+		t.Error("the sandbox still answers")
+	}
+}
+
+func TestPage_IsEscapedAndHasNoScript(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	status, _, _, err := put(t, s, "acct_1", "<script>alert(1)</script>", `{"name":"<img src=x>"}`)
+	want(t, status, err, http.StatusOK)
+	status, header, page, err := call(t, http.MethodGet, s.URL()+"/", "")
+	want(t, status, err, http.StatusOK)
+	if strings.Contains(page, "<script") || strings.Contains(page, "<img") || !strings.Contains(page, "&lt;script&gt;") {
+		t.Errorf("page = %s; want the key and the body escaped", page)
+	}
+	if csp := header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
+		t.Errorf("Content-Security-Policy = %q", csp)
+	}
+}
+
+func TestFaults_HTTP(t *testing.T) {
+	t.Parallel()
+	type outcome struct {
+		status   int // 0: the connection was closed
+		accepted int // lines in the journal afterwards
+	}
+	for name, tc := range map[string]struct {
+		fault   string
+		answers []outcome
+	}{
+		"status":               {`{"service":"workspaces","next":2,"status":503,"retry_after":7}`, []outcome{{503, 0}, {503, 0}, {200, 1}}},
+		"refused for good":     {`{"service":"workspaces","status":403}`, []outcome{{403, 0}, {200, 1}}},
+		"accepted, then error": {`{"service":"workspaces","mode":"status_after_accept","status":500}`, []outcome{{500, 1}, {200, 2}}},
+		"dropped before":       {`{"service":"workspaces","drop":"before"}`, []outcome{{0, 0}, {200, 1}}},
+		"dropped after":        {`{"service":"workspaces","mode":"drop_after_accept","next":2}`, []outcome{{0, 1}, {0, 2}, {200, 3}}},
+		"other service":        {`{"service":"finance","status":503}`, []outcome{{200, 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := start(t, dir)
+			fault(t, s, tc.fault)
+			for i, w := range tc.answers {
+				status, header, _, err := put(t, s, "acct_1", "k1", `{"plan":"pro"}`)
+				if w.status == 0 && !errors.Is(err, io.EOF) {
+					t.Errorf("request %d = %d, %v; want a closed connection", i, status, err)
+				}
+				if w.status != 0 {
+					want(t, status, err, w.status)
+				}
+				if w.status == 503 && header.Get("Retry-After") != "7" {
+					t.Errorf("Retry-After = %q; want 7", header.Get("Retry-After"))
+				}
+				if lines := journal(t, dir, "workspaces"); len(lines) != w.accepted {
+					t.Errorf("after request %d the journal has %d lines; want %d", i, len(lines), w.accepted)
+				}
+			}
+		})
+	}
+}
+
+func TestFaults_HTTP_Latency(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	fault(t, s, `{"service":"finance","latency_ms":150}`)
+	began := time.Now()
+	status, _, _, err := call(t, http.MethodPost, s.URL()+"/entries", `{}`, "Idempotency-Key", "k1")
+	want(t, status, err, http.StatusCreated)
+	if took := time.Since(began); took < 150*time.Millisecond {
+		t.Errorf("answered after %s; want 150 ms or more", took)
+	}
+}
+
+func TestFaults_HTTP_Hang_AcceptedWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	fault(t, s, `{"service":"finance","mode":"hang_after_accept"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		_, _, _, err := callContext(ctx, http.MethodPost, s.URL()+"/entries", `{}`, "Idempotency-Key", "k1")
+		answered <- err
+	}()
+	eventually(t, "the request is in the journal", func() bool { return len(journal(t, dir, "finance")) == 1 })
+	select {
+	case err := <-answered:
+		t.Errorf("answer = %v; want none", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	cancel()
+	if err := <-answered; !errors.Is(err, context.Canceled) {
+		t.Errorf("answer = %v; want none until the client gives up", err)
+	}
+}
+
+func TestFaults_ListAndClear(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	list := func(wanted string) {
+		t.Helper()
+		status, _, answer, err := call(t, http.MethodGet, s.URL()+"/_faults", "")
+		want(t, status, err, http.StatusOK)
+		if strings.TrimSpace(answer) != wanted {
+			t.Errorf("faults = %s; want %s", answer, wanted)
+		}
+	}
+	list(`[]`)
+	fault(t, s, `{"service":"finance","next":3,"status":503}`)
+	fault(t, s, `{"service":"email","drop":"before"}`)
+	status, _, _, err := call(t, http.MethodPost, s.URL()+"/entries", `{}`, "Idempotency-Key", "k1")
+	want(t, status, err, http.StatusServiceUnavailable)
+	list(`[{"service":"finance","next":2,"mode":"status","status":503},{"service":"email","next":1,"mode":"drop_before_accept","smtp":"rcpt"}]`)
+	status, _, _, err = call(t, http.MethodDelete, s.URL()+"/_faults?service=email", "")
+	want(t, status, err, http.StatusNoContent)
+	list(`[{"service":"finance","next":2,"mode":"status","status":503}]`)
+	status, _, _, err = call(t, http.MethodDelete, s.URL()+"/_faults", "")
+	want(t, status, err, http.StatusNoContent)
+	list(`[]`)
+}
+
+func TestFaults_Invalid_SaysWhat(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	for body, wanted := range map[string][]string{
+		`nonsense`: {"want a JSON object with service"},
+		`{}`:       {`service is \"\"`, "nothing would happen"},
+		`{"service":"fax","status":503,"next":0}`:                      {`service is \"fax\": want one of email, workspaces, finance, events`, "next is 0"},
+		`{"service":"finance","staus":503}`:                            {"unknown field", "staus", "status"},
+		`{"service":"finance","status":200}`:                           {"status is 200: want 300 to 599"},
+		`{"service":"email","status":300}`:                             {"status is 300: want 400 to 599"},
+		`{"service":"finance","mode":"status"}`:                        {"status is 0"},
+		`{"service":"finance","mode":"explode"}`:                       {`mode is \"explode\"`},
+		`{"service":"finance","drop":"maybe"}`:                         {`want \"before\" or \"after\"`},
+		`{"service":"finance","drop":"after","mode":"latency"}`:        {"but mode is"},
+		`{"service":"finance","drop":"after","status":503}`:            {"status does not go with mode drop_after_accept"},
+		`{"service":"finance","latency_ms":-1,"status":503}`:           {"latency_ms is -1"},
+		`{"service":"finance","status":503,"smtp":"data"}`:             {"smtp is for service email only"},
+		`{"service":"email","status":451,"retry_after":1}`:             {"retry_after goes with an HTTP status only"},
+		`{"service":"email","status":451,"smtp":"helo"}`:               {`smtp is \"helo\": want mail, rcpt or data`},
+		`{"service":"email","mode":"drop_after_accept","smtp":"rcpt"}`: {"a message is accepted at data only"},
+	} {
+		status, _, answer, err := call(t, http.MethodPost, s.URL()+"/_faults", body)
+		want(t, status, err, http.StatusBadRequest)
+		for _, w := range wanted {
+			if !strings.Contains(answer, w) {
+				t.Errorf("POST /_faults %s = %s; want %q in it", body, answer, w)
+			}
+		}
+	}
+}

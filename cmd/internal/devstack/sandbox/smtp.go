@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/mail"
+	"strings"
+
+	"github.com/emersion/go-smtp"
+)
+
+// errDropped is never seen by a client: the connection is closed by then.
+var errDropped = errors.New("dropped by a fault of the sandbox")
+
+// session is one SMTP connection; its fields but conn are those of the message that comes in.
+type session struct {
+	sandbox *Sandbox
+	conn    *smtp.Conn
+	to      []string
+}
+
+func (s *session) Mail(string, *smtp.MailOptions) error { return s.refuse(stageMail) }
+
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if err := s.refuse(stageRcpt); err != nil {
+		return err
+	}
+	s.to = append(s.to, to)
+	return nil
+}
+
+// refuse carries out a fault of a stage before the message.
+func (s *session) refuse(at stage) error {
+	f := s.take(at)
+	s.sandbox.wait(f.latency())
+	switch f.Mode {
+	case modeStatus:
+		return smtpStatus(f)
+	case modeDropBeforeAccept:
+		return s.drop()
+	}
+	return nil
+}
+
+func (s *session) take(at stage) fault {
+	f := s.sandbox.faults.take(email, at)
+	if f.Mode != "" {
+		s.sandbox.log.Info("sandbox fault", "service", email, "mode", f.Mode, "smtp", at)
+	}
+	return f
+}
+
+func (s *session) drop() error {
+	_ = s.conn.Conn().Close()
+	return errDropped
+}
+
+func smtpStatus(f fault) error {
+	return &smtp.SMTPError{Code: f.Status, EnhancedCode: smtp.EnhancedCode{f.Status / 100, 0, 0}, Message: "a fault of the sandbox"}
+}
+
+// Data takes the message. Its error, or 250, is the answer to the final dot.
+func (s *session) Data(r io.Reader) error {
+	f := s.take(stageData)
+	if f.Mode == modeDropBeforeAccept {
+		_, _ = io.CopyN(io.Discard, r, 64) // in the middle of the message
+		return s.drop()
+	}
+	message, err := mail.ReadMessage(r)
+	if err != nil {
+		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "this is no message"}
+	}
+	// To its end: only the final dot makes it a message.
+	if _, err := io.Copy(io.Discard, message.Body); err != nil {
+		return err
+	}
+	if f.Mode == modeStatus {
+		s.sandbox.wait(f.latency())
+		return smtpStatus(f)
+	}
+	if err := s.accept(message.Header); err != nil {
+		s.sandbox.log.Error("sandbox journal", "service", email, "error", err)
+		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "the journal cannot be written"}
+	}
+	s.sandbox.wait(f.latency())
+	switch f.Mode {
+	case modeStatusAfterAccept:
+		return smtpStatus(f)
+	case modeDropAfterAccept:
+		return s.drop()
+	case modeHangAfterAccept:
+		// Returns when the client gives up or the sandbox closes the connection.
+		_, _ = s.conn.Conn().Read(make([]byte, 1))
+		return s.drop()
+	}
+	return nil
+}
+
+func (s *session) accept(header mail.Header) error {
+	subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
+	if err != nil {
+		subject = header.Get("Subject")
+	}
+	body, err := json.Marshal(struct {
+		To      string `json:"to"`
+		Subject string `json:"subject"`
+	}{strings.Join(s.to, ", "), subject})
+	if err != nil {
+		return err
+	}
+	id := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(header.Get("Message-Id")), "<"), ">")
+	_, err = s.sandbox.sinks[email].accept(id, header.Get("X-Pawl-Account"), body, false)
+	return err
+}
+
+func (s *session) Reset() { s.to = nil }
+
+func (s *session) Logout() error { return nil }

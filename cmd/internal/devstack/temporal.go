@@ -1,0 +1,243 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// Times of a Temporal start: a former server may take its whole grace to end, a new one some
+// seconds to set up its database.
+const (
+	temporalGrace   = 20 * time.Second
+	temporalStartup = 60 * time.Second
+)
+
+// namespace is the one that a dev server always has.
+const namespace = "default"
+
+// TemporalOptions say what to start. All but DynamicConfig and Progress must be set.
+type TemporalOptions struct {
+	// Dir holds the server's database and log; it is made when it does not exist. One server
+	// uses it at a time.
+	Dir string
+	// Port is for gRPC, UIPort for the Web UI; 0 means a free one.
+	Port, UIPort int
+	// SearchAttributes are registered at the start: name to type ("Keyword", "Int", …).
+	SearchAttributes map[string]string
+	// DynamicConfig are server settings: key to JSON value.
+	DynamicConfig map[string]string
+	// Progress is told about a long build; nil means silence.
+	Progress io.Writer
+}
+
+// Temporal is a running Temporal dev server.
+type Temporal struct {
+	proc         *keeper.Process
+	lock         *os.File
+	log          string
+	port, uiPort int
+}
+
+// StartTemporal starts a dev server and returns when it takes requests and serves its UI. On
+// error nothing is left running. The server ends with this process.
+//
+// Its database is SQLite with a write-ahead log, four times faster than without, and
+// synchronous=normal: it syncs at checkpoints only, so that a power failure can cost the last
+// moments, though never the file, as "off" could; kill -9 costs nothing either way. pawl finishes
+// what Temporal forgot from its receipts.
+func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err error) {
+	progress := opts.Progress
+	if progress == nil {
+		progress = io.Discard
+	}
+	path, err := FindTemporal(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start Temporal: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("start Temporal: %w", err)
+	}
+	t := &Temporal{log: filepath.Join(dir, "temporal.log")}
+	t.lock, err = keeper.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, keeper.ErrLocked) {
+		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start Temporal: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = t.lock.Close()
+		}
+	}()
+	if err := t.launch(ctx, path, dir, opts); err != nil {
+		return nil, err
+	}
+	if err := t.ready(ctx); err != nil {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
+		defer cancel()
+		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
+		content, _ := os.ReadFile(t.log)
+		return nil, fmt.Errorf("start Temporal: %w: %s (log: %s)", err, lastLines(content, 3), t.log)
+	}
+	return t, nil
+}
+
+// launch runs the server, after a former one in the same directory has ended.
+func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOptions) (err error) {
+	waitCtx, cancel := context.WithTimeout(ctx, temporalGrace+5*time.Second)
+	defer cancel()
+	running, err := keeper.Lock(waitCtx, filepath.Join(dir, "running"))
+	if err != nil {
+		return fmt.Errorf("wait for the Temporal server of the run before to end: %w", err)
+	}
+	if t.port, err = choosePort("--temporal-port", opts.Port); err == nil {
+		t.uiPort, err = choosePort("--temporal-ui-port", opts.UIPort)
+	}
+	if err != nil {
+		_ = running.Close()
+		return err
+	}
+	logFile, err := os.Create(t.log)
+	if err != nil {
+		_ = running.Close()
+		return fmt.Errorf("start Temporal: %w", err)
+	}
+	defer func() { _ = logFile.Close() }()
+	t.proc, err = keeper.Start(keeper.Command{
+		Path:   path,
+		Args:   t.args(filepath.Join(dir, "temporal.db"), opts),
+		Env:    temporalEnv(os.Environ()),
+		Output: logFile,
+		Signal: "TERM",
+		Grace:  temporalGrace,
+		Lock:   running,
+	})
+	return err
+}
+
+func (t *Temporal) args(database string, opts TemporalOptions) []string {
+	args := []string{
+		"server", "start-dev",
+		"--ip", "127.0.0.1",
+		"--port", strconv.Itoa(t.port),
+		"--ui-port", strconv.Itoa(t.uiPort),
+		"--db-filename", database,
+		"--sqlite-pragma", "journal_mode=wal",
+		"--sqlite-pragma", "synchronous=normal",
+		"--log-level", "warn",
+	}
+	for name, kind := range opts.SearchAttributes {
+		args = append(args, "--search-attribute", name+"="+kind)
+	}
+	for key, value := range opts.DynamicConfig {
+		args = append(args, "--dynamic-config-value", key+"="+value)
+	}
+	return args
+}
+
+// temporalEnv is env without TEMPORAL_*: profiles and addresses there are about other servers.
+func temporalEnv(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, "TEMPORAL_") })
+}
+
+// choosePort returns port if it is free, or for 0 a free one.
+func choosePort(flag string, port int) (int, error) {
+	if port != 0 {
+		return port, CheckPort(flag, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// ready waits until the namespace can be described and the UI answers, or the server has ended.
+func (t *Temporal) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, temporalStartup)
+	defer cancel()
+	var last error
+	for {
+		if last = t.healthy(ctx); last == nil {
+			return nil
+		}
+		select {
+		case <-t.proc.Done():
+			return fmt.Errorf("it ended at once: %w", t.proc.Err())
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (t *Temporal) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: t.Addr(),
+		Logger:   sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}); err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.UIURL(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// Addr is the gRPC address, "127.0.0.1:7233".
+func (t *Temporal) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.port)) }
+
+// UIURL is the address of the Web UI.
+func (t *Temporal) UIURL() string { return "http://127.0.0.1:" + strconv.Itoa(t.uiPort) }
+
+// LogFile is where the server's log goes.
+func (t *Temporal) LogFile() string { return t.log }
+
+// Done is closed when the server ends, also by itself.
+func (t *Temporal) Done() <-chan struct{} { return t.proc.Done() }
+
+// Stop ends the server and returns when it has ended, at the latest when ctx does. It may be called
+// twice.
+func (t *Temporal) Stop(ctx context.Context) error {
+	err := t.proc.Stop(ctx)
+	_ = t.lock.Close()
+	if err != nil {
+		return fmt.Errorf("stop Temporal: %w", err)
+	}
+	return nil
+}
