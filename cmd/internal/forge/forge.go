@@ -1,0 +1,265 @@
+// Package forge makes events as the providers make them, so that any source can be tried without
+// its provider: the bodies here, the signatures by webhook.Provider.Sign.
+//
+// The bodies are our own short versions: the envelope whole, and of the object what a billing
+// system reads. Everything in them follows from [Params], so equal parameters give equal bytes.
+package forge
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// Params says what to make. Empty fields are filled in by [Params.WithDefaults].
+type Params struct {
+	// Provider is the provider's name.
+	Provider string
+	// EventID is random unless given.
+	EventID string
+	Type    string
+	// APIVersion is Stripe's; it decides the shape of invoices and subscriptions.
+	APIVersion string
+	// Seed is what the invoice's ID is made from, and the customer's and the subscription's when no
+	// Account is given: two events of one seed are about one purchase. Default: the event ID.
+	Seed string
+	// Account is our account, in the metadata of the subscription.
+	Account, Plan, Email, Currency string
+	// Amount is in minor units.
+	Amount int64
+	Live   bool
+	// ConnectedAccount is the provider-side account (a Connect account); "" for none.
+	ConnectedAccount string
+	At               time.Time
+}
+
+// The API versions on both sides of Stripe's change of shapes. Basil is the first of the new ones.
+const (
+	Before = "2023-10-16"
+	Basil  = "2025-03-31.basil"
+)
+
+// Event is a body ready to be signed.
+type Event struct {
+	ID, Type, Account, ContentType string
+	Body                           []byte
+}
+
+// WithDefaults fills in what is empty: an ID in the provider's form, a type the provider has, a
+// plan, an amount, and the rest from the seed.
+func (p Params) WithDefaults() Params {
+	or(&p.EventID, newID(p.Provider))
+	or(&p.Seed, p.EventID)
+	or(&p.Type, Types(p.Provider)[0])
+	or(&p.APIVersion, Basil)
+	if p.Account == "" {
+		p.Account = "acct-" + hash(p.Seed, "account", 8)
+	}
+	or(&p.Plan, "pro")
+	or(&p.Email, p.Account+"@example.com")
+	or(&p.Currency, "usd")
+	if p.Amount == 0 {
+		p.Amount = 4900
+	}
+	if p.At.IsZero() {
+		p.At = time.Now()
+	}
+	return p
+}
+
+func or(v *string, def string) {
+	if *v == "" {
+		*v = def
+	}
+}
+
+// New makes the event of p. source, when not empty, is the text of a template to use instead of
+// the provider's own.
+func New(p Params, source string) (Event, error) {
+	p = p.WithDefaults()
+	e := Event{ID: p.EventID, Type: p.Type, Account: p.ConnectedAccount}
+	t, name, err := find(p, source)
+	if err != nil {
+		return Event{}, err
+	}
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, name, data{p}); err != nil {
+		return Event{}, fmt.Errorf("forge %s %s: %w", p.Provider, p.Type, err)
+	}
+	e.Body = bytes.TrimSpace(b.Bytes())
+	if len(e.Body) > 0 && e.Body[0] != '{' && e.Body[0] != '[' {
+		e.ContentType = "application/x-www-form-urlencoded"
+		return e, nil
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, e.Body); err != nil {
+		return Event{}, fmt.Errorf("forge %s %s: the template does not give JSON: %w", p.Provider, p.Type, err)
+	}
+	e.Body = compact.Bytes()
+	return e, nil
+}
+
+//go:embed stripe/*.tmpl templates/*.tmpl
+var sources embed.FS
+
+var functions = template.FuncMap{
+	"json": func(v any) (string, error) {
+		b, err := json.Marshal(v)
+		return string(b), err
+	},
+	"form": url.QueryEscape,
+}
+
+var (
+	stripeTemplates = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "stripe/*.tmpl"))
+	otherTemplates  = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "templates/*.tmpl"))
+)
+
+// stripeObjects says which object stands in which event.
+var stripeObjects = map[string]string{
+	"invoice.paid":                  "invoice",
+	"invoice.payment_succeeded":     "invoice",
+	"invoice.payment_failed":        "invoice",
+	"customer.subscription.created": "subscription",
+	"customer.subscription.updated": "subscription",
+	"customer.subscription.deleted": "subscription",
+	"checkout.session.completed":    "checkout_session",
+}
+
+// Types returns the types that can be made for a provider, the most useful first. For providers
+// other than Stripe the type is free, and this is the one that their template fits best.
+func Types(provider string) []string {
+	if provider == "stripe" {
+		types := slices.Sorted(maps.Keys(stripeObjects))
+		slices.SortStableFunc(types, func(a, b string) int { return rank(a) - rank(b) })
+		return types
+	}
+	if t, ok := usualTypes[provider]; ok {
+		return []string{t}
+	}
+	return []string{"test.event"}
+}
+
+func rank(t string) int {
+	if t == "invoice.paid" {
+		return 0
+	}
+	return 1
+}
+
+var usualTypes = map[string]string{
+	"adyen": "AUTHORISATION", "calendly": "invitee.created", "discord": "APPLICATION_AUTHORIZED", "github": "issues", "gitlab": "Issue Hook",
+	"intercom": "conversation.user.created", "linear": "Issue", "meta": "page", "paddle": "transaction.completed", "paypal": "PAYMENT.CAPTURE.COMPLETED",
+	"sendgrid": "delivered", "shopify": "orders/paid", "slack": "app_mention", "square": "payment.updated",
+	"twilio": "delivered", "typeform": "form_response",
+	"woocommerce": "order.created", "zendesk": "zen:event-type:ticket.created", "zoom": "meeting.started",
+}
+
+func find(p Params, source string) (*template.Template, string, error) {
+	if source != "" {
+		t, err := template.New("template").Funcs(functions).Parse(source)
+		if err != nil {
+			return nil, "", fmt.Errorf("read template: %w", err)
+		}
+		return t, "template", nil
+	}
+	if p.Provider == "stripe" {
+		if stripeObjects[p.Type] == "" {
+			return nil, "", fmt.Errorf("no template for the Stripe event type %q; use one of %s, or --template", p.Type, strings.Join(Types("stripe"), ", "))
+		}
+		return stripeTemplates, "event.tmpl", nil
+	}
+	name := p.Provider + ".tmpl"
+	if _, err := fs.Stat(sources, "templates/"+name); err != nil {
+		name = "event.tmpl"
+	}
+	return otherTemplates, name, nil
+}
+
+// data is what a template sees: the parameters, and what follows from them.
+type data struct{ Params }
+
+func (d data) Unix() int64       { return d.At.Unix() }
+func (d data) UnixMilli() int64  { return d.At.UnixMilli() }
+func (d data) Time() string      { return d.At.UTC().Format(time.RFC3339) }
+func (d data) Paid() bool        { return d.Type == "invoice.paid" || d.Type == "invoice.payment_succeeded" }
+func (d data) Object() string    { return stripeObjects[d.Type] }
+func (d data) PeriodEnd() int64  { return d.At.AddDate(0, 1, 0).Unix() }
+func (d data) Retry() int64      { return d.At.AddDate(0, 0, 3).Unix() }
+func (d data) Hash() string      { return hash(d.EventID, "hash", 16) }
+func (d data) Number() int64     { return number(d.Seed) }
+func (d data) Major() string     { return fmt.Sprintf("%d.%02d", d.Amount/100, d.Amount%100) }
+func (d data) Customer() string  { return "cus_" + hash(d.Account, "customer", 14) }
+func (d data) Invoice() string   { return "in_" + hash(d.Seed, "invoice", 24) }
+func (d data) Session() string   { return "cs_" + hash(d.Seed, "session", 24) }
+func (d data) Intent() string    { return "pi_" + hash(d.Seed, "intent", 24) }
+func (d data) Line() string      { return "il_" + hash(d.Seed, "line", 24) }
+func (d data) Item() string      { return "si_" + hash(d.Account, "item", 14) }
+func (d data) Price() string     { return "price_" + d.Plan }
+func (d data) Product() string   { return "prod_" + d.Plan }
+func (d data) RequestID() string { return "req_" + hash(d.EventID, "request", 14) }
+
+// Subscription is the account's: a renewal is another invoice of it.
+func (d data) Subscription() string { return "sub_" + hash(d.Account, "subscription", 24) }
+
+// Basil reports whether the version is of the new shape: versions order by their date.
+func (d data) Basil() bool { return d.APIVersion >= "2025-03-31" }
+
+// Status is that of the subscription.
+func (d data) Status() string {
+	if d.Type == "customer.subscription.deleted" {
+		return "canceled"
+	}
+	return "active"
+}
+
+// newID returns a random event ID in the provider's form.
+func newID(provider string) string {
+	token := rand.Text() // 26 letters and digits, 130 bits
+	switch provider {
+	case "stripe":
+		return "evt_" + token[:24]
+	case "github", "gitlab", "shopify", "square", "linear", "sendgrid":
+		h := hash(token, "uuid", 32)
+		return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]
+	case "slack":
+		return "Ev" + token[:9]
+	case "twilio":
+		return "SM" + hash(token, "sid", 32)
+	case "adyen":
+		return strconv.FormatInt(1e15+number(token)%1e15, 10)
+	case "paypal":
+		return "WH-" + token[:17] + "-" + token[9:26]
+	case "discord":
+		return strconv.FormatInt(1e17+number(token), 10)
+	case "standardwebhooks", "svix":
+		return "msg_" + token
+	}
+	return "evt_" + token
+}
+
+// hash returns n hexadecimal digits that follow from seed and use.
+func hash(seed, use string, n int) string {
+	sum := sha256.Sum256([]byte(use + "\x00" + seed))
+	return fmt.Sprintf("%x", sum)[:n]
+}
+
+// number returns a positive number of up to 15 digits that follows from seed.
+func number(seed string) int64 {
+	n, err := strconv.ParseInt(hash(seed, "number", 12), 16, 64)
+	if err != nil {
+		panic("forge: " + err.Error()) // twelve hexadecimal digits fit
+	}
+	return n
+}
