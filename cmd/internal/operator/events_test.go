@@ -1,0 +1,48 @@
+package operator_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+const (
+	live      = "00000000-0000-0000-0000-000000000001"
+	connected = "00000000-0000-0000-0000-000000000002"
+	test      = "00000000-0000-0000-0000-000000000003"
+)
+
+func TestFindEvent(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, account, mode, event_id, id_origin, type, received_at, body_hash, status) values
+		($1, 's', 'stripe', '', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'received'),
+		($2, 's', 'stripe', 'acct_9', 'live', 'evt_2', 'body', 'invoice.paid', now(), '\x02', 'received'),
+		($3, 's', 'stripe', '', 'test', 'evt_3', 'body', 'invoice.paid', now(), '\x03', 'received'),
+		(gen_random_uuid(), 's', 'stripe', '', 'live', 'evt_3', 'body', 'invoice.paid', now(), '\x04', 'received')`, live, connected, test); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{
+		"evt_1": live, live: live, "stripe:evt_1": live, "stripe:acct_9:evt_2": connected, test: test,
+	} {
+		r, err := operator.FindEvent(t.Context(), db, id)
+		if err != nil || r.ID != want {
+			t.Errorf("FindEvent(%q) = %v, %v; want %s", id, r, err, want)
+		}
+	}
+	for _, id := range []string{"evt_9", "github:evt_1", "stripe:evt_2", "stripe:", ""} {
+		_, err := operator.FindEvent(t.Context(), db, id)
+		if unknown := new(operator.UnknownError); !errors.As(err, &unknown) {
+			t.Errorf("FindEvent(%q): %v, want an UnknownError", id, err)
+		}
+	}
+	_, err := operator.ShowEvent(t.Context(), db, "evt_3")
+	if ambiguous := new(operator.AmbiguousError); !errors.As(err, &ambiguous) || !strings.Contains(err.Error(), test) {
+		t.Errorf("ShowEvent(evt_3): %v, want an AmbiguousError that lists both receipts", err)
+	}
+}
