@@ -1,0 +1,163 @@
+package internal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/pawlhq/pawl"
+
+// What the table calls by short names.
+const (
+	pgx      = "github.com/jackc/pgx/..."
+	temporal = "go.temporal.io/..."
+	echo     = "github.com/labstack/echo/..."
+	stripeGo = "github.com/stripe/stripe-go/..."
+)
+
+// rule is one row of the import table: which of our packages a package may import directly, and
+// what it never imports. A pattern that ends in /... stands for a package and all below it.
+type rule struct {
+	packages string
+	// but are packages below it that the row is not about: other rows, or what only tests import.
+	but   []string
+	may   []string
+	never []string
+}
+
+// table is the contract of the rooms: what each package may lean on. It is strict, and grows only
+// when the architecture does.
+var table = []rule{
+	{packages: "schema/...", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
+	{packages: "activities/effect", may: []string{"schema/ledger", "schema/failpoint"}, never: []string{echo}},
+	{packages: "activities/...", but: []string{"activities/effect"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
+	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing"}, never: []string{pgx, echo, "net/http", "os"}},
+	{packages: "ingress/webhook", may: []string{}, never: []string{pgx, temporal, echo, stripeGo}},
+	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
+	{packages: "ingress", may: []string{"ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
+	{packages: "ingress/dispatch", may: []string{"workflows", "schema/receipt", "schema/failpoint"}, never: []string{echo}},
+	{
+		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch"},
+		may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo},
+	},
+	{packages: "cmd/internal/config", may: []string{"ingress/webhook"}, never: []string{pgx, echo}},
+	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/operator/...", may: []string{"workflows", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config"}, never: []string{pgx, temporal}},
+}
+
+// vague are names that say nothing at the call site and attract everything.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "models", "impl", "manager", "misc"}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// Imports of test files do not count: tests lean on schematest and on each other's fakes.
+func TestImportTable(t *testing.T) {
+	t.Parallel()
+	packages := list(t)
+	if !slices.ContainsFunc(packages, func(p goPackage) bool { return p.ImportPath == module+"/ingress/webhook" }) {
+		t.Fatalf("go list does not see our packages: %v", packages)
+	}
+	for _, violation := range check(packages) {
+		t.Error(violation)
+	}
+}
+
+// Each row catches what it is there for.
+func TestImportTable_Violations_Caught(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ from, to string }{
+		{"schema/receipt", "go.temporal.io/sdk/client"},
+		{"schema/ledger", module + "/ingress/webhook"},
+		{"activities/effect", module + "/schema/receipt"},
+		{"activities/email", module + "/workflows"},
+		{"workflows", "github.com/jackc/pgx/v5"},
+		{"workflows", "net/http"},
+		{"workflows", "os"},
+		{"workflows", module + "/schema/receipt"},
+		{"ingress/webhook", module + "/schema/receipt"},
+		{"ingress/stripe", module + "/ingress/github"},
+		{"ingress/stripe", "github.com/jackc/pgx/v5/pgxpool"},
+		{"ingress", module + "/ingress/stripe"},
+		{"ingress", "go.temporal.io/sdk/client"},
+		{"ingress/dispatch", "github.com/labstack/echo/v4"},
+		{"cmd/internal/operator", module + "/ingress"},
+		{"cmd/internal/console", "github.com/jackc/pgx/v5"},
+		{"cmd/internal/config", module + "/ingress/stripe"},
+		{"schema/billing", module + "/cmd/internal/config"},
+	} {
+		p := goPackage{ImportPath: module + "/" + tt.from, Imports: []string{"context", tt.to}}
+		if got := check([]goPackage{p}); len(got) != 1 {
+			t.Errorf("%s imports %s: violations %v, want one", tt.from, tt.to, got)
+		}
+	}
+	if got := check([]goPackage{{ImportPath: module + "/schema/util"}}); len(got) != 1 {
+		t.Errorf("a package named util: violations %v, want one", got)
+	}
+}
+
+func check(packages []goPackage) []string {
+	var violations []string
+	for _, p := range packages {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if slices.Contains(vague, path.Base(name)) {
+			violations = append(violations, name+": a package says what it gives; this name does not")
+		}
+		i := slices.IndexFunc(table, func(r rule) bool { return matches(r.packages, name) && !matchesAny(r.but, name) })
+		if i < 0 {
+			continue
+		}
+		for _, imported := range p.Imports {
+			own, isOurs := strings.CutPrefix(imported, module+"/")
+			if isOurs && !matchesAny(table[i].may, own) || !isOurs && matchesAny(table[i].never, imported) {
+				violations = append(violations, fmt.Sprintf("%s imports %s; of ours it may import %v, and never %v", name, imported, table[i].may, table[i].never))
+			}
+		}
+	}
+	return violations
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+func matches(pattern, name string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == base || strings.HasPrefix(name, base+"/")
+	}
+	return name == pattern
+}
+
+func list(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var packages []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}

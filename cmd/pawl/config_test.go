@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestConfigCheck_Fine(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
+	if r := s.pawl(t, "config", "check"); r.code != 0 || !strings.Contains(r.out, "is fine") || r.err != "" {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+	r := s.pawl(t, "config", "check", "--json")
+	if got := decode[configResult](t, r); !got.OK || r.code != 0 {
+		t.Errorf("exit %d, %+v; want ok", r.code, got)
+	}
+}
+
+func TestConfigCheck_Faults_ExitOneAndListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"a": "stripe", "b": "strip"}).with("SECRET", "short")
+	r := s.pawl(t, "config", "check", "--json")
+	got := decode[configResult](t, r)
+	if r.code != 1 || got.OK || len(got.Faults) != 3 {
+		t.Errorf("exit %d, %+v; want 1 and three faults: two short secrets, one provider", r.code, got)
+	}
+	r = s.pawl(t, "config", "check")
+	if !strings.Contains(r.out, `did you mean "stripe"?`) || !strings.Contains(r.err, "3 faults") {
+		t.Errorf("stdout %q, stderr %q", r.out, r.err)
+	}
+}
+
+// A secret that is long enough and still no key of its provider shows before the ingress starts.
+func TestConfigCheck_ProviderRefusesKey_Fault(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"adyen": "adyen"}).with("SECRET", "not hexadecimal, but long enough")
+	r := s.pawl(t, "config", "check", "--json")
+	got := decode[configResult](t, r)
+	if r.code != 1 || len(got.Faults) != 1 || got.Faults[0].Key != "sources.adyen" {
+		t.Errorf("exit %d, %+v; want one fault of sources.adyen", r.code, got)
+	}
+	if strings.Contains(r.out, "not hexadecimal, but") {
+		t.Error("the secret was printed")
+	}
+}
+
+func TestConfigCheck_SecretFileMode_Warning(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
+	secret := s.file + ".secret"
+	if err := os.WriteFile(secret, []byte(testSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(secret, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	yaml, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.file, []byte(strings.Replace(string(yaml), "env:SECRET", "file:"+secret, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := s.pawl(t, "config", "check", "--json")
+	if got := decode[configResult](t, r); r.code != 0 || len(got.Warnings) != 1 {
+		t.Errorf("exit %d, %+v; want ok with one warning", r.code, got)
+	}
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/localpg"
+)
+
+// devFlags are what `pawl dev` can be told.
+type devFlags struct {
+	state, ingress, console, ops string
+	temporalPort, temporalUIPort int
+	noDemo                       bool
+}
+
+func (a *app) dev() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: cobra.NoArgs,
+		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its
+UI, the sandbox (mail, workspaces, finance, an event subscriber), ingress, worker and console. It sends one
+signed invoice.paid and shows each effect being done. Ctrl-C stops everything; state stays under --state.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDev(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.state, "state", ".pawl", "`directory` that keeps everything")
+	flags.StringVar(&f.ingress, "ingress", "127.0.0.1:8080", "`address` that takes webhooks")
+	flags.StringVar(&f.console, "console", "127.0.0.1:8081", "`address` of the operator's console")
+	flags.StringVar(&f.ops, "ops", "127.0.0.1:8082", "`address` of /livez, /readyz and /metrics")
+	flags.IntVar(&f.temporalPort, "temporal-port", 7233, "`port` of the Temporal server")
+	flags.IntVar(&f.temporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
+	flags.BoolVar(&f.noDemo, "no-demo", false, "do not send an event at the start")
+	return cmd
+}
+
+// devStack is what `pawl dev` has started, and where it is.
+type devStack struct {
+	flags    devFlags
+	dir      string
+	dsn      string
+	postgres *localpg.Server
+	temporal *devstack.Temporal
+	sandbox  *sandbox.Sandbox
+}
+
+func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
+	begin := time.Now()
+	for flag, addr := range map[string]string{
+		"--ingress": f.ingress, "--console": f.console, "--ops": f.ops,
+		"--temporal-port": localAddr(f.temporalPort), "--temporal-ui-port": localAddr(f.temporalUIPort),
+	} {
+		if err := devstack.CheckPort(flag, addr); err != nil {
+			return err
+		}
+	}
+	s := &devStack{flags: f}
+	if s.dir, err = stateDir(f.state); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := a.startStack(ctx, s); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped while starting: that is no failure
+		}
+		return err
+	}
+	cfg, err := s.configure(a)
+	if err != nil {
+		return err
+	}
+	n, err := newNode(ctx, cfg, a.log)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	group, ctx := errgroup.WithContext(ctx)
+	ready := make(chan struct{})
+	group.Go(func() error { return n.runOps(ctx) })
+	group.Go(func() error { return n.runWorker(ctx) })
+	group.Go(func() error { return n.runIngress(ctx, ready) })
+	group.Go(func() error { return serveConsole(ctx, f.console) })
+	group.Go(func() error { return s.watch(ctx) })
+	group.Go(func() error {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return nil
+		}
+		if !f.noDemo {
+			if err := a.demo(ctx, n, begin); err != nil {
+				return err
+			}
+		}
+		s.announce(a, begin)
+		return nil
+	})
+	return group.Wait()
+}
+
+func localAddr(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+
+// stateVersion is the layout of a state directory; a directory of another one is left alone.
+const stateVersion = "1"
+
+// stateDir makes the directory, or checks that this pawl knows it. It returns an absolute path.
+func stateDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("--state: %w", err)
+	}
+	// Others may pass through, as the user that Postgres runs under must, and may list and read nothing.
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", fmt.Errorf("--state: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		return "", fmt.Errorf("--state: %w", err)
+	}
+	file := filepath.Join(dir, "version")
+	held, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir, os.WriteFile(file, []byte(stateVersion+"\n"), 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--state: %w", err)
+	}
+	if version := strings.TrimSpace(string(held)); version != stateVersion {
+		return "", fmt.Errorf("%s was made by another version of pawl (layout %q, this one has %q): use another --state, or remove it to begin anew", dir, version, stateVersion)
+	}
+	return dir, nil
+}
+
+// startStack starts what pawl needs beside itself. The two slow ones start side by side.
+func (a *app) startStack(ctx context.Context, s *devStack) error {
+	// What is started outlives this function; only the wait for it ends early.
+	lasting := context.WithoutCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if url, ok := a.env("DATABASE_URL"); ok && url != "" {
+			fmt.Fprintln(a.err, "postgres  using DATABASE_URL")
+			s.dsn = url
+		} else {
+			fmt.Fprintln(a.err, "postgres  starting a private server")
+			server, err := localpg.Start(lasting, localpg.Options{Dir: filepath.Join(s.dir, "postgres"), Log: a.log})
+			if err != nil {
+				return err
+			}
+			s.postgres = server
+			if err := server.EnsureDatabase(ctx, "pawl"); err != nil {
+				return err
+			}
+			s.dsn = server.DSN("pawl")
+		}
+		if err := schema.Migrate(ctx, s.dsn, a.log); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.err, "postgres  ready")
+		return nil
+	})
+	group.Go(func() error {
+		attributes := map[string]string{}
+		for _, name := range searchAttributes() {
+			attributes[name] = "Keyword"
+		}
+		fmt.Fprintln(a.err, "temporal  starting (the first time it is built, which takes some minutes)")
+		server, err := devstack.StartTemporal(ctx, devstack.TemporalOptions{
+			Dir: filepath.Join(s.dir, "temporal"), Port: s.flags.temporalPort, UIPort: s.flags.temporalUIPort,
+			SearchAttributes: attributes, Progress: a.err,
+		})
+		if err != nil {
+			return err
+		}
+		s.temporal = server
+		fmt.Fprintln(a.err, "temporal  ready")
+		return nil
+	})
+	group.Go(func() (err error) {
+		s.sandbox, err = sandbox.Start(lasting, sandbox.Config{
+			Dir: filepath.Join(s.dir, "sandbox"), HTTPAddr: freeOr("127.0.0.1:8083"), SMTPAddr: freeOr("127.0.0.1:8025"), Log: a.log,
+		})
+		return err
+	})
+	return group.Wait()
+}
+
+// freeOr returns addr, or any port of its host when it is taken: several stacks may run side by side, and
+// the configuration says where this one's sandbox is.
+func freeOr(addr string) string {
+	if devstack.CheckPort("", addr) != nil {
+		host, _, _ := net.SplitHostPort(addr)
+		return net.JoinHostPort(host, "0")
+	}
+	return addr
+}
+
+// configure writes the configuration that the stack runs with and reads it back, so that every other
+// command sees the same.
+func (s *devStack) configure(a *app) (*config.Config, error) {
+	secret := filepath.Join(s.dir, "secrets", "stripe")
+	if _, err := os.Stat(secret); errors.Is(err, fs.ErrNotExist) {
+		var random [32]byte
+		_, _ = rand.Read(random[:]) // never fails, see its documentation
+		if err := os.WriteFile(secret, []byte("whsec_"+base64.StdEncoding.EncodeToString(random[:])+"\n"), 0o600); err != nil {
+			return nil, fmt.Errorf("write signing secret: %w", err)
+		}
+	}
+	files := map[string]string{
+		"database.url":  s.dsn + "\n",
+		"temporal.toml": fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.temporal.Addr()),
+		"pawl.yaml": string(config.Dev(config.DevParams{
+			Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops,
+			WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(), Subscriber: s.sandbox.URL() + "/events",
+		})),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
+			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	a.configFile = filepath.Join(s.dir, "pawl.yaml")
+	return a.config()
+}
+
+// watch ends the stack when Temporal ends by itself: what is left would only wait.
+func (s *devStack) watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.temporal.Done():
+		return fmt.Errorf("the Temporal server ended by itself; its log is %s", s.temporal.LogFile())
+	}
+}
+
+// stop ends what was started, Postgres last.
+func (s *devStack) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var errs []error
+	if s.temporal != nil {
+		errs = append(errs, s.temporal.Stop(ctx))
+	}
+	if s.sandbox != nil {
+		errs = append(errs, s.sandbox.Close())
+	}
+	if s.postgres != nil {
+		errs = append(errs, s.postgres.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// serveConsole answers for the console until there is one: a person who looks there is told where to look.
+func serveConsole(ctx context.Context, addr string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for the console (console.listen): %w", err)
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "The console is not there yet. Use `pawl events list` and the Temporal UI.", http.StatusNotImplemented)
+		}),
+	}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("console: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// statuses are the words that --status takes.
+var statuses = []string{"received", "processing", "retrying", "needs_review", "dead", "processed", "compensated", "ignored"}
+
+func (a *app) eventsList() *cobra.Command {
+	var f timeline.Filter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List events, the newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Status != "" && !slices.Contains(statuses, f.Status) {
+				return usagef("--status: %q is no status: use one of %s", f.Status, strings.Join(statuses, ", "))
+			}
+			if f.Limit < 1 {
+				return usagef("--limit: write a number from 1")
+			}
+			db, err := a.database(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			receipts, err := operator.ListEvents(cmd.Context(), db, f)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(receipts)
+			}
+			return a.writeReceipts(receipts)
+		},
+	}
+	cmd.Flags().StringVar(&f.Status, "status", "", "only events with this `status`")
+	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
+	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
+	return cmd
+}
+
+func (a *app) eventsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show everything about one event",
+		Long: "Show everything about one event. ID is an event ID, a receipt ID or a workflow ID.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("events show needs one ID: an event ID, a receipt ID or a workflow ID")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			db, err := a.database(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			event, err := operator.ShowEvent(cmd.Context(), db, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(event)
+			}
+			return a.writeEvent(event)
+		},
+	}
+}
+
+func (a *app) writeReceipts(receipts []timeline.Receipt) error {
+	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "EVENT", "DUPLICATES", "REASON"}}
+	for _, r := range receipts {
+		rows = append(rows, []string{clock(r.ReceivedAt), r.Status, r.Source, r.Type, r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
+	}
+	return table(a.out, rows)
+}
+
+// writeEvent puts one event on one screen: what it is, its effects, and the timeline.
+func (a *app) writeEvent(e *timeline.Event) error {
+	r := e.Receipt
+	head := [][]string{
+		{"event", r.EventID + "  " + r.Type},
+		{"status", r.Status + because(r.Reason)},
+		{"source", r.Source + " (" + strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
+		{"receipt", r.ID},
+		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), plural(r.Duplicates, "duplicate"))},
+	}
+	if r.WorkflowID != "" {
+		head = append(head, []string{"workflow", r.WorkflowID})
+	}
+	if r.LastError != "" {
+		head = append(head, []string{"last error", r.LastError})
+	}
+	effects := [][]string{{"EFFECT", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
+	for _, f := range e.Effects {
+		note := f.LastError
+		if f.SatisfiedBy != "" {
+			note = "already done by " + f.SatisfiedBy
+		}
+		effects = append(effects, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, note})
+	}
+	steps := [][]string{{"TIME", "WHAT", "DETAIL"}}
+	for _, s := range e.Timeline {
+		steps = append(steps, []string{clock(s.At), s.What, s.Detail + because(s.Error)})
+	}
+	for _, rows := range [][][]string{head, effects, steps} {
+		if err := table(a.out, rows); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func empty(s string) bool { return s == "" }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+func TestEvents_ListAndShow(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	if r := s.pawl(t, "migrate", "--json"); r.code != 0 || decode[map[string]int](t, r)["version"] < 1 {
+		t.Fatalf("migrate: exit %d, %s %s", r.code, r.out, r.err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	for _, sql := range []string{
+		`insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id, last_error) values
+			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred')`,
+		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error)
+			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later')`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	r := s.pawl(t, "events", "list", "--status", "dead", "--json")
+	if got := decode[[]timeline.Receipt](t, r); len(got) != 1 || got[0].EventID != "evt_1" {
+		t.Errorf("list = %+v, want evt_1", got)
+	}
+	if r := s.pawl(t, "events", "list", "--status", "processed", "--json"); strings.TrimSpace(r.out) != "[]" {
+		t.Errorf("empty list = %q, want []", r.out)
+	}
+	if r := s.pawl(t, "events", "list"); !strings.Contains(r.out, "evt_1") || !strings.HasPrefix(r.out, "RECEIVED") {
+		t.Errorf("table = %q", r.out)
+	}
+	event := decode[timeline.Event](t, s.pawl(t, "events", "show", "stripe:evt_1", "--json"))
+	if len(event.Effects) != 1 || event.Effects[0].LastError != "451 later" || event.Receipt.Status != "dead" {
+		t.Errorf("event = %+v", event)
+	}
+	r = s.pawl(t, "events", "show", "evt_1")
+	for _, want := range []string{"evt_1  invoice.paid", "receipt-email", "451 later", "TIME", "received"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("screen does not show %q:\n%s", want, r.out)
+		}
+	}
+	if strings.Contains(r.out, "\x1b") {
+		t.Error("an escape sequence of the stored error reaches the terminal")
+	}
+	r = s.pawl(t, "events", "show", "evt_none", "--json")
+	if r.code != 1 || r.out != "" || !strings.Contains(r.err, `no event "evt_none"`) {
+		t.Errorf("unknown: exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+}
+
+func TestEvents_DatabaseDown_OneSentence(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://pawl:hush@127.0.0.1:1/none?connect_timeout=2", map[string]string{"stripe": "stripe"})
+	r := s.pawl(t, "events", "list")
+	if r.code != 1 || strings.Contains(r.err, "hush") || strings.Contains(r.err, "Usage") {
+		t.Errorf("exit %d, stderr %q; want exit 1 without password or usage", r.code, r.err)
+	}
+}

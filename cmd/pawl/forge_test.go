@@ -1,0 +1,122 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// keys returns what a source of the provider is configured with, and what its provider signs with.
+func keys(t *testing.T, provider string) (verify, sign string, options map[string]string) {
+	t.Helper()
+	secret := []byte("0123456789abcdef0123456789abcdef")
+	der := func(b []byte, err error) []byte {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	switch provider {
+	case "adyen":
+		key := hex.EncodeToString(secret)
+		return key, key, nil
+	case "hmac":
+		return string(secret), string(secret), map[string]string{"header": "X-Signature", "id": "/id", "type": "/type"}
+	case "standardwebhooks", "svix":
+		key := "whsec_" + base64.StdEncoding.EncodeToString(secret)
+		return key, key, nil
+	case "discord":
+		public, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hex.EncodeToString(public), hex.EncodeToString(private), nil
+	case "sendgrid":
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(der(x509.MarshalPKIXPublicKey(&private.PublicKey))),
+			base64.StdEncoding.EncodeToString(der(x509.MarshalPKCS8PrivateKey(private))), nil
+	case "paypal":
+		private, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "messageverificationcerts.paypal.com"},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		}
+		certificate := der(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})),
+			string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der(x509.MarshalPKCS8PrivateKey(private))})),
+			map[string]string{"webhook_id": "WH-1"}
+	}
+	return string(secret), string(secret), nil
+}
+
+// What is forged for a provider is admitted by that provider's verifier, is one readable event, and
+// is the same event when it is sent again.
+func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {
+	t.Parallel()
+	for name, provider := range providers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			verify, sign, options := keys(t, name)
+			const url = "https://pawl.test/hooks/source"
+			verifier, err := provider.New(webhook.Settings{
+				Source: "source", URL: url, Options: options,
+				Secrets: []webhook.Secret{{Label: "a", Value: verify}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			target := forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}
+			event, err := forge.New(forge.Params{Provider: name}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first string
+			for range 2 {
+				req, err := target.Request(t.Context(), event, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(req.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+				if _, err := verifier.Verify(r); err != nil {
+					t.Fatalf("refused: %v\n%s", err, body)
+				}
+				events := verifier.Events(r)
+				if len(events) != 1 || events[0].Problem != "" || events[0].ID == "" {
+					t.Fatalf("events = %+v, want one without a problem", events)
+				}
+				if first != "" && events[0].ID != first {
+					t.Errorf("sent again, the event has ID %s, and had %s", events[0].ID, first)
+				}
+				first = events[0].ID
+				if events[0].Type == "" {
+					t.Errorf("the event has no type: %s", body)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+func (a *app) ingress() *cobra.Command {
+	return &cobra.Command{
+		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), func(ctx context.Context, n *node) error { return n.runIngress(ctx, nil) })
+		},
+	}
+}
+
+// drain is what requests in flight get to end when an ingress is stopped.
+const drain = 10 * time.Second
+
+// runIngress takes webhooks and starts their workflows until ctx ends. ready, when not nil, is closed once
+// it listens.
+func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
+	sources, err := ingressSources(n.cfg)
+	if err != nil {
+		return err
+	}
+	dispatcher, err := dispatch.New(dispatch.Config{
+		Temporal: n.temporal, Receipts: n.receipts, TaskQueue: n.cfg.Temporal.TaskQueue,
+		Eager: true, Meter: n.telemetry.Meter(), Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	server, err := ingress.New(ingress.Config{
+		Sources: sources, Receipts: n.receipts, Dispatch: dispatcher.Offer,
+		Meter: n.telemetry.Meter(), Log: n.log, Limits: ingressLimits(n.cfg.Ingress),
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.Ingress.Listen)
+	if err != nil {
+		_ = server.Shutdown(ctx)
+		return fmt.Errorf("listen for webhooks (ingress.listen): %w", err)
+	}
+	n.log.InfoContext(ctx, "ingress listens", "address", listener.Addr().String(), "sources", len(sources))
+	if ready != nil {
+		close(ready)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		// A start with an unknown search attribute is refused; receipts wait meanwhile.
+		if err := n.untilDone(ctx, "register search attributes", n.ensureSearchAttributes); err == nil {
+			dispatcher.Run(ctx)
+		}
+		return nil
+	})
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		return server.Shutdown(stop)
+	})
+	return group.Wait()
+}
+
+// ingressSources builds every configured source's verifier. It reports every fault.
+func ingressSources(cfg *config.Config) (map[string]ingress.Source, error) {
+	known := providers()
+	sources := map[string]ingress.Source{}
+	var faults []error
+	for name, s := range cfg.Sources {
+		provider := known[s.Provider] // config.Load has checked that it is known
+		verifier, err := provider.New(cfg.Settings(name))
+		if err != nil {
+			faults = append(faults, fmt.Errorf("sources.%s: %w", name, err))
+			continue
+		}
+		sources[name] = ingress.Source{
+			Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
+			Wanted: wanted(s), Accounts: s.Accounts, PublicURL: s.URL,
+		}
+	}
+	return sources, errors.Join(faults...)
+}
+
+// wanted says which types a source runs: those on its allow-list, or all that a flow is written for.
+func wanted(s config.Source) func(string) bool {
+	return func(eventType string) bool {
+		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) {
+			return false
+		}
+		_, written := workflows.Route(s.Provider, eventType)
+		return written
+	}
+}
+
+func ingressLimits(c config.Ingress) ingress.Limits {
+	limits := ingress.Limits{
+		Body: int64(c.BodyLimit), InFlight: c.Limits.MaxConcurrent,
+		PerSource:  ingress.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
+		PerAddress: ingress.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
+	}
+	for _, network := range c.Limits.TrustedProxies {
+		limits.TrustedProxies = append(limits.TrustedProxies, network.Prefix)
+	}
+	return limits
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/telemetry"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// node is one process of pawl: what the ingress and the worker have in common. `pawl dev` runs both on
+// one node.
+type node struct {
+	cfg       *config.Config
+	log       *slog.Logger
+	pool      *pgxpool.Pool
+	receipts  *receipt.Store
+	telemetry *telemetry.Telemetry
+	temporal  client.Client
+}
+
+// newNode connects to nothing: Postgres and Temporal may be down when a process starts, and come back
+// without it being restarted.
+func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, error) {
+	pool, err := newPool(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	tel, err := telemetry.New(log)
+	if err != nil {
+		return nil, err
+	}
+	options, err := cfg.Temporal.ClientOptions()
+	if err != nil {
+		return nil, err
+	}
+	// The SDK logs its own retries at warning level and above; a timeline of every start is ours.
+	options.Logger = sdklog.NewStructuredLogger(log.With("component", "temporal"))
+	options.MetricsHandler = tel.Temporal()
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("temporal client: %w", err)
+	}
+	return &node{
+		cfg: cfg, log: log, pool: pool, telemetry: tel, temporal: temporal,
+		receipts: receipt.NewStore(pool, receipt.Options{}),
+	}, nil
+}
+
+func newPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
+	options, err := pgxpool.ParseConfig(cfg.Database.Value())
+	if err != nil {
+		return nil, fmt.Errorf("database: %s is no Postgres DSN", cfg.Database) // the error of pgx quotes it
+	}
+	// Group commit needs few connections; effects in our own database need one each while they run.
+	options.MaxConns = max(options.MaxConns, 24)
+	options.ConnConfig.ConnectTimeout = 2 * time.Second
+	pool, err := pgxpool.NewWithConfig(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return pool, nil
+}
+
+func (n *node) close() {
+	n.receipts.Close()
+	n.temporal.Close()
+	n.pool.Close()
+	// Nothing is measured any more; an exporter that cannot be stopped is no fault of the run.
+	_ = n.telemetry.Shutdown(context.Background())
+}
+
+// checkSchema refuses a database that this binary does not fit, and lets one pass that is down.
+func (n *node) checkSchema(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	conn, err := n.pool.Acquire(ctx)
+	if err != nil {
+		n.log.WarnContext(ctx, "database is not there yet", "error", err)
+		return nil
+	}
+	defer conn.Release()
+	version, err := schema.Version(ctx, conn.Conn())
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	if latest := schema.Latest(); version < latest {
+		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)
+	}
+	return nil
+}
+
+// ensureSearchAttributes registers the search attributes that runs are started with: a start with an
+// unknown one is refused. Where this is not allowed (Temporal Cloud), an administrator does it.
+func (n *node) ensureSearchAttributes(ctx context.Context) error {
+	wanted := map[string]enumspb.IndexedValueType{}
+	for _, name := range searchAttributes() {
+		wanted[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	options, err := n.cfg.Temporal.ClientOptions()
+	if err != nil {
+		return err
+	}
+	namespace := options.Namespace
+	if namespace == "" {
+		namespace = client.DefaultNamespace
+	}
+	held, err := n.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err != nil {
+		return fmt.Errorf("list search attributes: %w", err)
+	}
+	maps.DeleteFunc(wanted, func(name string, _ enumspb.IndexedValueType) bool {
+		_, ok := held.CustomAttributes[name]
+		return ok
+	})
+	if len(wanted) == 0 {
+		return nil
+	}
+	_, err = n.temporal.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: wanted})
+	var exists *serviceerror.AlreadyExists
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("register search attributes %v (an administrator may have to): %w", slices.Sorted(maps.Keys(wanted)), err)
+	}
+	return nil
+}
+
+// untilDone calls f until it succeeds or ctx ends, telling the log why it waits.
+func (n *node) untilDone(ctx context.Context, what string, f func(context.Context) error) error {
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n.log.WarnContext(ctx, "waiting to "+what, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

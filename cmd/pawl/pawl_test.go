@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+const testSecret = "whsec_0123456789abcdef0123456789abcdef"
+
+// result is what one call of the program left.
+type result struct {
+	code     int
+	out, err string
+}
+
+// pawl runs the program in this process.
+func pawl(t *testing.T, env map[string]string, args ...string) result {
+	t.Helper()
+	var out, err bytes.Buffer
+	code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &err}, func(key string) (string, bool) {
+		v, ok := env[key]
+		return v, ok
+	})
+	return result{code, out.String(), err.String()}
+}
+
+// decode reads a result's JSON.
+func decode[T any](t *testing.T, r result) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil {
+		t.Fatalf("output is not JSON: %v\nstdout: %s\nstderr: %s", err, r.out, r.err)
+	}
+	return v
+}
+
+// stack is a configuration file and the environment it refers to.
+type stack struct {
+	file string
+	env  map[string]string
+}
+
+// setup writes a configuration with a source per provider name, on the database at dsn.
+func setup(t *testing.T, dsn string, sources map[string]string) stack {
+	t.Helper()
+	s := stack{filepath.Join(t.TempDir(), "pawl.yaml"), map[string]string{"DSN": dsn, "SECRET": testSecret}}
+	var b strings.Builder
+	b.WriteString("database: env:DSN\nplans: {prices: {price_pro: pro}, features: {pro: [api]}}\n")
+	b.WriteString("sinks:\n  workspaces: {url: 'http://w.test'}\n  finance: {url: 'http://f.test'}\n")
+	b.WriteString("  email: {address: 'm.test:25', from: 'a@b.test'}\nsources:\n")
+	for name, provider := range sources {
+		b.WriteString("  " + name + ": {provider: " + provider + ", secrets: [{value: env:SECRET}]}\n")
+	}
+	if err := os.WriteFile(s.file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s stack) pawl(t *testing.T, args ...string) result {
+	t.Helper()
+	return pawl(t, s.env, append([]string{"--config", s.file}, args...)...)
+}
+
+// with returns the stack with one more variable.
+func (s stack) with(key, value string) stack {
+	s.env = maps.Clone(s.env)
+	s.env[key] = value
+	return s
+}
+
+func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
+	for _, args := range [][]string{
+		{"nonsense"}, {"evnts"}, {"--nonsense"}, {"events"}, {"events", "nonsense"}, {"events", "show"}, {"events", "list", "--status", "odd"},
+		{"events", "list", "--limit", "0"}, {"send"}, {"send", "--source", "stripe", "--count", "0"}, {"verify"},
+		{"send", "--source", "stripe", "--event-id", "evt_1", "--count", "2"}, {"--log-level", "loud", "migrate"},
+		{"--log-format", "xml", "migrate"}, {"migrate", "extra"},
+	} {
+		r := s.pawl(t, args...)
+		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, "pawl: ") {
+			t.Errorf("pawl %v: exit %d, stdout %q, stderr %q; want exit 2 and one sentence", args, r.code, r.out, r.err)
+		}
+	}
+}
+
+func TestRun_Help_ExitZero(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}} {
+		if r := pawl(t, nil, args...); r.code != 0 || !strings.Contains(r.out, "Usage") {
+			t.Errorf("pawl %v: exit %d, stdout %q", args, r.code, r.out)
+		}
+	}
+}
+
+func TestRun_ConfigMissing_NamesFlag(t *testing.T) {
+	t.Parallel()
+	r := pawl(t, nil, "--config", filepath.Join(t.TempDir(), "none.yaml"), "migrate")
+	if r.code != 1 || !strings.Contains(r.err, "--config") || !strings.Contains(r.err, "none.yaml") {
+		t.Errorf("exit %d, stderr %q; want 1 and the flag", r.code, r.err)
+	}
+}
+
+func TestClean_ControlCharacters_Shown(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"plain é": "plain é", "a\x1b[31mb": `a\u001b[31mb`, "x\ny": `x\u000ay`, "a\u202eb": `a\u202eb`} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

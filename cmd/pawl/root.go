@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+// stdio is where a command reads and writes: results to out, everything else to err.
+type stdio struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// The exit codes.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// app is one call of the program: what the commands share.
+type app struct {
+	stdio
+	env        func(string) (string, bool)
+	log        *slog.Logger
+	configFile string
+	json       bool
+	logLevel   string
+	logFormat  string
+}
+
+// run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
+// call that could not be understood.
+func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
+	a := &app{stdio: io, env: env}
+	started := false
+	root := a.root(&started)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errAnswered):
+		return exitFailed
+	case errors.As(err, &usage) || !started:
+		fmt.Fprintf(io.err, "pawl: %v (see pawl --help)\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(io.err, "pawl: %v\n", err)
+	return exitFailed
+}
+
+// errAnswered ends a command with exit code 1 when its output has already said why.
+var errAnswered = errors.New("answered")
+
+// usageError is a call that could not be understood: exit code 2.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// root builds the command tree. started is set once flags and arguments were understood.
+func (a *app) root(started *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "pawl",
+		Short:         "Receive webhooks, and do what they ask for once",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// Cobra's suggestions are a paragraph; an error here is a sentence.
+		DisableSuggestions: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			*started = true
+			return a.setLogger()
+		},
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.configFile, "config", "pawl.yaml", "configuration `file`")
+	flags.BoolVar(&a.json, "json", false, "write results as JSON")
+	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")
+	root.AddCommand(a.commands()...)
+	return root
+}
+
+// group is a command that only holds others.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	names := make([]string, len(commands))
+	for i, c := range commands {
+		names[i] = c.Name()
+	}
+	g := &cobra.Command{
+		Use: name, Short: short, Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q for %s: use %s", args[0], name, strings.Join(names, " or "))
+			}
+			return usagef("%s needs a command: %s", name, strings.Join(names, " or "))
+		},
+	}
+	g.AddCommand(commands...)
+	return g
+}
+
+func (a *app) setLogger() error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		return usagef("--log-level: %q is no level: use debug, info, warn or error", a.logLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "text":
+		a.log = slog.New(slog.NewTextHandler(a.err, opts))
+	case "json":
+		a.log = slog.New(slog.NewJSONHandler(a.err, opts))
+	default:
+		return usagef("--log-format: %q is no format: use text or json", a.logFormat)
+	}
+	return nil
+}
+
+// config loads the configuration file and logs its warnings.
+func (a *app) config() (*config.Config, error) {
+	cfg, err := config.Load(a.configFile, a.env, providerNames()...)
+	if faults := config.Faults(nil); errors.As(err, &faults) {
+		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, plural(len(faults), "fault"), faults)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range cfg.Warnings {
+		a.log.Warn("configuration", "key", w.Key, "problem", w.Problem, "fix", w.Fix)
+	}
+	return cfg, nil
+}
+
+// database opens the configured database; the caller closes it.
+func (a *app) database(ctx context.Context) (*pgxpool.Pool, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.New(ctx, cfg.Database.Value())
+	if err != nil {
+		return nil, fmt.Errorf("open the database (%s): %w", cfg.Database, err)
+	}
+	return pool, nil
+}
+
+// providerNames lists the providers there are.
+func providerNames() []string {
+	var names []string
+	for name := range providers() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

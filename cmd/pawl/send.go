@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// sendFlags are what `pawl send` can be told.
+type sendFlags struct {
+	forge.Params
+
+	source, template, url, key     string
+	live                           bool
+	count, duplicates, concurrency int
+}
+
+// sendResult is what `pawl send --json` writes.
+type sendResult struct {
+	Sent int `json:"sent"`
+	// Statuses counts the answers by HTTP status; "error" is no answer.
+	Statuses map[string]int `json:"statuses"`
+	Events   []*sentEvent   `json:"events"`
+}
+
+type sentEvent struct {
+	EventID  string   `json:"event_id"`
+	Type     string   `json:"type"`
+	Statuses []string `json:"statuses"`
+}
+
+func (a *app) send() *cobra.Command {
+	var f sendFlags
+	cmd := &cobra.Command{
+		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them", Args: cobra.NoArgs,
+		Long: `Sign events as their provider does, and post them to a source of the configuration.
+For Stripe the types are ` + strings.Join(forge.Types("stripe"), ", ") + `.
+Other providers take any type; --template gives a body of your own (Go text/template).`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSend(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.source, "source", "", "`name` of the source")
+	flags.StringVar(&f.Provider, "provider", "", "instead of --source: the source of this provider, when there is one")
+	flags.StringVar(&f.Type, "type", "", "event type (default: one that the provider has)")
+	flags.StringVar(&f.EventID, "event-id", "", "event ID (default: random)")
+	flags.StringVar(&f.Seed, "seed", "", "what invoice, customer and subscription IDs are made from (default: the event ID)")
+	flags.StringVar(&f.APIVersion, "api-version", forge.Basil, "Stripe API version, such as "+forge.Before)
+	flags.StringVar(&f.Account, "account", "", "our account, in the metadata")
+	flags.StringVar(&f.ConnectedAccount, "connected-account", "", "provider-side account (Stripe Connect)")
+	flags.StringVar(&f.Plan, "plan", "pro", "plan that is bought")
+	flags.StringVar(&f.Email, "email", "", "customer's address (default: ACCOUNT@example.com)")
+	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
+	flags.StringVar(&f.Currency, "currency", "usd", "currency")
+	flags.BoolVar(&f.live, "live", false, "send a live-mode event (default: the source's mode, else test)")
+	flags.StringVar(&f.template, "template", "", "body template, a `file`")
+	flags.IntVar(&f.count, "count", 1, "how many events")
+	flags.IntVar(&f.duplicates, "duplicates", 0, "how many more times each is sent")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "how many requests at once")
+	flags.StringVar(&f.url, "url", "", "where to post (default: the configured ingress)")
+	flags.StringVar(&f.key, "key", "", "sign with this key, a `file`, where the configured one can only verify (PayPal, Discord, SendGrid)")
+	return cmd
+}
+
+func (a *app) runSend(ctx context.Context, f sendFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	name, err := f.pick(cfg)
+	if err != nil {
+		return err
+	}
+	target, err := f.target(cfg, name)
+	if err != nil {
+		return err
+	}
+	events, err := f.events(cfg.Sources[name])
+	if err != nil {
+		return err
+	}
+	result, byID, err := expect(ctx, cfg, name, target, events)
+	if err != nil {
+		return err
+	}
+	failed, last := 0, error(nil)
+	err = target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
+		result.Sent++
+		result.Statuses[r.Outcome()]++
+		byID[r.EventID].Statuses = append(byID[r.EventID].Statuses, r.Outcome())
+		if !r.OK() {
+			failed, last = failed+1, cmp.Or(r.Err, fmt.Errorf("%d %s", r.Status, http.StatusText(r.Status)))
+		}
+		if !a.json {
+			fmt.Fprintf(a.out, "%s  %s  %s  %s\n", clean(byID[r.EventID].EventID), clean(r.Type), r.Outcome(), r.Took.Round(100*time.Microsecond))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.writeJSON(result); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL, last)
+	}
+	return nil
+}
+
+// expect lists the events before they are sent, under the IDs that the receiver will know them by.
+func expect(ctx context.Context, cfg *config.Config, name string, target forge.Target, events []forge.Event) (*sendResult, map[string]*sentEvent, error) {
+	verifier, err := providers()[cfg.Sources[name].Provider].New(cfg.Settings(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	result := &sendResult{Statuses: map[string]int{}}
+	byID := make(map[string]*sentEvent, len(events))
+	for _, e := range events {
+		id, err := target.Identify(ctx, verifier, e)
+		if err != nil {
+			return nil, nil, err
+		}
+		sent := &sentEvent{EventID: id, Type: e.Type, Statuses: []string{}}
+		result.Events, byID[e.ID] = append(result.Events, sent), sent
+	}
+	return result, byID, nil
+}
+
+// check refuses what cannot be meant.
+func (f *sendFlags) check() error {
+	switch {
+	case f.source == "" && f.Provider == "":
+		return usagef("--source NAME (or --provider NAME) is missing")
+	case f.count < 1 || f.concurrency < 1 || f.duplicates < 0:
+		return usagef("--count and --concurrency start at 1, --duplicates at 0")
+	case f.EventID != "" && f.count > 1:
+		return usagef("--event-id names one event: use --duplicates K to send it more often")
+	}
+	return nil
+}
+
+// pick returns the name of the source that is meant.
+func (f *sendFlags) pick(cfg *config.Config) (string, error) {
+	names := slices.Sorted(maps.Keys(cfg.Sources))
+	if f.source != "" {
+		s, ok := cfg.Sources[f.source]
+		if !ok {
+			return "", fmt.Errorf("no source %q is configured; there are: %s", f.source, strings.Join(names, ", "))
+		}
+		if f.Provider != "" && f.Provider != s.Provider {
+			return "", fmt.Errorf("source %s is of provider %s, not %s", f.source, s.Provider, f.Provider)
+		}
+		return f.source, nil
+	}
+	fit := slices.DeleteFunc(names, func(name string) bool { return cfg.Sources[name].Provider != f.Provider })
+	switch len(fit) {
+	case 0:
+		return "", fmt.Errorf("no source of provider %q is configured", f.Provider)
+	case 1:
+		return fit[0], nil
+	}
+	return "", fmt.Errorf("several sources of provider %s are configured; say which with --source: %s", f.Provider, strings.Join(fit, ", "))
+}
+
+// target says where and with which key the source's events go out.
+func (f *sendFlags) target(cfg *config.Config, name string) (forge.Target, error) {
+	provider := providers()[cfg.Sources[name].Provider]
+	if provider.Sign == nil {
+		return forge.Target{}, fmt.Errorf("pawl cannot sign as %s does", provider.Name)
+	}
+	settings := cfg.Settings(name)
+	t := forge.Target{URL: f.url, SignedURL: settings.URL, Options: settings.Options, Sign: provider.Sign}
+	if t.URL == "" {
+		t.URL = "http://" + reachable(cfg.Ingress.Listen) + "/hooks/" + name
+	}
+	if f.key != "" {
+		key, err := os.ReadFile(f.key)
+		if err != nil {
+			return forge.Target{}, fmt.Errorf("--key: %w", err)
+		}
+		t.Secret = strings.TrimSpace(string(key))
+		return t, nil
+	}
+	i := slices.IndexFunc(settings.Secrets, func(s webhook.Secret) bool { return s.Active(time.Now()) })
+	if i < 0 {
+		return forge.Target{}, fmt.Errorf("no secret of source %s is active now", name)
+	}
+	t.Secret = settings.Secrets[i].Value
+	return t, nil
+}
+
+// events makes the events. With a seed and a count, each is a purchase of its own.
+func (f *sendFlags) events(s config.Source) ([]forge.Event, error) {
+	template := ""
+	if f.template != "" {
+		content, err := os.ReadFile(f.template)
+		if err != nil {
+			return nil, fmt.Errorf("--template: %w", err)
+		}
+		if template = string(content); template == "" {
+			return nil, errors.New("--template: the file is empty")
+		}
+	}
+	p := f.Params
+	p.Provider, p.Live = s.Provider, f.live || s.Mode == webhook.Live
+	events := make([]forge.Event, f.count)
+	for i := range events {
+		if p.Seed != "" && i > 0 {
+			p.Seed = fmt.Sprintf("%s-%d", f.Seed, i+1)
+		}
+		e, err := forge.New(p, template)
+		if err != nil {
+			return nil, err
+		}
+		events[i] = e
+	}
+	return events, nil
+}
+
+// reachable turns a listen address into one that can be dialled from this machine.
+func reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}

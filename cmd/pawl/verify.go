@@ -1,0 +1,239 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// captured is one request in a file, with the key material to check it.
+type captured struct {
+	Provider       string            `json:"provider"`
+	Scheme         string            `json:"scheme"`
+	Secret         string            `json:"secret"`
+	Secrets        []string          `json:"secrets"`
+	PublicKey      string            `json:"public_key"`
+	CertificatePEM string            `json:"certificate_pem"`
+	WebhookID      string            `json:"webhook_id"`
+	LegacySHA1     bool              `json:"legacy_sha1"`
+	Options        map[string]string `json:"options"`
+
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]values `json:"headers"`
+	Body    *[]byte           `json:"body_base64"`
+	// NowUnix is the receive time; 0 or missing, for what is not timed, is now.
+	NowUnix          int64 `json:"now_unix"`
+	ToleranceSeconds int64 `json:"tolerance_seconds"`
+}
+
+// values reads a string or a list of strings.
+type values []string
+
+func (v *values) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*v = values{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(v))
+}
+
+// verdict is what `pawl verify` writes.
+type verdict struct {
+	Valid bool `json:"valid"`
+	*accepted
+	*refused
+}
+
+type accepted struct {
+	EventID   *string `json:"event_id"`
+	EventType *string `json:"event_type"`
+	ObjectID  *string `json:"object_id"`
+	Account   *string `json:"account"`
+	Created   *string `json:"created"`
+	Secret    string  `json:"secret"`
+	// ReceiptIDFrom is "hash" where the provider gives no ID and the receipt's is made from the bytes.
+	ReceiptIDFrom string `json:"receipt_id_from,omitempty"`
+	Problem       string `json:"problem,omitempty"`
+	// Events counts the events of the delivery; the fields above are those of the first.
+	Events int `json:"events"`
+}
+
+type refused struct {
+	Class     webhook.Class `json:"class"`
+	Diagnosis string        `json:"diagnosis"`
+}
+
+func (a *app) verify() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "verify --request FILE", Short: "Check one captured request offline", Args: cobra.NoArgs,
+		Long: `Check one captured request offline, for any provider. FILE ("-" for standard input) is JSON:
+provider, scheme, secret or secrets or public_key or certificate_pem, webhook_id, options, method,
+url, headers, body_base64, now_unix (the receive time), tolerance_seconds.
+The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that cannot be read.`,
+		RunE: func(*cobra.Command, []string) error {
+			if file == "" {
+				return usagef("--request FILE is missing")
+			}
+			c, err := a.readCaptured(file)
+			if err != nil {
+				return usagef("%s: %w", file, err)
+			}
+			v, err := c.verify()
+			if err != nil {
+				return usagef("%s: %w", file, err)
+			}
+			if err := a.writeVerdict(v); err != nil {
+				return err
+			}
+			if !v.Valid {
+				return errAnswered
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "request", "", "the captured request, a JSON `file`")
+	return cmd
+}
+
+func (a *app) readCaptured(file string) (*captured, error) {
+	var content []byte
+	var err error
+	if file == "-" {
+		content, err = io.ReadAll(a.in)
+	} else {
+		content, err = os.ReadFile(file)
+	}
+	if err != nil {
+		if pe := new(os.PathError); errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return nil, err
+	}
+	c := new(captured)
+	if err := json.Unmarshal(content, c); err != nil {
+		return nil, fmt.Errorf("not a captured request: %w", err)
+	}
+	switch {
+	case c.Provider == "":
+		return nil, errors.New("provider is missing: use one of " + strings.Join(providerNames(), ", "))
+	case c.Body == nil:
+		return nil, errors.New("body_base64 is missing")
+	case c.ToleranceSeconds < 0:
+		return nil, errors.New("tolerance_seconds is negative")
+	}
+	return c, nil
+}
+
+// verify builds the provider's verifier and asks it. The error means that the file does not
+// describe a source.
+func (c *captured) verify() (verdict, error) {
+	provider, ok := providers()[c.Provider]
+	if !ok {
+		return verdict{}, fmt.Errorf("%q is no provider: use one of %s", c.Provider, strings.Join(providerNames(), ", "))
+	}
+	verifier, err := provider.New(c.settings())
+	if err != nil {
+		return verdict{}, err
+	}
+	r := c.request()
+	match, err := verifier.Verify(r)
+	if err != nil {
+		var refusal *webhook.Error
+		if !errors.As(err, &refusal) {
+			return verdict{}, err
+		}
+		return verdict{refused: &refused{refusal.Class, refusal.Detail}}, nil
+	}
+	v := verdict{Valid: true, accepted: &accepted{Secret: match.Secret}}
+	events := verifier.Events(r)
+	v.Events = len(events)
+	if len(events) > 0 {
+		v.accepted.read(events[0])
+	}
+	return v, nil
+}
+
+func (a *accepted) read(e webhook.Event) {
+	a.EventID, a.EventType, a.ObjectID, a.Account = optional(e.ID), optional(e.Type), optional(e.Object), optional(e.Account)
+	if e.IDOrigin == webhook.FromHash {
+		a.EventID, a.ReceiptIDFrom = nil, string(e.IDOrigin)
+	}
+	if !e.OccurredAt.IsZero() {
+		a.Created = optional(e.OccurredAt.UTC().Format(time.RFC3339Nano))
+	}
+	a.Problem = e.Problem
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// settings are those of a source that would have received the request. Short secrets are allowed:
+// nothing is admitted here.
+func (c *captured) settings() webhook.Settings {
+	s := webhook.Settings{
+		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds) * time.Second,
+		Options: map[string]string{webhook.AllowShortSecrets: "true"},
+	}
+	for name, value := range map[string]string{"scheme": c.Scheme, "webhook_id": c.WebhookID, "certificate_pem": c.CertificatePEM} {
+		if value != "" {
+			s.Options[name] = value
+		}
+	}
+	if c.LegacySHA1 {
+		s.Options["legacy_sha1"] = "true"
+	}
+	for name, value := range c.Options {
+		s.Options[name] = value
+	}
+	keys := append([]string{c.Secret}, c.Secrets...)
+	// A certificate holds the public key.
+	if c.CertificatePEM == "" {
+		keys = append(keys, c.PublicKey)
+	}
+	for _, key := range keys {
+		if key != "" {
+			s.Secrets = append(s.Secrets, webhook.Secret{Label: fmt.Sprintf("secret-%d", len(s.Secrets)+1), Value: key})
+		}
+	}
+	return s
+}
+
+func (c *captured) request() *webhook.Request {
+	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header{}, Body: *c.Body, ReceivedAt: time.Now()}
+	if c.Method != "" {
+		r.Method = c.Method
+	}
+	if c.NowUnix != 0 {
+		r.ReceivedAt = time.Unix(c.NowUnix, 0)
+	}
+	for name, list := range c.Headers {
+		for _, value := range list {
+			r.Header.Add(name, value)
+		}
+	}
+	return r
+}
+
+// writeVerdict writes the verdict as one line of JSON, with or without --json: it is for programs
+// as much as for people, and short.
+func (a *app) writeVerdict(v verdict) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

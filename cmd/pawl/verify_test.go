@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
+)
+
+// verdictJSON is the output as a script reads it.
+type verdictJSON struct {
+	Valid         bool    `json:"valid"`
+	EventID       *string `json:"event_id"`
+	EventType     *string `json:"event_type"`
+	ObjectID      *string `json:"object_id"`
+	Account       *string `json:"account"`
+	Created       *string `json:"created"`
+	Secret        string  `json:"secret"`
+	ReceiptIDFrom string  `json:"receipt_id_from"`
+	Class         string  `json:"class"`
+	Diagnosis     string  `json:"diagnosis"`
+}
+
+// Every shared vector gets its verdict through the command, and what its README says of each field.
+func TestVerify_SharedVectors(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(webhooktest.SharedDir(t), "vectors", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want webhooktest.Vector
+			if err := json.Unmarshal(content, &want); err != nil {
+				t.Fatal(err)
+			}
+			r := pawl(t, nil, "verify", "--request", file)
+			if r.err != "" {
+				t.Errorf("stderr %q", r.err)
+			}
+			got := decode[verdictJSON](t, r)
+			if got.Valid != want.Valid || (r.code == 0) != want.Valid {
+				t.Fatalf("valid %t, exit %d; want valid %t: %s", got.Valid, r.code, want.Valid, r.out)
+			}
+			if !want.Valid {
+				if want.Expect != "" && got.Class != string(want.Expect) || got.Diagnosis == "" {
+					t.Errorf("class %q, diagnosis %q; want class %q and a diagnosis", got.Class, got.Diagnosis, want.Expect)
+				}
+				return
+			}
+			same(t, "event_id", got.EventID, want.EventID)
+			same(t, "event_type", got.EventType, want.EventType)
+			if want.ObjectID != nil {
+				same(t, "object_id", got.ObjectID, want.ObjectID)
+			}
+			if want.Account != nil {
+				same(t, "account", got.Account, want.Account)
+			}
+			if got.Secret == "" {
+				t.Error("the matching secret is not named")
+			}
+		})
+	}
+}
+
+func same(t *testing.T, field string, got, want *string) {
+	t.Helper()
+	show := func(s *string) string {
+		if s == nil {
+			return "null"
+		}
+		return *s
+	}
+	if show(got) != show(want) {
+		t.Errorf("%s = %s, want %s", field, show(got), show(want))
+	}
+}
+
+func TestVerify_MalformedFile_ExitTwo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"empty":             ``,
+		"not JSON":          `{"provider": `,
+		"no provider":       `{"body_base64": ""}`,
+		"unknown provider":  `{"provider": "nobody", "body_base64": ""}`,
+		"no body":           `{"provider": "stripe", "secret": "x"}`,
+		"bad base64":        `{"provider": "stripe", "secret": "x", "body_base64": "%%"}`,
+		"no secret":         `{"provider": "stripe", "body_base64": ""}`,
+		"headers no object": `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": []}`,
+		"header a number":   `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
+		"negative":          `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": -1}`,
+	} {
+		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := pawl(t, nil, "verify", "--request", file)
+		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "pawl: "+file) {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit 2 and the file named", name, r.code, r.out, r.err)
+		}
+	}
+	if r := pawl(t, nil, "verify", "--request", filepath.Join(dir, "none")); r.code != 2 {
+		t.Errorf("missing file: exit %d, want 2", r.code)
+	}
+}
+
+func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "request.json")
+	content := `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := pawl(t, nil, "verify", "--request", file)
+	if got := decode[verdictJSON](t, r); r.code != 1 || got.Valid || got.Class == "" {
+		t.Errorf("exit %d, %+v; want a refusal with its class", r.code, got)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/pawlhq/pawl/ingress/adyen"
+	"github.com/pawlhq/pawl/ingress/discord"
+	"github.com/pawlhq/pawl/ingress/gethook"
+	"github.com/pawlhq/pawl/ingress/github"
+	"github.com/pawlhq/pawl/ingress/gitlab"
+	"github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/linear"
+	"github.com/pawlhq/pawl/ingress/paddle"
+	"github.com/pawlhq/pawl/ingress/paypal"
+	"github.com/pawlhq/pawl/ingress/sendgrid"
+	"github.com/pawlhq/pawl/ingress/shopify"
+	"github.com/pawlhq/pawl/ingress/slack"
+	"github.com/pawlhq/pawl/ingress/square"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/twilio"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/ingress/zendesk"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// This file is the only list of commands, providers, workflows and activities: what is not here does not
+// run.
+
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.dev(),
+		a.ingress(),
+		a.worker(),
+		group("config", "The configuration", a.configCheck()),
+		a.migrate(),
+		group("events", "The events that were received", a.eventsList(), a.eventsShow()),
+		a.send(),
+		a.verify(),
+	}
+}
+
+// providers maps each provider's name to it.
+func providers() map[string]webhook.Provider {
+	all := map[string]webhook.Provider{}
+	for _, p := range []webhook.Provider{
+		adyen.Provider,
+		discord.Provider,
+		gethook.Provider,
+		github.Provider,
+		gitlab.Provider,
+		hmac.Provider,
+		hmac.Calendly,
+		hmac.Intercom,
+		hmac.Meta,
+		hmac.Typeform,
+		hmac.WooCommerce,
+		hmac.Zoom,
+		linear.Provider,
+		paddle.Provider,
+		paypal.Provider,
+		sendgrid.Provider,
+		shopify.Provider,
+		slack.Provider,
+		square.Provider,
+		standardwebhooks.Provider,
+		standardwebhooks.Svix,
+		stripe.Provider,
+		twilio.Provider,
+		zendesk.Provider,
+	} {
+		all[p.Name] = p
+	}
+	return all
+}
+
+// register registers every workflow and the filled activities on a worker.
+func register(w worker.Registry, activities []any) {
+	w.RegisterWorkflow(workflows.InvoicePaid)
+	for _, receiver := range activities {
+		w.RegisterActivity(receiver)
+	}
+}
+
+// searchAttributes lists the Keyword search attributes that runs are started with.
+func searchAttributes() []string {
+	return []string{workflows.PawlProvider.GetName(), workflows.PawlType.GetName(), workflows.PawlReceipt.GetName()}
+}

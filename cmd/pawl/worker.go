@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.temporal.io/sdk/worker"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+func (a *app) worker() *cobra.Command {
+	return &cobra.Command{
+		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), func(ctx context.Context, n *node) error { return n.runWorker(ctx) })
+		},
+	}
+}
+
+// serve runs one part of pawl, and the ops listener beside it, until ctx ends.
+func (a *app) serve(ctx context.Context, part func(context.Context, *node) error) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	n, err := newNode(ctx, cfg, a.log)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.checkSchema(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return part(ctx, n) })
+	group.Go(func() error { return n.runOps(ctx) })
+	return group.Wait()
+}
+
+// runOps serves liveness, readiness and metrics.
+func (n *node) runOps(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.Ops.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for health and metrics (ops.listen): %w", err)
+	}
+	server := ops.New(ops.Config{Ready: n.receipts.Ready, Metrics: n.telemetry.Handler()})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return server.Shutdown(stop)
+	})
+	return group.Wait()
+}
+
+// stopGrace is what running activities get to end when a worker is stopped: an HTTP effect's time-out and
+// the recording of its outcome.
+const stopGrace = 15 * time.Second
+
+// runWorker runs flows, effects and the outbox relay until ctx ends. It waits for Temporal for as long as
+// that takes.
+func (n *node) runWorker(ctx context.Context) error {
+	meter := n.telemetry.Meter()
+	book := ledger.New(n.pool)
+	defer book.Close()
+	effects, err := effect.NewRunner(effect.Config{
+		Pool: n.pool, Ledger: book, Meter: meter, Log: n.log,
+		FirstBackoff: n.cfg.Retries.First, MaxBackoff: n.cfg.Retries.Max,
+		Retrying: n.showRetrying,
+	})
+	if err != nil {
+		return err
+	}
+	relay := &activities.Relay{
+		Outbox: outbox.New(n.pool), Subscribers: subscribers(n.cfg), Client: activities.NewHTTPClient(), Log: n.log,
+	}
+	all, err := n.activities(effects, book, relay)
+	if err != nil {
+		return err
+	}
+	if err := n.observe(meter, book, relay.Outbox); err != nil {
+		return err
+	}
+	w := worker.New(n.temporal, n.cfg.Temporal.TaskQueue, workerOptions())
+	register(w, all)
+	start := func(ctx context.Context) error {
+		if err := n.ensureSearchAttributes(ctx); err != nil {
+			return err
+		}
+		return w.Start()
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { relay.Run(ctx); return nil })
+	group.Go(func() error {
+		if err := n.untilDone(ctx, "reach Temporal", start); err != nil {
+			return nil // stopped while waiting
+		}
+		n.log.InfoContext(ctx, "worker runs", "task_queue", n.cfg.Temporal.TaskQueue)
+		<-ctx.Done()
+		w.Stop()
+		return nil
+	})
+	return group.Wait()
+}
+
+func workerOptions() worker.Options {
+	eager := 8 // the widest fan-out of a flow: all of it may start in the worker that asked for it
+	return worker.Options{
+		// The default of two pollers each is the first bottleneck at a high rate.
+		WorkflowTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		ActivityTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		MaxEagerActivityReservationsPerWorkflowTask: &eager,
+		// Bounded by what the sinks and the database take, not by what Go could run.
+		MaxConcurrentActivityExecutionSize:      64,
+		MaxConcurrentLocalActivityExecutionSize: 64,
+		WorkerStopTimeout:                       stopGrace,
+	}
+}
+
+// showRetrying shows on the receipt that an effect failed and is tried again. It informs: when it cannot be
+// written, the run goes on all the same.
+func (n *node) showRetrying(ctx context.Context, receiptID, reason string) {
+	if err := n.receipts.Transition(ctx, receiptID, receipt.Retrying, reason, reason); err != nil {
+		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", receiptID, "error", err)
+	}
+}
+
+// activities makes the filled receivers of the activities.
+func (n *node) activities(effects *effect.Runner, book *ledger.Store, relay *activities.Relay) ([]any, error) {
+	lag, err := n.telemetry.Meter().Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
+		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
+	if err != nil {
+		return nil, fmt.Errorf("make processing lag histogram: %w", err)
+	}
+	plans := activities.Plans{Prices: n.cfg.Plans.Prices, Features: n.cfg.Plans.Features, Onboarding: map[string]bool{}}
+	for _, plan := range n.cfg.Plans.Onboarding {
+		plans.Onboarding[plan] = true
+	}
+	state := billing.New(n.pool)
+	mail := n.cfg.Sinks.Email
+	return []any{
+		&activities.Invoices{Receipts: n.receipts, Billing: state, Plans: plans, Effects: effectSettings(n.cfg)},
+		&activities.Subscriptions{Effects: effects, Plans: plans, Announced: relay.Wake},
+		&activities.Provisioning{Effects: effects, Billing: state, Sink: n.sink(n.cfg.Sinks.Workspaces)},
+		&activities.Finance{Effects: effects, Sink: n.sink(n.cfg.Sinks.Finance)},
+		&activities.Onboarding{Effects: effects},
+		&activities.Email{
+			Effects: effects, Receipts: n.receipts, From: mail.From, AtLeastOnce: mail.Guarantee == "at_least_once",
+			Mailer: &activities.Mailer{Address: mail.Address, TLS: activities.TLSMode(mail.TLS), Username: mail.Username, Password: mail.Password.Value()},
+			Policy: effect.Policy{Timeout: mail.Timeout, MaxFailures: n.cfg.Retries.Attempts},
+		},
+		&activities.Runs{Receipts: n.receipts, Ledger: book, Audit: audit.New(n.pool), Lag: lag},
+	}, nil
+}
+
+func (n *node) sink(c config.HTTPSink) activities.Sink {
+	return activities.Sink{
+		URL: c.URL, Token: c.Token.Value(), Client: activities.NewHTTPClient(),
+		Policy: effect.Policy{Timeout: c.Timeout, MaxFailures: n.cfg.Retries.Attempts, KeyLifetime: c.KeyLifetime},
+	}
+}
+
+// effectSettings says how each kind of effect, and its undo, is to be tried.
+func effectSettings(c *config.Config) map[string]activities.EffectSettings {
+	workspaces := activities.EffectSettings{Timeout: c.Sinks.Workspaces.Timeout, ActivityOnly: c.Sinks.Workspaces.Effects == "activity"}
+	finance := activities.EffectSettings{Timeout: c.Sinks.Finance.Timeout, ActivityOnly: c.Sinks.Finance.Effects == "activity"}
+	mail := activities.EffectSettings{Timeout: c.Sinks.Email.Timeout, ActivityOnly: c.Sinks.Email.Effects == "activity"}
+	return map[string]activities.EffectSettings{
+		"provision-workspace": workspaces, "release-workspace": workspaces,
+		"finance-export": finance, "reverse-finance-entry": finance,
+		"receipt-email": mail, "correction-notice": mail,
+	}
+}
+
+func subscribers(c *config.Config) []activities.Subscriber {
+	var list []activities.Subscriber
+	for _, s := range c.Sinks.Subscribers {
+		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout})
+	}
+	return list
+}
+
+// observe exports what stands in the database: how much is open, parked and in doubt.
+func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
+	receipts, err := meter.Int64ObservableGauge("pawl_receipts_open", metric.WithDescription("Receipts that are worked on or wait for a person, by status."))
+	if err != nil {
+		return err
+	}
+	uncertain, err := meter.Int64ObservableGauge("pawl_effects_uncertain", metric.WithDescription("Effects of which nobody knows whether they happened."))
+	if err != nil {
+		return err
+	}
+	pending, err := meter.Int64ObservableGauge("pawl_outbox_pending", metric.WithDescription("Internal events that some subscriber has not taken."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		counts, err := n.receipts.OpenCounts(ctx)
+		if err != nil {
+			return err
+		}
+		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
+			o.ObserveInt64(receipts, int64(counts[status]), metric.WithAttributes(attribute.String("status", string(status))))
+		}
+		doubtful, err := book.Uncertain(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(uncertain, int64(doubtful))
+		count, _, err := events.Pending(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(pending, int64(count))
+		return nil
+	}, receipts, uncertain, pending)
+	return err
+}
