@@ -140,7 +140,8 @@ type Retries struct {
 	// Attempts counts the tries that failed on the other side; default 8. Trouble of our own (the
 	// database is down, a worker died) does not count.
 	Attempts int `yaml:"attempts"`
-	// First is the wait after the first failure, doubled up to Max; default 500ms and 1m.
+	// First is the wait after the first failure, doubled up to Max; default 2s and 5m: with eight
+	// attempts a sink may be away for four minutes before a person is asked.
 	First time.Duration `yaml:"first"`
 	Max   time.Duration `yaml:"max"`
 }

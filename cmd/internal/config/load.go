@@ -104,8 +104,8 @@ func (c *Config) setDefaults(dir string) {
 	or(&mail.Timeout, emailTimeout)
 	or(&mail.Effects, "local")
 	or(&c.Retries.Attempts, 8)
-	or(&c.Retries.First, 500*time.Millisecond)
-	or(&c.Retries.Max, time.Minute)
+	or(&c.Retries.First, 2*time.Second)
+	or(&c.Retries.Max, 5*time.Minute)
 	for i := range c.Sinks.Subscribers {
 		or(&c.Sinks.Subscribers[i].Timeout, httpTimeout)
 	}
