@@ -61,8 +61,8 @@ func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
 	if got := cfg.Ingress.BodyLimit; got != 1<<20 {
 		t.Errorf("ingress.body_limit = %d, want 1 MiB", got)
 	}
-	if got := cfg.Sources["stripe"].BodyLimit; got != 1<<20 {
-		t.Errorf("the source's body_limit = %d, want the listener's", got)
+	if got := cfg.Sources["stripe"].BodyLimit; got != 0 {
+		t.Errorf("the source's body_limit = %d, want 0: the provider's own limit goes before the listener's", got)
 	}
 	if got := cfg.Temporal.TaskQueue; got != "pawl" {
 		t.Errorf("task_queue = %q, want pawl", got)

@@ -87,7 +87,6 @@ func (c *Config) setDefaults(dir string) {
 		if s.URL == "" && c.Ingress.PublicURL != "" {
 			s.URL = joinURL(c.Ingress.PublicURL, name)
 		}
-		or(&s.BodyLimit, c.Ingress.BodyLimit)
 		for i := range s.Secrets {
 			or(&s.Secrets[i].Label, fmt.Sprintf("secret-%d", i+1))
 		}
