@@ -37,7 +37,7 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 		return err
 	}
 	dispatcher, err := dispatch.New(dispatch.Config{
-		Temporal: n.temporal, Receipts: n.receipts, TaskQueue: n.cfg.Temporal.TaskQueue,
+		Temporal: n.temporal, Inspect: n.temporal, Receipts: n.receipts, TaskQueue: n.cfg.Temporal.TaskQueue,
 		Eager: true, Meter: n.telemetry.Meter(), Log: n.log,
 	})
 	if err != nil {

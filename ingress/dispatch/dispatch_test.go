@@ -28,6 +28,8 @@ type temporal struct {
 	calls int
 	down  bool
 	lost  int // so many starts are made and their replies lost
+	// terminated says that somebody ended every run.
+	terminated bool
 }
 
 type started struct {

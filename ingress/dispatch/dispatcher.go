@@ -29,11 +29,14 @@ type Receipts interface {
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
 	OtherMode(ctx context.Context, k receipt.Key) (workflowID string, found bool, err error)
 	Backlog(ctx context.Context) (receipt.Backlog, error)
+	Unheard(ctx context.Context, limit int, quiet, lease time.Duration) ([]receipt.Unheard, error)
 }
 
 // Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.
 type Config struct {
-	Temporal  Starter
+	Temporal Starter
+	// Inspect, when set, is asked about runs of which nothing was heard for a while.
+	Inspect   Inspector
 	Receipts  Receipts
 	TaskQueue string
 	// Eager asks for eager workflow start: it saves a hop where a worker of the same process shares
@@ -134,6 +137,9 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	}
 	wg.Go(func() { d.sweep(ctx) })
 	wg.Go(func() { d.sample(ctx) })
+	if d.cfg.Inspect != nil {
+		wg.Go(func() { d.look(ctx) })
+	}
 	wg.Wait()
 }
 

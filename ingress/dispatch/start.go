@@ -21,8 +21,7 @@ var errUnable = errors.New("temporal is unable")
 // start starts p's workflow and records it. An error leaves the receipt as it is, for the sweep;
 // it is errUnable unless Temporal refused this one start.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) error {
-	in := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: p.Provider, Account: p.Account, Mode: p.Mode,
-		EventID: p.EventID, Type: p.Type, Object: p.ObjectID}
+	in := eventInput(p)
 	flow, ok := workflows.Route(p.Provider, p.Type)
 	if !ok {
 		d.metrics.start(ctx, p.Provider, "no_flow")
@@ -45,6 +44,11 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) error {
 	err = d.cfg.Receipts.MarkStarted(ctx, receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()})
 	failpoint.Hit("dispatch-after-mark")
 	return err
+}
+
+func eventInput(p receipt.Pending) workflows.EventInput {
+	return workflows.EventInput{ReceiptID: p.ReceiptID, Provider: p.Provider, Account: p.Account, Mode: p.Mode,
+		EventID: p.EventID, Type: p.Type, Object: p.ObjectID}
 }
 
 // execute starts flow under the event's ID, or finds that it was started before.

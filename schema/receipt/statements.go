@@ -15,6 +15,7 @@ func Statements() map[string]string {
 		"transition":        transitionSQL,
 		"due":               dueSQL,
 		"release":           releaseSQL,
+		"unheard":           unheardSQL,
 		"backlog":           backlogSQL,
 		"other mode":        otherModeSQL,
 		"counts":            countsSQL,

@@ -1,0 +1,43 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Unheard is a receipt that has had a run for a while and has not come to rest.
+type Unheard struct {
+	Pending
+	WorkflowID string
+	Status     Status
+}
+
+// unheardSQL goes through the partial index of open receipts. dispatch_at, which means nothing for a
+// receipt that was started, holds the lease.
+const unheardSQL = `
+update receipts r set dispatch_at = now() + $3::interval
+  from (select id from receipts
+         where status in ('processing', 'retrying', 'needs_review', 'dead') and workflow_id <> ''
+           and updated_at < now() - $2::interval and dispatch_at <= now()
+         order by dispatch_at limit $1 for no key update skip locked) quiet
+ where r.id = quiet.id
+returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.status`
+
+// Unheard takes up to limit open receipts of which nothing was heard for the time quiet, so that somebody
+// looks whether their runs are still there. For the length of lease no other look takes them.
+func (s *Store) Unheard(ctx context.Context, limit int, quiet, lease time.Duration) ([]Unheard, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, unheardSQL, limit, quiet, lease)
+	if err != nil {
+		return nil, fmt.Errorf("take unheard receipts: %w", err)
+	}
+	unheard, err := pgx.CollectRows(rows, pgx.RowToStructByName[Unheard])
+	if err != nil {
+		return nil, fmt.Errorf("take unheard receipts: %w", err)
+	}
+	return unheard, nil
+}
