@@ -84,6 +84,7 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	if !source.admits(from) {
 		l.class = "address_not_allowed"
 		s.tally.refused(l.source, l.class, s.cfg.Now())
+		leaveUnread(c)
 		_ = answer(c, http.StatusForbidden, l.class)
 		return nil, true
 	}
@@ -91,6 +92,7 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	// Per address first: what one address sends too much must not use up its source's tokens.
 	if !s.perAddr.allow(bucketOf(from), now) || !s.perSource.allow(source.Name, now) {
 		l.outcome, l.class = shed, "rate"
+		leaveUnread(c)
 		_ = unavailable(c, "busy")
 		return nil, true
 	}
@@ -99,6 +101,7 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 		return func() { <-s.slots }, false
 	default:
 		l.outcome, l.class = shed, "in_flight"
+		leaveUnread(c)
 		_ = unavailable(c, "busy")
 		return nil, true
 	}
@@ -108,13 +111,14 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 func (s *Server) read(c echo.Context, source *Source, r *webhook.Request) (status int, class string) {
 	for _, encoding := range r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
+			leaveUnread(c)
 			return http.StatusUnsupportedMediaType, "content_encoding"
 		}
 	}
 	limit := s.bodyLimit(source)
 	length := c.Request().ContentLength
 	if length > limit {
-		c.Response().Header().Set("Connection", "close") // do not wait for what nobody will read
+		leaveUnread(c)
 		return http.StatusRequestEntityTooLarge, "too_large"
 	}
 	// Counted on the bytes read: a chunked body announces no length.
@@ -307,6 +311,10 @@ func unavailable(c echo.Context, class string) error {
 	c.Response().Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
 	return answer(c, http.StatusServiceUnavailable, class)
 }
+
+// leaveUnread has the answer leave at once and the connection end with it. Without it net/http
+// first reads what is left of the body, and a sender that stalls there keeps its answer waiting.
+func leaveUnread(c echo.Context) { c.Response().Header().Set("Connection", "close") }
 
 // answer tells the class and no more.
 func answer(c echo.Context, status int, class string) error {

@@ -532,8 +532,12 @@ func TestDeliver_Full_ShedsBeforeTheBody(t *testing.T) {
 	go func() { first <- b.post(t, `{"id":"e1"}`) }()
 	<-slow.entered
 	body, w := io.Pipe()
+	begin := time.Now()
 	got := do(t, request(t, "POST", b.url+"/hooks/shop", body, "X-Sig", "00"))
 	_ = w.Close()
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("answered after %s: it waited for the body", took)
+	}
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("got %d, want 503 with Retry-After", got.status)
 	}
