@@ -101,6 +101,9 @@ func (n *node) checkSchema(ctx context.Context) error {
 	if latest := schema.Latest(); version < latest {
 		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)
 	}
+	if err := n.receipts.CheckDurability(ctx); err != nil {
+		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)
+	}
 	return nil
 }
 
