@@ -98,12 +98,14 @@ func (n *node) runWorker(ctx context.Context) error {
 	if err := n.observe(meter, book, relay.Outbox); err != nil {
 		return err
 	}
-	w := worker.New(n.temporal, n.cfg.Temporal.TaskQueue, workerOptions())
-	register(w, all)
+	var w worker.Worker
 	start := func(ctx context.Context) error {
 		if err := n.ensureSearchAttributes(ctx); err != nil {
 			return err
 		}
+		// A worker that has failed to start stays failed: each try has its own.
+		w = worker.New(n.temporal, n.cfg.Temporal.TaskQueue, workerOptions())
+		register(w, all)
 		return w.Start()
 	}
 	group, ctx := errgroup.WithContext(ctx)
