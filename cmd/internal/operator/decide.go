@@ -1,0 +1,58 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// NotParkedError means that an event's run waits for no decision.
+type NotParkedError struct{ ID, Status string }
+
+func (e *NotParkedError) Error() string {
+	return fmt.Sprintf("%s is %s: only a parked event (needs_review or dead) with a run takes a decision", e.ID, e.Status)
+}
+
+// Updater sends updates to workflows; a client.Client.
+type Updater interface {
+	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
+}
+
+// Decide takes an operator's decision about a parked event to its run: one of workflows.UpdateRetry,
+// UpdateSkip and UpdateCompensate. It returns when the decision is in the audit trail; the run goes on by
+// itself. The error is a [*NotParkedError] where nothing waits, and one of [ShowEvent]'s where id does not
+// name an event.
+func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, action string, in workflows.DecisionInput) (workflows.DecisionResult, error) {
+	var result workflows.DecisionResult
+	r, err := FindEvent(ctx, db, id)
+	if err != nil {
+		return result, err
+	}
+	if r.WorkflowID == "" {
+		return result, &NotParkedError{ID: id, Status: r.Status}
+	}
+	handle, err := temporalClient.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: r.WorkflowID, UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, &result)
+	}
+	var refused *temporal.ApplicationError
+	var gone *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return result, nil
+	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked, errors.As(err, &gone):
+		return result, &NotParkedError{ID: id, Status: r.Status}
+	case errors.As(err, &refused):
+		return result, errors.New(refused.Message())
+	}
+	return result, fmt.Errorf("%s %s: %w", action, r.WorkflowID, err)
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// decide is one of the commands that take a person's decision to a parked run.
+func (a *app) decide(action, short string) *cobra.Command {
+	var in workflows.DecisionInput
+	cmd := &cobra.Command{
+		Use: action + " ID --why REASON", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if in.Who == "" {
+				user, _ := a.env("USER")
+				in.Who = cmp.Or(user, "operator")
+			}
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			n, err := newNode(cmd.Context(), cfg, a.log)
+			if err != nil {
+				return err
+			}
+			defer n.close()
+			result, err := operator.Decide(cmd.Context(), n.pool, n.temporal, args[0], action, in)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(map[string]any{"action": result.Action, "effects": result.Effects})
+			}
+			fmt.Fprintf(a.out, "%s by %s is recorded", action, clean(in.Who))
+			if len(result.Effects) > 0 {
+				fmt.Fprintf(a.out, "; not done so far: %s", clean(strings.Join(result.Effects, ", ")))
+			}
+			fmt.Fprintf(a.out, "\nfollow it with: pawl events show %s\n", clean(args[0]))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&in.Who, "who", "", "who decides (default: $USER)")
+	cmd.Flags().StringVar(&in.Why, "why", "", "why, for the audit trail (required)")
+	if action == workflows.UpdateSkip {
+		cmd.Flags().StringVar(&in.Effect, "effect", "", "`key` or kind of the effect to skip (default: every one that is not done)")
+	}
+	return cmd
+}
