@@ -62,6 +62,9 @@ type LoadInvoicePaidResult struct {
 	Fact billing.InvoicePaid
 	// Review, when set, is the reason to park the run; Fact is then incomplete.
 	Review string
+	// Ended is set when the reason is that the subscription is held as ended: going on then means
+	// that a person lets it be reopened.
+	Ended bool `json:",omitempty"`
 	// Onboarding is set when the plan's customers get an onboarding task.
 	Onboarding bool
 	// Effects says how to try each kind of effect.
@@ -112,6 +115,7 @@ func (i *Invoices) LoadInvoicePaid(ctx context.Context, in LoadInvoicePaidInput)
 		return result, err
 	}
 	if found && held.Terminal() {
+		result.Ended = true
 		result.Review = endedReason(paid.Subscription, held.Status, held.FenceAt)
 	}
 	return result, nil

@@ -26,9 +26,9 @@ const (
 	defaultTimeout = 10 * time.Second
 	// grace is what a try may need beyond its own time-out to claim and to record.
 	grace = 5 * time.Second
-	// patience is how long another side may ask us to wait before the wait deserves a timer of its
-	// own; shorter ones are spent in the activity's own retries.
-	patience = 2 * time.Second
+	// patience separates what another side asks for with Retry-After, in whole seconds, from our own
+	// first backoff, which the escalation to a regular activity stands in for.
+	patience = time.Second
 )
 
 // execute tries the activity at once as a local one and escalates to a regular one that is tried until

@@ -56,8 +56,6 @@ type flow struct {
 	// steps holds every step that was begun, in order: compensation goes through it backwards.
 	steps    []*step
 	settings map[string]activities.EffectSettings
-	// round counts the operator's retries.
-	round int
 
 	parked   bool
 	decided  *decision
@@ -92,7 +90,9 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 		}
 		switch d.action {
 		case UpdateRetry:
-			f.round++
+			for _, s := range open {
+				s.again()
+			}
 		case UpdateSkip:
 			if err := f.skip(d, f.match(d.input.Effect)); err != nil {
 				return "", err
@@ -135,7 +135,7 @@ func (f *flow) skip(d decision, steps []*step) error {
 		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
 		if err := f.execute(f.ctx, attempt{
 			name: "skip:" + s.key, activity: runs.SkipEffect,
-			input: activities.SkipEffectInput{Effect: s.call(f.in, f.round), Reason: reason},
+			input: activities.SkipEffectInput{Effect: s.call(f.in), Reason: reason},
 		}, nil); err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (f *flow) compensate() error {
 	forward := slices.Clone(f.steps)
 	slices.Reverse(forward)
 	for _, s := range forward {
-		if s.undo == nil || s.skipped || !s.happened() {
+		if s.undo == nil || s.skipped || !s.result.MayHaveHappened() {
 			continue
 		}
 		undo := s.undo(s.result)
@@ -164,7 +164,7 @@ func (f *flow) compensate() error {
 				break
 			}
 			// "Compensate" is what is being done already: try it again.
-			f.round++
+			undo.again()
 		}
 	}
 	return nil

@@ -84,20 +84,15 @@ func (w *invoicePaid) load() (dismissed string, err error) {
 		if d.action != UpdateRetry {
 			return fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why), nil
 		}
-		w.round++
-		w.reopen = true
+		w.reopen = w.reopen || loaded.Ended
 	}
 }
 
 func (w *invoicePaid) activate() *step {
-	return &step{
+	s := &step{
 		kind:     "activate-subscription",
 		key:      w.key("activate-subscription", w.fact.Invoice),
 		activity: subscriptions.ActivateSubscription,
-		input: func(c effect.Call) any {
-			// A retry after the run has parked here is a person's word that it may be reopened.
-			return activities.ActivateSubscriptionInput{Effect: c, Fact: w.fact, Reopen: w.reopen || w.round > 0}
-		},
 		undo: func(done effect.Result) *step {
 			return &step{
 				kind:     "restore-subscription",
@@ -109,6 +104,11 @@ func (w *invoicePaid) activate() *step {
 			}
 		},
 	}
+	s.input = func(c effect.Call) any {
+		// A retry of what was refused is a person's word that the subscription may be reopened.
+		return activities.ActivateSubscriptionInput{Effect: c, Fact: w.fact, Reopen: w.reopen || s.result.State == effect.Refused}
+	}
+	return s
 }
 
 // effects are independent of each other: what fails does not keep the others from being done.

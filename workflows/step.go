@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -24,28 +22,21 @@ type step struct {
 	compensates string
 
 	result effect.Result
+	// round counts the operator's retries of this step.
+	round int
 	// skipped is set when an operator decided that the step shall not be done.
 	skipped bool
 }
 
 func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 
-// happened reports whether the effect was done, or may have been: it then has to be taken back. A
-// refusal, and tries that were all answered with an error, leave nothing to undo.
-func (s *step) happened() bool {
-	switch s.result.State {
-	case effect.Done, effect.AlreadyDone, effect.Uncertain:
-		return true
-	case effect.Exhausted:
-		var failed effect.Failed
-		return json.Unmarshal(s.result.Value, &failed) == nil && failed.Unanswered
-	}
-	return false
-}
+// again lets the step be done once more. The ledger's round counts, too: another run for the same
+// fact, or this one before a reset, may have asked for retries that this one knows nothing of.
+func (s *step) again() { s.round = max(s.round, s.result.Round) + 1 }
 
 // call names the step to the effect runner.
-func (s *step) call(in EventInput, round int) effect.Call {
-	return effect.Call{Key: s.key, Kind: s.kind, Round: round, ReceiptID: in.ReceiptID, EventID: in.EventID, Compensates: s.compensates}
+func (s *step) call(in EventInput) effect.Call {
+	return effect.Call{Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: in.ReceiptID, EventID: in.EventID, Compensates: s.compensates}
 }
 
 // run does the step: at once as a local activity, and when that does not finish it, with the same key
@@ -53,7 +44,7 @@ func (s *step) call(in EventInput, round int) effect.Call {
 func (f *flow) run(ctx workflow.Context, s *step) error {
 	how := f.settings[s.kind]
 	return f.execute(ctx, attempt{
-		name: s.key, activity: s.activity, input: s.input(s.call(f.in, f.round)),
+		name: s.key, activity: s.activity, input: s.input(s.call(f.in)),
 		timeout: how.Timeout, regularOnly: how.ActivityOnly,
 	}, &s.result)
 }

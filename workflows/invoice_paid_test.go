@@ -1,0 +1,579 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/activity"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// call is one execution of an activity, as the outside sees it.
+type call struct {
+	activity string
+	local    bool
+	id       string
+	effect   effect.Call
+	input    any
+}
+
+// answer is what an activity returns when it is called.
+type answer struct {
+	result effect.Result
+	err    error
+}
+
+// flowTest runs InvoicePaid in the SDK's test environment. Every effect is done unless told otherwise.
+type flowTest struct {
+	*testing.T
+	env  *testsuite.TestWorkflowEnvironment
+	load []activities.LoadInvoicePaidResult
+
+	mu      sync.Mutex
+	calls   []call
+	answers map[string][]answer
+	refused []string
+}
+
+var periodStart = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func loaded(plan string) activities.LoadInvoicePaidResult {
+	return activities.LoadInvoicePaidResult{
+		Onboarding: plan == "enterprise",
+		Fact: billing.InvoicePaid{
+			Provider: "stripe", Mode: "live", Account: "acme", Customer: "cus_1", Invoice: "in_1", Subscription: "sub_1",
+			Amount: 4900, Currency: "usd", Plan: plan, PeriodStart: periodStart, PeriodEnd: periodStart.AddDate(0, 1, 0),
+			OccurredAt: periodStart, EventID: "evt_1", ReceiptID: "receipt",
+		},
+	}
+}
+
+func review(reason string, ended bool) activities.LoadInvoicePaidResult {
+	return activities.LoadInvoicePaidResult{Review: reason, Ended: ended}
+}
+
+func setup(t *testing.T, load ...activities.LoadInvoicePaidResult) *flowTest {
+	t.Helper()
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	f := &flowTest{T: t, env: suite.NewTestWorkflowEnvironment(), load: load, answers: map[string][]answer{}}
+	f.env.SetTestTimeout(10 * time.Second)
+	for _, receiver := range []any{
+		&activities.Invoices{}, &activities.Subscriptions{}, &activities.Provisioning{}, &activities.Finance{},
+		&activities.Email{}, &activities.Onboarding{}, &activities.Runs{},
+	} {
+		f.env.RegisterActivity(receiver)
+	}
+	f.env.OnActivity("LoadInvoicePaid", mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.LoadInvoicePaidInput) (activities.LoadInvoicePaidResult, error) {
+			f.record(ctx, effect.Call{}, in)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			next := f.load[0]
+			if len(f.load) > 1 {
+				f.load = f.load[1:]
+			}
+			return next, nil
+		})
+	effectOf(f, "ActivateSubscription", func(in activities.ActivateSubscriptionInput) effect.Call { return in.Effect })
+	effectOf(f, "RestoreSubscription", func(in activities.RestoreSubscriptionInput) effect.Call { return in.Effect })
+	effectOf(f, "ReleaseWorkspace", func(in activities.ReleaseWorkspaceInput) effect.Call { return in.Effect })
+	for _, name := range []string{
+		"ProvisionWorkspace", "ExportToFinance", "ReverseFinanceEntry", "SendReceiptEmail", "SendCorrectionNotice",
+		"CreateOnboardingTask", "CancelOnboardingTask",
+	} {
+		effectOf(f, name, func(in activities.InvoiceEffectInput) effect.Call { return in.Effect })
+	}
+	recorded[activities.ParkRunInput, activities.ParkRunResult](f, "ParkRun")
+	recorded[activities.FinishRunInput, activities.FinishRunResult](f, "FinishRun")
+	recorded[activities.SkipEffectInput, activities.SkipEffectResult](f, "SkipEffect")
+	recorded[activities.RecordDecisionInput, activities.RecordDecisionResult](f, "RecordDecision")
+	return f
+}
+
+// effectOf lets an effect answer as the test says.
+func effectOf[I any](f *flowTest, name string, of func(I) effect.Call) {
+	f.env.OnActivity(name, mock.Anything, mock.Anything).Return(func(ctx context.Context, in I) (effect.Result, error) {
+		f.record(ctx, of(in), in)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if list := f.answers[name]; len(list) > 0 {
+			f.answers[name] = list[1:]
+			return list[0].result, list[0].err
+		}
+		return effect.Result{State: effect.Done, Value: json.RawMessage(`{"From":"` + name + `"}`)}, nil
+	})
+}
+
+func recorded[I, R any](f *flowTest, name string) {
+	f.env.OnActivity(name, mock.Anything, mock.Anything).Return(func(ctx context.Context, in I) (R, error) {
+		f.record(ctx, effect.Call{}, in)
+		var none R
+		return none, nil
+	})
+}
+
+func (f *flowTest) record(ctx context.Context, c effect.Call, in any) {
+	info := activity.GetInfo(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, call{activity: info.ActivityType.Name, local: info.IsLocalActivity, id: info.ActivityID, effect: c, input: in})
+}
+
+// answer tells what an activity says when it is called next.
+func (f *flowTest) answer(name string, list ...answer) {
+	f.answers[name] = append(f.answers[name], list...)
+}
+
+func failed(kind string, wait time.Duration) answer {
+	return answer{err: temporal.NewApplicationErrorWithOptions("busy", kind, temporal.ApplicationErrorOptions{NextRetryDelay: wait})}
+}
+
+func came(state effect.State, reason string) answer {
+	return answer{result: effect.Result{State: state, Reason: reason}}
+}
+
+// decide sends an update at a time of the workflow's clock; it is kept whether it was refused.
+func (f *flowTest) decide(after time.Duration, action string, in workflows.DecisionInput) {
+	f.env.RegisterDelayedCallback(func() {
+		f.env.UpdateWorkflow(action, action+after.String(), &testsuite.TestUpdateCallback{
+			OnAccept: func() {},
+			OnReject: func(err error) { f.refused = append(f.refused, err.Error()) },
+			OnComplete: func(_ any, err error) {
+				if err != nil {
+					f.Errorf("%s: %v", action, err)
+				}
+			},
+		}, in)
+	}, after)
+}
+
+var ada = workflows.DecisionInput{Who: "ada", Why: "looked at it"}
+
+func (f *flowTest) run() workflows.EventResult {
+	f.Helper()
+	f.env.ExecuteWorkflow(workflows.InvoicePaid, workflows.EventInput{
+		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1",
+	})
+	if !f.env.IsWorkflowCompleted() {
+		f.Fatal("the workflow has not ended")
+	}
+	var result workflows.EventResult
+	if err := f.env.GetWorkflowResult(&result); err != nil {
+		f.Fatal(err)
+	}
+	return result
+}
+
+// order returns the activities in the order of their calls, repeats included.
+func (f *flowTest) order() []string {
+	var names []string
+	for _, c := range f.calls {
+		names = append(names, c.activity)
+	}
+	return names
+}
+
+func (f *flowTest) callsOf(name string) []call {
+	return slices.DeleteFunc(slices.Clone(f.calls), func(c call) bool { return c.activity != name })
+}
+
+func (f *flowTest) wantOrder(want ...string) {
+	f.Helper()
+	if got := f.order(); !slices.Equal(got, want) {
+		f.Errorf("activities\n got %v\nwant %v", got, want)
+	}
+}
+
+func (f *flowTest) wantOutcome(got workflows.EventResult, outcome, reason string) {
+	f.Helper()
+	if got.Outcome != outcome || !strings.Contains(got.Reason, reason) || reason == "" && got.Reason != "" {
+		f.Errorf("result is %s (%s), want %s (%s)", got.Outcome, got.Reason, outcome, reason)
+	}
+	finish := f.callsOf("FinishRun")
+	if len(finish) != 1 {
+		f.Fatalf("FinishRun was called %d times", len(finish))
+	}
+	if in := finish[0].input.(activities.FinishRunInput); in.Status != outcome || in.Reason != got.Reason || in.Flow != "InvoicePaid" || in.ResetOf != "" {
+		f.Errorf("FinishRun got %+v", in)
+	}
+}
+
+func states(r workflows.EventResult) map[string]string {
+	m := map[string]string{}
+	for _, e := range r.Effects {
+		m[e.Key] = e.State
+	}
+	return m
+}
+
+func TestInvoicePaid_Starter_EachEffectOnceUnderItsKey(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	result := f.run()
+	f.wantOutcome(result, "processed", "")
+	want := map[string]string{
+		"activate-subscription:stripe:live:in_1":    "done",
+		"provision-workspace:stripe:live:acme:in_1": "done",
+		"finance-export:stripe:live:acme:in_1":      "done",
+		"receipt-email:stripe:live:in_1":            "done",
+	}
+	if got := states(result); !reflect.DeepEqual(got, want) {
+		t.Errorf("effects\n got %v\nwant %v", got, want)
+	}
+	if got := f.order(); len(got) != 6 || got[0] != "LoadInvoicePaid" || got[1] != "ActivateSubscription" || got[5] != "FinishRun" {
+		t.Errorf("activities: %v", got)
+	}
+	for _, c := range f.calls {
+		if !c.local {
+			t.Errorf("%s ran as a regular activity though nothing failed", c.activity)
+		}
+	}
+}
+
+func TestInvoicePaid_Enterprise_OnboardingTaskOfPeriod(t *testing.T) {
+	f := setup(t, loaded("enterprise"))
+	result := f.run()
+	f.wantOutcome(result, "processed", "")
+	if got := states(result)["onboarding-task:stripe:live:acme:2026-03-01"]; got != "done" || len(result.Effects) != 5 {
+		t.Errorf("effects: %v", states(result))
+	}
+}
+
+func TestInvoicePaid_ConnectedAccount_StandsInKeys(t *testing.T) {
+	load := loaded("starter")
+	load.Fact.ProviderAccount = "acct_9"
+	f := setup(t, load)
+	if got := states(f.run())["finance-export:stripe:live:acct_9:acme:in_1"]; got != "done" {
+		t.Errorf("no key with the connected account in %v", f.calls)
+	}
+}
+
+func TestInvoicePaid_OtherEventDidIt_AlreadyDoneByIt(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	already := answer{result: effect.Result{State: effect.AlreadyDone, By: "evt_0"}}
+	for _, name := range []string{"ActivateSubscription", "ProvisionWorkspace", "ExportToFinance", "SendReceiptEmail"} {
+		f.answer(name, already)
+	}
+	result := f.run()
+	f.wantOutcome(result, "processed", "")
+	for _, e := range result.Effects {
+		if e.State != "already_done" || e.By != "evt_0" {
+			t.Errorf("effect %+v, want already_done by evt_0", e)
+		}
+	}
+}
+
+func TestInvoicePaid_OtherEventWasTakenBack_EndsCompensated(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Compensated, ""))
+	f.wantOutcome(f.run(), "compensated", "taken back before")
+	f.wantOrder("LoadInvoicePaid", "ActivateSubscription", "FinishRun")
+}
+
+func TestInvoicePaid_LocalTryFails_RegularActivityUnderTheKey(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", failed(effect.TypeTransient, 500*time.Millisecond), failed(effect.TypeTransient, 500*time.Millisecond))
+	f.wantOutcome(f.run(), "processed", "")
+	calls := f.callsOf("ExportToFinance")
+	if len(calls) != 3 || !calls[0].local || calls[1].local || calls[2].local {
+		t.Fatalf("calls: %+v, want one local and two regular ones", calls)
+	}
+	for _, c := range calls[1:] {
+		if c.id != "finance-export:stripe:live:acme:in_1" {
+			t.Errorf("activity ID is %q, want the effect's key", c.id)
+		}
+	}
+	if !reflect.DeepEqual(calls[0].input, calls[1].input) {
+		t.Errorf("the escalated effect got another input:\n%+v\n%+v", calls[0].input, calls[1].input)
+	}
+}
+
+func TestInvoicePaid_ActivityOnly_NoLocalTry(t *testing.T) {
+	load := loaded("starter")
+	load.Effects = map[string]activities.EffectSettings{"finance-export": {Timeout: time.Second, ActivityOnly: true}}
+	f := setup(t, load)
+	f.wantOutcome(f.run(), "processed", "")
+	if calls := f.callsOf("ExportToFinance"); len(calls) != 1 || calls[0].local {
+		t.Errorf("calls: %+v, want one regular activity", calls)
+	}
+	if calls := f.callsOf("ProvisionWorkspace"); len(calls) != 1 || !calls[0].local {
+		t.Errorf("calls: %+v, want the setting to concern finance only", calls)
+	}
+}
+
+func TestInvoicePaid_RetryAfter_WaitsByTimer(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", failed(effect.TypeTransient, 42*time.Second))
+	start := f.env.Now()
+	var timers []time.Duration
+	f.env.SetOnTimerScheduledListener(func(_ string, d time.Duration) { timers = append(timers, d) })
+	f.wantOutcome(f.run(), "processed", "")
+	if !slices.Equal(timers, []time.Duration{42 * time.Second}) {
+		t.Errorf("timers: %v, want one of 42s", timers)
+	}
+	if waited := f.env.Now().Sub(start); waited < 42*time.Second {
+		t.Errorf("ended after %s, want the asked wait", waited)
+	}
+}
+
+func TestInvoicePaid_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
+	f := setup(t, loaded("enterprise"))
+	f.answer("ProvisionWorkspace", came(effect.Refused, "sink answered 403"))
+	result := f.run()
+	f.wantOutcome(result, "compensated", "provision-workspace was refused: sink answered 403")
+	undone := f.order()[6:]
+	// Steps began in the order provision, finance, mail, task; what was refused has nothing to undo.
+	want := []string{"CancelOnboardingTask", "SendCorrectionNotice", "ReverseFinanceEntry", "RestoreSubscription", "FinishRun"}
+	if !slices.Equal(undone, want) {
+		t.Errorf("undone\n got %v\nwant %v", undone, want)
+	}
+	for name, keys := range map[string][2]string{
+		"CancelOnboardingTask": {"cancel-onboarding-task:stripe:live:acme:2026-03-01", "onboarding-task:stripe:live:acme:2026-03-01"},
+		"SendCorrectionNotice": {"correction-notice:stripe:live:in_1", "receipt-email:stripe:live:in_1"},
+		"ReverseFinanceEntry":  {"reverse-finance-entry:stripe:live:acme:in_1", "finance-export:stripe:live:acme:in_1"},
+		"RestoreSubscription":  {"restore-subscription:stripe:live:in_1", "activate-subscription:stripe:live:in_1"},
+	} {
+		if c := f.callsOf(name)[0].effect; c.Key != keys[0] || c.Compensates != keys[1] {
+			t.Errorf("%s: key %q undoes %q, want %v", name, c.Key, c.Compensates, keys)
+		}
+	}
+	if in := f.callsOf("RestoreSubscription")[0].input.(activities.RestoreSubscriptionInput); string(in.Activation) != `{"From":"ActivateSubscription"}` {
+		t.Errorf("the undo got %s, want what the activation recorded", in.Activation)
+	}
+	if got := states(result)["restore-subscription:stripe:live:in_1"]; got != "done" {
+		t.Errorf("the undos are missing in the result: %v", states(result))
+	}
+}
+
+func TestInvoicePaid_RefusedAfterUnansweredTry_IsUndone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ProvisionWorkspace", answer{result: effect.Result{State: effect.Refused, Reason: "403", Value: json.RawMessage(`{"Unanswered":true}`)}})
+	f.wantOutcome(f.run(), "compensated", "refused")
+	if calls := f.callsOf("ReleaseWorkspace"); len(calls) != 1 {
+		t.Errorf("ReleaseWorkspace was called %d times: what may have happened has to be taken back", len(calls))
+	}
+}
+
+func TestInvoicePaid_Exhausted_OthersFinishAndRunParksDead(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", answer{result: effect.Result{State: effect.Exhausted, Reason: "answered 503", Round: 4}})
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	parked := f.callsOf("ParkRun")
+	if len(parked) != 1 {
+		t.Fatalf("parked %d times", len(parked))
+	}
+	if in := parked[0].input.(activities.ParkRunInput); in.Status != "dead" || in.Reason != "finance-export is exhausted: answered 503" {
+		t.Errorf("parked with %+v", in)
+	}
+	calls := f.callsOf("ExportToFinance")
+	if len(calls) != 2 || calls[1].effect.Round != 5 {
+		t.Errorf("retry: %+v, want one of a later round than the ledger's 4", calls)
+	}
+	for _, name := range []string{"ActivateSubscription", "ProvisionWorkspace", "SendReceiptEmail"} {
+		if n := len(f.callsOf(name)); n != 1 {
+			t.Errorf("%s was called %d times; retry goes on from what failed", name, n)
+		}
+	}
+	decision := f.callsOf("RecordDecision")[0].input.(activities.RecordDecisionInput)
+	if decision.Who != "ada" || decision.Why != "looked at it" || decision.Action != "retry" || decision.RequestID == "" ||
+		!slices.Equal(decision.Effects, []string{"finance-export:stripe:live:acme:in_1"}) {
+		t.Errorf("recorded decision: %+v", decision)
+	}
+}
+
+func TestInvoicePaid_Skip_ByKindAndRecorded(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", came(effect.Exhausted, "503"))
+	f.answer("SendReceiptEmail", came(effect.Uncertain, "no answer to the final dot"), came(effect.AlreadyDone, ""))
+	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "booked by hand", Effect: "finance-export"})
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	result := f.run()
+	f.wantOutcome(result, "processed", "")
+	if got := states(result); got["finance-export:stripe:live:acme:in_1"] != "skipped" {
+		t.Errorf("effects: %v", got)
+	}
+	skipped := f.callsOf("SkipEffect")
+	if len(skipped) != 1 {
+		t.Fatalf("SkipEffect was called %d times", len(skipped))
+	}
+	if in := skipped[0].input.(activities.SkipEffectInput); in.Effect.Key != "finance-export:stripe:live:acme:in_1" || in.Reason != "skipped by ada: booked by hand" {
+		t.Errorf("skipped with %+v", in)
+	}
+	if n := len(f.callsOf("ExportToFinance")); n != 1 {
+		t.Errorf("a skipped effect was tried %d times", n)
+	}
+}
+
+func TestInvoicePaid_UncertainMail_NeedsReview(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("SendReceiptEmail", came(effect.Uncertain, "no answer to the final dot"))
+	f.decide(time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	in := f.callsOf("ParkRun")[0].input.(activities.ParkRunInput)
+	if in.Status != "needs_review" || !strings.Contains(in.Reason, "receipt-email is uncertain") {
+		t.Errorf("parked with %+v", in)
+	}
+	if n := len(f.callsOf("SendReceiptEmail")); n != 1 {
+		t.Errorf("a doubtful mail was sent %d times", n)
+	}
+}
+
+func TestInvoicePaid_CompensateByOperator_DoubtfulIsUndoneRefusedIsNot(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", came(effect.Exhausted, "503"))
+	f.answer("SendReceiptEmail", came(effect.Uncertain, "nobody knows"))
+	f.decide(time.Hour, workflows.UpdateCompensate, ada)
+	f.wantOutcome(f.run(), "compensated", "ada decided to compensate: looked at it")
+	undone := f.order()[slices.Index(f.order(), "RecordDecision")+1:]
+	if want := []string{"SendCorrectionNotice", "ReleaseWorkspace", "RestoreSubscription", "FinishRun"}; !slices.Equal(undone, want) {
+		t.Errorf("undone\n got %v\nwant %v", undone, want)
+	}
+}
+
+func TestInvoicePaid_UndoFailsForAWhile_TriedUntilDone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ProvisionWorkspace", came(effect.Refused, "403"))
+	for range 8 { // the test environment gives up after ten; a server never does
+		f.answer("ReverseFinanceEntry", failed(effect.TypeTransient, 500*time.Millisecond))
+	}
+	f.wantOutcome(f.run(), "compensated", "refused")
+	if n := len(f.callsOf("ReverseFinanceEntry")); n != 9 {
+		t.Errorf("the undo was tried %d times, want 9", n)
+	}
+	order := f.order()
+	if slices.Index(order, "RestoreSubscription") < slices.Index(order, "ReverseFinanceEntry")+8 {
+		t.Errorf("the next undo did not wait for the one before: %v", order)
+	}
+}
+
+func TestInvoicePaid_UndoRefused_ParksAndGoesOn(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ProvisionWorkspace", came(effect.Refused, "403"))
+	f.answer("ReverseFinanceEntry", came(effect.Refused, "period closed"), came(effect.Refused, "period closed"))
+	f.decide(time.Hour, workflows.UpdateCompensate, ada)
+	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "compensated", "refused")
+	calls := f.callsOf("ReverseFinanceEntry")
+	if len(calls) != 2 || calls[1].effect.Round != 1 {
+		t.Errorf("undo calls: %+v, want a second one of round 1", calls)
+	}
+	if n := len(f.callsOf("ParkRun")); n != 2 {
+		t.Errorf("parked %d times, want 2: an undo is never passed over in silence", n)
+	}
+	if n := len(f.callsOf("RestoreSubscription")); n != 1 {
+		t.Errorf("RestoreSubscription was called %d times after the skip", n)
+	}
+}
+
+func TestInvoicePaid_ReviewOfEnded_RetryReopens(t *testing.T) {
+	f := setup(t, review("subscription_ended: sub_1 is held as canceled", true), loaded("starter"))
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	if in := f.callsOf("ParkRun")[0].input.(activities.ParkRunInput); in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "subscription_ended") {
+		t.Errorf("parked with %+v", in)
+	}
+	if in := f.callsOf("LoadInvoicePaid")[1].input.(activities.LoadInvoicePaidInput); !in.Reopen {
+		t.Error("the second load does not know that a person has reviewed it")
+	}
+	if in := f.callsOf("ActivateSubscription")[0].input.(activities.ActivateSubscriptionInput); !in.Reopen {
+		t.Error("the activation may not reopen")
+	}
+}
+
+func TestInvoicePaid_ReviewOfOtherReason_RetryDoesNotReopen(t *testing.T) {
+	for _, reason := range []string{"plan_unknown: none of price_9 stands in plans.prices", "unreadable_payload: invoice.currency: absent"} {
+		t.Run(reason[:12], func(t *testing.T) {
+			f := setup(t, review(reason, false), loaded("starter"))
+			f.decide(time.Hour, workflows.UpdateRetry, ada)
+			f.wantOutcome(f.run(), "processed", "")
+			if in := f.callsOf("LoadInvoicePaid")[1].input.(activities.LoadInvoicePaidInput); in.Reopen {
+				t.Error("the second load lets an ended subscription pass that nobody has reviewed")
+			}
+			if in := f.callsOf("ActivateSubscription")[0].input.(activities.ActivateSubscriptionInput); in.Reopen {
+				t.Error("the activation reopens what nobody has reviewed")
+			}
+		})
+	}
+}
+
+func TestInvoicePaid_ReviewThenSkip_NothingIsDone(t *testing.T) {
+	f := setup(t, review("subscription_ended: sub_1", true))
+	f.decide(time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "nothing done: skip by ada: looked at it")
+	f.wantOrder("LoadInvoicePaid", "ParkRun", "RecordDecision", "FinishRun")
+}
+
+// The subscription ends between load and activation: the fence in the database refuses.
+func TestInvoicePaid_ActivationRefused_RetryReopens(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Refused, "subscription_ended"))
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	calls := f.callsOf("ActivateSubscription")
+	if first := calls[0].input.(activities.ActivateSubscriptionInput); first.Reopen {
+		t.Error("the first activation may reopen")
+	}
+	if second := calls[1].input.(activities.ActivateSubscriptionInput); !second.Reopen || second.Effect.Round != 1 {
+		t.Errorf("the retry is %+v, want one that may reopen", second)
+	}
+	if n := len(f.callsOf("SendReceiptEmail")); n != 1 {
+		t.Errorf("the mail went out %d times; nothing may happen before the activation", n)
+	}
+}
+
+func TestInvoicePaid_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", failed(effect.TypeTransient, time.Minute), came(effect.Exhausted, "503"))
+	f.decide(time.Second, workflows.UpdateRetry, ada) // not parked yet: it waits for the sink
+	f.decide(time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada"})
+	f.decide(time.Hour+time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: " ", Why: "x"})
+	f.decide(time.Hour+2*time.Second, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "x", Effect: "receipt-email"})
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	want := []string{
+		"the run waits for no decision",
+		"who and why are required: both go into the audit trail",
+		"who and why are required: both go into the audit trail",
+		`no unfinished effect "receipt-email"; unfinished are: finance-export:stripe:live:acme:in_1`,
+	}
+	if len(f.refused) != len(want) {
+		t.Fatalf("refused: %q", f.refused)
+	}
+	for i, w := range want {
+		if !strings.Contains(f.refused[i], w) {
+			t.Errorf("refusal %d is %q, want %q", i, f.refused[i], w)
+		}
+	}
+	if n := len(f.callsOf("RecordDecision")); n != 1 {
+		t.Errorf("%d decisions were recorded, want only the accepted one", n)
+	}
+}
+
+func TestInvoicePaid_OurOwnFault_FailsTheRunVisibly(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	wiring := answer{err: temporal.NewNonRetryableApplicationError("no such column", "Wiring", nil)}
+	f.answer("ExportToFinance", wiring, wiring)
+	f.env.ExecuteWorkflow(workflows.InvoicePaid, workflows.EventInput{ReceiptID: "receipt"})
+	var app *temporal.ApplicationError
+	if err := f.env.GetWorkflowError(); !errors.As(err, &app) || !strings.Contains(err.Error(), "finance-export") {
+		t.Errorf("error is %v, want one that names the effect", err)
+	}
+}
