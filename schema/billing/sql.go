@@ -12,6 +12,8 @@ var Statements = map[string]string{
 	"pay invoice":       payInvoiceSQL,
 	"enable features":   enableFeaturesSQL,
 	"withdraw features": withdrawFeaturesSQL,
+	"withdraw others":   withdrawOthersSQL,
+	"return features":   returnFeaturesSQL,
 	"announce":          announceSQL,
 	"open task":         openTaskSQL,
 	"cancel task":       cancelTaskSQL,
@@ -61,12 +63,35 @@ values ($1, $2, $3, $4, 'paid', $5, $6, $7, $8, $9, $10, $10, $11)
        fence_at = excluded.fence_at, fence_event = excluded.fence_event, updated_at = now()
  where i.fence_at <= excluded.fence_at and i.status <> 'void'`
 
+// enableFeaturesSQL puts features on the newest invoice that grants them, so that taking back an older
+// one leaves them, and returns those that were off before. The account's row is locked: nobody else
+// writes its features meanwhile.
 const enableFeaturesSQL = `
-insert into entitlements as e (mode, account, feature, enabled, invoice)
-select $1, $2, feature, true, $4 from unnest($3::text[]) as feature order by feature
-    on conflict (mode, account, feature) do update set enabled = true, invoice = excluded.invoice, updated_at = now()
- where not e.enabled
+with enabled as (
+    insert into entitlements as e (mode, account, feature, enabled, invoice)
+    select $1, $2, feature, true, $4 from unnest($3::text[]) as feature order by feature
+        on conflict (mode, account, feature) do update set enabled = true, invoice = excluded.invoice, updated_at = now()
+    returning feature
+)
+select feature from enabled
+except
+select feature from entitlements where mode = $1 and account = $2 and enabled
+ order by feature`
+
+// withdrawOthersSQL switches off what an earlier plan of the same subscription gave and this one does
+// not: whichever invoice comes first, the newest one's plan decides.
+const withdrawOthersSQL = `
+update entitlements set enabled = false, updated_at = now()
+ where mode = $1 and account = $2 and enabled and feature <> all($3)
+   and invoice in (select id from invoices where mode = $1 and subscription = $4)
 returning feature`
+
+// returnFeaturesSQL switches on again what an activation had withdrawn, unless a newer event has written
+// the subscription since.
+const returnFeaturesSQL = `
+update entitlements set enabled = true, updated_at = now()
+ where mode = $1 and account = $2 and feature = any($3)
+   and exists (select from subscriptions where mode = $1 and id = $4 and fence_event = $5)`
 
 const withdrawFeaturesSQL = `
 update entitlements set enabled = false, updated_at = now()

@@ -85,13 +85,15 @@ type Activation struct {
 	Superseded bool
 	// Features are those that this activation switched on and that were off before.
 	Features []string
+	// Withdrawn are those that the plan before gave and this one does not.
+	Withdrawn []string `json:",omitempty"`
 }
 
 // ErrEnded says that the subscription is held as ended: a person must decide.
 var ErrEnded = errors.New("the subscription is held as ended")
 
-// ActivateSubscription marks the invoice as paid, the subscription as active, the features as
-// enabled, and announces invoice.paid in the outbox; all in tx. It returns ErrEnded, with nothing
+// ActivateSubscription marks the invoice as paid, the subscription as active, the plan's features as
+// enabled and those that only its former plan gave as not, and announces invoice.paid in the outbox; all in tx. It returns ErrEnded, with nothing
 // to keep in tx, when the subscription is held as ended, unless a person has said to reopen it.
 //
 // Locks, in this order: the account's row (which also makes the outbox order of an account its
@@ -109,17 +111,27 @@ func ActivateSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, feature
 	batch := &pgx.Batch{}
 	batch.Queue(payInvoiceSQL, f.Mode, f.Invoice, f.Account, f.Subscription, f.Plan, f.Amount, f.Currency,
 		nullTime(f.PeriodStart), nullTime(f.PeriodEnd), f.OccurredAt, f.EventID)
-	if !done.Superseded && len(features) > 0 {
-		batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features, f.Invoice).Query(func(rows pgx.Rows) (err error) {
-			done.Features, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
+	if !done.Superseded {
+		if f.Subscription != "" {
+			batch.Queue(withdrawOthersSQL, f.Mode, f.Account, append([]string{}, features...), f.Subscription).Query(names(&done.Withdrawn))
+		}
+		if len(features) > 0 {
+			batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features, f.Invoice).Query(names(&done.Features))
+		}
 	}
 	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid", f.ReceiptID, effectKey, announcement)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return done, fmt.Errorf("activate for invoice %s: %w", f.Invoice, err)
 	}
 	return done, nil
+}
+
+// names collects one column of text.
+func names(into *[]string) func(pgx.Rows) error {
+	return func(rows pgx.Rows) (err error) {
+		*into, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	}
 }
 
 func activate(ctx context.Context, tx pgx.Tx, f InvoicePaid, reopen bool, done *Activation) error {
@@ -166,6 +178,9 @@ func RestoreSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, done Act
 	}
 	if len(done.Features) > 0 {
 		batch.Queue(withdrawFeaturesSQL, f.Mode, f.Account, done.Features, f.Invoice)
+	}
+	if len(done.Withdrawn) > 0 {
+		batch.Queue(returnFeaturesSQL, f.Mode, f.Account, done.Withdrawn, f.Subscription, f.EventID)
 	}
 	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid.compensated", f.ReceiptID, effectKey, announcement)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

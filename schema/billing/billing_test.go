@@ -1,0 +1,428 @@
+package billing_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+type bundle struct {
+	*testing.T
+	pool  *pgxpool.Pool
+	store *billing.Store
+}
+
+func setup(t *testing.T) bundle {
+	t.Helper()
+	t.Parallel()
+	pool := schematest.New(t)
+	return bundle{t, pool, billing.New(pool)}
+}
+
+var (
+	march    = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	features = map[string][]string{
+		"starter": {"projects"}, "pro": {"api", "projects"}, "enterprise": {"api", "audit-log", "projects", "sso"},
+	}
+)
+
+// paid is the invoice of the nth month of one subscription.
+func paid(month int, plan string) billing.InvoicePaid {
+	at := march.AddDate(0, month, 0)
+	return billing.InvoicePaid{
+		Provider: "stripe", Mode: "live", Account: "acme", Customer: "cus_1", Invoice: fmt.Sprintf("in_%d", month), Subscription: "sub_1",
+		Amount: 100 * int64(month+1), Currency: "usd", Plan: plan, PeriodStart: at, PeriodEnd: at.AddDate(0, 1, 0),
+		OccurredAt: at, EventID: fmt.Sprintf("evt_%d", month), ReceiptID: uuid.NewString(),
+	}
+}
+
+func (b bundle) activate(f billing.InvoicePaid, reopen bool) (done billing.Activation, err error) {
+	err = pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
+		var err error
+		done, err = billing.ActivateSubscription(b.Context(), tx, f, features[f.Plan], reopen, "key:"+f.Invoice, json.RawMessage(`{}`))
+		return err
+	})
+	return done, err
+}
+
+func (b bundle) mustActivate(f billing.InvoicePaid) billing.Activation {
+	b.Helper()
+	done, err := b.activate(f, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return done
+}
+
+// restore undoes an activation as it was kept in the ledger.
+func (b bundle) restore(f billing.InvoicePaid, done billing.Activation) {
+	b.Helper()
+	kept, err := json.Marshal(done)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var held billing.Activation
+	if err := json.Unmarshal(kept, &held); err != nil {
+		b.Fatal(err)
+	}
+	err = pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
+		return billing.RestoreSubscription(b.Context(), tx, f, held, "undo:"+f.Invoice, json.RawMessage(`{}`))
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b bundle) exec(sql string, args ...any) {
+	b.Helper()
+	if _, err := b.pool.Exec(b.Context(), sql, args...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// lines returns what a query of one text column gives.
+func (b bundle) lines(sql string) []string {
+	b.Helper()
+	rows, err := b.pool.Query(b.Context(), sql)
+	if err != nil {
+		b.Fatal(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return list
+}
+
+func (b bundle) enabled() string {
+	b.Helper()
+	return strings.Join(b.lines(`select feature from entitlements where enabled order by feature`), " ")
+}
+
+func (b bundle) subscription() billing.Subscription {
+	b.Helper()
+	held, found, err := b.store.Subscription(b.Context(), "live", "sub_1")
+	if err != nil || !found {
+		b.Fatalf("subscription: found %v, %v", found, err)
+	}
+	return held
+}
+
+// state is everything that must not depend on the order in which events came.
+func (b bundle) state() string {
+	b.Helper()
+	return strings.Join(slices.Concat(
+		b.lines(`select concat_ws(' ', id, account, status, plan, period_end, fence_at, fence_event) from subscriptions order by id`),
+		b.lines(`select concat_ws(' ', id, status, plan, amount, paid_at, fence_event) from invoices order by id`),
+		b.lines(`select feature || ' ' || enabled from entitlements where enabled order by feature`),
+	), "\n")
+}
+
+func permutations(n int) [][]int {
+	if n == 0 {
+		return [][]int{{}}
+	}
+	var all [][]int
+	for _, shorter := range permutations(n - 1) {
+		for at := range n {
+			all = append(all, slices.Insert(slices.Clone(shorter), at, n-1))
+		}
+	}
+	return all
+}
+
+func TestActivate_AnyOrderOfInvoices_SameState(t *testing.T) {
+	t.Parallel()
+	for _, plans := range [][]string{{"starter", "pro", "enterprise", "pro"}, {"enterprise", "pro", "starter"}} {
+		var want string
+		for _, order := range permutations(len(plans)) {
+			t.Run(fmt.Sprint(plans[0], order), func(t *testing.T) {
+				b := bundle{T: t, pool: schematest.New(t)}
+				for _, month := range order {
+					b.mustActivate(paid(month, plans[month]))
+				}
+				got := b.state()
+				if want == "" {
+					want = got
+				}
+				if got != want {
+					t.Errorf("state after order %v:\n%s\nwant what another order came to:\n%s", order, got, want)
+				}
+				if !strings.Contains(got, "active "+plans[len(plans)-1]) {
+					t.Errorf("state after order %v:\n%s\nwant the newest invoice's plan", order, got)
+				}
+			})
+		}
+	}
+}
+
+func TestActivate_OlderInvoice_PaysButChangesNothingElse(t *testing.T) {
+	b := setup(t)
+	b.mustActivate(paid(1, "pro"))
+	done := b.mustActivate(paid(0, "enterprise"))
+	if !done.Superseded || done.Features != nil {
+		t.Errorf("activation %+v, want it superseded", done)
+	}
+	if held := b.subscription(); held.Plan != "pro" || held.FenceEvent != "evt_1" {
+		t.Errorf("subscription %+v, want the newer event's", held)
+	}
+	if got := b.enabled(); got != "api projects" {
+		t.Errorf("features %q, want those of pro", got)
+	}
+	if got := b.lines(`select id from invoices where status = 'paid' order by id`); len(got) != 2 {
+		t.Errorf("paid invoices %v, want both", got)
+	}
+	event, newer, err := b.store.Newer(b.Context(), paid(0, "enterprise"))
+	if err != nil || !newer || event != "evt_1" {
+		t.Errorf("Newer says %q %v %v", event, newer, err)
+	}
+}
+
+func TestActivate_Downgrade_WithdrawsWhatThePlanLacks(t *testing.T) {
+	b := setup(t)
+	other := paid(0, "starter")
+	other.Subscription, other.Invoice = "sub_2", "in_other"
+	b.mustActivate(other)
+	b.mustActivate(paid(0, "enterprise"))
+	// Another subscription of the account gives sso, whatever this one does.
+	b.exec(`update entitlements set invoice = 'in_other' where feature = 'sso'`)
+	done := b.mustActivate(paid(1, "starter"))
+	if !slices.Equal(done.Withdrawn, []string{"api", "audit-log"}) {
+		t.Errorf("withdrawn %v", done.Withdrawn)
+	}
+	if got := b.enabled(); got != "projects sso" {
+		t.Errorf("features %q, want those of starter and of the other subscription", got)
+	}
+	b.restore(paid(1, "starter"), done)
+	if got := b.enabled(); got != "api audit-log projects sso" {
+		t.Errorf("features after the undo: %q", got)
+	}
+}
+
+func TestRestore_UpgradeUndone_AsItWas(t *testing.T) {
+	b := setup(t)
+	b.mustActivate(paid(0, "starter"))
+	before := b.subscription()
+	done := b.mustActivate(paid(1, "enterprise"))
+	b.restore(paid(1, "enterprise"), done)
+	after := b.subscription()
+	if after.Status != before.Status || after.Plan != before.Plan || !after.PeriodEnd.Equal(*before.PeriodEnd) {
+		t.Errorf("subscription %+v, want %+v", after, before)
+	}
+	if after.FenceEvent != "evt_1" {
+		t.Errorf("the fence went back to %s", after.FenceEvent)
+	}
+	if got := b.enabled(); got != "projects" {
+		t.Errorf("features %q, want only those from before", got)
+	}
+}
+
+func TestRestore_FirstInvoiceUndone_NothingIsActive(t *testing.T) {
+	b := setup(t)
+	f := paid(0, "pro")
+	b.restore(f, b.mustActivate(f))
+	if held := b.subscription(); held.Status != "incomplete" || held.Plan != "" {
+		t.Errorf("subscription %+v, want it incomplete", held)
+	}
+	if got := b.enabled(); got != "" {
+		t.Errorf("features %q, want none", got)
+	}
+	if got := b.lines(`select status from invoices`); !slices.Equal(got, []string{"paid"}) {
+		t.Errorf("invoice %v: that it was paid stays true", got)
+	}
+}
+
+func TestRestore_NewerInvoiceSince_ItsStateStays(t *testing.T) {
+	b := setup(t)
+	old := paid(0, "pro")
+	done := b.mustActivate(old)
+	b.mustActivate(paid(1, "pro"))
+	want := b.state()
+	b.restore(old, done)
+	if got := b.state(); got != want {
+		t.Errorf("state\n%s\nwant what the newer invoice wrote\n%s", got, want)
+	}
+}
+
+func TestActivate_Ended_OnlyAPersonReopens(t *testing.T) {
+	b := setup(t)
+	b.mustActivate(paid(0, "pro"))
+	for _, status := range []string{"canceled", "incomplete_expired"} {
+		b.exec(`update subscriptions set status = $1`, status)
+		events := len(b.lines(`select type from outbox`))
+		if _, err := b.activate(paid(1, "pro"), false); !errors.Is(err, billing.ErrEnded) {
+			t.Errorf("%s: error %v, want ErrEnded", status, err)
+		}
+		if held := b.subscription(); held.Status != status || !held.Terminal() {
+			t.Errorf("%s: subscription %+v was touched", status, held)
+		}
+		if got := len(b.lines(`select type from outbox`)); got != events {
+			t.Errorf("%s: %d events were announced all the same", status, got-events)
+		}
+	}
+	done, err := b.activate(paid(1, "pro"), true)
+	if err != nil || done.Before == nil || done.Before.Status != "incomplete_expired" {
+		t.Fatalf("reopened: %+v, %v", done, err)
+	}
+	if held := b.subscription(); held.Status != "active" {
+		t.Errorf("subscription %+v, want it active", held)
+	}
+	b.restore(paid(1, "pro"), done)
+	if held := b.subscription(); held.Status != "incomplete_expired" {
+		t.Errorf("subscription %+v after the undo, want it ended again", held)
+	}
+}
+
+func TestActivate_NoSubscription_InvoiceAndFeatures(t *testing.T) {
+	b := setup(t)
+	f := paid(0, "pro")
+	f.Subscription = ""
+	done := b.mustActivate(f)
+	if got := b.lines(`select id from subscriptions`); len(got) != 0 {
+		t.Errorf("subscriptions %v, want none", got)
+	}
+	b.restore(f, done)
+	if got := b.enabled(); got != "" {
+		t.Errorf("features %q after the undo", got)
+	}
+}
+
+func TestActivate_ModesNeverMeet(t *testing.T) {
+	b := setup(t)
+	b.mustActivate(paid(0, "pro"))
+	test := paid(1, "starter")
+	test.Mode = "test"
+	b.mustActivate(test)
+	if held := b.subscription(); held.Plan != "pro" {
+		t.Errorf("the live subscription is %+v", held)
+	}
+	if got := b.lines(`select mode || ' ' || feature from entitlements where enabled order by 1`); !slices.Equal(got, []string{"live api", "live projects", "test projects"}) {
+		t.Errorf("features %v", got)
+	}
+}
+
+// The account's row is locked, so that the order of an account's events is that of their commits.
+func TestActivate_OneAccount_OutboxOrderIsCommitOrder(t *testing.T) {
+	b := setup(t)
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	first, err := b.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := billing.ActivateSubscription(ctx, first, paid(0, "pro"), nil, false, "a", json.RawMessage(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		_, err := b.activate(paid(1, "pro"), false)
+		second <- err
+	}()
+	b.waitForLock(ctx)
+	if err := first.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+	if got := b.lines(`select effect_key from outbox order by id`); !slices.Equal(got, []string{"a", "key:in_1"}) {
+		t.Errorf("outbox order %v", got)
+	}
+}
+
+// waitForLock returns when a transaction of this database waits for a lock.
+func (b bundle) waitForLock(ctx context.Context) {
+	b.Helper()
+	for {
+		var waiting bool
+		err := b.pool.QueryRow(ctx, `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waiting)
+		if err != nil {
+			b.Fatalf("nobody waits for the account's lock: %v", err)
+		}
+		if waiting {
+			return
+		}
+	}
+}
+
+func TestOnboardingTask_OpenOncePerPeriod_DoneStaysDone(t *testing.T) {
+	b := setup(t)
+	f := paid(0, "enterprise")
+	tx := func(do func(pgx.Tx) error) {
+		t.Helper()
+		if err := pgx.BeginFunc(b.Context(), b.pool, do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(tx pgx.Tx) error { return billing.CreateOnboardingTask(b.Context(), tx, f, "Welcome", "key") }
+	cancel := func(tx pgx.Tx) error { return billing.CancelOnboardingTask(b.Context(), tx, f) }
+	tx(open)
+	tx(open)
+	tx(cancel)
+	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"cancelled"}) {
+		t.Errorf("tasks %v, want one, cancelled", got)
+	}
+	b.exec(`update onboarding_tasks set state = 'done'`)
+	tx(cancel)
+	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"done"}) {
+		t.Errorf("tasks %v: what a person has done stays done", got)
+	}
+}
+
+func TestAccountOf_FirstAccountKeepsTheCustomer(t *testing.T) {
+	b := setup(t)
+	b.mustActivate(paid(0, "pro"))
+	other := paid(1, "pro")
+	other.Account, other.Subscription = "umbrella", "sub_2"
+	b.mustActivate(other)
+	for customer, want := range map[string]string{"cus_1": "acme", "cus_2": "", "": ""} {
+		if got, err := b.store.AccountOf(b.Context(), "live", "stripe", customer); err != nil || got != want {
+			t.Errorf("account of %q is %q (%v), want %q", customer, got, err, want)
+		}
+	}
+}
+
+func TestHeldWorkspace_ActiveOnly(t *testing.T) {
+	b := setup(t)
+	for _, step := range []struct {
+		plan, state string
+		held        bool
+	}{{"pro", "active", true}, {"starter", "active", true}, {"starter", "released", false}} {
+		f := paid(0, step.plan)
+		s := billing.RecordWorkspace(f, step.state, "key")
+		b.exec(s.SQL, s.Args...)
+		plan, held, err := b.store.HeldWorkspace(b.Context(), "live", "acme")
+		if err != nil || held != step.held || held && plan != step.plan {
+			t.Errorf("after %+v: %q %v %v", step, plan, held, err)
+		}
+	}
+}
+
+func TestStatements_Prepare(t *testing.T) {
+	b := setup(t)
+	conn, err := b.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for name, sql := range billing.Statements {
+		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package outbox_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+type bundle struct {
+	*testing.T
+	pool  *pgxpool.Pool
+	store *outbox.Store
+}
+
+func setup(t *testing.T) bundle {
+	t.Helper()
+	t.Parallel()
+	pool := schematest.New(t)
+	return bundle{t, pool, outbox.New(pool)}
+}
+
+// write puts one event per account name into the outbox, in order.
+func (b bundle) write(accounts ...string) {
+	b.Helper()
+	for _, account := range accounts {
+		if _, err := b.pool.Exec(b.Context(), `insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
+			values ($1, 'live', $2, 'invoice.paid', $3, 'key', '{"a":1}')`, uuid.New(), account, uuid.New()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b bundle) take(lease time.Duration) []outbox.Event {
+	b.Helper()
+	events, err := b.store.Take(b.Context(), 10, lease)
+	if err != nil {
+		b.Fatal(err)
+	}
+	slices.SortFunc(events, func(x, y outbox.Event) int { return int(x.ID - y.ID) })
+	return events
+}
+
+func (b bundle) settle(s outbox.Settled) {
+	b.Helper()
+	if err := b.store.Settle(b.Context(), []outbox.Settled{s}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func accounts(events []outbox.Event) (list []string) {
+	for _, e := range events {
+		list = append(list, e.Account)
+	}
+	return list
+}
+
+func TestTake_OldestOfEachAccount(t *testing.T) {
+	b := setup(t)
+	b.write("a", "a", "b", "a", "b")
+	first := b.take(time.Minute)
+	if got := accounts(first); !slices.Equal(got, []string{"a", "b"}) || first[0].Attempts != 1 || string(first[0].Data) != `{"a": 1}` {
+		t.Fatalf("took %+v, want the first of a and of b", first)
+	}
+	if again := b.take(time.Minute); len(again) != 0 {
+		t.Errorf("took %v while the first are leased: an account's order would be lost", accounts(again))
+	}
+	b.settle(outbox.Settled{ID: first[0].ID, Published: true})
+	next := b.take(time.Minute)
+	if len(next) != 1 || next[0].Account != "a" || next[0].ID <= first[0].ID {
+		t.Errorf("took %+v, want the second of a", next)
+	}
+}
+
+func TestTake_LeaseOver_HandedOutAgain(t *testing.T) {
+	b := setup(t)
+	b.write("a")
+	first := b.take(0)
+	again := b.take(time.Minute)
+	if len(again) != 1 || again[0].EventID != first[0].EventID || again[0].Attempts != 2 {
+		t.Errorf("took %+v, want the same event again", again)
+	}
+}
+
+func TestSettle_Refused_RemembersWhoHasIt(t *testing.T) {
+	b := setup(t)
+	b.write("a", "a")
+	e := b.take(time.Minute)[0]
+	b.settle(outbox.Settled{ID: e.ID, DeliveredTo: []string{"crm"}, Error: "subscriber search: answered 503"})
+	again := b.take(time.Minute)
+	if len(again) != 1 || again[0].ID != e.ID || !slices.Equal(again[0].DeliveredTo, []string{"crm"}) {
+		t.Fatalf("took %+v, want the refused one first, known to crm", again)
+	}
+	b.settle(outbox.Settled{ID: e.ID, DeliveredTo: []string{"crm"}, RetryIn: time.Hour})
+	if later := b.take(time.Minute); len(later) != 0 {
+		t.Errorf("took %+v, want the account to wait for its oldest", later)
+	}
+	if n, oldest, err := b.store.Pending(b.Context()); err != nil || n != 2 || oldest <= 0 {
+		t.Errorf("pending: %d, oldest %s, %v", n, oldest, err)
+	}
+}
+
+func TestSettle_PublishedStaysPublished(t *testing.T) {
+	b := setup(t)
+	b.write("a")
+	e := b.take(time.Minute)[0]
+	b.settle(outbox.Settled{ID: e.ID, DeliveredTo: []string{"crm"}, Published: true})
+	b.settle(outbox.Settled{ID: e.ID, Error: "a slower relay"})
+	if n, _, err := b.store.Pending(b.Context()); err != nil || n != 0 {
+		t.Errorf("pending: %d %v", n, err)
+	}
+}
+
+func TestTake_Concurrently_EachEventOnce(t *testing.T) {
+	b := setup(t)
+	for range 10 {
+		b.write("a", "b", "c", "d")
+	}
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+		seen  []outbox.Event
+	)
+	for range 6 {
+		group.Go(func() {
+			for {
+				events, err := b.store.Take(b.Context(), 2, time.Minute)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var settled []outbox.Settled
+				mu.Lock()
+				seen = append(seen, events...)
+				done := len(seen) == 40
+				mu.Unlock()
+				for _, e := range events {
+					settled = append(settled, outbox.Settled{ID: e.ID, Published: true})
+				}
+				if err := b.store.Settle(b.Context(), settled); err != nil {
+					t.Error(err)
+					return
+				}
+				if n, _, err := b.store.Pending(b.Context()); err != nil || n == 0 || done {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	last := map[string]int64{}
+	for _, e := range seen {
+		if e.Attempts != 1 || e.ID <= last[e.Account] {
+			t.Errorf("event %d of %s was taken %d times, after %d", e.ID, e.Account, e.Attempts, last[e.Account])
+		}
+		last[e.Account] = e.ID
+	}
+	if len(seen) != 40 {
+		t.Errorf("%d events were taken, want 40", len(seen))
+	}
+}
+
+func TestStatements_Prepare(t *testing.T) {
+	b := setup(t)
+	conn, err := b.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for name, sql := range outbox.Statements {
+		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
