@@ -13,7 +13,8 @@ type Call struct {
 	Key string
 	// Kind is the stable name of the kind of effect, e.g. "receipt-email".
 	Kind string
-	// Round is the number of operator retries so far in the run.
+	// Round counts the retries that operators have asked for. Only a round later than the one that the
+	// ledger holds repeats what has ended; see [Result.Round].
 	Round int
 	// ReceiptID and EventID say for which event it is done.
 	ReceiptID string
@@ -66,13 +67,33 @@ type Result struct {
 	Reason string `json:",omitempty"`
 	// Value is what the effect returned, as recorded in the ledger.
 	Value json.RawMessage `json:",omitempty"`
+	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
+	// may have tried it in later rounds than the caller's.
+	Round int `json:",omitempty"`
 }
 
-// Failed is the Value of a result that is Exhausted or Uncertain.
+// Failed is the Value of a result that is Refused, Exhausted or Uncertain.
 type Failed struct {
-	// Unanswered is set when the last attempt ended without an answer, so that the effect may have
-	// happened all the same.
+	// Unanswered is set when any attempt ended without an answer, so that the effect may have
+	// happened all the same, whatever later attempts were told.
 	Unanswered bool
+}
+
+// MayHaveHappened reports whether the other side may have done the effect, so that taking things
+// back must include it.
+func (r Result) MayHaveHappened() bool {
+	switch r.State {
+	case Done, AlreadyDone, Uncertain:
+		return true
+	case Refused, Exhausted:
+		return r.unanswered()
+	}
+	return false
+}
+
+func (r Result) unanswered() bool {
+	var failed Failed
+	return json.Unmarshal(r.Value, &failed) == nil && failed.Unanswered
 }
 
 // Attempt is what fn gets to do its work with.

@@ -134,6 +134,9 @@ func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, e
 	if g.EventID != c.EventID {
 		result.By = g.EventID
 	}
+	if g.State == ledger.Failed || g.State == ledger.Uncertain {
+		result.Round = g.Round
+	}
 	switch {
 	case g.State == ledger.Done:
 		result.State, result.Reason = AlreadyDone, ""
@@ -198,7 +201,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		if finish.Class == ledger.Ambiguous {
 			finish.State = ledger.Uncertain
 		}
-		result.Reason, result.Value = finish.Error, finish.Result
+		result.Reason = finish.Error
 	}
 	finished, err := r.finish(ctx, finish)
 	if err != nil {
@@ -207,6 +210,9 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	reached(c, "after-done")
 	if !finished.Held {
 		return Result{}, r.again(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
+	}
+	if failure != nil && result.State == "" {
+		result.Value, result.Round = finished.Result, g.Round
 	}
 	switch finished.Class {
 	case ledger.Transient:

@@ -83,8 +83,9 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 	}
 	q.Queue(finishSQL, keyList, tokens, states, results, errs, classes, limits, started).Query(func(rows pgx.Rows) error {
 		var key, class string
-		_, err := pgx.ForEachRow(rows, []any{&key, &class}, func() error {
-			b.outcomes[b.finishes[key]].finished = Finished{Held: true, Class: Class(class)}
+		var result json.RawMessage
+		_, err := pgx.ForEachRow(rows, []any{&key, &class, &result}, func() error {
+			b.outcomes[b.finishes[key]].finished = Finished{Held: true, Class: Class(class), Result: slices.Clone(result)}
 			return nil
 		})
 		return err
@@ -137,7 +138,7 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 			key string
 			g   Grant
 		)
-		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Request, &g.ClaimedAt}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt}, func() error {
 			g.Granted, g.State = true, Claimed
 			g.Request = slices.Clone(g.Request)
 			b.outcomes[b.claims[key]].grant = g
@@ -202,7 +203,7 @@ func look(ctx context.Context, db querier, refused map[string][]int) (map[string
 		committing, lapsed bool
 		doubtful           []string
 	)
-	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt,
+	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt, &g.Round,
 		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class}, func() error {
 		if g.State == Claimed && committing && lapsed {
 			doubtful = append(doubtful, key)

@@ -64,6 +64,8 @@ type Grant struct {
 	Generation int
 	// Attempt counts the claims of the key, this one included.
 	Attempt int
+	// Round is the last one that claimed the key: only a later one repeats what has ended.
+	Round int
 	// Request holds the bytes to send, which may be those of an earlier attempt.
 	Request []byte
 	// ClaimedAt is when this generation was first claimed: a sink's key lifetime counts from here.
@@ -115,6 +117,8 @@ type Finished struct {
 	Held bool
 	// Class is the class after counting: a Transient failure may have become Exhausted.
 	Class Class
+	// Result is what the key holds now. A failure without one keeps that of an earlier attempt.
+	Result json.RawMessage
 }
 
 // Sighting records that a run met an effect that another had settled: the evidence of "already

@@ -144,6 +144,40 @@ func TestClaim_Refused_OnlyALaterRoundSendsAgain_AsANewGeneration(t *testing.T) 
 	}
 }
 
+// One attempt that nobody answered leaves open whether it happened, whatever the later ones are told.
+func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
+	b := setup(t)
+	g := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, MaxFailures: 2, Result: json.RawMessage(`{"Unanswered": true}`)})
+	g = b.grant(b.claim("evt_1", 0))
+	done := b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, MaxFailures: 2})
+	if done.Class != ledger.Exhausted || string(done.Result) != `{"Unanswered": true}` {
+		t.Errorf("finished as %s with %s, want exhausted and still unanswered", done.Class, done.Result)
+	}
+	if g := b.grant(b.claim("evt_1", 0)); g.Granted || string(g.Result) != `{"Unanswered": true}` {
+		t.Errorf("grant %+v, want it refused with what was kept", g)
+	}
+}
+
+// A run that knows nothing of earlier retries (a reset, another event) learns which round is a later one.
+func TestClaim_Refused_TellsTheRound(t *testing.T) {
+	b := setup(t)
+	for _, round := range []int{0, 3} {
+		g := b.grant(b.claim("evt_1", round))
+		if !g.Granted || g.Round != round {
+			t.Fatalf("round %d: %+v", round, g)
+		}
+		b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent})
+	}
+	g := b.grant(b.claim("evt_2", 1))
+	if g.Granted || g.Round != 3 {
+		t.Errorf("grant %+v, want it refused in round 3", g)
+	}
+	if g := b.grant(b.claim("evt_2", g.Round+1)); !g.Granted || g.Round != 4 {
+		t.Errorf("grant %+v, want a later round to be served", g)
+	}
+}
+
 func TestClaim_LeaseLapsed_TakenOverAndFenced(t *testing.T) {
 	b := setup(t)
 	zombie := b.grant(b.claim("evt_1", 0))
@@ -269,4 +303,3 @@ func TestStatements_PrepareAgainstTheSchema(t *testing.T) {
 		}
 	}
 }
-

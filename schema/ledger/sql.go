@@ -46,10 +46,10 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
  where (e.state = 'failed' and (e.error_class = 'transient' or excluded.round > e.round))
     or (e.state = 'uncertain' and excluded.round > e.round)
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
-returning key, token, generation, attempts, request, claimed_at`
+returning key, token, generation, attempts, round, request, claimed_at`
 
 const lookSQL = `
-select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, receipt_id::text, event_id, result, error, error_class
+select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class
   from effects where key = any($1)`
 
 // doubtSQL turns a claim that lapsed after its point of no return into what it is: uncertain.
@@ -80,15 +80,16 @@ with finished as (
       from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::int[], $8::timestamptz[])
            as f(key, token, state, result, error, class, max_failures, started_at)
      where e.key = f.key and e.token = f.token and e.state = 'claimed'
-    returning e.key, e.generation, e.receipt_id, e.run_id, e.token, e.state, e.error, e.error_class, f.started_at
+    returning e.key, e.generation, e.receipt_id, e.run_id, e.token, e.state, e.error, e.error_class, e.result, f.started_at
 ), attempts as (
     insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
     select key, generation, receipt_id, run_id, token, state, started_at, error from finished
 )
-select key, error_class from finished`
+select key, error_class, result from finished`
 
+// compensateSQL also closes what failed without an answer: it may have happened, and has been undone.
 const compensateSQL = `
-update effects set state = 'compensated' where key = any($1) and state in ('done', 'uncertain', 'compensating')`
+update effects set state = 'compensated' where key = any($1) and state in ('done', 'uncertain', 'failed', 'compensating')`
 
 const sightSQL = `
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
