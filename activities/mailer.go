@@ -39,7 +39,7 @@ type Mailer struct {
 
 // Mail is one message to one recipient.
 type Mail struct {
-	// From may carry a display name; only its address goes into the envelope.
+	// From and To may carry a display name; only the address goes into the envelope.
 	From, To string
 	// Data is the whole message with its headers.
 	Data []byte
@@ -54,6 +54,10 @@ func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() erro
 	if err != nil {
 		return effect.Refuse("from address of the configuration: %w", err)
 	}
+	to, err := mail.ParseAddress(msg.To)
+	if err != nil {
+		return effect.Refuse("the recipient is no valid address") // the address stays out of the error
+	}
 	client, err := m.dial(ctx)
 	if err != nil {
 		return err
@@ -62,7 +66,7 @@ func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() erro
 	if err := client.Mail(from.Address, nil); err != nil {
 		return definite("MAIL FROM", err)
 	}
-	if err := client.Rcpt(msg.To, nil); err != nil {
+	if err := client.Rcpt(to.Address, nil); err != nil {
 		return definite("RCPT TO", err)
 	}
 	data, err := client.Data()

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -73,14 +74,12 @@ type ReleaseWorkspaceInput struct {
 // ReleaseWorkspace undoes a provisioning: the workspace goes back to the plan it had, or is released
 // when it had none. What a newer invoice has provisioned since stays.
 func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in ReleaseWorkspaceInput) (effect.Result, error) {
-	var done provisioned
-	if len(in.Provisioned) > 0 {
-		if err := json.Unmarshal(in.Provisioned, &done); err != nil {
-			return effect.Result{}, fmt.Errorf("read what %s had changed: %w", in.Effect.Compensates, err)
-		}
+	before, err := p.before(ctx, in)
+	if err != nil {
+		return effect.Result{}, err
 	}
 	f, state := in.Fact, "active"
-	if f.Plan = done.Before; f.Plan == "" {
+	if f.Plan = before; f.Plan == "" {
 		f.Plan, state = in.Fact.Plan, "released"
 	}
 	target, err := json.Marshal(workspace{Account: f.Account, Plan: f.Plan, State: state, Invoice: f.Invoice, Mode: f.Mode})
@@ -101,6 +100,23 @@ func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in ReleaseWorkspace
 		a.Also(billing.RecordWorkspace(f, state, in.Effect.Key))
 		return nil, nil
 	})
+}
+
+// before returns the plan that the workspace had before the provisioning, "" when there was none. A
+// provisioning that was never answered has recorded nothing: what we hold is then still the state before it.
+func (p *Provisioning) before(ctx context.Context, in ReleaseWorkspaceInput) (string, error) {
+	var done *provisioned
+	var failed effect.Failed
+	if len(in.Provisioned) > 0 {
+		if err := errors.Join(json.Unmarshal(in.Provisioned, &failed), json.Unmarshal(in.Provisioned, &done)); err != nil {
+			return "", fmt.Errorf("read what %s had changed: %w", in.Effect.Compensates, err)
+		}
+	}
+	if done != nil && !failed.Unanswered {
+		return done.Before, nil
+	}
+	plan, _, err := p.Billing.HeldWorkspace(ctx, in.Fact.Mode, in.Fact.Account)
+	return plan, err
 }
 
 func (p *Provisioning) policy(f billing.InvoicePaid) effect.Policy {
