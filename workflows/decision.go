@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
@@ -37,8 +38,10 @@ type DecisionResult struct {
 
 // decision is what an operator decided.
 type decision struct {
-	action string
-	input  DecisionInput
+	// request is the update's ID.
+	request string
+	action  string
+	input   DecisionInput
 }
 
 // ErrTypeNotParked is the type of the error that refuses a decision for a run that waits for none.
@@ -49,7 +52,7 @@ const ErrTypeNotParked = "NotParked"
 func (f *flow) listen() error {
 	for _, action := range []string{UpdateRetry, UpdateSkip, UpdateCompensate} {
 		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
-			return f.take(ctx, decision{action, in})
+			return f.take(ctx, decision{workflow.GetCurrentUpdateInfo(ctx).ID, action, in})
 		}
 		options := workflow.UpdateHandlerOptions{
 			Description: "Decide what happens to a parked run; needs who and why.",
@@ -62,11 +65,14 @@ func (f *flow) listen() error {
 	return nil
 }
 
-// validate refuses what makes no sense; a refused update leaves nothing in the history.
+// validate refuses what makes no sense; a refused update leaves nothing in the history. A reset
+// re-applies the decisions of the run before at the new run's start; see take.
 func (f *flow) validate(action string, in DecisionInput) error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
 		return temporal.NewApplicationError("who and why are required: both go into the audit trail", "InvalidDecision")
+	case f.reset && action != UpdateRetry:
+		return nil
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
 	case action == UpdateSkip && in.Effect != "" && len(f.match(in.Effect)) == 0:
@@ -75,19 +81,36 @@ func (f *flow) validate(action string, in DecisionInput) error {
 	return nil
 }
 
-// take records the decision in the audit trail and lets the run go on.
+// take records the decision in the audit trail and lets the run go on. One that a reset re-applies
+// before its run has come to anything is kept until the run parks again.
 func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
+	if !f.parked {
+		f.kept = append(f.kept, d)
+		return DecisionResult{Action: d.action}, nil
+	}
 	f.decided = &d
 	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled())}
 	err := f.execute(ctx, attempt{
-		name: "decision:" + workflow.GetCurrentUpdateInfo(ctx).ID, activity: runs.RecordDecision,
+		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
-			RequestID: workflow.GetCurrentUpdateInfo(ctx).ID, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
+			RequestID: d.request, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
 			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
 		},
 	}, nil)
 	f.recorded = true
 	return result, err
+}
+
+// again returns the decision from before a reset that settles this park, too. A retry is never taken
+// over: what was done is in the ledger, and what parks anew has to be looked at anew.
+func (f *flow) again() (decision, bool) {
+	for i, d := range f.kept {
+		if d.action == UpdateCompensate || d.input.Effect == "" || len(f.match(d.input.Effect)) > 0 {
+			f.kept = slices.Delete(f.kept, i, i+1)
+			return d, true
+		}
+	}
+	return decision{}, false
 }
 
 // park shows on the receipt that a person must decide, and waits until one has.
@@ -100,6 +123,11 @@ func (f *flow) park(status, reason string) (decision, error) {
 		return decision{}, err
 	}
 	f.parked = true
+	if d, found := f.again(); found {
+		if _, err := f.take(f.ctx, d); err != nil {
+			return decision{}, err
+		}
+	}
 	f.show(status + ": " + reason)
 	if err := workflow.Await(f.ctx, func() bool { return f.recorded }); err != nil {
 		return decision{}, err

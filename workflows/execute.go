@@ -35,6 +35,7 @@ const (
 // it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
 // returns only what no retry can mend: cancellation, or a fault in our own code.
 func (f *flow) execute(ctx workflow.Context, a attempt, result any) error {
+	defer func() { f.reset = false }()
 	if a.timeout == 0 {
 		a.timeout = defaultTimeout
 	}

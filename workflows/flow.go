@@ -60,10 +60,18 @@ type flow struct {
 	parked   bool
 	decided  *decision
 	recorded bool
+	// reset is set in a run that a reset made until its first activity has ended: the decisions that
+	// come then are those that the reset re-applies. They are kept for when it parks again.
+	reset bool
+	kept  []decision
+	begun time.Time
 }
 
 func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
-	f := &flow{ctx: ctx, name: name, in: in}
+	f := &flow{ctx: ctx, name: name, in: in, begun: workflow.GetInfo(ctx).WorkflowStartTime}
+	if f.reset = f.resetOf() != ""; f.reset {
+		f.begun = workflow.Now(ctx) // the start event is a copy of the first run's, its time included
+	}
 	return f, f.listen()
 }
 
@@ -173,16 +181,11 @@ func (f *flow) compensate() error {
 // finish closes the receipt and the run.
 func (f *flow) finish(outcome, reason string) (EventResult, error) {
 	f.show(outcome)
-	info := workflow.GetInfo(f.ctx)
-	resetOf := ""
-	if info.OriginalRunID != info.WorkflowExecution.RunID {
-		resetOf = info.OriginalRunID
-	}
 	err := f.execute(f.ctx, attempt{
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
 			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: reason, Flow: f.name,
-			ResetOf: resetOf, StartedAt: info.WorkflowStartTime,
+			ResetOf: f.resetOf(), StartedAt: f.begun,
 		},
 	}, nil)
 	if err != nil {
@@ -194,6 +197,15 @@ func (f *flow) finish(outcome, reason string) (EventResult, error) {
 	}
 	// A decision that was taken at the last moment must still get its answer.
 	return result, workflow.Await(f.ctx, func() bool { return workflow.AllHandlersFinished(f.ctx) })
+}
+
+// resetOf returns the run that this one was reset from, "" for an original.
+func (f *flow) resetOf() string {
+	info := workflow.GetInfo(f.ctx)
+	if info.OriginalRunID == info.WorkflowExecution.RunID {
+		return ""
+	}
+	return info.OriginalRunID
 }
 
 // show writes the run's effects as a table into the Temporal UI. It costs no event; what must last

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-func TestMain(m *testing.M) { schematest.Main(m) }
+func TestMain(m *testing.M) { schematest.Main(m, stopTemporal) }
 
 const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 

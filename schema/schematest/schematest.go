@@ -43,13 +43,15 @@ var shared struct {
 	count  atomic.Int64
 }
 
-// Main runs the tests of m and stops the server afterwards. Without it the server still ends with
-// the process, some moments later.
-func Main(m *testing.M) {
+// Main runs the tests of m and stops the server afterwards, after what else the tests have started.
+// Without it the server still ends with the process, some moments later.
+func Main(m *testing.M, before ...func() error) {
 	code := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "schematest:", err)
-		code = 1
+	for _, stop := range append(before, stop) {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "schematest:", err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }

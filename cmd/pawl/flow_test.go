@@ -1,0 +1,387 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// devTemporal is the one Temporal server of this package's tests; stopTemporal ends it.
+var devTemporal = sync.OnceValues(func() (server *devstack.Temporal, err error) {
+	if devTemporalDir, err = os.MkdirTemp("", "pawl-flow-"); err != nil {
+		return nil, err
+	}
+	attributes := map[string]string{}
+	for _, name := range searchAttributes() {
+		attributes[name] = "Keyword"
+	}
+	server, err = devstack.StartTemporal(context.Background(), devstack.TemporalOptions{
+		Dir: devTemporalDir, SearchAttributes: attributes, Progress: os.Stderr,
+	})
+	return server, err
+})
+
+var devTemporalDir string
+
+func stopTemporal() error {
+	if devTemporalDir == "" {
+		return nil // no test asked for it
+	}
+	defer os.RemoveAll(devTemporalDir)
+	server, err := devTemporal()
+	if err != nil {
+		return nil // it did not start, as the test has said
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return server.Stop(ctx)
+}
+
+// rig is a whole pawl behind the ingress: a database, a sandbox, a dispatcher and a worker of its own,
+// on the Temporal server that all rigs share.
+type rig struct {
+	*testing.T
+	*node
+	sandbox *sandbox.Sandbox
+	dir     string
+	starter *dispatch.Dispatcher
+}
+
+// attempts is how many failures an effect may have in a rig before its run parks.
+const attempts = 3
+
+// newRig wires what `pawl dev` wires, impatiently: short time-outs and waits.
+func newRig(t *testing.T, tune func(*config.Config)) *rig {
+	t.Helper()
+	temporal, err := devTemporal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &rig{T: t, dir: t.TempDir()}
+	s := &devStack{dir: r.dir, dsn: schematest.NewDSN(t), temporal: temporal}
+	s.flags.ingress, s.flags.console, s.flags.ops = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3" // nothing listens
+	if s.sandbox, err = sandbox.Start(ctx, sandbox.Config{Dir: filepath.Join(r.dir, "sandbox")}); err != nil {
+		t.Fatal(err)
+	}
+	r.sandbox = s.sandbox
+	if err := os.Mkdir(filepath.Join(r.dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.configure(&app{env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
+	cfg.Retries = config.Retries{Attempts: attempts, First: 10 * time.Millisecond, Max: 40 * time.Millisecond}
+	cfg.Sinks.Workspaces.Timeout, cfg.Sinks.Finance.Timeout, cfg.Sinks.Email.Timeout = patience, patience, patience
+	if tune != nil {
+		tune(cfg)
+	}
+	r.node, err = newNode(ctx, cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.temporal, Receipts: r.receipts, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { r.starter.Run(ctx) })
+	running.Go(func() {
+		if err := r.runWorker(ctx); err != nil {
+			t.Errorf("worker: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		_ = r.sandbox.Close() // lets go of requests that a fault holds
+		running.Wait()
+		r.close()
+	})
+	return r
+}
+
+// patience is how long a rig's worker waits for a sink.
+const patience = 500 * time.Millisecond
+
+// canary is in every place of the payload where personal data stands; it must be nowhere in Temporal.
+const canary = "canary"
+
+// purchase makes an event about one purchase; seed names it.
+func purchase(t *testing.T, seed, eventType, plan string) forge.Event {
+	t.Helper()
+	e, err := forge.New(forge.Params{
+		Provider: "stripe", Type: eventType, Seed: seed, Account: "acct-" + seed, Plan: plan, Live: true, Email: canary + "@personal.example",
+		At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	invoice := body["data"].(map[string]any)["object"].(map[string]any)
+	for _, field := range []string{"customer_name", "customer_phone", "description", "footer"} {
+		invoice[field] = canary + " " + field
+	}
+	invoice["customer_address"] = map[string]any{"line1": canary + " street 1", "city": canary}
+	if e.Body, err = json.Marshal(body); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// receive keeps the event as the ingress does, and hands it over.
+func (r *rig) receive(e forge.Event) (workflowID string) {
+	r.Helper()
+	var envelope struct {
+		Data struct{ Object struct{ ID string } }
+	}
+	if err := json.Unmarshal(e.Body, &envelope); err != nil {
+		r.Fatal(err)
+	}
+	object := envelope.Data.Object.ID
+	now := time.Now()
+	kept, err := r.receipts.Insert(r.Context(), receipt.Delivery{
+		Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
+		Events: []receipt.New{{Mode: "live", EventID: e.ID, IDOrigin: "body", Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.starter.Offer([]receipt.Pending{{
+		ReceiptID: kept[0].ReceiptID, Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
+	}})
+	return workflows.EventInput{Provider: "stripe", EventID: e.ID}.ID()
+}
+
+// until calls ready until it says true.
+func (r *rig) until(what string, ready func() bool) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			r.Fatalf("waited in vain until %s\nreceipts: %v\neffects: %v", what,
+				r.rows(`select status || ' ' || reason || ' ' || last_error from receipts`),
+				r.rows(`select concat_ws(' ', key, state, error_class, error, attempts) from effects order by key`))
+		}
+	}
+}
+
+// status waits until the event's receipt has one of the statuses, and returns it.
+func (r *rig) status(e forge.Event, wanted ...receipt.Status) (got receipt.Status) {
+	r.Helper()
+	r.until(fmt.Sprintf("the receipt is %v", wanted), func() bool {
+		found := r.rows(`select status from receipts where event_id = $1`, e.ID)
+		for _, w := range wanted {
+			if len(found) == 1 && found[0] == string(w) {
+				got = w
+				return true
+			}
+		}
+		return false
+	})
+	return got
+}
+
+// result waits for the end of a run; "" is the latest one.
+func (r *rig) result(workflowID, runID string) workflows.EventResult {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	defer cancel()
+	var result workflows.EventResult
+	// The start goes through the dispatcher; until then there is nothing to wait for.
+	r.until("the run is there", func() bool {
+		_, err := r.temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
+		return err == nil
+	})
+	if err := r.temporal.GetWorkflow(ctx, workflowID, runID).Get(ctx, &result); err != nil {
+		r.Fatalf("run of %s: %v\n%v", workflowID, err, r.rows(`select concat_ws(' ', key, state, error_class, error, attempts) from effects order by key`))
+	}
+	return result
+}
+
+// decide sends an operator's decision to a parked run.
+func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	defer cancel()
+	in.Who, in.Why = "ada", "looked at it"
+	// The receipt shows that a run parks a moment before the run can take a decision.
+	r.until("the decision is taken", func() bool {
+		handle, err := r.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: workflowID, UpdateID: uuid.NewString(), UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = handle.Get(ctx, nil)
+		}
+		if err != nil && !strings.Contains(err.Error(), "waits for no decision") {
+			r.Fatalf("%s: %v", action, err)
+		}
+		return err == nil
+	})
+}
+
+// history reads a run's whole history.
+func (r *rig) history(workflowID, runID string) *historypb.History {
+	r.Helper()
+	events := r.temporal.GetWorkflowHistory(r.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	history := &historypb.History{}
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			r.Fatal(err)
+		}
+		history.Events = append(history.Events, e)
+	}
+	return history
+}
+
+// rows returns what a query of one text column gives.
+func (r *rig) rows(sql string, args ...any) []string {
+	r.Helper()
+	rows, err := r.pool.Query(r.Context(), sql, args...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer rows.Close()
+	list := []string{}
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			r.Fatal(err)
+		}
+		list = append(list, line)
+	}
+	if err := rows.Err(); err != nil {
+		r.Fatal(err)
+	}
+	return list
+}
+
+func (r *rig) exec(sql string, args ...any) {
+	r.Helper()
+	if _, err := r.pool.Exec(r.Context(), sql, args...); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// effects returns the state of each kind of effect.
+func (r *rig) effects() map[string]string {
+	r.Helper()
+	states := map[string]string{}
+	for _, line := range r.rows(`select kind || ' ' || state from effects`) {
+		kind, state, _ := strings.Cut(line, " ")
+		states[kind] = state
+	}
+	return states
+}
+
+// fault tells the sandbox to fail, in the words of its documentation.
+func (r *rig) fault(faults ...string) {
+	r.Helper()
+	for _, f := range faults {
+		resp, err := http.Post(r.sandbox.URL()+"/_faults", "application/json", strings.NewReader(f))
+		if err != nil {
+			r.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode > 299 {
+			r.Fatalf("fault %s: %s", f, resp.Status)
+		}
+	}
+}
+
+// entry is a line of the sandbox's journal.
+type entry struct {
+	Key, Account string
+	First        bool
+	Body         map[string]any
+}
+
+// journal returns what a service of the sandbox has taken.
+func (r *rig) journal(service string) []entry {
+	r.Helper()
+	content, err := os.ReadFile(filepath.Join(r.dir, "sandbox", service+".jsonl"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	var entries []entry
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			r.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// done counts what a service did: requests that a remembered key answered did nothing.
+func (r *rig) done(service string) (n int) {
+	r.Helper()
+	for _, e := range r.journal(service) {
+		if e.First || service == "email" {
+			n++
+		}
+	}
+	return n
+}
+
+// footprint is everything that an effect leaves anywhere, but for who met it again.
+func (r *rig) footprint() map[string][]string {
+	r.Helper()
+	// The relay publishes what the flow has announced.
+	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
+	prints := map[string][]string{}
+	for name, sql := range map[string]string{
+		"effects":       `select concat_ws(' ', key, state, generation, attempts, result) from effects order by key`,
+		"subscriptions": `select concat_ws(' ', id, status, plan, fence_event) from subscriptions order by id`,
+		"invoices":      `select concat_ws(' ', id, status, amount) from invoices order by id`,
+		"entitlements":  `select concat_ws(' ', feature, enabled) from entitlements order by feature`,
+		"workspaces":    `select concat_ws(' ', account, plan, state) from workspaces order by account`,
+		"tasks":         `select concat_ws(' ', account, state) from onboarding_tasks order by account`,
+		"finance":       `select concat_ws(' ', effect_key, kind, amount) from finance_entries order by effect_key`,
+		"outbox":        `select concat_ws(' ', type, account) from outbox order by id`,
+		"audit":         `select concat_ws(' ', action, actor) from operator_actions order by id`,
+	} {
+		prints[name] = r.rows(sql)
+	}
+	for _, service := range []string{"workspaces", "finance", "email", "events"} {
+		for _, e := range r.journal(service) {
+			prints["sandbox "+service] = append(prints["sandbox "+service], fmt.Sprint(e))
+		}
+	}
+	return prints
+}

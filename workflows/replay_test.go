@@ -1,0 +1,145 @@
+package workflows_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// The golden histories are those of real runs, one of each branch; the tests of cmd/pawl write them
+// with -update. A change of code that cannot replay them would block every run in flight.
+
+var quiet = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+
+func golden(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "histories", "*.json"))
+	if err != nil || len(files) < 15 {
+		t.Fatalf("%d golden histories, want one of each branch (%v)", len(files), err)
+	}
+	histories := map[string][]byte{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		histories[strings.TrimSuffix(filepath.Base(file), ".json")] = content
+	}
+	return histories
+}
+
+func parse(t *testing.T, content []byte) *historypb.History {
+	t.Helper()
+	history, err := client.HistoryFromJSON(bytes.NewReader(content), client.HistoryJSONOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return history
+}
+
+func replay(history *historypb.History) error {
+	replayer := worker.NewWorkflowReplayer()
+	replayer.RegisterWorkflow(workflows.InvoicePaid)
+	return replayer.ReplayWorkflowHistory(quiet, history)
+}
+
+func TestReplay_GoldenHistories(t *testing.T) {
+	t.Parallel()
+	for name, content := range golden(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := replay(parse(t, content)); err != nil {
+				t.Errorf("the flow no longer follows this history: %v", err)
+			}
+		})
+	}
+}
+
+// Histories that no version of the flow has written: if these replayed, the test above would prove nothing.
+func TestReplay_OtherHistories_Fail(t *testing.T) {
+	t.Parallel()
+	histories := golden(t)
+	for name, tt := range map[string]struct {
+		of     string
+		change func(*historypb.HistoryEvent) bool
+	}{
+		"another local activity": {"happy", func(e *historypb.HistoryEvent) bool {
+			for _, data := range e.GetMarkerRecordedEventAttributes().GetDetails()["data"].GetPayloads() {
+				changed := bytes.ReplaceAll(data.Data, []byte("LoadInvoicePaid"), []byte("LoadSomethingElse"))
+				if !bytes.Equal(changed, data.Data) {
+					data.Data = changed
+					return true
+				}
+			}
+			return false
+		}},
+		"another activity": {"escalated", func(e *historypb.HistoryEvent) bool {
+			a := e.GetActivityTaskScheduledEventAttributes()
+			if a != nil {
+				a.ActivityType.Name = "ExportToNowhere"
+			}
+			return a != nil
+		}},
+		"another key": {"escalated", func(e *historypb.HistoryEvent) bool {
+			a := e.GetActivityTaskScheduledEventAttributes()
+			if a != nil {
+				a.ActivityId += ":v2"
+			}
+			return a != nil
+		}},
+		"no timer": {"retry-after", func(e *historypb.HistoryEvent) bool {
+			a := e.GetTimerStartedEventAttributes()
+			if a != nil {
+				a.TimerId = "another"
+			}
+			return a != nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			history := parse(t, histories[tt.of])
+			if !slices.ContainsFunc(history.Events, tt.change) {
+				t.Fatalf("%s has nothing to change", tt.of)
+			}
+			if err := replay(history); err == nil {
+				t.Error("the flow follows a history that is not its own")
+			}
+		})
+	}
+}
+
+// An address has an @ between two names; the histories must hold none, whoever wrote them.
+var address = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]`)
+
+func TestGoldenHistories_NothingPersonal(t *testing.T) {
+	t.Parallel()
+	for name, content := range golden(t) {
+		raw, err := proto.Marshal(parse(t, content)) // payloads stand in it as they are
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(raw, []byte("evt_"+name)) {
+			t.Errorf("%s does not show its payloads", name)
+		}
+		// The Message-ID that the ledger keeps looks like one; it names the invoice and our own domain.
+		if found := address.FindAll(bytes.ReplaceAll(raw, []byte("@pawl.test"), nil), -1); len(found) > 0 {
+			t.Errorf("%s holds %q", name, found)
+		}
+		if bytes.Contains(raw, []byte("canary")) {
+			t.Errorf("%s holds what the payload's personal fields held", name)
+		}
+	}
+}
