@@ -186,8 +186,8 @@ func period(in object, lines []Line) (start, end time.Time, err error) {
 	if start.IsZero() {
 		start, end = in.unix("period_start"), in.unix("period_end")
 	}
-	if start.IsZero() {
-		return start, end, &FieldError{"invoice.lines.data[].period", "no line and no invoice.period_start tells what was paid for"}
+	if start.IsZero() || end.IsZero() {
+		return start, end, &FieldError{"invoice.lines.data[].period", "no line, and no invoice.period_start and period_end, tell what was paid for"}
 	}
 	return start, end, nil
 }
