@@ -40,7 +40,9 @@ func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt)
 		return nil, effect.Refuse("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", a.IdempotencyKey)
+	// Not by Set: net/http looks for the canonical name and, where it stands, silently sends again what was
+	// not answered. How often an effect was sent, and that nobody answered, is for the ledger to know.
+	req.Header["idempotency-key"] = []string{a.IdempotencyKey}
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
