@@ -69,6 +69,8 @@ type rig struct {
 	sandbox *sandbox.Sandbox
 	dir     string
 	starter *dispatch.Dispatcher
+	// account, when set, is the one that the journals are read for.
+	account string
 }
 
 // attempts is how many failures an effect may have in a rig before its run parks.
@@ -168,13 +170,15 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 	}
 	object := envelope.Data.Object.ID
 	now := time.Now()
-	kept, err := r.receipts.Insert(r.Context(), receipt.Delivery{
-		Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
-		Events: []receipt.New{{Mode: "live", EventID: e.ID, IDOrigin: "body", Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
+	var kept []receipt.Outcome
+	r.until("the receipt is committed", func() (done bool) {
+		var err error
+		kept, err = r.receipts.Insert(r.Context(), receipt.Delivery{
+			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
+			Events: []receipt.New{{Mode: "live", EventID: e.ID, IDOrigin: "body", Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
+		})
+		return err == nil // a provider comes again, too
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
 	r.starter.Offer([]receipt.Pending{{
 		ReceiptID: kept[0].ReceiptID, Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
 	}})
@@ -297,11 +301,15 @@ func (r *rig) exec(sql string, args ...any) {
 	}
 }
 
-// effects returns the state of each kind of effect.
-func (r *rig) effects() map[string]string {
+// effects returns the state of each kind of effect that any event, or this one, has claimed.
+func (r *rig) effects(of ...forge.Event) map[string]string {
 	r.Helper()
+	sql, args := `select kind || ' ' || state from effects`, []any{}
+	for _, e := range of {
+		sql, args = sql+` where event_id = $1`, []any{e.ID}
+	}
 	states := map[string]string{}
-	for _, line := range r.rows(`select kind || ' ' || state from effects`) {
+	for _, line := range r.rows(sql, args...) {
 		kind, state, _ := strings.Cut(line, " ")
 		states[kind] = state
 	}
@@ -321,6 +329,20 @@ func (r *rig) fault(faults ...string) {
 			r.Fatalf("fault %s: %s", f, resp.Status)
 		}
 	}
+}
+
+// clearFaults makes the sandbox well again.
+func (r *rig) clearFaults() {
+	r.Helper()
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodDelete, r.sandbox.URL()+"/_faults", nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	resp.Body.Close()
 }
 
 // entry is a line of the sandbox's journal.
@@ -343,7 +365,9 @@ func (r *rig) journal(service string) []entry {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			r.Fatal(err)
 		}
-		entries = append(entries, e)
+		if r.account == "" || e.Account == r.account {
+			entries = append(entries, e)
+		}
 	}
 	return entries
 }
@@ -384,4 +408,24 @@ func (r *rig) footprint() map[string][]string {
 		}
 	}
 	return prints
+}
+
+// later makes e an event of the next period: another invoice of the same subscription, a month on.
+func later(t *testing.T, e forge.Event) forge.Event {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	const month = 31 * 24 * 3600
+	body["created"] = body["created"].(float64) + month
+	invoice := body["data"].(map[string]any)["object"].(map[string]any)
+	invoice["id"] = invoice["id"].(string) + "_later"
+	period := invoice["lines"].(map[string]any)["data"].([]any)[0].(map[string]any)["period"].(map[string]any)
+	period["start"], period["end"] = period["start"].(float64)+month, period["end"].(float64)+month
+	var err error
+	if e.Body, err = json.Marshal(body); err != nil {
+		t.Fatal(err)
+	}
+	return rename(t, e, e.ID+"_later")
 }

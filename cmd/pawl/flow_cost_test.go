@@ -1,0 +1,127 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// The cost of one healthy event of the smallest plan. Raise a number only with a reason in the commit, and
+// lower it when you can.
+const (
+	// costEvents are the events of the history: started; task scheduled, started, completed; a marker for
+	// each of load, three effects and the activation, and finish; completed.
+	costEvents = 11
+	// costTransitions are Temporal's writes of the run's state.
+	costTransitions = 3
+	// costCommits are our own when nothing shares one: receipt, start, activation, claim and outcome of
+	// three outside effects, the mail's mark, end, and the outbox's taking and settling. They come to
+	// about 11 since effects that meet share commits.
+	costCommits = 13
+)
+
+// costRows are the rows that we write, by table: inserted and updated.
+var costRows = map[string]int{
+	"receipts insert": 1, "receipt_bodies insert": 1, "deliveries insert": 1,
+	"receipts update": 2, // started, finished
+	"runs insert":     1, "runs update": 1,
+	"effects insert": 4, "effects update": 5, // four outcomes and the mail's mark
+	"effect_attempts insert": 4,
+	"accounts insert":        1, "subscriptions insert": 1, "invoices insert": 1, "entitlements insert": 1,
+	"workspaces insert": 1, "finance_entries insert": 1,
+	"outbox insert": 1, "outbox update": 2, // taken, published
+}
+
+// Not parallel: what other tests commit would be counted.
+func TestInvoicePaid_Cost(t *testing.T) {
+	r := newRig(t, nil)
+	// The first start may come before the worker asks for work, and then takes another way.
+	r.result(r.receive(purchase(t, "warm-"+uuid.NewString()[:8], "invoice.paid", "starter")), "")
+	r.footprint()
+	r.countWrites()
+	var commits []int
+	for range 12 {
+		e := purchase(t, "cost-"+uuid.NewString()[:8], "invoice.paid", "starter")
+		before := r.transactions()
+		workflowID := r.receive(e)
+		if got := r.result(workflowID, ""); got.Outcome != "processed" {
+			t.Fatalf("outcome %s", got.Outcome)
+		}
+		r.until("the start is recorded", func() bool {
+			return len(r.rows(`select workflow_id from receipts where event_id = $1 and status = $2 and workflow_id <> ''`, e.ID, receipt.Processed)) == 1
+		})
+		r.footprint() // waits until the event is published, too
+		commits = append(commits, r.transactions()-before)
+		described, err := r.temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info := described.WorkflowExecutionInfo; info.HistoryLength != costEvents || info.StateTransitionCount > costTransitions {
+			t.Errorf("an event costs %d history events and %d state transitions, want %d and %d",
+				info.HistoryLength, info.StateTransitionCount, costEvents, costTransitions)
+		}
+		for write, n := range r.takeWrites() {
+			if n > costRows[write] {
+				t.Errorf("an event costs %d × %s, want %d", n, write, costRows[write])
+			}
+		}
+	}
+	// Postgres sometimes writes for itself: the median tells.
+	slices.Sort(commits)
+	if median := commits[len(commits)/2]; median > costCommits {
+		t.Errorf("an event costs %d commits of our own (%v), want at most %d", median, commits, costCommits)
+	}
+}
+
+// The counting itself: what a test of costs does not see, it does not hold.
+func TestCountWrites_SeesRows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.countWrites()
+	r.exec(`insert into accounts (mode, id, provider) values ('live', 'a', 'stripe'), ('live', 'b', 'stripe')`)
+	r.exec(`update accounts set customer = id`)
+	if got, want := r.takeWrites(), map[string]int{"accounts insert": 2, "accounts update": 2}; !maps.Equal(got, want) {
+		t.Errorf("writes %v, want %v", got, want)
+	}
+	if got := r.takeWrites(); len(got) != 0 {
+		t.Errorf("writes %v after they were taken", got)
+	}
+}
+
+// transactions counts the transactions of the server that have written something.
+func (r *rig) transactions() int {
+	r.Helper()
+	n, err := strconv.Atoi(r.rows(`select pg_snapshot_xmax(pg_current_snapshot())::text`)[0])
+	if err != nil {
+		r.Fatal(err)
+	}
+	return n
+}
+
+// countWrites notes every row that is written from now on.
+func (r *rig) countWrites() {
+	r.Helper()
+	r.exec(`create table noted (write text)`)
+	r.exec(`create function note() returns trigger language plpgsql as
+		$$ begin insert into noted values (tg_table_name || ' ' || lower(tg_op)); return null; end $$`)
+	for _, table := range r.rows(`select tablename::text from pg_tables where schemaname = 'public' and tablename <> 'noted'`) {
+		r.exec(`create trigger note after insert or update or delete on ` + table + ` for each row execute function note()`)
+	}
+}
+
+// takeWrites returns what was noted since it was last called, and forgets it.
+func (r *rig) takeWrites() map[string]int {
+	r.Helper()
+	counts := map[string]int{}
+	for _, line := range r.rows(`with taken as (delete from noted returning write) select write || ':' || count(*) from taken group by write`) {
+		write, n, _ := strings.Cut(line, ":")
+		counts[write], _ = strconv.Atoi(n)
+	}
+	return counts
+}

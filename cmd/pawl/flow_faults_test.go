@@ -1,0 +1,206 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// trouble is a fault of the sandbox and what an event must come to in spite of it.
+type trouble struct {
+	service, fault string
+	// parks is where the run waits, "" when it mends itself.
+	parks receipt.Status
+	// effect is the kind that is concerned, state its state then.
+	effect, state string
+}
+
+// long is a wait that outlasts a rig's time-out, short one that does not.
+const (
+	long  = 700
+	short = 50
+)
+
+// concerned is the effect that each service does.
+var concerned = map[string]string{"workspaces": "provision-workspace", "finance": "finance-export", "email": "receipt-email"}
+
+func troubles() []trouble {
+	var all []trouble
+	add := func(parks receipt.Status, effect, state, format string, args ...any) {
+		fault := fmt.Sprintf(format, args...)
+		service, _, _ := strings.Cut(strings.TrimPrefix(fault, `{"service":"`), `"`)
+		all = append(all, trouble{service, fault, parks, effect, state})
+	}
+	for service, effect := range concerned {
+		if effect == "receipt-email" {
+			continue
+		}
+		for _, status := range []int{408, 409, 425, 429, 500, 503} {
+			add("", effect, "done", `{"service":%q,"status":%d}`, service, status)
+		}
+		for _, how := range []string{
+			`"drop":"before"`, `"drop":"after"`, `"mode":"hang_after_accept"`, `"mode":"status_after_accept","status":500`,
+			fmt.Sprintf(`"latency_ms":%d`, short), fmt.Sprintf(`"latency_ms":%d`, long),
+		} {
+			add("", effect, "done", `{"service":%q,%s}`, service, how)
+		}
+		// The last try is the third one.
+		add("", effect, "done", `{"service":%q,"next":2,"drop":"after"}`, service)
+		add(receipt.Dead, effect, "failed", `{"service":%q,"next":3,"status":503}`, service)
+	}
+	for _, status := range []int{301, 400, 401, 404, 422} {
+		add(receipt.NeedsReview, "finance-export", "failed", `{"service":"finance","status":%d}`, status)
+	}
+	for _, how := range []string{`"status":500`, `"drop":"before"`, `"drop":"after"`, `"mode":"hang_after_accept"`, `"mode":"status_after_accept","status":503`} {
+		add("", "", "", `{"service":"events",%s}`, how)
+	}
+	for _, stage := range []string{"mail", "rcpt", "data"} {
+		add("", "receipt-email", "done", `{"service":"email","smtp":%q,"status":450}`, stage)
+		add("", "receipt-email", "done", `{"service":"email","smtp":%q,"latency_ms":%d}`, stage, short)
+		add(receipt.NeedsReview, "receipt-email", "failed", `{"service":"email","smtp":%q,"status":550}`, stage)
+	}
+	add("", "receipt-email", "done", `{"service":"email","smtp":"mail","drop":"before"}`)
+	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","drop":"before"}`)
+	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","latency_ms":%d}`, long)
+	add(receipt.Dead, "receipt-email", "failed", `{"service":"email","next":3,"status":451}`)
+	// After the final dot nobody knows; a short message is sent to its end before the break shows.
+	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","drop":"before"}`)
+	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","drop":"after"}`)
+	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"hang_after_accept"}`)
+	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","latency_ms":%d}`, long)
+	return all
+}
+
+// Each fault of each service: what has a key is done once, a mail goes out at most once and is in doubt where
+// nobody knows, and what a person must decide waits for that while everything else is done.
+func TestInvoicePaid_EveryFault(t *testing.T) {
+	t.Parallel()
+	all := troubles()
+	for _, service := range []string{"workspaces", "finance", "email", "events"} {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(c *config.Config) { c.Sinks.Subscribers[0].Timeout = patience })
+			for _, tr := range all {
+				if tr.service != service {
+					continue
+				}
+				t.Run(strings.NewReplacer(`"`, "", "{", "", "}", "").Replace(tr.fault), func(t *testing.T) {
+					r := *r
+					r.T = t
+					r.meet(tr)
+				})
+			}
+		})
+	}
+}
+
+// meet sends an event into the trouble and sees it through.
+func (r *rig) meet(tr trouble) {
+	r.fault(tr.fault)
+	seed := uuid.NewString()[:8]
+	r.account = "acct-" + seed
+	e := purchase(r.T, seed, "invoice.paid", "starter")
+	workflowID := r.receive(e)
+	if tr.parks != "" {
+		r.status(e, tr.parks)
+		if got := r.effects(e)[tr.effect]; got != tr.state {
+			r.Errorf("%s is %s while the run is parked, want %s", tr.effect, got, tr.state)
+		}
+		r.onceEach(tr, tr.state)
+		action := workflows.UpdateRetry
+		if tr.state == "uncertain" {
+			action = workflows.UpdateSkip // sending again could be sending twice
+		}
+		r.decide(workflowID, action, workflows.DecisionInput{})
+	}
+	if result := r.result(workflowID, ""); result.Outcome != "processed" {
+		r.Errorf("outcome %s (%s)", result.Outcome, result.Reason)
+	}
+	r.footprint() // waits for the outbox
+	state := "done"
+	if tr.state == "uncertain" {
+		state = "skipped"
+	}
+	for kind, got := range r.effects(e) {
+		if got != "done" && (kind != tr.effect || got != state) {
+			r.Errorf("%s is %s in the end", kind, got)
+		}
+	}
+	r.onceEach(tr, state)
+	if got := r.done("events"); got != 1 {
+		r.Errorf("the subscriber took %d events, want 1: %v", got, r.journal("events"))
+	}
+}
+
+// onceEach counts what the sandbox did: everything once, but for what the trouble has kept from being done
+// and for a mail that nobody knows about.
+func (r *rig) onceEach(tr trouble, state string) {
+	r.Helper()
+	for service, effect := range concerned {
+		least, most := 1, 1
+		if effect == tr.effect && state == "failed" {
+			least, most = 0, 0
+		}
+		if effect == tr.effect && (state == "uncertain" || state == "skipped") {
+			least = 0
+		}
+		if got := r.done(service); got < least || got > most {
+			r.Errorf("%s did %d things, want %d: %v", service, got, most, r.journal(service))
+		}
+		for _, e := range r.journal(service) {
+			if e.Key != r.journal(service)[0].Key {
+				r.Errorf("%s got two keys: %v", service, r.journal(service))
+			}
+		}
+	}
+}
+
+func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{302, 400, 404, 422} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			r.fault(fmt.Sprintf(`{"service":"workspaces","status":%d}`, status))
+			e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
+			b := branch{outcome: "compensated", effects: compensation, done: map[string]int{"workspaces": 0, "finance": 2, "email": 2, "events": 2}}
+			r.check(b, e, r.result(r.receive(e), ""))
+		})
+	}
+}
+
+// The workspace API takes the request, breaks the connection, and then refuses: the customer's workspace
+// may have been upgraded, and has to go back to the plan it had.
+func TestInvoicePaid_RefusedAfterBrokenAnswer_WorkspaceGoesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	seed := uuid.NewString()[:8]
+	first := purchase(t, seed, "invoice.paid", "starter")
+	r.result(r.receive(first), "")
+	r.footprint()
+	r.fault(`{"service":"workspaces","drop":"after"}`, `{"service":"workspaces","status":403}`)
+	upgrade := later(t, purchase(t, seed, "invoice.paid", "enterprise"))
+	if result := r.result(r.receive(upgrade), ""); result.Outcome != "compensated" {
+		t.Fatalf("outcome %s (%s)", result.Outcome, result.Reason)
+	}
+	all := r.journal("workspaces")
+	var plans []any
+	for _, e := range all {
+		plans = append(plans, e.Body["plan"], e.Body["state"])
+	}
+	if got, want := fmt.Sprint(plans), "[starter active enterprise active starter active]"; got != want {
+		t.Errorf("workspace went through %s, want %s", got, want)
+	}
+	if got := r.rows(`select plan || ' ' || status from subscriptions`); got[0] != "starter active" {
+		t.Errorf("subscription is %s, want what it was", got)
+	}
+	if got := r.rows(`select feature from entitlements where enabled`); fmt.Sprint(got) != "[projects]" {
+		t.Errorf("features %v, want those of starter", got)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// What a person sees in the Temporal UI comes from what is asked here.
+func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *config.Config) { c.Retries.Attempts = 1000 })
+	r.fault(`{"service":"finance","next":1000,"status":503}`)
+	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
+	workflowID := r.receive(e)
+	var described *workflowservice.DescribeWorkflowExecutionResponse
+	r.until("the failing effect is pending", func() bool {
+		var err error
+		described, err = r.temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		return err == nil && len(described.PendingActivities) == 1 && described.PendingActivities[0].LastFailure != nil
+	})
+	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
+	pending := described.PendingActivities[0]
+	if pending.ActivityId != key || pending.ActivityType.Name != "ExportToFinance" || pending.Attempt < 2 {
+		t.Errorf("pending activity %q of type %s, attempt %d; want its ID to be %q", pending.ActivityId, pending.ActivityType.Name, pending.Attempt, key)
+	}
+	if message := pending.LastFailure.GetMessage(); !strings.Contains(message, "503") || !strings.Contains(message, "finance-export") {
+		t.Errorf("its failure says %q", message)
+	}
+	var summary string
+	if err := converter.GetDefaultDataConverter().FromPayload(described.ExecutionConfig.UserMetadata.GetSummary(), &summary); err != nil {
+		t.Fatal(err)
+	}
+	if object := r.rows(`select object_id from receipts`)[0]; summary != "invoice.paid "+object {
+		t.Errorf("summary %q, want type and object", summary)
+	}
+	receiptID := r.rows(`select id::text from receipts`)[0]
+	want := map[string]string{"PawlProvider": "stripe", "PawlType": "invoice.paid", "PawlReceipt": receiptID}
+	for name, value := range want {
+		var got string
+		payload := described.WorkflowExecutionInfo.SearchAttributes.GetIndexedFields()[name]
+		if err := converter.GetDefaultDataConverter().FromPayload(payload, &got); err != nil || got != value {
+			t.Errorf("search attribute %s is %q, want %q (%v)", name, got, value, err)
+		}
+	}
+	r.until("the run is found by its receipt", func() bool {
+		found, err := r.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: "default", Query: fmt.Sprintf("PawlReceipt = '%s'", receiptID),
+		})
+		return err == nil && len(found.Executions) == 1 && found.Executions[0].Execution.WorkflowId == workflowID
+	})
+	if got := r.status(e, receipt.Retrying); got != receipt.Retrying {
+		t.Errorf("receipt is %s", got)
+	}
+	r.clearFaults()
+	if result := r.result(workflowID, ""); result.Outcome != "processed" {
+		t.Errorf("outcome %s (%s)", result.Outcome, result.Reason)
+	}
+}
+
+func TestInvoicePaid_Parked_TableOfEffects(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(financeDown)
+	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
+	workflowID := r.receive(e)
+	r.status(e, receipt.Dead)
+	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
+	r.until("the details say why it is parked", func() bool {
+		value, err := r.temporal.QueryWorkflow(t.Context(), workflowID, "", "__temporal_workflow_metadata")
+		if err != nil {
+			return false
+		}
+		var metadata sdkpb.WorkflowMetadata
+		if err := value.Get(&metadata); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(metadata.GetCurrentDetails(), "**dead: finance-export is exhausted") &&
+			strings.Contains(metadata.GetCurrentDetails(), "| `"+key+"` | exhausted |")
+	})
+	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
+	r.result(workflowID, "")
+	if got := r.rows(`select concat_ws('|', actor, action, target, reason) from operator_actions`); fmt.Sprint(got) != "[ada|retry|"+e.ID+"|looked at it]" {
+		t.Errorf("audit trail %v", got)
+	}
+}
