@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -35,6 +36,8 @@ type Mailer struct {
 	TLS      TLSMode
 	Username string
 	Password string
+	// Roots trusts a mail server of a private authority; nil is the system's.
+	Roots *x509.CertPool
 }
 
 // Mail is one message to one recipient.
@@ -102,7 +105,7 @@ func (m *Mailer) dial(ctx context.Context) (*smtp.Client, error) {
 		return nil, &effect.Failure{Class: ledger.Transient, Err: err}
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, RootCAs: m.Roots}
 	var client *smtp.Client
 	switch m.TLS {
 	case ImplicitTLS:

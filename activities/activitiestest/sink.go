@@ -1,0 +1,156 @@
+package activitiestest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Sink is an HTTP API that applies each Idempotency-Key once. A repeat with the same bytes gets the
+// remembered answer, one with other bytes 422, a request without a key 400.
+type Sink struct {
+	// URL is the base, without a slash at its end.
+	URL string
+
+	mu       sync.Mutex
+	cues     []Cue
+	requests []Request
+	first    map[string]Request
+	gone     chan struct{}
+}
+
+// Request is what came in.
+type Request struct {
+	Method, Path, Key, Authorization, ContentType, Body string
+	// CloudEvent holds the ce- headers of a CloudEvent in binary mode.
+	CloudEvent map[string]string
+	// Applied is set when the sink did what it was asked, for the first time.
+	Applied bool
+}
+
+// Cue is what the next request meets. The zero Cue is a healthy answer.
+type Cue struct {
+	// Status refuses the request, with Header and Body.
+	Status int
+	Header map[string]string
+	Body   string
+	// Apply does what was asked before Status or Drop.
+	Apply bool
+	// Drop closes the connection without an answer, Hang never answers.
+	Drop, Hang bool
+	// Until, when set, holds the request until it is closed.
+	Until <-chan struct{}
+}
+
+// NewSink starts a sink that ends with the test.
+func NewSink(t testing.TB) *Sink {
+	t.Helper()
+	s := &Sink{first: map[string]Request{}, gone: make(chan struct{})}
+	server := httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = server.URL
+	t.Cleanup(func() {
+		close(s.gone)
+		server.Close()
+	})
+	return s
+}
+
+// Next tells what the next requests meet, one cue each; after them the sink is healthy.
+func (s *Sink) Next(cues ...Cue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cues = append(s.cues, cues...)
+}
+
+// Requests returns everything that came in, in order.
+func (s *Sink) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Applied returns the requests that had an effect.
+func (s *Sink) Applied() []Request {
+	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Applied })
+}
+
+func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client broke off
+	}
+	in := Request{
+		Method: r.Method, Path: r.URL.Path, Key: r.Header.Get("Idempotency-Key"), Authorization: r.Header.Get("Authorization"),
+		ContentType: r.Header.Get("Content-Type"), Body: string(body), CloudEvent: map[string]string{},
+	}
+	for _, name := range []string{"id", "type", "source", "subject", "specversion"} {
+		if value := r.Header.Get("ce-" + name); value != "" {
+			in.CloudEvent[name] = value
+		}
+	}
+	if in.Key == "" {
+		in.Key = in.CloudEvent["id"] // what consumers of events go by
+	}
+	cue := s.take()
+	if cue.Until != nil {
+		select {
+		case <-cue.Until:
+		case <-s.gone:
+		}
+	}
+	healthy := cue.Status == 0 && !cue.Drop && !cue.Hang
+	status := s.apply(in, healthy || cue.Apply)
+	switch {
+	case cue.Hang:
+		select {
+		case <-r.Context().Done():
+		case <-s.gone:
+		}
+		panic(http.ErrAbortHandler)
+	case cue.Drop:
+		panic(http.ErrAbortHandler)
+	case cue.Status != 0:
+		for name, value := range cue.Header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(cue.Status)
+		_, _ = io.WriteString(w, cue.Body)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"id":"ref:`+in.Key+`"}`)
+	}
+}
+
+func (s *Sink) take() Cue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.cues) == 0 {
+		return Cue{}
+	}
+	cue := s.cues[0]
+	s.cues = s.cues[1:]
+	return cue
+}
+
+// apply keeps the request and returns the status of a healthy answer to it.
+func (s *Sink) apply(in Request, may bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.first[in.Key]
+	status := http.StatusOK
+	switch {
+	case in.Key == "":
+		status = http.StatusBadRequest
+	case known && (before.Body != in.Body || before.Path != in.Path):
+		status = http.StatusUnprocessableEntity
+	case !known && may:
+		in.Applied = true
+		s.first[in.Key] = in
+	}
+	s.requests = append(s.requests, in)
+	return status
+}

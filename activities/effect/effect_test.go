@@ -1,0 +1,522 @@
+package effect_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+// bundle runs effects as activities, on a real ledger.
+type bundle struct {
+	*testing.T
+	pool   *pgxpool.Pool
+	runner *effect.Runner
+
+	mu       sync.Mutex
+	retrying []string
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	t.Parallel()
+	b := &bundle{T: t, pool: schematest.New(t)}
+	book := ledger.New(b.pool)
+	t.Cleanup(book.Close)
+	var err error
+	b.runner, err = effect.NewRunner(effect.Config{
+		Pool: b.pool, Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		FirstBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
+		Retrying: func(_ context.Context, _, reason string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.retrying = append(b.retrying, reason)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func call(event string, round int) effect.Call {
+	return effect.Call{Key: "finance-export:stripe:live:acme:in_1", Kind: "finance-export", Round: round, ReceiptID: uuid.NewString(), EventID: event}
+}
+
+var policy = effect.Policy{Timeout: 5 * time.Second, MaxFailures: 3}
+
+type work func(context.Context, *effect.Attempt) (any, error)
+
+// activity runs fn where Temporal would.
+func (b *bundle) activity(fn func(context.Context) (effect.Result, error)) (effect.Result, error) {
+	b.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(fn)
+	value, err := env.ExecuteActivity(fn)
+	if err != nil {
+		return effect.Result{}, err
+	}
+	var result effect.Result
+	if err := value.Get(&result); err != nil {
+		b.Fatal(err)
+	}
+	return result, nil
+}
+
+func (b *bundle) do(c effect.Call, p effect.Policy, request string, fn work) (effect.Result, error) {
+	b.Helper()
+	return b.activity(func(ctx context.Context) (effect.Result, error) { return b.runner.Do(ctx, c, p, []byte(request), fn) })
+}
+
+func (b *bundle) doTx(c effect.Call, fn func(context.Context, pgx.Tx) (any, error)) (effect.Result, error) {
+	b.Helper()
+	return b.activity(func(ctx context.Context) (effect.Result, error) { return b.runner.DoTx(ctx, c, fn) })
+}
+
+// again wants an error with which Temporal tries once more, of a type.
+func (b *bundle) again(err error, kind string) *temporal.ApplicationError {
+	b.Helper()
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.Type() != kind || app.NonRetryable() {
+		b.Fatalf("error %v, want a retryable one of type %s", err, kind)
+	}
+	return app
+}
+
+func (b *bundle) want(result effect.Result, err error, state effect.State) effect.Result {
+	b.Helper()
+	if err != nil || result.State != state {
+		b.Fatalf("result %+v, %v; want %s", result, err, state)
+	}
+	return result
+}
+
+func (b *bundle) one(sql string) (text string) {
+	b.Helper()
+	if err := b.pool.QueryRow(b.Context(), sql).Scan(&text); err != nil {
+		b.Fatal(err)
+	}
+	return text
+}
+
+func (b *bundle) exec(sql string) {
+	b.Helper()
+	if _, err := b.pool.Exec(b.Context(), sql); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func succeed(context.Context, *effect.Attempt) (any, error) { return map[string]int{"n": 1}, nil }
+
+func fail(err error) work {
+	return func(context.Context, *effect.Attempt) (any, error) { return nil, err }
+}
+
+func never(t *testing.T) work {
+	return func(context.Context, *effect.Attempt) (any, error) {
+		t.Error("the effect was tried")
+		return nil, nil
+	}
+}
+
+func busy(after time.Duration, unanswered bool) error {
+	return &effect.Failure{Class: ledger.Transient, RetryAfter: after, Unanswered: unanswered, Err: errors.New("answered 503")}
+}
+
+func TestDo_Once_LaterCallsLearnWhoDidIt(t *testing.T) {
+	b := setup(t)
+	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
+	if got := b.want(result, err, effect.Done); string(got.Value) != `{"n":1}` {
+		t.Errorf("value %s", got.Value)
+	}
+	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
+	if got := b.want(result, err, effect.AlreadyDone); got.By != "" || string(got.Value) != `{"n":1}` {
+		t.Errorf("result %+v, want the same event's, with what was recorded", got)
+	}
+	result, err = b.do(call("evt_2", 0), policy, "x", never(t))
+	if got := b.want(result, err, effect.AlreadyDone); got.By != "evt_1" {
+		t.Errorf("done by %q, want evt_1", got.By)
+	}
+	if got := b.one(`select string_agg(outcome || ' ' || error, ', ' order by id) from effect_attempts`); got != "done , already_done done, already_done done by evt_1" {
+		t.Errorf("attempts: %s", got)
+	}
+}
+
+func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
+	b := setup(t)
+	var sent []string
+	send := func(err error) work {
+		return func(_ context.Context, a *effect.Attempt) (any, error) {
+			sent = append(sent, a.IdempotencyKey+" "+string(a.Request))
+			return nil, err
+		}
+	}
+	_, err := b.do(call("evt_1", 0), policy, "first", send(busy(0, true)))
+	b.again(err, effect.TypeTransient)
+	result, err := b.do(call("evt_2", 0), policy, "second", send(effect.Refuse("422")))
+	b.want(result, err, effect.Refused)
+	result, err = b.do(call("evt_2", 0), policy, "third", never(t))
+	round := b.want(result, err, effect.Refused).Round
+	result, err = b.do(call("evt_2", round+1), policy, "fourth", send(nil))
+	b.want(result, err, effect.Done)
+	key := call("", 0).Key
+	if want := []string{key + " first", key + " first", key + ":g2 fourth"}; !slices.Equal(sent, want) {
+		t.Errorf("sent\n got %q\nwant %q", sent, want)
+	}
+}
+
+func TestDo_Transient_WaitsAsAskedOrLonger(t *testing.T) {
+	b := setup(t)
+	_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
+	if wait := b.again(err, effect.TypeTransient).NextRetryDelay(); wait < 100*time.Millisecond || wait > 120*time.Millisecond {
+		t.Errorf("first backoff is %s, want 100ms and up to a fifth more", wait)
+	}
+	_, err = b.do(call("evt_1", 0), policy, "x", fail(busy(42*time.Second, false)))
+	if wait := b.again(err, effect.TypeTransient).NextRetryDelay(); wait < 42*time.Second || wait > 51*time.Second {
+		t.Errorf("wait is %s, want the 42s that were asked for", wait)
+	}
+	if len(b.retrying) != 2 || b.retrying[0] != "finance-export: answered 503" {
+		t.Errorf("told %q, want each failure", b.retrying)
+	}
+}
+
+func TestDo_FailuresUsedUp_ExhaustedUntilALaterRound(t *testing.T) {
+	b := setup(t)
+	for range 2 {
+		_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
+		b.again(err, effect.TypeTransient)
+	}
+	result, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
+	if got := b.want(result, err, effect.Exhausted); got.Reason != "answered 503" || got.MayHaveHappened() {
+		t.Errorf("result %+v", got)
+	}
+	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
+	b.want(result, err, effect.Exhausted)
+	_, err = b.do(call("evt_1", 1), policy, "x", fail(busy(0, false)))
+	b.again(err, effect.TypeTransient) // counted afresh
+	result, err = b.do(call("evt_1", 1), policy, "x", succeed)
+	b.want(result, err, effect.Done)
+}
+
+func TestDo_OneTryUnanswered_MayHaveHappenedWhateverComesAfter(t *testing.T) {
+	for name, last := range map[string]error{"exhausted": busy(0, false), "refused": effect.Refuse("403")} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, true)))
+			b.again(err, effect.TypeTransient)
+			_, err = b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
+			b.again(err, effect.TypeTransient)
+			result, err := b.do(call("evt_1", 0), policy, "x", fail(last))
+			if err != nil || !result.MayHaveHappened() {
+				t.Errorf("result %+v, %v; want it to say that it may have happened", result, err)
+			}
+			result, err = b.do(call("evt_1", 0), policy, "x", never(t))
+			if err != nil || !result.MayHaveHappened() {
+				t.Errorf("the recorded result is %+v, %v", result, err)
+			}
+		})
+	}
+}
+
+func TestDo_OurOwnTrouble_NotCounted(t *testing.T) {
+	b := setup(t)
+	for range 5 {
+		_, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Infrastructure(errors.New("connection reset"))))
+		b.again(err, effect.TypeInfrastructure)
+		b.exec(`update effects set lease_until = now() - interval '1 second'`)
+	}
+	if got := b.one(`select failures || ' ' || state from effects`); got != "0 claimed" {
+		t.Errorf("effect is %s, want no failure counted", got)
+	}
+}
+
+func TestDo_DatabaseGone_TriedAgain(t *testing.T) {
+	b := setup(t)
+	b.pool.Close()
+	_, err := b.do(call("evt_1", 0), policy, "x", never(t))
+	b.again(err, effect.TypeInfrastructure)
+	_, err = b.doTx(call("evt_1", 0), func(context.Context, pgx.Tx) (any, error) { return nil, nil })
+	b.again(err, effect.TypeInfrastructure)
+}
+
+func TestDo_KeyForgottenByTheSink_Uncertain(t *testing.T) {
+	b := setup(t)
+	p := policy
+	p.KeyLifetime = time.Hour
+	_, err := b.do(call("evt_1", 0), p, "x", fail(busy(0, true)))
+	b.again(err, effect.TypeTransient)
+	b.exec(`update effects set claimed_at = now() - interval '59 minutes'`)
+	_, err = b.do(call("evt_1", 0), p, "x", fail(busy(0, true)))
+	b.again(err, effect.TypeTransient)
+	b.exec(`update effects set claimed_at = now() - interval '61 minutes'`)
+	result, err := b.do(call("evt_1", 0), p, "x", never(t))
+	got := b.want(result, err, effect.Uncertain)
+	if !strings.Contains(got.Reason, "the sink forgets keys after 1h0m0s") || !got.MayHaveHappened() {
+		t.Errorf("result %+v", got)
+	}
+	result, err = b.do(call("evt_1", got.Round+1), p, "y", succeed) // a person decided
+	b.want(result, err, effect.Done)
+}
+
+func TestDo_NotWanted_Skipped(t *testing.T) {
+	b := setup(t)
+	result, err := b.do(call("evt_1", 0), policy, "x", fail(&effect.NotWanted{Reason: "superseded"}))
+	if got := b.want(result, err, effect.Skipped); got.Reason != "superseded" {
+		t.Errorf("result %+v", got)
+	}
+	result, err = b.do(call("evt_1", 5), policy, "x", never(t))
+	b.want(result, err, effect.Skipped)
+}
+
+func TestDo_Doubt_UncertainAndNeverRepeatedByItself(t *testing.T) {
+	b := setup(t)
+	result, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Doubt("no answer to the final dot")))
+	b.want(result, err, effect.Uncertain)
+	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
+	b.want(result, err, effect.Uncertain)
+}
+
+// A worker dies between the mark and the answer: its claim runs out, and nobody knows.
+func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
+	b := setup(t)
+	_, err := b.do(call("evt_1", 0), policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
+		if err := a.Commit(); err != nil {
+			t.Errorf("commit: %v", err)
+		}
+		b.exec(`update effects set lease_until = now() - interval '1 second'`)
+		result, err := b.do(call("evt_1", 0), policy, "x", never(t))
+		b.want(result, err, effect.Uncertain)
+		return nil, nil // the dead come back: what they say is not recorded
+	})
+	b.again(err, effect.TypeNotYet)
+	if got := b.one(`select state from effects`); got != "uncertain" {
+		t.Errorf("effect is %s", got)
+	}
+}
+
+// A worker is slow, another takes over: the slow one must stop before its point of no return.
+func TestDo_TakenOver_StopsBeforePointOfNoReturn(t *testing.T) {
+	b := setup(t)
+	_, err := b.do(call("evt_1", 0), policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
+		b.exec(`update effects set lease_until = now() - interval '1 second'`)
+		result, err := b.do(call("evt_1", 0), policy, "x", succeed)
+		b.want(result, err, effect.Done)
+		err = a.Commit()
+		if err == nil {
+			t.Error("the slow one may go on")
+		}
+		return nil, err
+	})
+	b.again(err, effect.TypeInfrastructure)
+	if got := b.one(`select state || ' ' || attempts from effects`); got != "done 2" {
+		t.Errorf("effect is %s", got)
+	}
+}
+
+func TestDo_ManyAtOnce_OneDoesIt(t *testing.T) {
+	b := setup(t)
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+		tried int
+	)
+	states := make([]effect.State, 8)
+	for i := range states {
+		group.Go(func() {
+			result, err := b.do(call(fmt.Sprintf("evt_%d", i), 0), policy, "x", func(context.Context, *effect.Attempt) (any, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				tried++
+				return nil, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			states[i] = result.State
+		})
+	}
+	group.Wait()
+	slices.Sort(states)
+	if tried != 1 || states[0] != effect.AlreadyDone || states[6] != effect.AlreadyDone || states[7] != effect.Done {
+		t.Errorf("tried %d times: %v; want one done and seven already done", tried, states)
+	}
+}
+
+func TestDo_HeldByAnother_NotYet(t *testing.T) {
+	b := setup(t)
+	result, err := b.do(call("evt_1", 0), policy, "x", func(context.Context, *effect.Attempt) (any, error) {
+		_, err := b.do(call("evt_2", 0), policy, "x", never(t))
+		b.again(err, effect.TypeNotYet)
+		return nil, nil
+	})
+	b.want(result, err, effect.Done)
+}
+
+func TestDo_Undo_CompensatesAndIsNeverExhausted(t *testing.T) {
+	b := setup(t)
+	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
+	b.want(result, err, effect.Done)
+	undo := effect.Call{Key: "reverse", Kind: "reverse-finance-entry", ReceiptID: uuid.NewString(), EventID: "evt_1", Compensates: call("", 0).Key}
+	for range policy.MaxFailures + 2 {
+		_, err := b.do(undo, policy, "x", fail(busy(0, false)))
+		b.again(err, effect.TypeTransient)
+	}
+	result, err = b.do(undo, policy, "x", succeed)
+	b.want(result, err, effect.Done)
+	result, err = b.do(call("evt_2", 7), policy, "x", never(t))
+	b.want(result, err, effect.Compensated)
+}
+
+func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
+	b := setup(t)
+	b.exec(`create table seen (n int primary key)`)
+	insert := func(err error) work {
+		return func(_ context.Context, a *effect.Attempt) (any, error) {
+			a.Also(ledger.Statement{SQL: `insert into seen values ($1)`, Args: []any{1}})
+			return nil, err
+		}
+	}
+	_, err := b.do(call("evt_1", 0), policy, "x", insert(busy(0, false)))
+	b.again(err, effect.TypeTransient)
+	if got := b.one(`select count(*)::text from seen`); got != "0" {
+		t.Errorf("%s rows after a failure", got)
+	}
+	result, err := b.do(call("evt_1", 0), policy, "x", insert(nil))
+	b.want(result, err, effect.Done)
+	if got := b.one(`select count(*)::text from seen`); got != "1" {
+		t.Errorf("%s rows, want the effect's own", got)
+	}
+}
+
+func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
+	b := setup(t)
+	b.exec(`create table seen (n int)`)
+	insert := func(err error) func(context.Context, pgx.Tx) (any, error) {
+		return func(ctx context.Context, tx pgx.Tx) (any, error) {
+			if _, err := tx.Exec(ctx, `insert into seen values (1)`); err != nil {
+				return nil, err
+			}
+			return "value", err
+		}
+	}
+	_, err := b.doTx(call("evt_1", 0), insert(errors.New("deadlock detected")))
+	b.again(err, effect.TypeInfrastructure)
+	if got := b.one(`select (select count(*) from seen) || ' ' || (select count(*) from effects)`); got != "0 0" {
+		t.Errorf("after a failure of our own: %s rows", got)
+	}
+	result, err := b.doTx(call("evt_1", 0), insert(effect.Refuse("subscription_ended")))
+	got := b.want(result, err, effect.Refused)
+	if got := b.one(`select (select count(*) from seen) || ' ' || state || ' ' || error from effects`); got != "0 failed subscription_ended" {
+		t.Errorf("after a refusal: %s", got)
+	}
+	result, err = b.doTx(call("evt_1", 0), insert(nil))
+	b.want(result, err, effect.Refused)
+	result, err = b.doTx(call("evt_1", got.Round+1), insert(nil))
+	if got := b.want(result, err, effect.Done); string(got.Value) != `"value"` {
+		t.Errorf("value %s", got.Value)
+	}
+	result, err = b.doTx(call("evt_2", 9), insert(nil))
+	if got := b.want(result, err, effect.AlreadyDone); got.By != "evt_1" {
+		t.Errorf("result %+v", got)
+	}
+	if got := b.one(`select (select count(*) from seen) || ' ' || state from effects`); got != "1 done" {
+		t.Errorf("in the end: %s", got)
+	}
+}
+
+func TestDoTx_ManyAtOnce_OneCommits(t *testing.T) {
+	b := setup(t)
+	b.exec(`create table seen (n int)`)
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			_, err := b.doTx(call(fmt.Sprintf("evt_%d", i), 0), func(ctx context.Context, tx pgx.Tx) (any, error) {
+				_, err := tx.Exec(ctx, `insert into seen values (1)`)
+				return nil, err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := b.one(`select (select count(*) from seen) || ' ' || (select count(*) from effects)`); got != "1 1" {
+		t.Errorf("%s, want one row and one effect", got)
+	}
+}
+
+func TestFromStatus(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	answer := func(status int, after string) *http.Response {
+		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}}, Request: &http.Request{URL: &url.URL{Host: "sink.test"}}}
+	}
+	for status := 100; status < 600; status++ {
+		err := effect.FromStatus(answer(status, ""), "because", now)
+		var want ledger.Class
+		switch {
+		case status >= 200 && status < 300:
+			if err != nil {
+				t.Errorf("%d: %v", status, err)
+			}
+			continue
+		case status == 408, status == 409, status == 425, status == 429, status >= 500:
+			want = ledger.Transient
+		default:
+			want = ledger.Permanent
+		}
+		if got, _ := effect.Classify(err); got != want || err.Error() != fmt.Sprintf("sink.test answered %d: because", status) {
+			t.Errorf("%d is %s (%v), want %s", status, got, err, want)
+		}
+	}
+	for header, want := range map[string]time.Duration{
+		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0, "soon": 0, "999999999": time.Hour, "99999999999999999999": 0,
+		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 11:00:00 GMT": 0, "Mon, 01 Mar 2027 12:00:00 GMT": time.Hour,
+	} {
+		if _, got := effect.Classify(effect.FromStatus(answer(503, header), "", now)); got != want {
+			t.Errorf("Retry-After %q: wait %s, want %s", header, got, want)
+		}
+	}
+}
+
+func TestClassify_UnknownIsTransient(t *testing.T) {
+	t.Parallel()
+	if class, wait := effect.Classify(fmt.Errorf("wrapped: %w", errors.New("whatever"))); class != ledger.Transient || wait != 0 {
+		t.Errorf("class %s, wait %s", class, wait)
+	}
+	if class, _ := effect.Classify(fmt.Errorf("wrapped: %w", effect.Doubt("x"))); class != ledger.Ambiguous {
+		t.Errorf("class %s", class)
+	}
+}
+
+func TestResult_StandsInHistoriesAsWritten(t *testing.T) {
+	t.Parallel()
+	encoded, err := json.Marshal(effect.Result{State: effect.Done})
+	if err != nil || string(encoded) != `{"State":"done"}` {
+		t.Errorf("encoded %s, %v", encoded, err)
+	}
+}
