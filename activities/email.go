@@ -142,10 +142,10 @@ func money(amount int64, code string) string {
 		scale, _ = currency.Standard.Rounding(unit)
 	}
 	sign := ""
-	if amount < 0 {
-		sign, amount = "-", -amount
+	digits, negative := strings.CutPrefix(strconv.FormatInt(amount, 10), "-")
+	if negative {
+		sign = "-"
 	}
-	digits := strconv.FormatInt(amount, 10)
 	if scale > 0 {
 		for len(digits) <= scale {
 			digits = "0" + digits

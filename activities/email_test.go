@@ -1,0 +1,259 @@
+package activities_test
+
+import (
+	"errors"
+	"io"
+	"mime/quotedprintable"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+func (b *bundle) email(box *activitiestest.Mailbox) *activities.Email {
+	return &activities.Email{
+		Effects: b.effects, Receipts: b.receipts, From: "Pawl <billing@pawl.test>",
+		Mailer: &activities.Mailer{Address: box.Address, TLS: activities.NoTLS, Roots: box.Roots},
+		Policy: effect.Policy{Timeout: time.Second, MaxFailures: 3},
+	}
+}
+
+func TestSendReceiptEmail_WhatArrives(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	e := b.email(box)
+	f := fact(b.keep(invoice("ada@example.com")))
+	must(b, effect.Done, e.SendReceiptEmail, input("receipt-email", f))
+	must(b, effect.AlreadyDone, e.SendReceiptEmail, input("receipt-email", f))
+	must(b, effect.Done, e.SendCorrectionNotice, input("correction-notice", f))
+	mails := box.Mails()
+	if len(mails) != 2 {
+		t.Fatalf("%d mails, want 2", len(mails))
+	}
+	m := mails[0]
+	if m.From != "billing@pawl.test" || !slices.Equal(m.To, []string{"ada@example.com"}) {
+		t.Errorf("envelope from %s to %v", m.From, m.To)
+	}
+	for name, want := range map[string]string{
+		"Subject": "Receipt for invoice in_1", "X-Pawl-Account": "acme", "Auto-Submitted": "auto-generated",
+		"Date": "Sun, 01 Mar 2026 00:01:00 +0000", "To": "<ada@example.com>",
+	} {
+		if got := m.Header(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	_, body, _ := strings.Cut(m.Data, "\r\n\r\n")
+	text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+	if err != nil || !strings.Contains(string(text), "49.00 USD for invoice in_1") || !strings.Contains(string(text), "Paid until: 1 April 2026") {
+		t.Errorf("text %q, %v", text, err)
+	}
+	if mails[1].Header("Subject") != "Correction: invoice in_1" || mails[1].Header("Message-ID") == m.Header("Message-ID") {
+		t.Errorf("correction %q with ID %s", mails[1].Header("Subject"), mails[1].Header("Message-ID"))
+	}
+	for _, line := range b.lines(`select concat(key, request, result, error) from effects union all select concat(key, error) from effect_attempts`) {
+		if strings.Contains(line, "ada@") {
+			t.Errorf("the ledger holds the address: %s", line)
+		}
+	}
+}
+
+// A mail that is sent again is the same mail: a reader's program shows it once.
+func TestSendReceiptEmail_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	box.Next(activitiestest.Break{At: activitiestest.AtDot, Keep: true})
+	e := b.email(box)
+	e.AtLeastOnce = true
+	in := input("receipt-email", fact(b.keep(invoice("ada@example.com"))))
+	_, err := do(b, e.SendReceiptEmail, in)
+	wantAgain(t, err)
+	must(b, effect.Done, e.SendReceiptEmail, in)
+	mails := box.Mails()
+	if len(mails) != 2 || mails[0].Data != mails[1].Data || mails[0].Header("Message-ID") == "" {
+		t.Errorf("mails %+v, want the same one twice", mails)
+	}
+}
+
+func wantAgain(t *testing.T, err error) {
+	t.Helper()
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.Type() != effect.TypeTransient {
+		t.Fatalf("error %v, want a transient one", err)
+	}
+}
+
+// Every way in which an SMTP transaction can break, and what is then known about the mail.
+func TestSendReceiptEmail_EveryBreak(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cue activitiestest.Break
+		// state is what the effect came to; "" is tried again, and succeeds.
+		state effect.State
+		mails int
+	}{
+		"greeting refused": {activitiestest.Break{At: activitiestest.AtGreeting, Code: 421}, "", 1},
+		"greeting cut":     {activitiestest.Break{At: activitiestest.AtGreeting}, "", 1},
+		"greeting hangs":   {activitiestest.Break{At: activitiestest.AtGreeting, Hang: true}, "", 1},
+		"MAIL 4xx":         {activitiestest.Break{At: activitiestest.AtMail, Code: 451}, "", 1},
+		"MAIL 5xx":         {activitiestest.Break{At: activitiestest.AtMail, Code: 550}, effect.Refused, 0},
+		"MAIL cut":         {activitiestest.Break{At: activitiestest.AtMail}, "", 1},
+		"RCPT 4xx":         {activitiestest.Break{At: activitiestest.AtRcpt, Code: 450}, "", 1},
+		"RCPT 5xx":         {activitiestest.Break{At: activitiestest.AtRcpt, Code: 550}, effect.Refused, 0},
+		"RCPT cut":         {activitiestest.Break{At: activitiestest.AtRcpt}, "", 1},
+		"RCPT hangs":       {activitiestest.Break{At: activitiestest.AtRcpt, Hang: true}, "", 1},
+		"dot 4xx":          {activitiestest.Break{At: activitiestest.AtDot, Code: 451}, "", 1},
+		"dot 5xx":          {activitiestest.Break{At: activitiestest.AtDot, Code: 554}, effect.Refused, 0},
+		"dot cut, taken":   {activitiestest.Break{At: activitiestest.AtDot, Keep: true}, effect.Uncertain, 1},
+		"dot cut, lost":    {activitiestest.Break{At: activitiestest.AtDot}, effect.Uncertain, 0},
+		"dot unanswered":   {activitiestest.Break{At: activitiestest.AtDot, Keep: true, Hang: true}, effect.Uncertain, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			box.Next(tt.cue)
+			e := b.email(box)
+			in := input("receipt-email", fact(b.keep(invoice("ada@example.com"))))
+			if tt.state == "" {
+				_, err := do(b, e.SendReceiptEmail, in)
+				wantAgain(t, err)
+				must(b, effect.Done, e.SendReceiptEmail, in)
+			} else {
+				must(b, tt.state, e.SendReceiptEmail, in)
+				must(b, tt.state, e.SendReceiptEmail, in)
+			}
+			if got := len(box.Mails()); got != tt.mails {
+				t.Errorf("%d mails, want %d", got, tt.mails)
+			}
+		})
+	}
+}
+
+// A message that breaks off before its final dot is no message, however much of it was sent.
+func TestMailer_CutInTheMiddle_NotTaken(t *testing.T) {
+	t.Parallel()
+	box := activitiestest.NewMailbox(t, false)
+	box.Next(activitiestest.Break{At: activitiestest.AtMessage})
+	m := activities.Mailer{Address: box.Address, TLS: activities.NoTLS}
+	long := "Subject: long\r\n\r\n" + strings.Repeat("a line that fills what a connection buffers\r\n", 1<<18)
+	marked := false
+	err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@example.com", Data: []byte(long)}, func() error { marked = true; return nil })
+	if class, _ := effect.Classify(err); err == nil || class != "transient" || marked {
+		t.Errorf("error %v of class %s, marked %v; want a transient one before the mark", err, class, marked)
+	}
+	if got := box.Mails(); len(got) != 0 {
+		t.Errorf("%d mails were taken", len(got))
+	}
+}
+
+func TestMailer_MarkRefused_DotNotSent(t *testing.T) {
+	t.Parallel()
+	box := activitiestest.NewMailbox(t, false)
+	m := activities.Mailer{Address: box.Address, TLS: activities.NoTLS}
+	refused := errors.New("taken over")
+	err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@example.com", Data: []byte(strings.Repeat("x", 100))}, func() error { return refused })
+	if !errors.Is(err, refused) {
+		t.Errorf("error %v, want the mark's", err)
+	}
+	if got := box.Mails(); len(got) != 0 {
+		t.Errorf("%d mails were taken", len(got))
+	}
+}
+
+func TestSendReceiptEmail_NobodyListens_TriedAgain(t *testing.T) {
+	b := setup(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := b.email(&activitiestest.Mailbox{Address: listener.Addr().String()})
+	listener.Close()
+	_, err = do(b, e.SendReceiptEmail, input("receipt-email", fact(b.keep(invoice("ada@example.com")))))
+	wantAgain(t, err)
+}
+
+func TestSendReceiptEmail_Addresses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		email string
+		state effect.State
+	}{
+		"none":              {"", effect.Skipped},
+		"no address":        {"ada", effect.Refused},
+		"two":               {"ada@example.com, eve@example.com", effect.Refused},
+		"header injection":  {"ada@example.com\r\nBcc: eve@example.com", effect.Refused},
+		"bare line feed":    {"ada@example.com\nBcc: eve@example.com", effect.Refused},
+		"command injection": {"ada@example.com>\r\nRCPT TO:<eve@example.com", effect.Refused},
+		"in the name":       {"\"a\r\nBcc: eve@example.com\" <ada@example.com>", effect.Refused},
+		"parameters":        {"ada@example.com> NOTIFY=SUCCESS", effect.Refused},
+		"with a name":       {"Ada <ada@example.com>", effect.Done},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			result := must(b, tt.state, b.email(box).SendReceiptEmail, input("receipt-email", fact(b.keep(invoice(tt.email)))))
+			if strings.Contains(result.Reason, "example.com") {
+				t.Errorf("reason %q holds the address", result.Reason)
+			}
+			mails := box.Mails()
+			if tt.state != effect.Done {
+				if len(mails) != 0 || box.Connections() != 0 {
+					t.Errorf("%d mails over %d connections, want none", len(mails), box.Connections())
+				}
+				return
+			}
+			if len(mails) != 1 || !slices.Equal(mails[0].To, []string{"ada@example.com"}) || mails[0].Header("Bcc") != "" {
+				t.Errorf("mails %+v, want one to ada", mails)
+			}
+		})
+	}
+}
+
+func TestSendReceiptEmail_BodyErased_Skipped(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	must(b, effect.Skipped, b.email(box).SendReceiptEmail, input("receipt-email", fact(uuid.NewString())))
+}
+
+func TestMailer_TLS(t *testing.T) {
+	t.Parallel()
+	mail := activities.Mail{From: "a@pawl.test", To: "b@example.com", Data: []byte("Subject: x\r\n\r\n" + strings.Repeat("x", 100))}
+	for name, tt := range map[string]struct {
+		secure, trusted bool
+		password        string
+		sent            bool
+		class           string
+	}{
+		"encrypted and authenticated": {secure: true, trusted: true, password: "secret", sent: true},
+		"wrong password":              {secure: true, trusted: true, password: "wrong", class: "permanent"},
+		"stripped":                    {secure: false, password: "secret", class: "transient"},
+		"somebody's certificate":      {secure: true, trusted: false, password: "secret", class: "transient"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := activitiestest.NewMailbox(t, tt.secure)
+			m := activities.Mailer{Address: box.Address, TLS: activities.StartTLS, Username: "pawl", Password: tt.password}
+			if tt.trusted {
+				m.Roots = box.Roots
+			}
+			err := m.Send(t.Context(), mail, func() error { return nil })
+			mails := box.Mails()
+			if !tt.sent {
+				if class, _ := effect.Classify(err); err == nil || string(class) != tt.class || len(mails) != 0 {
+					t.Errorf("error %v of class %s, %d mails; want a %s one and nothing sent", err, class, len(mails), tt.class)
+				}
+				return
+			}
+			if err != nil || len(mails) != 1 || !mails[0].TLS || mails[0].User != "pawl" {
+				t.Errorf("mails %+v, %v", mails, err)
+			}
+		})
+	}
+}

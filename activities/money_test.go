@@ -1,0 +1,45 @@
+package activities
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestMoney(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		amount int64
+		code   string
+		want   string
+	}{
+		{0, "usd", "0.00 USD"}, {1, "usd", "0.01 USD"}, {99, "eur", "0.99 EUR"}, {100, "usd", "1.00 USD"}, {4900, "usd", "49.00 USD"},
+		{-1, "usd", "-0.01 USD"}, {-4905, "gbp", "-49.05 GBP"}, {123456789, "chf", "1234567.89 CHF"},
+		{1000, "jpy", "1000 JPY"}, {0, "krw", "0 KRW"}, {-7, "jpy", "-7 JPY"},
+		{1234, "kwd", "1.234 KWD"}, {5, "bhd", "0.005 BHD"},
+		{100, "xyz", "1.00 XYZ"}, {100, "", "1.00 "},
+		{math.MaxInt64, "usd", "92233720368547758.07 USD"}, {math.MinInt64, "usd", "-92233720368547758.08 USD"},
+	} {
+		if got := money(tt.amount, tt.code); got != tt.want {
+			t.Errorf("money(%d, %q) is %q, want %q", tt.amount, tt.code, got, tt.want)
+		}
+	}
+}
+
+func TestMessageID_StableAndItsOwn(t *testing.T) {
+	t.Parallel()
+	key := "receipt-email:stripe:live:in_1"
+	id := messageID(key, "Pawl <billing@pawl.test>")
+	if id != messageID(key, "billing@pawl.test") || !strings.HasSuffix(id, "@pawl.test") || !strings.HasPrefix(id, "receipt-email.stripe.live.in_1.") {
+		t.Errorf("message ID %q", id)
+	}
+	for _, other := range []string{key + ":g2", "receipt-email:stripe:live:in.1", strings.Repeat("x", 500), strings.Repeat("x", 501), "ü\r\n<>"} {
+		got := messageID(other, "nobody")
+		if got == id || len(got) > 120 || strings.ContainsAny(got, "\r\n<> ü") || got != messageID(other, "nobody") {
+			t.Errorf("message ID of %q is %q", other, got)
+		}
+	}
+	if messageID(strings.Repeat("x", 500), "a@b") == messageID(strings.Repeat("x", 501), "a@b") {
+		t.Error("two keys share an ID")
+	}
+}

@@ -1,0 +1,184 @@
+package activities_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/schema/outbox"
+)
+
+func (b *bundle) relay(subscribers ...activities.Subscriber) *activities.Relay {
+	for i := range subscribers {
+		subscribers[i].Timeout = 500 * time.Millisecond
+	}
+	return &activities.Relay{
+		Outbox: outbox.New(b.pool), Subscribers: subscribers, Client: activities.NewHTTPClient(), Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// announce writes events of accounts, in order, named by their place.
+func (b *bundle) announce(accounts ...string) {
+	b.Helper()
+	for _, account := range accounts {
+		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', $2, 'invoice.paid', $3, 'key', '{"n": 1}')`,
+			uuid.New(), account, uuid.New())
+	}
+}
+
+// ids are the event IDs of an account in the order in which they were written.
+func (b *bundle) ids(account string) []string {
+	b.Helper()
+	return b.lines(`select event_id::text from outbox where account = '` + account + `' order by id`)
+}
+
+func (b *bundle) publish(r *activities.Relay) (published bool) {
+	b.Helper()
+	published, err := r.RunOnce(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return published
+}
+
+// due makes what waits for another try due.
+func (b *bundle) due() { b.exec(`update outbox set next_at = now() where published_at is null`) }
+
+func received(s *activitiestest.Sink, account string) (ids []string) {
+	for _, r := range s.Requests() {
+		if r.CloudEvent["subject"] == account {
+			ids = append(ids, r.CloudEvent["id"])
+		}
+	}
+	return ids
+}
+
+func TestRelay_CloudEvent(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	b.announce("acme")
+	if !b.publish(b.relay(activities.Subscriber{Name: "crm", URL: s.URL + "/events", Token: "token"})) {
+		t.Error("nothing was published")
+	}
+	got := s.Requests()
+	if len(got) != 1 {
+		t.Fatalf("%d requests", len(got))
+	}
+	r := got[0]
+	want := map[string]string{"id": b.ids("acme")[0], "type": "invoice.paid", "source": "/pawl/live", "subject": "acme", "specversion": "1.0"}
+	for name, value := range want {
+		if r.CloudEvent[name] != value {
+			t.Errorf("ce-%s is %q, want %q", name, r.CloudEvent[name], value)
+		}
+	}
+	if r.Method != "POST" || r.Path != "/events" || r.Authorization != "Bearer token" || r.ContentType != "application/json" || r.Body != `{"n":1}` {
+		t.Errorf("request %+v", r)
+	}
+}
+
+func TestRelay_OrderWithinAnAccount(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	b.announce("a", "b", "a", "a", "b", "c")
+	r := b.relay(activities.Subscriber{Name: "crm", URL: s.URL})
+	for b.publish(r) {
+	}
+	for _, account := range []string{"a", "b", "c"} {
+		if got := received(s, account); !slices.Equal(got, b.ids(account)) {
+			t.Errorf("%s: received %v, want %v", account, got, b.ids(account))
+		}
+	}
+}
+
+// A refused event holds back its account and no other, and is offered again to those only who missed it.
+func TestRelay_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
+	for name, cue := range map[string]activitiestest.Cue{
+		"503": {Status: 503}, "404": {Status: 404}, "cut after it": {Drop: true, Apply: true}, "unanswered": {Hang: true}, "redirect": {Status: 307},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			crm, search := activitiestest.NewSink(t), activitiestest.NewSink(t)
+			search.Next(cue)
+			r := b.relay(activities.Subscriber{Name: "crm", URL: crm.URL}, activities.Subscriber{Name: "search", URL: search.URL})
+			b.announce("a", "a")
+			if b.publish(r) {
+				t.Error("an event was published that search has not taken")
+			}
+			if got := b.lines(`select last_error from outbox order by id`)[0]; !strings.HasPrefix(got, "subscriber search:") {
+				t.Errorf("last error %q", got)
+			}
+			b.announce("b")
+			for b.publish(r) {
+			}
+			if got := received(crm, "a"); len(got) != 1 {
+				t.Errorf("crm got %v while the account's first event waits", got)
+			}
+			if got := received(search, "b"); len(got) != 1 {
+				t.Errorf("search got %v of another account, want its event", got)
+			}
+			b.due()
+			for b.publish(r) {
+			}
+			ids := b.ids("a")
+			if got := received(crm, "a"); !slices.Equal(got, ids) {
+				t.Errorf("crm got %v, want each once: %v", got, ids)
+			}
+			if got := received(search, "a"); !slices.Equal(got, []string{ids[0], ids[0], ids[1]}) {
+				t.Errorf("search got %v, want the first again and then the second", got)
+			}
+			if applied := search.Applied(); len(applied) != 3 {
+				t.Errorf("search applied %d events, want 3: a repeat has the ID of the first", len(applied))
+			}
+		})
+	}
+}
+
+func TestRelay_TwoRelays_EachEventOnceAndInOrder(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	for range 5 {
+		b.announce("a", "b", "c", "d")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan struct{}, 2)
+	for range 2 {
+		r := b.relay(activities.Subscriber{Name: "crm", URL: s.URL})
+		go func() {
+			r.Run(ctx)
+			ended <- struct{}{}
+		}()
+	}
+	b.until(func() bool { return len(b.lines(`select account from outbox where published_at is null`)) == 0 })
+	stop()
+	<-ended
+	<-ended
+	for _, account := range []string{"a", "b", "c", "d"} {
+		if got := received(s, account); !slices.Equal(got, b.ids(account)) {
+			t.Errorf("%s: received %v, want %v", account, got, b.ids(account))
+		}
+	}
+}
+
+func TestRelay_Wake_PublishesAtOnce(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	r := b.relay(activities.Subscriber{Name: "crm", URL: s.URL})
+	r.Wake()
+	r.Wake() // never blocks
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	b.announce("a")
+	go r.Run(ctx)
+	b.until(func() bool { return len(s.Requests()) > 0 })
+	if got := received(s, "a"); len(got) != 1 {
+		t.Errorf("received %v", got)
+	}
+}
