@@ -62,19 +62,25 @@ create table deliveries (
 create index deliveries_receipt on deliveries (receipt_id);
 
 -- What was refused: bounded in number per source and short-lived, with the diagnosis. For
--- operators only; nothing in it was ever admitted.
+-- operators only; nothing in it was ever admitted. Headers are kept whole, secrets included, because
+-- the request is verified again when an operator admits it.
 create table rejections (
     id          uuid primary key,
     source      text        not null,
     received_at timestamptz not null,
     class       text        not null,
     detail      text        not null default '',
-    diagnosis   text        not null default '',
+    -- diagnosis is a list of {code, text}.
+    diagnosis   jsonb       not null default '[]',
+    -- likely is set where a probe shows that the request comes from somebody who has a secret.
+    likely      boolean     not null default false,
     remote_addr text        not null default '',
     method      text        not null default '',
     query       text        not null default '',
     headers     jsonb       not null,
     body        bytea       not null,
+    -- body_size counts the bytes that came in; truncated says that body holds fewer.
+    body_size   bigint      not null default 0,
     truncated   boolean     not null default false,
     admitted_at timestamptz
 );

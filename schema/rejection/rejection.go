@@ -1,0 +1,253 @@
+// Package rejection keeps refused requests for a short time, so that an operator can see why they were
+// refused, and can admit one after the mistake is mended.
+//
+// It is bounded: so many per source, so many of one remote address, for so many days, with bodies cut.
+// Nothing in it was ever admitted, and nothing reads it but operators.
+package rejection
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrNotFound is returned where no such rejection is kept (any more).
+var ErrNotFound = errors.New("no such rejection")
+
+// Finding is one thing that the diagnosis found.
+type Finding struct {
+	// Code is a stable word, Text the sentence for a person. Neither holds a secret or a signature.
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Rejection is one refused request.
+type Rejection struct {
+	ID         string
+	Source     string
+	ReceivedAt time.Time
+	Class      string
+	Detail     string
+	Diagnosis  []Finding
+	// Likely is set where a probe shows that the sender has a secret of ours: such a request is
+	// kept when forged ones push others out.
+	Likely     bool
+	RemoteAddr string
+	Method     string
+	// Query is the raw query of the request's URL.
+	Query string
+	// Header holds every header as it came, secrets included. It must not be shown as it is.
+	Header http.Header
+	Body   []byte
+	// BodySize is how many bytes came in. Body holds fewer when Truncated.
+	BodySize   int64
+	Truncated  bool
+	AdmittedAt *time.Time
+}
+
+// The bounds.
+const (
+	// MaxBody is how many bytes of a body are kept; most events are smaller than a tenth of it.
+	MaxBody = 64 << 10
+	// PerSource is how many rejections of a source are kept.
+	PerSource = 200
+	// PerAddress is how many of them may be of one remote address, so that one sender of rubbish
+	// does not push out everybody else's.
+	PerAddress = 100
+	// KeptFor is for how long: past the longest time in which somebody looks at a broken webhook on
+	// Monday, and past most providers' own retries.
+	KeptFor = 7 * 24 * time.Hour
+)
+
+// Store keeps rejections in Postgres. It is safe for concurrent use.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns the store of a migrated database.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Statements lists every statement of this package by name, so that a test can prepare each against
+// the migrated schema.
+var Statements = map[string]string{
+	"insert": insertSQL, "trim": trimSQL, "list": listSQL, "get": getSQL, "admitted": admittedSQL,
+}
+
+const insertSQL = `
+insert into rejections (id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated)
+select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[],
+    $9::text[], $10::text[], $11::jsonb[], $12::bytea[], $13::bigint[], $14::boolean[])`
+
+// trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. What an
+// operator has admitted may go first: its event is a receipt now.
+const trimSQL = `
+delete from rejections r using (
+    select id, row_number() over (partition by source order by likely and admitted_at is null desc, received_at desc, id) as n,
+           row_number() over (partition by source, remote_addr order by likely and admitted_at is null desc, received_at desc, id) as from_address,
+           received_at
+      from rejections) ranked
+ where r.id = ranked.id
+   and (ranked.n > $1 or ranked.from_address > $2 or ranked.received_at < now() - $3::interval)`
+
+// Keep writes a batch and deletes what is over the bounds, in one commit. Bodies are cut here. A
+// rejection without an ID gets one.
+func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
+	n := len(batch)
+	var texts [6][]string
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	ids, at := make([][16]byte, n), make([]time.Time, n)
+	diagnoses, headers, bodies := make([]string, n), make([]string, n), make([][]byte, n)
+	likely, truncated, sizes := make([]bool, n), make([]bool, n), make([]int64, n)
+	for i, r := range batch {
+		id, err := identify(r.ID)
+		if err != nil {
+			return fmt.Errorf("keep rejections: %w", err)
+		}
+		for c, v := range [...]string{r.Source, r.Class, r.Detail, r.RemoteAddr, r.Method, r.Query} {
+			texts[c][i] = holdable(v)
+		}
+		ids[i], at[i], likely[i], sizes[i] = id, r.ReceivedAt, r.Likely, max(r.BodySize, int64(len(r.Body)))
+		bodies[i] = append([]byte{}, r.Body[:min(len(r.Body), MaxBody)]...)
+		truncated[i] = r.Truncated || len(r.Body) > MaxBody
+		if diagnoses[i], err = encode(r.Diagnosis, "[]"); err != nil {
+			return fmt.Errorf("keep rejections: diagnosis: %w", err)
+		}
+		if headers[i], err = encode(heldHeader(r.Header), "{}"); err != nil {
+			return fmt.Errorf("keep rejections: headers: %w", err)
+		}
+	}
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if n > 0 {
+			if _, err := tx.Exec(ctx, insertSQL, ids, texts[0], at, texts[1], texts[2], diagnoses, likely, texts[3], texts[4], texts[5],
+				headers, bodies, sizes, truncated); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, trimSQL, PerSource, PerAddress, KeptFor)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep rejections: %w", err)
+	}
+	return nil
+}
+
+// Filter narrows a list.
+type Filter struct {
+	// Source, when set, is the only one listed.
+	Source string
+	// Limit defaults to 50.
+	Limit int
+}
+
+const columns = `id::text as id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated, admitted_at`
+
+const listSQL = `
+select ` + columns + ` from rejections
+ where ($1 = '' or source = $1) and received_at >= now() - $3::interval
+ order by received_at desc, id limit $2`
+
+// List returns rejections, the newest first.
+func (s *Store) List(ctx context.Context, f Filter) ([]Rejection, error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	found, err := s.query(ctx, listSQL, f.Source, f.Limit, KeptFor)
+	if err != nil {
+		return nil, fmt.Errorf("list rejections: %w", err)
+	}
+	return found, nil
+}
+
+const getSQL = `select ` + columns + ` from rejections where id = $1`
+
+// Get returns a rejection, or [ErrNotFound].
+func (s *Store) Get(ctx context.Context, id string) (Rejection, error) {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return Rejection{}, fmt.Errorf("rejection %q: %w", id, ErrNotFound)
+	}
+	found, err := s.query(ctx, getSQL, [16]byte(u))
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Rejection{}, fmt.Errorf("rejection %s: %w", id, err)
+	}
+	return found[0], nil
+}
+
+const admittedSQL = `update rejections set admitted_at = coalesce(admitted_at, now()) where id = $1`
+
+// MarkAdmitted notes that the request has become a receipt. It may be called twice; the first time
+// stays.
+func (s *Store) MarkAdmitted(ctx context.Context, id string) error {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return fmt.Errorf("rejection %q: %w", id, ErrNotFound)
+	}
+	if _, err := s.pool.Exec(ctx, admittedSQL, [16]byte(u)); err != nil {
+		return fmt.Errorf("mark rejection %s as admitted: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Store) query(ctx context.Context, sql string, args ...any) ([]Rejection, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Rejection, error) {
+		var r Rejection
+		var diagnosis, header []byte
+		if err := row.Scan(&r.ID, &r.Source, &r.ReceivedAt, &r.Class, &r.Detail, &diagnosis, &r.Likely, &r.RemoteAddr, &r.Method,
+			&r.Query, &header, &r.Body, &r.BodySize, &r.Truncated, &r.AdmittedAt); err != nil {
+			return r, err
+		}
+		var held map[string][][]byte
+		if err := errors.Join(json.Unmarshal(diagnosis, &r.Diagnosis), json.Unmarshal(header, &held)); err != nil {
+			return r, err
+		}
+		r.Header = make(http.Header, len(held))
+		for name, values := range held {
+			for _, v := range values {
+				r.Header[name] = append(r.Header[name], string(v))
+			}
+		}
+		return r, nil
+	})
+}
+
+// heldHeader returns the values of h as bytes: jsonb takes no NUL and no invalid UTF-8, and a header
+// that is not kept byte for byte cannot be verified again.
+func heldHeader(h http.Header) map[string][][]byte {
+	held := make(map[string][][]byte, len(h))
+	for name, values := range h {
+		for _, v := range values {
+			held[name] = append(held[name], []byte(v))
+		}
+	}
+	return held
+}
+
+func encode(v any, empty string) (string, error) {
+	encoded, err := json.Marshal(v)
+	if err != nil || string(encoded) == "null" {
+		return empty, err
+	}
+	return string(encoded), nil
+}
+
+func identify(id string) (uuid.UUID, error) {
+	if id == "" {
+		return uuid.NewV7()
+	}
+	return uuid.Parse(id)
+}
