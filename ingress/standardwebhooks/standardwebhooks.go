@@ -184,6 +184,15 @@ func (v *Verifier) header(r *webhook.Request, name string) (string, error) {
 	return value, nil
 }
 
+// Hints implements [webhook.Hinter].
+func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+	list := r.Header.Get(v.family(r) + "signature")
+	if s := parseSignatures(list); list == "" || len(s.v1)+len(s.v1a) > 0 {
+		return nil
+	}
+	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "the signature header has neither a v1 nor a v1a signature, the only schemes there are"}}
+}
+
 // signatures are the decoded entries of a signature header, by version.
 type signatures struct{ v1, v1a [][]byte }
 

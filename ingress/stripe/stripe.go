@@ -8,6 +8,7 @@ package stripe
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -46,9 +47,14 @@ var Provider = webhook.Provider{
 type Verifier struct {
 	ring      *webhook.Keyring[[]byte]
 	tolerance time.Duration
+	// thin is set for the endpoint of an event destination with thin payloads; it only tells
+	// refusals apart.
+	thin bool
 }
 
-// NewVerifier returns the verifier of the source that s describes.
+// NewVerifier returns the verifier of the source that s describes. options.payload says which kind of
+// events the endpoint is registered for, "snapshot" (default) or "thin"; each has a signing secret of
+// its own. Authentic events of either kind are read; the option is for explaining refusals.
 func NewVerifier(s webhook.Settings) (*Verifier, error) {
 	ring, ringErr := webhook.NewHMACKeyring(s, func(value string) ([]byte, error) {
 		if value == "whsec_" {
@@ -57,10 +63,14 @@ func NewVerifier(s webhook.Settings) (*Verifier, error) {
 		return []byte(value), nil
 	})
 	tol, tolErr := s.ToleranceOr(tolerance)
-	if err := errors.Join(ringErr, tolErr); err != nil {
+	var payloadErr error
+	if p := s.Options["payload"]; p != "" && p != "snapshot" && p != "thin" {
+		payloadErr = fmt.Errorf("source %s: options.payload: %q is neither snapshot nor thin", s.Source, p)
+	}
+	if err := errors.Join(ringErr, tolErr, payloadErr); err != nil {
 		return nil, err
 	}
-	return &Verifier{ring, tol}, nil
+	return &Verifier{ring, tol, s.Options["payload"] == "thin"}, nil
 }
 
 // Verify implements [webhook.Verifier]. The clock is checked after the signature: before it, the

@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Class is the reason of a refusal, as counted in metrics and told to the caller. The detail
@@ -37,6 +38,9 @@ type Error struct {
 	Class Class
 	// Detail explains the refusal to an operator. It never holds a secret, a signature or a body.
 	Detail string
+	// Skew is how long before its receipt the request was signed, negative for after; set with
+	// [TimestampTooOld] and [TimestampTooNew] only.
+	Skew time.Duration
 }
 
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Detail }

@@ -1,0 +1,44 @@
+package stripe
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Hints implements [webhook.Hinter].
+func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+	var hints []webhook.Hint
+	if schemes := schemesOf(r.Header.Get(signatureHeader)); len(schemes) > 0 && !slices.Contains(schemes, "v1") {
+		hints = append(hints, webhook.Hint{Code: webhook.UnknownScheme, Text: "the signature header has " + strings.Join(schemes, ", ") +
+			" and no v1, the only scheme that counts; v0 is Stripe's fake one beside test events"})
+	}
+	body := webhook.ReadEnvelope(r.Body)
+	switch thin := body.String("object") == ThinObject; {
+	case thin && !v.thin:
+		hints = append(hints, webhook.Hint{Code: webhook.ThinEvent, Text: "the body looks like a thin event: its event destination has a signing secret " +
+			"of its own; add that secret, or give the destination a source with options.payload: thin"})
+	case !thin && v.thin && body.String("object") == "event":
+		hints = append(hints, webhook.Hint{Code: webhook.SnapshotEvent, Text: "the body looks like a snapshot event and the source is for thin ones: " +
+			"the snapshot endpoint has a signing secret of its own; point it at its own source"})
+	}
+	return hints
+}
+
+// schemesOf returns the first few keys of the header's pairs that are not the time.
+func schemesOf(header string) []string {
+	var schemes []string
+	for pair := range strings.SplitSeq(header, ",") {
+		key, _, ok := strings.Cut(pair, "=")
+		// A key is shown, so it has to look like one.
+		if ok && key != "t" && len(key) <= 8 && !slices.Contains(schemes, key) && len(schemes) < 4 && isWord(key) {
+			schemes = append(schemes, key)
+		}
+	}
+	return schemes
+}
+
+func isWord(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
