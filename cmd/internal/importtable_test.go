@@ -44,8 +44,9 @@ var table = []rule{
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "ingress", may: []string{"ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
 	{packages: "ingress/dispatch", may: []string{"workflows", "schema/receipt", "schema/failpoint"}, never: []string{echo}},
+	{packages: "ingress/refusal", may: []string{"ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
 	{
-		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch"},
+		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/refusal"},
 		may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo},
 	},
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook"}, never: []string{pgx, echo}},

@@ -1,0 +1,228 @@
+package refusal_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/github"
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/square"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const (
+	liveSecret     = "whsec_live_0123456789abcdef"
+	oldSecret      = "whsec_old_0123456789abcdef0"
+	futureSecret   = "whsec_future_0123456789abcd"
+	testSecret     = "whsec_test_0123456789abcdef"
+	strangeSecret  = "whsec_strange_0123456789abc"
+	githubSecret   = "github_0123456789abcdef0123"
+	squareSecret   = "square_0123456789abcdef0123"
+	registeredHook = "https://hooks.example/hooks/square"
+)
+
+func sources() map[string]refusal.Source {
+	secrets := func(all ...webhook.Secret) []webhook.Secret { return all }
+	return map[string]refusal.Source{
+		"live": {Provider: stripe.Provider, Settings: webhook.Settings{Source: "live", Mode: webhook.Live, URL: "https://hooks.example/hooks/live", Secrets: secrets(
+			webhook.Secret{Label: "current", Value: liveSecret},
+			webhook.Secret{Label: "old", Value: oldSecret, NotAfter: now.Add(-time.Hour)},
+			webhook.Secret{Label: "next", Value: futureSecret, NotBefore: now.Add(time.Hour)},
+		)}},
+		"test":   {Provider: stripe.Provider, Settings: webhook.Settings{Source: "test", Mode: webhook.Test, Secrets: secrets(webhook.Secret{Label: "main", Value: testSecret})}},
+		"thin":   {Provider: stripe.Provider, Settings: webhook.Settings{Source: "thin", Mode: webhook.Live, Options: map[string]string{"payload": "thin"}, Secrets: secrets(webhook.Secret{Label: "main", Value: strangeSecret + "x"})}},
+		"github": {Provider: github.Provider, Settings: webhook.Settings{Source: "github", Mode: webhook.Live, Secrets: secrets(webhook.Secret{Label: "main", Value: githubSecret})}},
+		"square": {Provider: square.Provider, Settings: webhook.Settings{Source: "square", Mode: webhook.Live, URL: registeredHook, Secrets: secrets(webhook.Secret{Label: "main", Value: squareSecret})}},
+	}
+}
+
+func diagnoser(t *testing.T) *refusal.Diagnoser {
+	t.Helper()
+	d, err := refusal.NewDiagnoser(sources())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// sent is a request as p signs it, received now.
+func sent(t *testing.T, p webhook.Provider, in webhook.SignInput) *webhook.Request {
+	t.Helper()
+	if in.At.IsZero() {
+		in.At = now
+	}
+	out, err := p.Sign(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Request{Method: http.MethodPost, URL: out.URL, Header: out.Header, Body: out.Body, ReceivedAt: now}
+}
+
+// refuse asks the source's own verifier, which must refuse r, and then the diagnoser.
+func refuse(t *testing.T, source string, r *webhook.Request) refusal.Diagnosis {
+	t.Helper()
+	s := sources()[source]
+	v, err := s.Provider.New(s.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *webhook.Error
+	if _, err := v.Verify(r); !errors.As(err, &refused) {
+		t.Fatalf("the source answers %v; the test wants a refusal", err)
+	}
+	before := bytes.Clone(r.Body)
+	d := diagnoser(t).Diagnose(source, r, refused)
+	if !bytes.Equal(r.Body, before) {
+		t.Error("the body was changed")
+	}
+	for _, secret := range []string{liveSecret, oldSecret, futureSecret, testSecret, strangeSecret, githubSecret, squareSecret} {
+		if strings.Contains(d.String(), secret) {
+			t.Errorf("the diagnosis holds a secret: %s", d)
+		}
+	}
+	return d
+}
+
+func codes(d refusal.Diagnosis) []string {
+	var all []string
+	for _, f := range d.Findings {
+		all = append(all, f.Code)
+	}
+	return all
+}
+
+const liveBody = `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"created":1772366400,"data":{"object":{"id":"in_1"}}}`
+
+func TestDiagnose(t *testing.T) {
+	t.Parallel()
+	pretty := "{\n  \"id\": \"evt_1\",\n  \"object\": \"event\",\n  \"type\": \"invoice.paid\",\n  \"livemode\": true\n}\n"
+	signed := func(secret, body string) *webhook.Request {
+		return sent(t, stripe.Provider, webhook.SignInput{Secret: secret, Body: []byte(body)})
+	}
+	withBody := func(r *webhook.Request, body string) *webhook.Request {
+		r.Body = []byte(body)
+		return r
+	}
+	for name, c := range map[string]struct {
+		source string
+		r      *webhook.Request
+		want   []string
+		says   string
+		likely bool
+	}{
+		"another source's secret": {"live", signed(strangeSecret+"x", liveBody), []string{refusal.OtherSource}, "source thin", true},
+		"test secret on a live source": {"live", signed(testSecret, strings.Replace(liveBody, "true", "false", 1)),
+			[]string{refusal.OtherSource, refusal.TestSecretOnLive, refusal.OtherMode}, "source test", true},
+		"live secret on a test source": {"test", signed(liveSecret, liveBody), []string{refusal.OtherSource, refusal.LiveSecretOnTest, refusal.OtherMode}, "source live", true},
+		"another provider's request":   {"live", sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{refusal.OtherSource, refusal.NoSignatureHeader, refusal.UnknownScheme}, "source github", true},
+		"expired secret":               {"live", signed(oldSecret, liveBody), []string{refusal.SecretNotActive}, "ended 2026-03-01T11:00:00Z", true},
+		"secret not yet active":        {"live", signed(futureSecret, liveBody), []string{refusal.SecretNotActive}, "begins only 2026-03-01T13:00:00Z", true},
+		"clock behind": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
+			[]string{refusal.ClockOff}, "301 s before", true},
+		"clock ahead, beyond any tolerance": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody), At: now.Add(100 * time.Hour)}),
+			[]string{refusal.ClockOff}, "360000 s after", true},
+		"clock off in a wrong secret": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: oldSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
+			[]string{refusal.SecretNotActive}, "ended", true},
+		"newline added on the way":   {"live", withBody(signed(liveSecret, liveBody), liveBody+"\n"), []string{refusal.BodyChanged}, "without its trailing newline", true},
+		"newline lost on the way":    {"live", withBody(signed(liveSecret, liveBody+"\n"), liveBody), []string{refusal.BodyChanged}, "with a trailing newline", true},
+		"compacted on the way":       {"live", withBody(signed(liveSecret, strings.TrimSpace(pretty)), `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), []string{refusal.BodyChanged}, "indented by two spaces", true},
+		"pretty-printed on the way":  {"live", withBody(signed(liveSecret, `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), pretty), []string{refusal.BodyChanged}, "compacted", true},
+		"BOM added on the way":       {"live", withBody(signed(liveSecret, liveBody), "\uFEFF"+liveBody), []string{refusal.BodyChanged}, "without its byte order mark", true},
+		"compressed on the way":      {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{refusal.BodyChanged}, "decompressed", true},
+		"CR LF on the way":           {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{refusal.BodyChanged}, "LF for CR LF", true},
+		"thin event":                 {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "of its own", false},
+		"snapshot event":             {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "of its own", false},
+		"unverified body says test":  {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{refusal.OtherMode}, "says test", false},
+		"no signature header":        {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{refusal.NoSignatureHeader}, "Stripe-Signature is missing", false},
+		"only v0":                    {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
+		"only SHA-1":                 {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{refusal.NoSignatureHeader, refusal.UnknownScheme}, "X-Hub-Signature instead", false},
+		"registered with a slash":    {"square", withURL(sent(t, square.Provider, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{refusal.URLDiffers}, registeredHook + "/", true},
+		"nothing that anybody knows": {"live", signed(strangeSecret, liveBody), nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := refuse(t, c.source, c.r)
+			if got := codes(d); !slices.Equal(got, c.want) {
+				t.Errorf("found %v (%s), want %v", got, d, c.want)
+			}
+			if !strings.Contains(d.String(), c.says) {
+				t.Errorf("says %q, want it to say %q", d, c.says)
+			}
+			if d.Likely != c.likely {
+				t.Errorf("likely: got %t, want %t", d.Likely, c.likely)
+			}
+		})
+	}
+}
+
+func gzipped(t *testing.T, body string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func withURL(r *webhook.Request, url string) *webhook.Request {
+	r.URL = url
+	return r
+}
+
+func withHeader(r *webhook.Request, name, value string) *webhook.Request {
+	r.Header.Set(name, value)
+	return r
+}
+
+func withoutHeader(r *webhook.Request, name string) *webhook.Request {
+	r.Header.Del(name)
+	return r
+}
+
+func onlySHA1(r *webhook.Request) *webhook.Request {
+	r.Header.Del("X-Hub-Signature-256")
+	r.Header.Set("X-Hub-Signature", "sha1=00")
+	return r
+}
+
+// A compressed body that names more than it should costs no more than the bound, and matches nothing.
+func TestDiagnose_Bomb(t *testing.T) {
+	t.Parallel()
+	bomb := gzipped(t, strings.Repeat("0", 4<<20))
+	r := sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody)})
+	r.Body = []byte(bomb)
+	if d := refuse(t, "live", r); d.Likely {
+		t.Errorf("found %s", d)
+	}
+}
+
+func FuzzDiagnose(f *testing.F) {
+	d, err := refusal.NewDiagnoser(sources())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("live", "Stripe-Signature", "t=1,v1=00", []byte(liveBody))
+	f.Add("github", "X-Hub-Signature-256", "sha256=00", []byte("\uFEFF{}\r\n"))
+	f.Add("square", "X-Square-Hmacsha256-Signature", "AA==", []byte{0x1f, 0x8b})
+	f.Fuzz(func(t *testing.T, source, name, value string, body []byte) {
+		r := &webhook.Request{Method: http.MethodPost, URL: registeredHook, Header: http.Header{}, Body: body, ReceivedAt: now}
+		r.Header.Set(name, value)
+		for _, class := range []webhook.Class{webhook.NoMatchingSignature, webhook.MissingHeader} {
+			if found := d.Diagnose(source, r, &webhook.Error{Class: class, Detail: "fuzzed"}); found.Likely {
+				t.Errorf("%q fits a secret: %s", value, found)
+			}
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package refusal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/rejection"
+)
+
+// Store is where refused requests are kept; a *rejection.Store.
+type Store interface {
+	Keep(ctx context.Context, batch []rejection.Rejection) error
+}
+
+// Config is what a keeper needs. Store and Diagnoser are required.
+type Config struct {
+	Store     Store
+	Diagnoser *Diagnoser
+	Log       *slog.Logger
+	// PerSecond and Burst bound what is kept of one source; default 10 and 100. What is over is only
+	// counted, by the ingress.
+	PerSecond float64
+	Burst     int
+	// Every is the least time between two writes; default 500 ms.
+	Every time.Duration
+}
+
+const (
+	// queueLength and queueBytes bound the memory of what waits to be written.
+	queueLength = 256
+	queueBytes  = 8 << 20
+	// batchLength bounds one write.
+	batchLength = 128
+	// lastWrite is what the batch that waits when the process stops may take.
+	lastWrite = 2 * time.Second
+)
+
+// Keeper stores refused requests with their diagnosis, off the request's path. Make one with
+// [NewKeeper] and let [Keeper.Run] work.
+type Keeper struct {
+	cfg     Config
+	queue   chan refusal
+	waiting atomic.Int64 // bytes of bodies in the queue
+	dropped atomic.Int64
+
+	mu     sync.Mutex
+	limits map[string]*rate.Limiter
+}
+
+type refusal struct {
+	source, remote string
+	request        *webhook.Request
+	err            *webhook.Error
+}
+
+// NewKeeper returns a keeper.
+func NewKeeper(cfg Config) *Keeper {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.PerSecond <= 0 {
+		cfg.PerSecond = 10
+	}
+	if cfg.Burst <= 0 {
+		cfg.Burst = 100
+	}
+	if cfg.Every <= 0 {
+		cfg.Every = 500 * time.Millisecond
+	}
+	return &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), limits: map[string]*rate.Limiter{}}
+}
+
+// Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
+// dropped: a refusal is worth keeping, and never worth slowing down what is valid.
+func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
+	if !k.limit(source).AllowN(r.ReceivedAt, 1) {
+		k.dropped.Add(1)
+		return
+	}
+	size := int64(len(r.Body))
+	if k.waiting.Add(size) > queueBytes {
+		k.waiting.Add(-size)
+		k.dropped.Add(1)
+		return
+	}
+	held := *r
+	held.Header, held.Body = r.Header.Clone(), bytes.Clone(r.Body)
+	select {
+	case k.queue <- refusal{source, remoteAddr, &held, err}:
+	default:
+		k.waiting.Add(-size)
+		k.dropped.Add(1)
+	}
+}
+
+// limit returns the source's token bucket. Sources are those of the configuration, so there are few.
+func (k *Keeper) limit(source string) *rate.Limiter {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l, ok := k.limits[source]
+	if !ok {
+		l = rate.NewLimiter(rate.Limit(k.cfg.PerSecond), k.cfg.Burst)
+		k.limits[source] = l
+	}
+	return l
+}
+
+// Run writes what is offered until ctx ends, and then what still waits.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+			defer cancel()
+			for len(k.queue) > 0 {
+				k.write(last, k.collect(<-k.queue))
+			}
+			return
+		case first := <-k.queue:
+			k.write(ctx, k.collect(first))
+		}
+		pause := time.NewTimer(k.cfg.Every)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+		case <-pause.C:
+		}
+	}
+}
+
+// collect returns first and what waits behind it.
+func (k *Keeper) collect(first refusal) []refusal {
+	batch := []refusal{first}
+	for len(batch) < batchLength {
+		select {
+		case next := <-k.queue:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// write diagnoses a batch and stores it. What cannot be stored is dropped: refusals must not pile up
+// in memory while the database is away.
+func (k *Keeper) write(ctx context.Context, batch []refusal) {
+	rows := make([]rejection.Rejection, len(batch))
+	for i, f := range batch {
+		rows[i] = k.row(f)
+		k.waiting.Add(-int64(len(f.request.Body)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := k.cfg.Store.Keep(ctx, rows); err != nil {
+		k.cfg.Log.Warn("refused requests not kept", "count", len(rows), "error", err)
+		return
+	}
+	if n := k.dropped.Swap(0); n > 0 {
+		k.cfg.Log.Info("more requests refused than are kept", "count", n)
+	}
+}
+
+func (k *Keeper) row(f refusal) rejection.Rejection {
+	d := k.diagnose(f)
+	_, query, _ := strings.Cut(f.request.URL, "?")
+	return rejection.Rejection{
+		Source: f.source, ReceivedAt: f.request.ReceivedAt, Class: string(f.err.Class), Detail: f.err.Detail,
+		Diagnosis: d.Findings, Likely: d.Likely, RemoteAddr: f.remote, Method: f.request.Method, Query: query,
+		Header: f.request.Header, Body: f.request.Body, BodySize: int64(len(f.request.Body)),
+	}
+}
+
+// diagnose never takes the process down: it reads what nobody has verified.
+func (k *Keeper) diagnose(f refusal) (d Diagnosis) {
+	defer func() {
+		if p := recover(); p != nil {
+			k.cfg.Log.Error("diagnosis panicked", "source", f.source, "error", fmt.Sprintf("%T", p))
+			d = Diagnosis{}
+		}
+	}()
+	return k.cfg.Diagnoser.Diagnose(f.source, f.request, f.err)
+}

@@ -1,0 +1,139 @@
+package refusal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/rejection"
+)
+
+// shelf is a store in memory that counts writes and may fail.
+type shelf struct {
+	mu      sync.Mutex
+	writes  int
+	rows    []rejection.Rejection
+	err     error
+	written chan struct{}
+}
+
+func newShelf() *shelf { return &shelf{written: make(chan struct{}, 1000)} }
+
+func (s *shelf) Keep(_ context.Context, batch []rejection.Rejection) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes++
+	if s.err == nil {
+		s.rows = append(s.rows, batch...)
+	}
+	s.written <- struct{}{}
+	return s.err
+}
+
+func run(t *testing.T, cfg refusal.Config) (k *refusal.Keeper, stop func()) {
+	t.Helper()
+	if cfg.Diagnoser == nil {
+		cfg.Diagnoser = diagnoser(t)
+	}
+	k = refusal.NewKeeper(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { k.Run(ctx); close(done) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return k, stop
+}
+
+func forged(i int) *webhook.Request {
+	return &webhook.Request{Method: http.MethodPost, URL: "https://hooks.example/hooks/live?token=1", ReceivedAt: now,
+		Header: http.Header{"Stripe-Signature": {fmt.Sprintf("t=%d,v1=%064x", now.Unix(), i)}}, Body: []byte(liveBody)}
+}
+
+var noMatch = &webhook.Error{Class: webhook.NoMatchingSignature, Detail: "no signature fits"}
+
+func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	k, stop := run(t, refusal.Config{Store: store})
+	r := sent(t, stripe.Provider, webhook.SignInput{Secret: testSecret, Body: []byte(liveBody), URL: "https://hooks.example/hooks/live?token=1"})
+	k.Offer("live", r, noMatch, "192.0.2.1")
+	r.Body[0], r.Header = 'x', nil // the caller may use its memory again
+	<-store.written
+	stop()
+	if len(store.rows) != 1 {
+		t.Fatalf("kept %d, want 1", len(store.rows))
+	}
+	got := store.rows[0]
+	if got.Source != "live" || got.Class != "no_matching_signature" || got.RemoteAddr != "192.0.2.1" || got.Query != "token=1" || string(got.Body) != liveBody || got.Header.Get("Stripe-Signature") == "" || !got.ReceivedAt.Equal(now) {
+		t.Errorf("kept %+v", got)
+	}
+	if !got.Likely || len(got.Diagnosis) == 0 || got.Diagnosis[0].Code != refusal.OtherSource {
+		t.Errorf("diagnosis %+v, want that it fits another source", got.Diagnosis)
+	}
+}
+
+// A flood costs a bounded number of rows and writes, whatever is offered.
+func TestKeeper_Flood_Bounded(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	k, stop := run(t, refusal.Config{Store: store, PerSecond: 10, Burst: 20, Every: time.Hour})
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 2500 {
+				k.Offer("live", forged(w*2500+i), noMatch, "192.0.2.1")
+			}
+		})
+	}
+	wg.Wait()
+	stop()
+	if n := len(store.rows); n == 0 || n > 20 {
+		t.Errorf("kept %d of 10,000 that came at once, want at most the burst of 20", n)
+	}
+	if store.writes > 3 {
+		t.Errorf("%d writes, want a first, and one or two at the end", store.writes)
+	}
+}
+
+// Bodies that wait are bounded in bytes, too.
+func TestKeeper_LargeBodies_Bounded(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	k := refusal.NewKeeper(refusal.Config{Store: store, Diagnoser: diagnoser(t), Burst: 200})
+	for i := range 100 {
+		r := forged(i)
+		r.Body = make([]byte, 1<<20)
+		k.Offer("live", r, noMatch, "")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	k.Run(ctx) // writes what waits and returns
+	if n := len(store.rows); n != 8 {
+		t.Errorf("%d bodies of 1 MiB waited, want 8", n)
+	}
+}
+
+func TestKeeper_StoreDown_GoesOn(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	store.err = errors.New("no database")
+	k, stop := run(t, refusal.Config{Store: store, Every: time.Millisecond})
+	k.Offer("live", forged(1), noMatch, "")
+	<-store.written
+	store.mu.Lock()
+	store.err = nil
+	store.mu.Unlock()
+	k.Offer("live", forged(2), noMatch, "")
+	<-store.written
+	stop()
+	if len(store.rows) != 1 {
+		t.Errorf("kept %d, want the one after the database came back", len(store.rows))
+	}
+}

@@ -1,0 +1,122 @@
+package refusal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// variant is a body as it may have been before something on the way changed it.
+type variant struct {
+	how  string
+	body []byte
+}
+
+const (
+	// maxVariants is the largest body that is tried in other forms: each costs a pass over it.
+	maxVariants = 256 << 10
+	// maxInflated bounds what a compressed body may become: a few kilobytes can name gigabytes.
+	maxInflated = 1 << 20
+)
+
+var byteOrderMark = []byte("\uFEFF")
+
+// variants returns the forms of body that proxies and frameworks are known to make of it, undone.
+func variants(body []byte) []variant {
+	if len(body) == 0 || len(body) > maxVariants {
+		return nil
+	}
+	var all []variant
+	add := func(how string, b []byte) {
+		if b != nil && !bytes.Equal(b, body) {
+			all = append(all, variant{how, b})
+		}
+	}
+	add("without its trailing newline", bytes.TrimRight(body, "\r\n"))
+	add("with a trailing newline", append(bytes.Clone(body), '\n'))
+	add("with a trailing CR LF", append(bytes.Clone(body), '\r', '\n'))
+	add("without its byte order mark", bytes.TrimPrefix(body, byteOrderMark))
+	add("with LF for CR LF", bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")))
+	add("decompressed", inflated(body))
+	if json.Valid(body) {
+		add("compacted", compact(body))
+		for _, in := range []struct{ how, indent string }{{"indented by two spaces", "  "}, {"indented by four spaces", "    "}, {"indented by tabs", "\t"}} {
+			add(in.how, indented(body, in.indent))
+			// GitHub-style pretty printers end a file with a newline.
+			add(in.how+" and with a trailing newline", append(indented(body, in.indent), '\n'))
+		}
+	}
+	return all
+}
+
+func compact(body []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, body) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+func indented(body []byte, indent string) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, bytes.TrimSpace(body), "", indent) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+// inflated returns what a gzip stream holds, or nil when body is none or holds too much.
+func inflated(body []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxInflated+1))
+	if err != nil || len(b) > maxInflated {
+		return nil
+	}
+	return b
+}
+
+// urlVariants returns the forms of a URL that registrations differ in.
+func urlVariants(registered string) []string {
+	base, query, queried := strings.Cut(registered, "?")
+	scheme, rest, ok := strings.Cut(base, "://")
+	if !ok {
+		return nil
+	}
+	if queried {
+		query = "?" + query
+	}
+	otherSlash := rest + "/"
+	if strings.HasSuffix(rest, "/") {
+		otherSlash = strings.TrimSuffix(rest, "/")
+	}
+	all := []string{scheme + "://" + otherSlash + query}
+	if other := map[string]string{"http": "https", "https": "http"}[scheme]; other != "" {
+		all = append(all, other+"://"+rest+query, other+"://"+otherSlash+query)
+	}
+	return all
+}
+
+// withQuery returns the URL of another source with the query of the received one.
+func withQuery(other, received string) string {
+	base, _, _ := strings.Cut(other, "?")
+	if _, query, ok := strings.Cut(received, "?"); ok {
+		return base + "?" + query
+	}
+	return base
+}
+
+// shown returns a URL without what must not be shown: queries and user parts hold tokens.
+func shown(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(unreadable)"
+	}
+	u.RawQuery, u.User, u.Fragment = "", nil, ""
+	return u.String()
+}
