@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -42,7 +41,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		return answer(c, http.StatusNotFound, l.class)
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
-	r := &webhook.Request{Method: c.Request().Method, URL: source.urlOf(c.Request()), Header: c.Request().Header, ReceivedAt: begun}
+	r := &webhook.Request{Method: c.Request().Method, URL: source.urlWithQuery(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
 	if r.Method != http.MethodPost {
 		return s.greet(c, &source, r, &l)
 	}
@@ -173,12 +172,7 @@ func (s *Server) refuseUnverified(c echo.Context, l *label, r *webhook.Request, 
 // keep commits what r carries and answers. The hand-over comes after the answer is decided:
 // nothing that happens there can take a 2xx back.
 func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match webhook.Match, l *label) error {
-	events := source.Verifier.Events(r)
-	d := receipt.Delivery{Source: source.Name, Provider: source.Provider.Name, ReceivedAt: r.ReceivedAt,
-		Secret: match.Secret, Correlation: uuid.NewString(), Header: keptHeader(r.Header), Events: make([]receipt.New, len(events))}
-	for i, e := range events {
-		d.Events[i] = source.accept(e, r.Body)
-	}
+	d := source.delivery(r, match)
 	// The provider may have hung up. Its bytes are here and authentic, and GitHub for one never
 	// sends them again, so they are kept all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.cfg.Limits.Ack)
@@ -230,13 +224,19 @@ func keptHeader(h http.Header) http.Header {
 	return kept
 }
 
-// urlOf returns the URL that the provider called, from configuration plus the query of r.
-func (s *Source) urlOf(r *http.Request) string {
+// urlWithQuery returns the URL that the provider called: that of the configuration, never of the Host
+// header, with the query that came.
+func (s *Source) urlWithQuery(query string) string {
 	base, _, _ := strings.Cut(s.PublicURL, "?")
-	if r.URL.RawQuery == "" {
+	if query == "" {
 		return base
 	}
-	return base + "?" + r.URL.RawQuery
+	return base + "?" + query
+}
+
+func queryOf(url string) string {
+	_, query, _ := strings.Cut(url, "?")
+	return query
 }
 
 // summary is what the events of one delivery came to.

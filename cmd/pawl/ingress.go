@@ -14,6 +14,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -43,8 +45,13 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 	if err != nil {
 		return err
 	}
+	diagnoser, err := newDiagnoser(n.cfg)
+	if err != nil {
+		return err
+	}
+	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(n.pool), Diagnoser: diagnoser, Log: n.log})
 	server, err := ingress.New(ingress.Config{
-		Sources: sources, Receipts: n.receipts, Dispatch: dispatcher.Offer,
+		Sources: sources, Receipts: n.receipts, Dispatch: dispatcher.Offer, Refused: keeper.Offer,
 		Meter: n.telemetry.Meter(), Log: n.log, Limits: ingressLimits(n.cfg.Ingress),
 	})
 	if err != nil {
@@ -67,6 +74,7 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 		}
 		return nil
 	})
+	group.Go(func() error { keeper.Run(ctx); return nil })
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {
 		<-ctx.Done()
@@ -79,22 +87,31 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 
 // ingressSources builds every configured source's verifier. It reports every fault.
 func ingressSources(cfg *config.Config) (map[string]ingress.Source, error) {
-	known := providers()
 	sources := map[string]ingress.Source{}
 	var faults []error
-	for name, s := range cfg.Sources {
-		provider := known[s.Provider] // config.Load has checked that it is known
-		verifier, err := provider.New(cfg.Settings(name))
+	for name := range cfg.Sources {
+		source, err := ingressSource(cfg, name)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("sources.%s: %w", name, err))
+			faults = append(faults, err)
 			continue
 		}
-		sources[name] = ingress.Source{
-			Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
-			Wanted: wanted(s), Accounts: s.Accounts, PublicURL: s.URL,
-		}
+		sources[name] = source
 	}
 	return sources, errors.Join(faults...)
+}
+
+// ingressSource builds one source, whose provider config.Load has checked to be known.
+func ingressSource(cfg *config.Config, name string) (ingress.Source, error) {
+	s := cfg.Sources[name]
+	provider := providers()[s.Provider]
+	verifier, err := provider.New(cfg.Settings(name))
+	if err != nil {
+		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
+	}
+	return ingress.Source{
+		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
+		Wanted: wanted(s), Accounts: s.Accounts, PublicURL: s.URL,
+	}, nil
 }
 
 // wanted says which types a source runs: those on its allow-list, or all that a flow is written for.

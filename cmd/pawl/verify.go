@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -52,7 +53,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 type verdict struct {
 	Valid bool `json:"valid"`
 	*accepted
-	*refused
+	*rejected
 }
 
 type accepted struct {
@@ -69,7 +70,7 @@ type accepted struct {
 	Events int `json:"events"`
 }
 
-type refused struct {
+type rejected struct {
 	Class     webhook.Class `json:"class"`
 	Diagnosis string        `json:"diagnosis"`
 }
@@ -143,18 +144,19 @@ func (c *captured) verify() (verdict, error) {
 	if !ok {
 		return verdict{}, fmt.Errorf("%q is no provider: use one of %s", c.Provider, strings.Join(providerNames(), ", "))
 	}
-	verifier, err := provider.New(c.settings())
+	settings := c.settings()
+	verifier, err := provider.New(settings)
 	if err != nil {
 		return verdict{}, err
 	}
 	r := c.request()
 	match, err := verifier.Verify(r)
 	if err != nil {
-		var refusal *webhook.Error
-		if !errors.As(err, &refusal) {
+		var refused *webhook.Error
+		if !errors.As(err, &refused) {
 			return verdict{}, err
 		}
-		return verdict{refused: &refused{refusal.Class, refusal.Detail}}, nil
+		return verdict{rejected: &rejected{refused.Class, explainRefusal(provider, settings, r, refused)}}, nil
 	}
 	v := verdict{Valid: true, accepted: &accepted{Secret: match.Secret}}
 	events := verifier.Events(r)
@@ -163,6 +165,19 @@ func (c *captured) verify() (verdict, error) {
 		v.accepted.read(events[0])
 	}
 	return v, nil
+}
+
+// explainRefusal says why r was refused, and what the probes of a source find about it.
+func explainRefusal(provider webhook.Provider, settings webhook.Settings, r *webhook.Request, refused *webhook.Error) string {
+	diagnoser, err := refusal.NewDiagnoser(map[string]refusal.Source{settings.Source: {Provider: provider, Settings: settings}})
+	if err != nil {
+		return refused.Detail
+	}
+	found := diagnoser.Diagnose(settings.Source, r, refused)
+	if len(found.Findings) == 0 {
+		return refused.Detail
+	}
+	return refused.Detail + "; " + found.String()
 }
 
 func (a *accepted) read(e webhook.Event) {

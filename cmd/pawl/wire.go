@@ -40,6 +40,7 @@ func (a *app) commands() []*cobra.Command {
 			a.decide(workflows.UpdateSkip, "Let a parked run go on without what is not done"),
 			a.decide(workflows.UpdateCompensate, "Let a parked run take back what was done"),
 		),
+		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
 		a.send(),
 		a.verify(),
 	}

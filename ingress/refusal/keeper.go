@@ -40,8 +40,8 @@ const (
 	queueBytes  = 8 << 20
 	// batchLength bounds one write.
 	batchLength = 128
-	// lastWrite is what the batch that waits when the process stops may take.
-	lastWrite = 2 * time.Second
+	// writeTimeout bounds one write, also the last ones of a process that stops.
+	writeTimeout = 2 * time.Second
 )
 
 // Keeper stores refused requests with their diagnosis, off the request's path. Make one with
@@ -119,10 +119,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
-			defer cancel()
 			for len(k.queue) > 0 {
-				k.write(last, k.collect(<-k.queue))
+				k.write(ctx, k.collect(<-k.queue))
 			}
 			return
 		case first := <-k.queue:
@@ -159,7 +157,8 @@ func (k *Keeper) write(ctx context.Context, batch []refusal) {
 		rows[i] = k.row(f)
 		k.waiting.Add(-int64(len(f.request.Body)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	// What was taken is written also when the process is stopping meanwhile.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := k.cfg.Store.Keep(ctx, rows); err != nil {
 		k.cfg.Log.Warn("refused requests not kept", "count", len(rows), "error", err)

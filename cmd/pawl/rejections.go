@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/rejection"
+)
+
+func (a *app) rejectionsList() *cobra.Command {
+	var f rejection.Filter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List refused requests, the newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Limit < 1 {
+				return usagef("--limit: write a number from 1")
+			}
+			db, err := a.database(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			found, err := operator.ListRejections(cmd.Context(), rejection.New(db), f)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(found)
+			}
+			rows := [][]string{{"RECEIVED", "SOURCE", "CLASS", "ID", "ADMITTED", "DIAGNOSIS"}}
+			for _, r := range found {
+				rows = append(rows, []string{clock(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil), explain(r)})
+			}
+			return table(a.out, rows)
+		},
+	}
+	cmd.Flags().StringVar(&f.Source, "source", "", "only requests to this source")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
+	return cmd
+}
+
+func (a *app) rejectionsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a refused request, without its signatures and secrets", Args: oneID("rejections show"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			db, err := a.database(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			r, err := operator.ShowRejection(cmd.Context(), rejection.New(db), args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(r)
+			}
+			return a.writeRejection(r)
+		},
+	}
+}
+
+func (a *app) rejectionsAdmit() *cobra.Command {
+	var who, why string
+	cmd := &cobra.Command{
+		Use: "admit ID --why REASON", Short: "Verify a refused request again, and take it in", Args: oneID("rejections admit"),
+		Long: `Verify a refused request again, with the secrets that are configured now and against the time when
+it came, and take it in as if it came now. A request that is still refused stays out.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			pool, err := newPool(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			receipts := receipt.NewStore(pool, receipt.Options{})
+			defer receipts.Close()
+			admitter := operator.Admitter{
+				Rejections: rejection.New(pool), Verify: reverifier(cfg), Insert: receipts.Insert, Audit: audit.New(pool),
+			}
+			admission, err := admitter.Admit(cmd.Context(), args[0], a.who(who), why)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(admission)
+			}
+			for _, r := range admission.Receipts {
+				state := string(r.Status)
+				if r.Duplicate {
+					state += ", which was here already"
+				}
+				fmt.Fprintf(a.out, "%s  %s  %s%s\n", clean(r.EventID), clean(r.Type), state, clean(because(r.Reason)))
+			}
+			if len(admission.Receipts) == 0 {
+				fmt.Fprintln(a.out, "the request is authentic and carries no event")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&who, "who", "", "who decides (default: $USER)")
+	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	return cmd
+}
+
+// who is the operator: the flag's value, else the user of the environment.
+func (a *app) who(flag string) string {
+	user, _ := a.env("USER")
+	return cmp.Or(flag, user, "operator")
+}
+
+// oneID wants exactly one argument.
+func oneID(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s needs one ID", command)
+		}
+		return nil
+	}
+}
+
+// reverifier verifies kept requests by the configured sources.
+func reverifier(cfg *config.Config) func(rejection.Rejection) (receipt.Delivery, error) {
+	return func(r rejection.Rejection) (receipt.Delivery, error) {
+		if _, ok := cfg.Sources[r.Source]; !ok {
+			return receipt.Delivery{}, fmt.Errorf("source %q is not configured any more", r.Source)
+		}
+		source, err := ingressSource(cfg, r.Source)
+		if err != nil {
+			return receipt.Delivery{}, err
+		}
+		d, err := source.Readmit(&webhook.Request{
+			Method: r.Method, URL: "?" + r.Query, Header: r.Header, Body: r.Body, ReceivedAt: r.ReceivedAt,
+		})
+		var refused *webhook.Error
+		if errors.As(err, &refused) {
+			if diagnoser, failed := newDiagnoser(cfg); failed == nil {
+				if found := diagnoser.Diagnose(r.Source, &webhook.Request{Method: r.Method, URL: source.PublicURL + "?" + r.Query, Header: r.Header,
+					Body: r.Body, ReceivedAt: r.ReceivedAt}, refused); len(found.Findings) > 0 {
+					return d, fmt.Errorf("%w (%s)", err, found)
+				}
+			}
+		}
+		return d, err
+	}
+}
+
+// newDiagnoser knows every configured source.
+func newDiagnoser(cfg *config.Config) (*refusal.Diagnoser, error) {
+	sources := map[string]refusal.Source{}
+	for name, s := range cfg.Sources {
+		sources[name] = refusal.Source{Provider: providers()[s.Provider], Settings: cfg.Settings(name)}
+	}
+	return refusal.NewDiagnoser(sources)
+}
+
+// explain is a rejection's diagnosis, or its detail where there is none.
+func explain(r operator.Rejection) string {
+	if len(r.Diagnosis) == 0 {
+		return r.Detail
+	}
+	texts := make([]string, len(r.Diagnosis))
+	for i, f := range r.Diagnosis {
+		texts[i] = f.Text
+	}
+	return strings.Join(texts, "; ")
+}
+
+// shownBody is how much of a body is shown on a screen.
+const shownBody = 2 << 10
+
+func (a *app) writeRejection(r *operator.Rejection) error {
+	rows := [][]string{
+		{"rejection", r.ID},
+		{"received", clock(r.ReceivedAt) + " from " + r.RemoteAddr},
+		{"source", r.Source},
+		{"class", r.Class + because(r.Detail)},
+	}
+	for _, f := range r.Diagnosis {
+		rows = append(rows, []string{"diagnosis", f.Text})
+	}
+	if len(r.Query) > 0 {
+		rows = append(rows, []string{"query", strings.Join(r.Query, ", ")})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		for _, v := range r.Header[name] {
+			rows = append(rows, []string{"header", name + ": " + v})
+		}
+	}
+	rows = append(rows, []string{"body", bodyText(r)})
+	if r.AdmittedAt != nil {
+		rows = append(rows, []string{"admitted", clock(*r.AdmittedAt)})
+	}
+	return table(a.out, rows)
+}
+
+func bodyText(r *operator.Rejection) string {
+	size := fmt.Sprintf("%d bytes", r.BodySize)
+	if r.Truncated {
+		size += fmt.Sprintf(", %d kept", len(r.Body))
+	}
+	text := string(r.Body[:min(len(r.Body), shownBody)])
+	switch {
+	case !utf8.ValidString(text):
+		return size + ", not text (see --json)"
+	case len(r.Body) > shownBody:
+		text += "…"
+	}
+	return size + "  " + text
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/rejection"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+const providersSecret = "whsec_the_one_that_stripe_signs_with"
+
+// gate is an ingress of the stack's configuration, in this process.
+type gate struct {
+	http.Handler
+	pool *pgxpool.Pool
+	stop func() // writes what waits to be kept
+}
+
+func newGate(t *testing.T, s stack, dsn string) gate {
+	t.Helper()
+	cfg, err := config.Load(s.file, func(k string) (string, bool) { v, ok := s.env[k]; return v, ok }, providerNames()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	store := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(store.Close)
+	sources, err := ingressSources(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diagnoser, err := newDiagnoser(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(pool), Diagnoser: diagnoser})
+	server, err := ingress.New(ingress.Config{Sources: sources, Receipts: store, Refused: keeper.Offer, Limits: ingress.Limits{Ack: 20 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan struct{})
+	go func() { keeper.Run(ctx); close(ran) }()
+	stop := func() { cancel(); <-ran }
+	t.Cleanup(func() {
+		stop()
+		if err := server.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return gate{server.Handler(), pool, stop}
+}
+
+func (g gate) post(t *testing.T, path string, in webhook.SignInput) *httptest.ResponseRecorder {
+	t.Helper()
+	if in.At.IsZero() {
+		in.At = time.Now()
+	}
+	out, err := stripe.Provider.Sign(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(out.Body))
+	r.Header = out.Header
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w
+}
+
+// The whole story: Stripe signs with a secret that we do not have, an operator sees why, mends it, and
+// takes the request in; twice, and it is one receipt.
+func TestRejections_ListShowAdmit(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	g := newGate(t, s, dsn)
+	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
+	if got := g.post(t, "/hooks/stripe?token=hush", webhook.SignInput{Secret: providersSecret, Body: body}); got.Code != http.StatusUnauthorized {
+		t.Fatalf("answered %d, want 401", got.Code)
+	}
+	g.stop()
+
+	list := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json"))
+	if len(list) != 1 || list[0].Class != "no_matching_signature" || list[0].AdmittedAt != nil {
+		t.Fatalf("list: %+v", list)
+	}
+	id := list[0].ID
+	for _, args := range [][]string{{"rejections", "show", id}, {"rejections", "show", id, "--json"}, {"rejections", "list"}} {
+		r := s.pawl(t, args...)
+		if r.code != 0 || strings.Contains(r.out, "v1=") || strings.Contains(r.out, "hush") {
+			t.Errorf("%v: exit %d, a signature or a token is shown:\n%s", args, r.code, r.out)
+		}
+	}
+	if r := s.pawl(t, "rejections", "show", id); !strings.Contains(r.out, "evt_1") || !strings.Contains(r.out, "not shown") {
+		t.Errorf("show:\n%s", r.out)
+	}
+
+	// Not mended: it stays out, and says why.
+	r := s.pawl(t, "rejections", "admit", id, "--why", "try")
+	if r.code != 1 || !strings.Contains(r.err, "still refused") {
+		t.Errorf("admit before it is mended: exit %d, %s", r.code, r.err)
+	}
+	mended := s.with("SECRET", providersSecret)
+	if r := mended.pawl(t, "rejections", "admit", id); r.code != 1 || !strings.Contains(r.err, "why") {
+		t.Errorf("admit without a reason: exit %d, %s", r.code, r.err)
+	}
+	first := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--json"))
+	second := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "again", "--who", "ada", "--json"))
+	if len(first.Receipts) != 1 || first.Receipts[0].Duplicate || first.Receipts[0].Status != receipt.Received || first.Receipts[0].EventID != "evt_1" {
+		t.Errorf("first: %+v", first)
+	}
+	if len(second.Receipts) != 1 || !second.Receipts[0].Duplicate || second.Receipts[0].ID != first.Receipts[0].ID {
+		t.Errorf("second: %+v", second)
+	}
+	var receipts, actions int
+	if err := g.pool.QueryRow(t.Context(), `select (select count(*) from receipts), (select count(*) from operator_actions where action = 'admit' and actor = 'ada' and target = $1)`, id).Scan(&receipts, &actions); err != nil {
+		t.Fatal(err)
+	}
+	if receipts != 1 || actions != 2 {
+		t.Errorf("%d receipts and %d audited actions, want 1 and 2", receipts, actions)
+	}
+	if _, _, err := audit.New(g.pool).Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if list := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json")); list[0].AdmittedAt == nil {
+		t.Error("the rejection does not say that it was admitted")
+	}
+}
+
+// A request of last week is verified against its own receive time, and a changed one never gets in.
+func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	g := newGate(t, s, dsn)
+	at := time.Now().Add(-6 * 24 * time.Hour)
+	body := []byte(`{"id":"evt_old","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
+	out, err := stripe.Provider.Sign(webhook.SignInput{Secret: testSecret, At: at, Body: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := rejection.Rejection{Source: "stripe", ReceivedAt: at, Class: "no_matching_signature", Method: "POST", Header: out.Header, Body: body}
+	tampered, truncated, late, gone := kept, kept, kept, kept
+	kept.ID = "00000000-0000-7000-8000-000000000001"
+	tampered.ID, tampered.Body = "00000000-0000-7000-8000-000000000002", bytes.Replace(body, []byte("in_1"), []byte("in_2"), 1)
+	truncated.ID, truncated.Truncated = "00000000-0000-7000-8000-000000000003", true
+	late.ID, late.ReceivedAt = "00000000-0000-7000-8000-000000000004", time.Now()
+	gone.ID, gone.Source = "00000000-0000-7000-8000-000000000005", "former"
+	if err := rejection.New(g.pool).Keep(t.Context(), []rejection.Rejection{kept, tampered, truncated, late, gone}); err != nil {
+		t.Fatal(err)
+	}
+	for id, says := range map[string]string{
+		tampered.ID:                            "no_matching_signature",
+		truncated.ID:                           "cannot be admitted",
+		late.ID:                                "timestamp_too_old",
+		gone.ID:                                "not configured any more",
+		"00000000-0000-7000-8000-000000000009": "no rejection",
+	} {
+		if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, says) {
+			t.Errorf("%s: exit %d, %q; want it to say %q", id, r.code, r.err, says)
+		}
+	}
+	admission := decode[operator.Admission](t, s.pawl(t, "rejections", "admit", kept.ID, "--why", "mended", "--json"))
+	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "evt_old" {
+		t.Errorf("admission %+v", admission)
+	}
+	var n int
+	if err := g.pool.QueryRow(t.Context(), `select count(*) from receipts`).Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d receipts, %v; want 1", n, err)
+	}
+}
