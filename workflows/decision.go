@@ -75,6 +75,8 @@ func (f *flow) validate(action string, in DecisionInput) error {
 		return nil
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
+	case action == UpdateCompensate && f.irreversible:
+		return temporal.NewApplicationError("what was delivered cannot be taken back: retry, or skip what is not delivered", "InvalidDecision")
 	case action == UpdateSkip && in.Effect != "" && len(f.match(in.Effect)) == 0:
 		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), "InvalidDecision")
 	}

@@ -55,9 +55,21 @@ var flows = map[string]map[string]string{
 	},
 }
 
-// Route returns the workflow type for an event type of a provider, and false where no flow is
-// written for it.
-func Route(provider, eventType string) (workflow string, ok bool) {
-	workflow, ok = flows[provider][eventType]
-	return workflow, ok
+// relayFlow is the workflow type of events that have no flow of their own.
+const relayFlow = "Relay"
+
+// Route returns the workflow type for an event type of a provider: the flow that is written for it,
+// else Relay, which asks the source's configuration where the event goes. An event with a flow of its
+// own is not relayed besides.
+func Route(provider, eventType string) (workflow string) {
+	if own, ok := flows[provider][eventType]; ok {
+		return own
+	}
+	return relayFlow
+}
+
+// Written reports whether a flow is written for an event type of a provider.
+func Written(provider, eventType string) bool {
+	_, ok := flows[provider][eventType]
+	return ok
 }

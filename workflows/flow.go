@@ -57,6 +57,9 @@ type flow struct {
 	steps    []*step
 	settings map[string]activities.EffectSettings
 
+	// irreversible is set for a flow whose effects cannot be taken back.
+	irreversible bool
+
 	parked   bool
 	decided  *decision
 	recorded bool

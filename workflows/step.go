@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -10,6 +12,8 @@ import (
 type step struct {
 	kind string
 	key  string
+	// settings names how the step is tried, in flow.settings; "" for its kind.
+	settings string
 	// do starts the activity with the call; it is a method value of package activities and its input.
 	activity any
 	input    func(effect.Call) any
@@ -42,7 +46,7 @@ func (s *step) call(in EventInput) effect.Call {
 // run does the step: at once as a local activity, and when that does not finish it, with the same key
 // as a regular one, which stands in the Temporal UI until it is done.
 func (f *flow) run(ctx workflow.Context, s *step) error {
-	how := f.settings[s.kind]
+	how := f.settings[cmp.Or(s.settings, s.kind)]
 	return f.execute(ctx, attempt{
 		name: s.key, activity: s.activity, input: s.input(s.call(f.in)),
 		timeout: how.Timeout, regularOnly: how.ActivityOnly,

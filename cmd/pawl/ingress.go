@@ -108,20 +108,24 @@ func ingressSource(cfg *config.Config, name string) (ingress.Source, error) {
 	if err != nil {
 		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
 	}
-	return ingress.Source{
+	source := ingress.Source{
 		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
 		Wanted: wanted(s), Accounts: s.Accounts, PublicURL: s.URL,
-	}, nil
+	}
+	for _, network := range s.AllowFrom {
+		source.AllowFrom = append(source.AllowFrom, network.Prefix)
+	}
+	return source, nil
 }
 
-// wanted says which types a source runs: those on its allow-list, or all that a flow is written for.
+// wanted says which types a source runs: of those on its allow-list (all, where there is none) the ones
+// that a flow is written for, and the rest when the source relays.
 func wanted(s config.Source) func(string) bool {
 	return func(eventType string) bool {
 		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) {
 			return false
 		}
-		_, written := workflows.Route(s.Provider, eventType)
-		return written
+		return len(s.Relay) > 0 || workflows.Written(s.Provider, eventType)
 	}
 }
 

@@ -83,6 +83,7 @@ func providers() map[string]webhook.Provider {
 // register registers every workflow and the filled activities on a worker.
 func register(w worker.Registry, activities []any) {
 	w.RegisterWorkflow(workflows.InvoicePaid)
+	w.RegisterWorkflow(workflows.Relay)
 	for _, receiver := range activities {
 		w.RegisterActivity(receiver)
 	}

@@ -168,6 +168,7 @@ func (n *node) activities(effects *effect.Runner, book *ledger.Store, relay *act
 			Mailer: &activities.Mailer{Address: mail.Address, TLS: activities.TLSMode(mail.TLS), Username: mail.Username, Password: mail.Password.Value()},
 			Policy: effect.Policy{Timeout: mail.Timeout, MaxFailures: n.cfg.Retries.Attempts},
 		},
+		n.consumers(effects),
 		&activities.Runs{Receipts: n.receipts, Ledger: book, Audit: audit.New(n.pool), Lag: lag},
 	}, nil
 }
@@ -189,6 +190,22 @@ func effectSettings(c *config.Config) map[string]activities.EffectSettings {
 		"finance-export": finance, "reverse-finance-entry": finance,
 		"receipt-email": mail, "correction-notice": mail,
 	}
+}
+
+// consumers makes the receiver of the relay's activities.
+func (n *node) consumers(effects *effect.Runner) *activities.Consumers {
+	c := &activities.Consumers{
+		Effects: effects, Receipts: n.receipts, Client: activities.NewHTTPClient(), Now: time.Now,
+		ByName: map[string]activities.Consumer{}, BySource: map[string][]string{}, Settings: map[string]activities.EffectSettings{},
+	}
+	for name, s := range n.cfg.Consumers {
+		c.ByName[name] = activities.Consumer{URL: s.URL, Key: s.Key(), Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: n.cfg.Retries.Attempts}}
+		c.Settings["relay:"+name] = activities.EffectSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"}
+	}
+	for name, s := range n.cfg.Sources {
+		c.BySource[name] = s.Relay
+	}
+	return c
 }
 
 func subscribers(c *config.Config) []activities.Subscriber {

@@ -331,7 +331,7 @@ func TestDispatch_SameIDInBothModes_TwoRuns(t *testing.T) {
 	}
 }
 
-func TestDispatch_NoFlow_Ignored(t *testing.T) {
+func TestDispatch_NoFlowOfItsOwn_Relayed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.insert(t, func(e *receipt.New) { e.Type = "moon.risen" })
@@ -339,12 +339,8 @@ func TestDispatch_NoFlow_Ignored(t *testing.T) {
 	if _, err := b.d.SweepOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := b.store.Get(t.Context(), p.ReceiptID)
-	if err != nil || r.Status != receipt.Ignored || r.Reason != `no_flow: no workflow is written for stripe "moon.risen"` {
-		t.Errorf("%s (%s), %v; want ignored with the reason", r.Status, r.Reason, err)
-	}
-	if b.temporal.calls != 0 {
-		t.Errorf("Temporal was called %d times, want 0", b.temporal.calls)
+	if s, ok := b.temporal.get("stripe:" + p.EventID); !ok || s.flow != "Relay" || s.in.ReceiptID != p.ReceiptID {
+		t.Errorf("started %+v, want Relay", s)
 	}
 }
 

@@ -84,10 +84,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.
 func (d *Dispatcher) startAgain(ctx context.Context, u receipt.Unheard) error {
-	flow, ok := workflows.Route(u.Provider, u.Type)
-	if !ok {
-		return nil
-	}
+	flow := workflows.Route(u.Provider, u.Type)
 	in := eventInput(u.Pending)
 	runID, _, err := d.executeAs(ctx, u.WorkflowID, flow, in)
 	if err != nil {

@@ -22,12 +22,7 @@ var errUnable = errors.New("temporal is unable")
 // it is errUnable unless Temporal refused this one start.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) error {
 	in := eventInput(p)
-	flow, ok := workflows.Route(p.Provider, p.Type)
-	if !ok {
-		d.metrics.start(ctx, p.Provider, "no_flow")
-		return d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.Ignored,
-			fmt.Sprintf("no_flow: no workflow is written for %s %q", p.Provider, p.Type), "")
-	}
+	flow := workflows.Route(p.Provider, p.Type)
 	failpoint.Hit("dispatch-before-start")
 	workflowID, runID, outcome, err := d.execute(ctx, flow, in)
 	if err != nil {

@@ -59,6 +59,7 @@ func (c *checker) check() {
 		c.source(name, cfg.Sources[name])
 	}
 	c.sinks()
+	c.consumers()
 	c.plans()
 }
 

@@ -24,8 +24,10 @@ type Config struct {
 	Console Listener          `yaml:"console"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
-	Plans   Plans             `yaml:"plans"`
-	Retries Retries           `yaml:"retries"`
+	// Consumers take relayed events; a source names those that get its own.
+	Consumers map[string]Consumer `yaml:"consumers"`
+	Plans     Plans               `yaml:"plans"`
+	Retries   Retries             `yaml:"retries"`
 
 	// Warnings are what Load found doubtful but usable: a secret file that others may read.
 	Warnings Faults `yaml:"-"`
@@ -75,10 +77,17 @@ type Source struct {
 	// recorded as ignored.
 	Mode    webhook.Mode `yaml:"mode"`
 	Secrets []Secret     `yaml:"secrets"`
-	// Events is the allow-list of types; empty means every type that has a flow.
+	// Events is the allow-list of types; empty means every type that has a flow, and with relay every
+	// type.
 	Events []string `yaml:"events"`
 	// Accounts, when set, lists the provider-side accounts that are routed; others are recorded as ignored.
 	Accounts []string `yaml:"accounts"`
+	// Relay names the consumers that get the source's events. Types that have a flow of their own go
+	// to that flow and are not relayed.
+	Relay []string `yaml:"relay"`
+	// AllowFrom, when set, lists the networks that may deliver. It stands beside the signature, never
+	// instead of it.
+	AllowFrom []Network `yaml:"allow_from"`
 	// URL is the endpoint as registered with the provider; default {ingress.public_url}/hooks/{name}.
 	URL       string `yaml:"url"`
 	BodyLimit Bytes  `yaml:"body_limit"`

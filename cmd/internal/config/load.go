@@ -105,6 +105,11 @@ func (c *Config) setDefaults(dir string) {
 	or(&c.Retries.Attempts, 8)
 	or(&c.Retries.First, 2*time.Second)
 	or(&c.Retries.Max, 5*time.Minute)
+	for name, consumer := range c.Consumers {
+		or(&consumer.Timeout, httpTimeout)
+		or(&consumer.Effects, "local")
+		c.Consumers[name] = consumer
+	}
 	for i := range c.Sinks.Subscribers {
 		or(&c.Sinks.Subscribers[i].Timeout, httpTimeout)
 	}

@@ -1,0 +1,181 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Consumer takes relayed events over HTTP: the provider's bytes as they came, signed by us as
+// Standard Webhooks. Any 2xx means that it has the event. It gets an event at least once, and tells a
+// repeat by webhook-id, which stays the same from try to try.
+type Consumer struct {
+	URL string
+	// Key signs; it is the secret as decoded.
+	Key    []byte
+	Policy effect.Policy
+}
+
+// Consumers relays events to consumers.
+type Consumers struct {
+	Effects  *effect.Runner
+	Receipts *receipt.Store
+	// ByName holds every configured consumer.
+	ByName map[string]Consumer
+	// BySource lists the consumers of each source.
+	BySource map[string][]string
+	// Settings says how deliveries are to be tried, under "relay:" and the consumer's name.
+	Settings map[string]EffectSettings
+	Client   *http.Client
+	Now      func() time.Time
+}
+
+// LoadRelayInput names the receipt to relay.
+type LoadRelayInput struct{ ReceiptID string }
+
+// LoadRelayResult says where an event goes.
+type LoadRelayResult struct {
+	Consumers []string
+	// Review, when set, is the reason to park the run.
+	Review string
+	// Effects says how to try each delivery, under "relay:" and the consumer's name.
+	Effects map[string]EffectSettings `json:",omitempty"`
+}
+
+// LoadRelay says which consumers get an event: those of its source, as configured now. It changes
+// nothing.
+func (c *Consumers) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayResult, error) {
+	r, err := c.Receipts.Get(ctx, in.ReceiptID)
+	if err != nil {
+		return LoadRelayResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
+	}
+	names := c.BySource[r.Source]
+	if len(names) == 0 {
+		return LoadRelayResult{Review: fmt.Sprintf("no_consumer: no flow is written for %s %q, and source %s relays to nobody; set sources.%[3]s.relay",
+			r.Provider, r.Type, r.Source)}, nil
+	}
+	result := LoadRelayResult{Consumers: slices.Clone(names), Effects: map[string]EffectSettings{}}
+	for _, name := range names {
+		if how, ok := c.Settings["relay:"+name]; ok {
+			result.Effects["relay:"+name] = how
+		}
+	}
+	return result, nil
+}
+
+// RelayEventInput names the delivery. The event is that of the effect's receipt.
+type RelayEventInput struct {
+	Effect   effect.Call
+	Consumer string
+}
+
+// relayed is what the ledger keeps of a delivery.
+type relayed struct{ Status int }
+
+// RelayEvent posts an event's bytes to one consumer. They are read from the receipt here and go
+// nowhere else. A refusal for good (4xx but for 408, 409, 425 and 429) is not tried again.
+func (c *Consumers) RelayEvent(ctx context.Context, in RelayEventInput) (effect.Result, error) {
+	consumer, known := c.ByName[in.Consumer]
+	policy := consumer.Policy
+	if !known {
+		policy = effect.Policy{Timeout: time.Second} // to record the refusal
+	}
+	return c.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		if !known {
+			return nil, effect.Refuse("consumer %s is not configured", in.Consumer)
+		}
+		r, err := c.Receipts.Get(ctx, in.Effect.ReceiptID)
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
+		if errors.Is(err, receipt.ErrNotFound) {
+			return nil, effect.Refuse("the receipt's body is no longer held")
+		}
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		return c.post(ctx, consumer, a.IdempotencyKey, r, body)
+	})
+}
+
+func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r receipt.Receipt, body receipt.Body) (any, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, consumer.URL, bytes.NewReader(body.Bytes))
+	if err != nil {
+		return nil, effect.Refuse("make request: %w", err)
+	}
+	req.Header.Set("Content-Type", contentType(body.Header))
+	req.Header.Set("Idempotency-Key", headerText(key))
+	for name, value := range map[string]string{
+		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
+		"Pawl-Event-Id": r.EventID, "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,
+	} {
+		if value != "" {
+			req.Header.Set(name, headerText(value))
+		}
+	}
+	signStandard(req.Header, consumer.Key, webhookID(key), c.Now(), body.Bytes)
+	resp, err := c.Client.Do(req)
+	if err != nil {
+		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: !neverSent(err), Err: err}
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all; this is for the reason
+	if failure := effect.FromStatus(resp, refusalDetail(resp, answer), c.Now()); failure != nil {
+		return nil, failure
+	}
+	return relayed{Status: resp.StatusCode}, nil
+}
+
+// webhookID is the webhook-id of a delivery: stable from try to try, different for each consumer. It
+// is a hash because the specification keeps dots out of IDs, and keys hold the providers' own.
+func webhookID(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return "pawl_" + hex.EncodeToString(sum[:16])
+}
+
+// signStandard sets the headers of Standard Webhooks 1.0.0: the signature covers ID, time and body. The
+// time is that of the try, so that a late one passes the receiver's clock.
+func signStandard(h http.Header, key []byte, id string, at time.Time, body []byte) {
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + stamp + "."))
+	mac.Write(body)
+	h.Set("webhook-id", id)
+	h.Set("webhook-timestamp", stamp)
+	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+// contentType is the provider's own.
+func contentType(h http.Header) string {
+	if t := h.Get("Content-Type"); t != "" {
+		return t
+	}
+	return "application/json"
+}
+
+// headerText returns s where a header can hold it, else percent-encoded: IDs and types come from
+// outside and may hold anything.
+func headerText(s string) string {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == '%' {
+			return url.PathEscape(s)
+		}
+	}
+	return s
+}

@@ -1,0 +1,231 @@
+package activities_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// consumer is a receiver of Standard Webhooks: it verifies, remembers webhook-ids, and answers on cue.
+type consumer struct {
+	verifier webhook.Verifier
+	answers  []int // of the next requests; 200 after them
+
+	mu    sync.Mutex
+	seen  []*webhook.Request
+	first map[string]int // by webhook-id
+	bad   []error
+}
+
+const consumerKey = "0123456789abcdef0123456789abcdef"
+
+func newConsumer(t *testing.T, answers ...int) (*consumer, string) {
+	t.Helper()
+	secret := "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	v, err := standardwebhooks.NewVerifier(webhook.Settings{Source: "pawl", Secrets: []webhook.Secret{{Label: "main", Value: secret}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &consumer{verifier: v, answers: answers, first: map[string]int{}}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	return c, server.URL
+}
+
+func (c *consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	in := &webhook.Request{Method: r.Method, Header: r.Header, Body: body, ReceivedAt: time.Now()}
+	if _, refused := c.verifier.Verify(in); refused != nil {
+		err = refused
+	}
+	if err != nil {
+		c.bad = append(c.bad, err)
+	}
+	c.seen = append(c.seen, in)
+	status := http.StatusOK
+	if len(c.answers) > 0 {
+		status, c.answers = c.answers[0], c.answers[1:]
+	}
+	if status < 300 {
+		c.first[r.Header.Get("webhook-id")]++
+	}
+	w.WriteHeader(status)
+}
+
+type relayBench struct {
+	env      *testsuite.TestActivityEnvironment
+	relay    *activities.Consumers
+	receipts *receipt.Store
+}
+
+func relaySetup(t *testing.T, url string) *relayBench {
+	t.Helper()
+	pool := schematest.New(t)
+	book := ledger.New(pool)
+	t.Cleanup(book.Close)
+	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(receipts.Close)
+	effects, err := effect.NewRunner(effect.Config{
+		Pool: pool, Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Retrying: func(context.Context, string, string) {}, FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &relayBench{receipts: receipts, relay: &activities.Consumers{
+		Effects: effects, Receipts: receipts, Client: activities.NewHTTPClient(), Now: time.Now,
+		ByName:   map[string]activities.Consumer{"crm": {URL: url, Key: []byte(consumerKey), Policy: effect.Policy{Timeout: 5 * time.Second, MaxFailures: 2}}},
+		BySource: map[string][]string{"github": {"crm"}},
+	}}
+	var suite testsuite.WorkflowTestSuite
+	b.env = suite.NewTestActivityEnvironment()
+	b.env.RegisterActivity(b.relay)
+	return b
+}
+
+// received commits an event of GitHub and returns its receipt's ID.
+func (b *relayBench) received(t *testing.T, source string, e receipt.New) string {
+	t.Helper()
+	e.Mode, e.IDOrigin, e.Status = "live", "header", receipt.Received
+	outcomes, err := b.receipts.Insert(t.Context(), receipt.Delivery{Source: source, Provider: "github", ReceivedAt: time.Now(),
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Events: []receipt.New{e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcomes[0].ReceiptID
+}
+
+func (b *relayBench) deliver(t *testing.T, in activities.RelayEventInput) (effect.Result, error) {
+	t.Helper()
+	var result effect.Result
+	value, err := b.env.ExecuteActivity(b.relay.RelayEvent, in)
+	if err == nil {
+		err = value.Get(&result)
+	}
+	return result, err
+}
+
+func relayCall(receiptID, eventID string) activities.RelayEventInput {
+	return activities.RelayEventInput{Consumer: "crm", Effect: effect.Call{
+		Key: "relay:github:live:" + eventID + ":crm", Kind: "relay", ReceiptID: receiptID, EventID: eventID}}
+}
+
+// The provider's bytes arrive as they came, with a signature that a consumer verifies; a try that
+// failed and its repeat are one message to it.
+func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
+	t.Parallel()
+	c, url := newConsumer(t, http.StatusServiceUnavailable)
+	b := relaySetup(t, url)
+	body := "payload=%7B%7D\r\n"
+	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "issues.opened\u00e9", Body: []byte(body)})
+	if _, err := b.deliver(t, relayCall(id, "d-1")); err == nil {
+		t.Error("503: no error, want one that Temporal tries again")
+	}
+	result, err := b.deliver(t, relayCall(id, "d-1"))
+	if err != nil || result.State != effect.Done {
+		t.Fatalf("second try: %+v, %v", result, err)
+	}
+	if result, err = b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.AlreadyDone {
+		t.Errorf("third call: %+v, %v; want that it is done already", result, err)
+	}
+	if len(c.bad) > 0 {
+		t.Errorf("the consumer refuses the signature: %v", c.bad)
+	}
+	if len(c.seen) != 2 || len(c.first) != 1 {
+		t.Fatalf("%d requests under %d IDs, want 2 and 1", len(c.seen), len(c.first))
+	}
+	for _, r := range c.seen {
+		if string(r.Body) != body || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+			t.Errorf("got %q as %s", r.Body, r.Header.Get("Content-Type"))
+		}
+		if r.Header.Get("Webhook-Id") != c.seen[0].Header.Get("Webhook-Id") {
+			t.Error("the ID changed from try to try")
+		}
+	}
+	if h := c.seen[0].Header; h.Get("Pawl-Event-Id") != "d-1" || h.Get("Pawl-Provider") != "github" || h.Get("Pawl-Event-Type") != "issues.opened%C3%A9" || h.Get("Idempotency-Key") != "relay:github:live:d-1:crm" {
+		t.Errorf("headers %v", h)
+	}
+}
+
+func TestRelayEvent_Refused_UsedUp_Unknown(t *testing.T) {
+	t.Parallel()
+	c, url := newConsumer(t, http.StatusGone, 500, 500)
+	b := relaySetup(t, url)
+	gone := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
+	down := b.received(t, "github", receipt.New{EventID: "d-2", Type: "push", Body: []byte("{} ")})
+	if result, err := b.deliver(t, relayCall(gone, "d-1")); err != nil || result.State != effect.Refused || !strings.Contains(result.Reason, "410") {
+		t.Errorf("410: %+v, %v; want refused", result, err)
+	}
+	if _, err := b.deliver(t, relayCall(down, "d-2")); err == nil {
+		t.Error("500: no error")
+	}
+	if result, err := b.deliver(t, relayCall(down, "d-2")); err != nil || result.State != effect.Exhausted {
+		t.Errorf("last 500: %+v, %v; want exhausted", result, err)
+	}
+	unknown := relayCall(down, "d-2")
+	unknown.Consumer, unknown.Effect.Key = "former", "relay:github:live:d-2:former"
+	if result, err := b.deliver(t, unknown); err != nil || result.State != effect.Refused || !strings.Contains(result.Reason, "not configured") {
+		t.Errorf("unknown consumer: %+v, %v; want refused", result, err)
+	}
+	if len(c.seen) != 3 {
+		t.Errorf("%d requests, want 3", len(c.seen))
+	}
+}
+
+// A redirect would carry the body elsewhere than configuration says.
+func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
+	t.Parallel()
+	elsewhere, target := newConsumer(t)
+	server := httptest.NewServer(http.RedirectHandler(target, http.StatusTemporaryRedirect))
+	t.Cleanup(server.Close)
+	b := relaySetup(t, server.URL)
+	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
+	if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Refused {
+		t.Errorf("%+v, %v; want refused", result, err)
+	}
+	if len(elsewhere.seen) != 0 {
+		t.Error("the redirect was followed")
+	}
+}
+
+func TestLoadRelay(t *testing.T) {
+	t.Parallel()
+	b := relaySetup(t, "http://unused.test")
+	load := func(source, eventID string) (result activities.LoadRelayResult) {
+		t.Helper()
+		id := b.received(t, source, receipt.New{EventID: eventID, Type: "push", Body: []byte(eventID)})
+		value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{ReceiptID: id})
+		if err == nil {
+			err = value.Get(&result)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if got := load("github", "d-1"); len(got.Consumers) != 1 || got.Consumers[0] != "crm" || got.Review != "" {
+		t.Errorf("got %+v, want crm", got)
+	}
+	if got := load("other", "d-2"); len(got.Consumers) != 0 || !strings.HasPrefix(got.Review, "no_consumer: ") {
+		t.Errorf("got %+v, want a reason to park", got)
+	}
+}
