@@ -42,6 +42,11 @@ func environment(key string) (string, bool) {
 
 func load(t *testing.T, yaml string) (*config.Config, error) {
 	t.Helper()
+	return loadWith(t, yaml, environment)
+}
+
+func loadWith(t *testing.T, yaml string, environment func(string) (string, bool)) (*config.Config, error) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.yaml")
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
