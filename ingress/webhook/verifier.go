@@ -123,4 +123,7 @@ type Contract struct {
 	BodyLimit int64
 	// Tolerance is the default clock tolerance; zero where nothing is timed.
 	Tolerance time.Duration
+	// Always401 is set where every refusal is to be answered with 401, also of a request that no
+	// secret could admit: Discord takes an endpoint away that answers otherwise.
+	Always401 bool
 }

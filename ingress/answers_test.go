@@ -1,0 +1,178 @@
+package ingress_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/discord"
+	"github.com/pawlhq/pawl/ingress/github"
+	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/linear"
+	"github.com/pawlhq/pawl/ingress/paddle"
+	"github.com/pawlhq/pawl/ingress/slack"
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const providerSecret = "0123456789abcdef0123456789abcdef"
+
+// at starts a server whose source "shop" is a real provider's.
+func at(t *testing.T, p webhook.Provider, s webhook.Settings) *bench {
+	t.Helper()
+	if len(s.Secrets) == 0 {
+		s.Secrets = []webhook.Secret{{Label: "main", Value: providerSecret}}
+	}
+	s.Source, s.URL = "shop", "https://pawl.example/hooks/shop"
+	v, err := p.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return setup(t, func(_ *ingress.Config, source *ingress.Source) {
+		source.Provider, source.Verifier = p, v
+	})
+}
+
+// send posts what p signs.
+func (b *bench) send(t *testing.T, p webhook.Provider, in webhook.SignInput) reply {
+	t.Helper()
+	if in.Secret == "" {
+		in.Secret = providerSecret
+	}
+	in.At, in.URL = time.Now(), "https://pawl.example/hooks/shop"
+	out, err := p.Sign(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request(t, http.MethodPost, b.url+"/hooks/shop", bytes.NewReader(out.Body))
+	r.Header = out.Header
+	return do(t, r)
+}
+
+func (b *bench) forged(t *testing.T, body string, header ...string) reply {
+	t.Helper()
+	return do(t, request(t, http.MethodPost, b.url+"/hooks/shop", strings.NewReader(body), header...))
+}
+
+func TestAnswer_Slack_ChallengeAfterTheSignature(t *testing.T) {
+	t.Parallel()
+	b := at(t, slack.Provider, webhook.Settings{})
+	const body = `{"type":"url_verification","challenge":"<script>x</script>","token":"t"}`
+	got := b.send(t, slack.Provider, webhook.SignInput{Body: []byte(body)})
+	if got.status != http.StatusOK || got.body != "<script>x</script>" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") || got.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("got %d %q as %v, want the challenge as plain text", got.status, got.body, got.header)
+	}
+	if got := b.forged(t, body, "X-Slack-Signature", "v0=00", "X-Slack-Request-Timestamp", "1"); got.status != http.StatusUnauthorized || strings.Contains(got.body, "script") {
+		t.Errorf("forged: got %d %q, want 401 without the challenge", got.status, got.body)
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 0 {
+		t.Errorf("%d receipts of handshakes, want none", n)
+	}
+}
+
+func TestAnswer_Discord(t *testing.T) {
+	t.Parallel()
+	seed := bytes.Repeat([]byte{7}, ed25519.SeedSize)
+	public := hex.EncodeToString(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey))
+	b := at(t, discord.Provider, webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: public}}})
+	send := func(body string) reply {
+		return b.send(t, discord.Provider, webhook.SignInput{Secret: hex.EncodeToString(seed), Body: []byte(body)})
+	}
+	if got := send(`{"version":1,"application_id":"1","type":0}`); got.status != http.StatusNoContent || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("ping of events: got %d %v, want 204 with a content type", got.status, got.header)
+	}
+	if got := send(`{"version":1,"id":"9","token":"t","application_id":"1","type":1}`); got.status != http.StatusOK || got.body != `{"type":1}` {
+		t.Errorf("ping of interactions: got %d %s, want 200", got.status, got.body)
+	}
+	const event = `{"version":1,"application_id":"1","type":1,"event":{"type":"APPLICATION_AUTHORIZED","timestamp":"2026-03-01T12:00:00Z","data":{"user":{"id":"2"}}}}`
+	for _, name := range []string{"event", "the same again"} {
+		if got := send(event); got.status != http.StatusNoContent || got.body != "" {
+			t.Errorf("%s: got %d %q, want 204", name, got.status, got.body)
+		}
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 1 {
+		t.Errorf("%d receipts, want one", n)
+	}
+	for name, header := range map[string][]string{
+		"no headers":      nil,
+		"no time":         {"X-Signature-Ed25519", strings.Repeat("00", 64)},
+		"false signature": {"X-Signature-Ed25519", strings.Repeat("00", 64), "X-Signature-Timestamp", "1"},
+		"nonsense":        {"X-Signature-Ed25519", "nonsense", "X-Signature-Timestamp", "yesterday"},
+	} {
+		if got := b.forged(t, event, header...); got.status != http.StatusUnauthorized {
+			t.Errorf("%s: got %d, want 401", name, got.status)
+		}
+	}
+}
+
+func TestAnswer_Zoom_EncryptedToken(t *testing.T) {
+	t.Parallel()
+	b := at(t, hmacscheme.Zoom, webhook.Settings{})
+	got := b.send(t, hmacscheme.Zoom, webhook.SignInput{Body: []byte(`{"event":"endpoint.url_validation","payload":{"plainToken":"abc"}}`)})
+	mac := hmac.New(sha256.New, []byte(providerSecret))
+	mac.Write([]byte("abc"))
+	if want := `{"encryptedToken":"` + hex.EncodeToString(mac.Sum(nil)) + `","plainToken":"abc"}`; got.status != http.StatusOK || got.body != want {
+		t.Errorf("got %d %s, want %s", got.status, got.body, want)
+	}
+}
+
+func TestAnswer_Meta_OnlyForTheToken(t *testing.T) {
+	t.Parallel()
+	b := at(t, hmacscheme.Meta, webhook.Settings{Options: map[string]string{"verify_token": "a-token-of-more-than-24-bytes"}})
+	get := func(token string) reply {
+		return do(t, request(t, http.MethodGet, b.url+"/hooks/shop?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="+token, nil))
+	}
+	if got := get("a-token-of-more-than-24-bytes"); got.status != http.StatusOK || got.body != "1158201444" {
+		t.Errorf("got %d %s, want the challenge", got.status, got.body)
+	}
+	if got := get("guessed"); got.status != http.StatusUnauthorized || strings.Contains(got.body, "1158201444") {
+		t.Errorf("wrong token: got %d %s, want 401 without the challenge", got.status, got.body)
+	}
+	if got := do(t, request(t, http.MethodGet, b.url+"/hooks/shop", nil)); got.status != http.StatusMethodNotAllowed {
+		t.Errorf("no handshake: got %d, want 405", got.status)
+	}
+}
+
+func TestAnswer_Pings(t *testing.T) {
+	t.Parallel()
+	intercom := at(t, hmacscheme.Intercom, webhook.Settings{})
+	if got := intercom.send(t, hmacscheme.Intercom, webhook.SignInput{Body: []byte(`{"type":"notification_event","topic":"ping","id":null}`)}); got.status != http.StatusOK {
+		t.Errorf("Intercom: got %d, want 200", got.status)
+	}
+	hub := at(t, github.Provider, webhook.Settings{})
+	if got := hub.send(t, github.Provider, webhook.SignInput{ID: "d-1", Type: "ping", Body: []byte(`{"zen":"Keep it.","hook_id":1}`)}); got.status != http.StatusAccepted {
+		t.Errorf("GitHub: got %d, want 202: its ping is an event", got.status)
+	}
+}
+
+// Linear and Paddle count exactly 200 as success, also for what is new.
+func TestAnswer_Exactly200(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		provider webhook.Provider
+		in       webhook.SignInput
+	}{
+		"linear": {linear.Provider, webhook.SignInput{ID: "d-1", Type: "Issue", Body: []byte(`{"action":"create","type":"Issue","webhookId":"w","webhookTimestamp":1,"data":{"id":"i"}}`)}},
+		"paddle": {paddle.Provider, webhook.SignInput{Body: []byte(`{"event_id":"evt_1","event_type":"transaction.completed","occurred_at":"2026-03-01T12:00:00Z","data":{"id":"txn_1"}}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := at(t, c.provider, webhook.Settings{})
+			if got := b.send(t, c.provider, c.in); got.status != http.StatusOK {
+				t.Errorf("got %d %s, want 200", got.status, got.body)
+			}
+			if n := b.count(t, `select count(*) from receipts where status = 'received'`); n != 1 {
+				t.Errorf("%d receipts, want one", n)
+			}
+			if got := b.forged(t, "{}"); got.status != http.StatusBadRequest {
+				t.Errorf("forged: got %d, want 400", got.status)
+			}
+		})
+	}
+}
