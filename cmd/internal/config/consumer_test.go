@@ -47,7 +47,7 @@ func TestLoad_Consumers_Faults(t *testing.T) {
 	}
 	for _, key := range []string{
 		"consumers.crm.url", "consumers.crm.secret", "consumers.crm.effects", "consumers.Bad Name", "consumers.Bad Name.url",
-		"consumers.Bad Name.secret", "consumers.none.secret", "sources.stripe.relay[1]", "sources.stripe.relay[2]",
+		"consumers.none.secret", "sources.stripe.relay[1]", "sources.stripe.relay[2]",
 	} {
 		found := false
 		for _, f := range faults {
