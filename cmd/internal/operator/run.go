@@ -1,0 +1,63 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// NotWaitingError means that an event cannot be run for the first time.
+type NotWaitingError struct {
+	ID, Status string
+	// HasRun is set where a run has it already.
+	HasRun bool
+}
+
+func (e *NotWaitingError) Error() string {
+	if e.HasRun {
+		return fmt.Sprintf("%s is %s and has a run: decide about that one, with events retry, skip or compensate", e.ID, e.Status)
+	}
+	return fmt.Sprintf("%s is %s: only an event that is ignored, or needs_review and never ran, can be run after all", e.ID, e.Status)
+}
+
+// Transitioner moves receipts from status to status; a *receipt.Store.
+type Transitioner interface {
+	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
+}
+
+// RunEvent lets an event run that was kept and not run: ignored, or parked before any run (a suspected
+// replay, a body that could not be read). It becomes received, and the dispatcher of a running ingress
+// starts it. What decides is recorded first. The error is a [*NotWaitingError] where the event is
+// neither, and one of [ShowEvent]'s where id does not name an event.
+func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail *audit.Store, id, who, why string) (*timeline.Receipt, error) {
+	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" {
+		return nil, errors.New("who and why are required: both go into the audit trail")
+	}
+	r, err := FindEvent(ctx, db, id)
+	if err != nil {
+		return nil, err
+	}
+	ignored, parked := r.Status == string(receipt.Ignored), r.Status == string(receipt.NeedsReview)
+	if !ignored && !parked || r.WorkflowID != "" {
+		return nil, &NotWaitingError{ID: id, Status: r.Status, HasRun: r.WorkflowID != ""}
+	}
+	if err := trail.Append(ctx, audit.Action{
+		RequestID: "run/" + r.ID + "/" + uuid.NewString(), Actor: who, Action: "run", Target: r.EventID, Reason: why,
+		Before: map[string]any{"receipt": r.ID, "status": r.Status, "reason": r.Reason},
+		After:  map[string]any{"status": receipt.Received},
+	}); err != nil {
+		return nil, err
+	}
+	if err := receipts.Transition(ctx, r.ID, receipt.Received, "", ""); err != nil {
+		return nil, err
+	}
+	r.Status, r.Reason, r.LastError = string(receipt.Received), "", ""
+	return r, nil
+}

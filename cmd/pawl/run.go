@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+func (a *app) eventsRun() *cobra.Command {
+	var who, why string
+	cmd := &cobra.Command{
+		Use: "run ID --why REASON", Short: "Run an event that was ignored, or parked before it ran", Args: oneID("events run"),
+		Long: `Run an event that was kept and not run: one that is ignored (a type or account that nobody wanted
+then), or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			pool, err := newPool(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			receipts := receipt.NewStore(pool, receipt.Options{})
+			defer receipts.Close()
+			r, err := operator.RunEvent(cmd.Context(), pool, receipts, audit.New(pool), args[0], a.who(who), why)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(r)
+			}
+			fmt.Fprintf(a.out, "%s is received and will be run\nfollow it with: pawl events show %s\n", clean(r.EventID), clean(args[0]))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&who, "who", "", "who decides (default: $USER)")
+	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	cmd.Flags().StringVar(&why, "reason", "", "the same as --why")
+	return cmd
+}

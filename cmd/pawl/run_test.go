@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+func TestEventsRun(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, reason, workflow_id)
+		select gen_random_uuid(), 's', 'stripe', 'live', id, 'body', 'x', now(), '\x01', status, reason, workflow
+		  from (values ('evt_ignored', 'ignored', 'type_not_wanted: "x"', ''), ('evt_replay', 'needs_review', 'suspected_replay: same bytes as d-1', ''),
+		               ('evt_parked', 'needs_review', 'unreadable_payload', 'stripe:evt_parked'), ('evt_done', 'processed', '', '')) as v(id, status, reason, workflow)`); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"evt_ignored", "evt_replay"} {
+		if r := s.pawl(t, "events", "run", id); r.code != 1 || !strings.Contains(r.err, "why") {
+			t.Errorf("%s without a reason: exit %d, %s", id, r.code, r.err)
+		}
+		got := decode[timeline.Receipt](t, s.pawl(t, "events", "run", id, "--reason", "wanted after all", "--who", "ada", "--json"))
+		if got.Status != "received" || got.Reason != "" {
+			t.Errorf("%s: %+v", id, got)
+		}
+		var due bool
+		var status string
+		if err := conn.QueryRow(t.Context(), `select status, dispatch_at <= now() from receipts where event_id = $1`, id).Scan(&status, &due); err != nil || status != "received" || !due {
+			t.Errorf("%s is %s, due %t, %v; want received and due at once", id, status, due, err)
+		}
+	}
+	for id, says := range map[string]string{"evt_parked": "has a run", "evt_done": "only an event that is ignored", "evt_ignored": "only an event that is ignored", "evt_none": "no event"} {
+		if r := s.pawl(t, "events", "run", id, "--why", "x"); r.code != 1 || !strings.Contains(r.err, says) {
+			t.Errorf("%s: exit %d, %s; want it to say %q", id, r.code, r.err, says)
+		}
+	}
+	var actions int
+	if err := conn.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'run' and actor = 'ada' and before->>'status' in ('ignored', 'needs_review')`).Scan(&actions); err != nil || actions != 2 {
+		t.Errorf("%d audited actions, %v; want 2", actions, err)
+	}
+	if got := decode[[]timeline.Receipt](t, s.pawl(t, "events", "list", "--status", "ignored", "--json")); len(got) != 0 {
+		t.Errorf("still ignored: %+v", got)
+	}
+}
