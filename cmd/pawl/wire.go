@@ -41,6 +41,8 @@ func (a *app) commands() []*cobra.Command {
 			a.decide(workflows.UpdateCompensate, "Let a parked run take back what was done"),
 		),
 		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
+		a.sources(),
+		a.providers(),
 		a.send(),
 		a.verify(),
 	}

@@ -76,3 +76,15 @@ func (s *Store) CountSecretUses(ctx context.Context, uses []SecretUse) error {
 	}
 	return nil
 }
+
+const secretUsesSQL = `select source, label, uses, last_used from secret_uses order by source, label`
+
+// SecretUses returns how often each secret has admitted a request, and when last. A secret that never
+// has is missing. The last few seconds' uses may not be in it yet.
+func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
+	uses, err := query[SecretUse](ctx, s, secretUsesSQL)
+	if err != nil {
+		return nil, fmt.Errorf("read uses of secrets: %w", err)
+	}
+	return uses, nil
+}

@@ -28,6 +28,7 @@ func Statements() map[string]string {
 		"runs":              runsSQL,
 		"count rejections":  countRejectionsSQL,
 		"count secret uses": countSecretUsesSQL,
+		"secret uses":       secretUsesSQL,
 	}
 }
 

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// providerReport is a provider's contract as `pawl providers --json` writes it.
+type providerReport struct {
+	Name       string `json:"name"`
+	Scheme     string `json:"scheme"`
+	ID         string `json:"id"`
+	Type       string `json:"type"`
+	Account    string `json:"account"`
+	Object     string `json:"object"`
+	OccurredAt string `json:"occurred_at"`
+	Mode       string `json:"mode"`
+	// IDSigned is false where the same bytes under a new ID are a suspected replay.
+	IDSigned bool   `json:"id_signed"`
+	Dedupe   string `json:"dedupe"`
+	// The times are in seconds, 0 where there is none.
+	AnswerWithin float64 `json:"answer_within_s"`
+	Retries      string  `json:"retries"`
+	RetryFor     float64 `json:"retry_for_s"`
+	Disables     string  `json:"disables"`
+	BodyLimit    int64   `json:"body_limit"`
+	Tolerance    float64 `json:"tolerance_s"`
+}
+
+func (a *app) providers() *cobra.Command {
+	var markdown bool
+	cmd := &cobra.Command{
+		Use: "providers", Short: "Show what each provider signs, how its events are identified, and what it does on failure", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all := allProviders()
+			switch {
+			case a.json && markdown:
+				return usagef("--json and --markdown: use one of them")
+			case markdown:
+				return writeProviderTable(a.out, all)
+			case a.json:
+				reports := make([]providerReport, len(all))
+				for i, p := range all {
+					reports[i] = reportProvider(p)
+				}
+				return a.writeJSON(reports)
+			}
+			rows := [][]string{{"PROVIDER", "VERIFIED", "EVENT IS", "ANSWER WITHIN", "RETRIES FOR"}}
+			for _, p := range all {
+				c := p.Contract
+				rows = append(rows, []string{p.Name, c.Scheme, c.Dedupe, span(c.AnswerWithin), span(c.RetryFor)})
+			}
+			return table(a.out, rows)
+		},
+	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the whole table as Markdown, as in docs/providers.md")
+	return cmd
+}
+
+// allProviders lists the providers by name.
+func allProviders() []webhook.Provider {
+	known := providers()
+	all := make([]webhook.Provider, 0, len(known))
+	for _, name := range providerNames() {
+		all = append(all, known[name])
+	}
+	return all
+}
+
+func reportProvider(p webhook.Provider) providerReport {
+	c := p.Contract
+	return providerReport{
+		Name: p.Name, Scheme: c.Scheme, ID: c.ID, Type: c.Type, Account: c.Account, Object: c.Object, OccurredAt: c.OccurredAt, Mode: c.Mode,
+		IDSigned: c.IDSigned, Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(), Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
+		Disables: c.Disables, BodyLimit: c.BodyLimit, Tolerance: c.Tolerance.Seconds(),
+	}
+}
+
+// writeProviderTable writes docs/providers.md.
+func writeProviderTable(w io.Writer, all []webhook.Provider) error {
+	var b strings.Builder
+	b.WriteString(`# Providers
+
+Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code; a test keeps it fresh.
+
+| provider | what is verified | what identifies an event | clock | answer within | tries again | gives up |
+|---|---|---|---|---|---|---|
+`)
+	for _, p := range all {
+		c := p.Contract
+		identity := c.Dedupe
+		if !c.IDSigned && strings.Contains(c.ID, "header") {
+			identity += "; the ID is not signed, so the same bytes under another one are parked as a suspected replay"
+		}
+		clock := "not timed"
+		if c.Tolerance > 0 {
+			clock = "± " + span(c.Tolerance)
+		}
+		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(span(c.AnswerWithin), "not published"), c.Retries, c.Disables}
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	b.WriteString(`
+## Where it stands
+
+| provider | event ID | type | account | object | occurred at | mode | body limit |
+|---|---|---|---|---|---|---|---|
+`)
+	for _, p := range all {
+		c := p.Contract
+		limit := "1 MiB"
+		if c.BodyLimit > 0 {
+			limit = fmt.Sprintf("%g MiB", float64(c.BodyLimit)/(1<<20))
+		}
+		cells := []string{"`" + p.Name + "`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt, cmp.Or(c.Mode, "the source's"), limit}
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// span writes a length of time in its largest whole unit: 72h is "3 d", 90s is "90 s".
+func span(d time.Duration) string {
+	switch {
+	case d == 0:
+		return ""
+	case d >= 48*time.Hour && d%(24*time.Hour) == 0:
+		return fmt.Sprintf("%d d", d/(24*time.Hour))
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Minute && d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%g s", d.Seconds())
+}

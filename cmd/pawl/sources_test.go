@@ -1,0 +1,73 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestReportSources_Verdicts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
+	ago := func(days int) time.Time { return now.AddDate(0, 0, -days) }
+	for name, c := range map[string]struct {
+		secrets []config.Secret
+		uses    []receipt.SecretUse
+		label   string
+		safe    bool
+		says    string
+	}{
+		"in use":                  {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(1)}}, "a", false, "in use"},
+		"left for another":        {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(1)}}, "a", true, "not used since 2026-03-21, and b is"},
+		"left, and nothing else":  {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}}, "a", false, "no other secret is in use"},
+		"left, other long ago":    {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(9)}}, "a", false, "no other secret is in use"},
+		"only one":                {[]config.Secret{{Label: "a"}}, nil, "a", false, "only one"},
+		"the next one":            {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "b", false, "never used"},
+		"window over":             {[]config.Secret{{Label: "a", NotAfter: ago(1)}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(2)}}, "a", true, "window ended 2026-03-30"},
+		"window to come":          {[]config.Secret{{Label: "a"}, {Label: "b", NotBefore: now.AddDate(0, 0, 1)}}, nil, "b", false, "begins 2026-04-01"},
+		"used at another source":  {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "other", Label: "a", LastUsed: ago(0)}, {Source: "s", Label: "b", LastUsed: ago(0)}}, "a", false, "never used"},
+		"window over, still used": {[]config.Secret{{Label: "a", NotAfter: now.Add(time.Hour)}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "a", false, "in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reports := reportSources(&config.Config{Sources: map[string]config.Source{"s": {Provider: "stripe", Secrets: c.secrets}}}, c.uses, now, unusedFor)
+			for _, s := range reports[0].Secrets {
+				if s.Label == c.label && (s.SafeToRemove != c.safe || !strings.Contains(s.Verdict, c.says)) {
+					t.Errorf("safe %t, %q; want %t and %q", s.SafeToRemove, s.Verdict, c.safe, c.says)
+				}
+			}
+		})
+	}
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe", "code": "github"})
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	if _, err := conn.Exec(t.Context(), `insert into secret_uses values ('billing', 'secret-1', 7, now())`); err != nil {
+		t.Fatal(err)
+	}
+	r := s.pawl(t, "sources", "--json")
+	reports := decode[[]sourceReport](t, r)
+	if len(reports) != 2 || reports[0].Name != "billing" || reports[0].Secrets[0].Uses != 7 || reports[0].Secrets[0].Verdict != "in use" || reports[0].Path != "/hooks/billing" {
+		t.Errorf("report %+v", reports)
+	}
+	screen := s.pawl(t, "sources")
+	if screen.code != 0 || !strings.Contains(screen.out, "in use") || !strings.Contains(screen.out, "github") {
+		t.Errorf("screen:\n%s%s", screen.out, screen.err)
+	}
+	if strings.Contains(r.out+screen.out, testSecret) {
+		t.Error("a secret is shown")
+	}
+}
