@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -52,7 +53,14 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	defer release()
 
-	if status, class := s.read(c, &source, r); status != 0 {
+	held := metered{budget: &s.bodies}
+	defer held.release()
+	switch status, class := s.read(c, &source, r, &held); status {
+	case 0:
+	case http.StatusServiceUnavailable:
+		l.outcome, l.class = shed, class
+		return unavailable(c, "busy")
+	default:
 		return s.refuse(c, &l, status, class, r)
 	}
 	match, err := source.Verifier.Verify(r)
@@ -116,8 +124,11 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	}
 }
 
-// read reads the body into r. It returns the status and class of a refusal, or 0.
-func (s *Server) read(c echo.Context, source *Source, r *webhook.Request) (status int, class string) {
+// read reads the body into r, counting it in held. It returns the status and class of a refusal, or 0.
+//
+// No body is decompressed: no provider here sends a content coding, and those that sign sign the bytes
+// that they send.
+func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *metered) (status int, class string) {
 	for _, encoding := range r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
 			leaveUnread(c)
@@ -131,15 +142,21 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request) (statu
 		return http.StatusRequestEntityTooLarge, "too_large"
 	}
 	// Counted on the bytes read: a chunked body announces no length.
-	reader := http.MaxBytesReader(c.Response(), c.Request().Body, limit)
+	held.Reader = http.MaxBytesReader(c.Response(), c.Request().Body, limit)
 	// A length that is announced is not yet sent, so it buys no more than a small buffer.
 	body := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), 64<<10)+bytes.MinRead))
-	_, err := body.ReadFrom(reader)
+	_, err := body.ReadFrom(held)
 	r.Body = body.Bytes()
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge, "too_large"
+	case errors.Is(err, errOverBudget):
+		leaveUnread(c)
+		return http.StatusServiceUnavailable, "bodies"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		leaveUnread(c)
+		return http.StatusRequestTimeout, "slow_body"
 	case err != nil:
 		return http.StatusBadRequest, "unreadable_body"
 	}

@@ -1,10 +1,13 @@
 package ingress
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -17,6 +20,13 @@ type Limits struct {
 	Ack time.Duration
 	// Body is the largest body in bytes where neither source nor provider says; default 1 MiB.
 	Body int64
+	// Header bounds the time to the end of a request's headers, Read to the end of its body, and Total
+	// to the end of the answer, all from its first byte; default 5 s, 10 s and 15 s. Go's own are none,
+	// with which one sleeping client holds a connection for ever.
+	Header, Read, Total time.Duration
+	// Bodies bounds the bytes of all bodies that are held at once; what is over is shed. Default
+	// 64 MiB: with the body limit alone, a thousand strangers could have us hold a thousand times it.
+	Bodies int64
 	// InFlight is how many deliveries are worked on at once; the next is shed. Default 1024.
 	InFlight int
 	// PerSource and PerAddress bound the deliveries per second of one source and of one remote
@@ -38,6 +48,18 @@ func (l *Limits) setDefaults() {
 	}
 	if l.Body <= 0 {
 		l.Body = 1 << 20
+	}
+	if l.Header <= 0 {
+		l.Header = 5 * time.Second
+	}
+	if l.Read <= 0 {
+		l.Read = 10 * time.Second
+	}
+	if l.Total <= 0 {
+		l.Total = 15 * time.Second
+	}
+	if l.Bodies <= 0 {
+		l.Bodies = 64 << 20
 	}
 	if l.InFlight <= 0 {
 		l.InFlight = 1024
@@ -83,6 +105,33 @@ func (b *buckets[K]) allow(key K, now time.Time) bool {
 	b.mu.Unlock()
 	return l.AllowN(now, 1)
 }
+
+// budget bounds the bytes that all bodies take up at once.
+type budget struct {
+	most int64
+	held atomic.Int64
+}
+
+// errOverBudget ends the reading of a body for which there is no room now.
+var errOverBudget = errors.New("too many bytes of bodies are held")
+
+// metered counts what is read of one body against the budget. release gives it back.
+type metered struct {
+	io.Reader
+	budget *budget
+	taken  int64
+}
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	m.taken += int64(n)
+	if m.budget.held.Add(int64(n)) > m.budget.most {
+		return n, errOverBudget
+	}
+	return n, err
+}
+
+func (m *metered) release() { m.budget.held.Add(-m.taken) }
 
 // remoteAddr returns who sent r: the peer, or behind trusted proxies the last address in
 // X-Forwarded-For that is not one of them. What stands left of that anybody may have written.

@@ -53,6 +53,7 @@ type Server struct {
 	tally   *tally
 
 	slots     chan struct{}
+	bodies    budget
 	perSource *buckets[string]
 	perAddr   *buckets[netip.Addr]
 
@@ -91,17 +92,17 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, metrics: metrics, tally: newTally(cfg.Receipts, cfg.Log),
 		slots:     make(chan struct{}, cfg.Limits.InFlight),
+		bodies:    budget{most: cfg.Limits.Bodies},
 		perSource: newBuckets[string](cfg.Limits.PerSource),
 		perAddr:   newBuckets[netip.Addr](cfg.Limits.PerAddress),
 		stop:      make(chan struct{}),
 	}
 	s.echo = s.router()
 	s.http = &http.Server{
-		Handler: s.echo,
-		// Go's defaults are none, with which one sleeping client holds a connection for ever.
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      15 * time.Second,
+		Handler:           s.echo,
+		ReadHeaderTimeout: cfg.Limits.Header,
+		ReadTimeout:       cfg.Limits.Read,
+		WriteTimeout:      cfg.Limits.Total,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),

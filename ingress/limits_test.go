@@ -1,0 +1,206 @@
+package ingress_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress"
+)
+
+// dial opens a connection to the server and writes raw bytes on it.
+func (b *bench) dial(t *testing.T, text string) net.Conn {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// status returns the status of the answer on conn, or 0 when it was closed without one.
+func status(t *testing.T, conn net.Conn) int {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			t.Fatal("neither answered nor closed")
+		}
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// A client that goes slow loses its connection, and others do not wait for it.
+func TestLimits_SlowClients(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		c.Limits.Header, c.Limits.Read, c.Limits.Total = 200*time.Millisecond, 400*time.Millisecond, 10*time.Second
+	})
+	headers := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Slow: ")
+	body := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nContent-Length: 100\r\nX-Sig: 00\r\n\r\n{")
+	chunked := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+	expecting := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+	if got := b.post(t, `{"id":"e1"}`); got.status != http.StatusAccepted {
+		t.Errorf("meanwhile: got %d, want 202", got.status)
+	}
+	if got := status(t, headers); got != 0 && got != http.StatusRequestTimeout && got != http.StatusBadRequest {
+		t.Errorf("slow headers: got %d, want the connection closed", got)
+	}
+	if got := status(t, body); got != http.StatusRequestTimeout {
+		t.Errorf("slow body: got %d, want 408", got)
+	}
+	if got := status(t, chunked); got != http.StatusRequestTimeout {
+		t.Errorf("slow chunks: got %d, want 408", got)
+	}
+	// 100 Continue is the first answer; the second is what counts.
+	reader := bufio.NewReader(expecting)
+	for {
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatalf("expecting: %v", err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusContinue {
+			continue
+		}
+		if resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("a body that never comes: got %d, want 408", resp.StatusCode)
+		}
+		break
+	}
+}
+
+// Bytes of bodies that are held at once are bounded, whatever the number of requests.
+func TestLimits_Bodies_ShedOverTheBudget(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Bodies = 10_000 })
+	big := fmt.Sprintf(`{"id":"e1","pad":"%s"}`, strings.Repeat("x", 20_000))
+	got := b.post(t, big)
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("over the budget: got %d, want 503 with Retry-After", got.status)
+	}
+	// What was held is given back: many small ones in a row fit.
+	for i := range 20 {
+		if got := b.post(t, fmt.Sprintf(`{"id":"s%d","pad":"%s"}`, i, strings.Repeat("x", 4_000))); got.status != http.StatusAccepted {
+			t.Fatalf("%d: got %d, want 202", i, got.status)
+		}
+	}
+}
+
+// No path redirects (a 3xx is a failed delivery), and only the source's own is one.
+func TestLimits_Paths(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	body := `{"id":"e1"}`
+	if got := b.post(t, body); got.status != http.StatusAccepted {
+		t.Fatalf("got %d, want 202", got.status)
+	}
+	for _, path := range []string{"/hooks/shop/", "/hooks/shop?x=1", "/hooks/shop/?x=1"} {
+		if got := do(t, request(t, "POST", b.url+path, strings.NewReader(body), "X-Sig", sign([]byte(body)))); got.status != http.StatusOK {
+			t.Errorf("%s: got %d, want 200 for the duplicate", path, got.status)
+		}
+	}
+	for _, path := range []string{"/", "/hooks", "/hooks/", "//hooks/shop", "/hooks//shop", "/hooks/shop//", "/hooks/shop/x", "/hooks/../hooks/shop",
+		"/hooks/SHOP", "/hooks/shop;x", "/hooks/%00", "/hooks/unknown", "/Hooks/shop"} {
+		// Written by hand: a client would clean the path.
+		conn := b.dial(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: evil.example\r\nX-Sig: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, sign([]byte(body)), len(body), body))
+		if got := status(t, conn); got != http.StatusNotFound {
+			t.Errorf("%s: got %d, want 404", path, got)
+		}
+	}
+	for _, method := range []string{"GET", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "TRACE", "PURGE"} {
+		conn := b.dial(t, method+" /hooks/shop HTTP/1.1\r\nHost: pawl\r\nConnection: close\r\n\r\n")
+		if got := status(t, conn); got != http.StatusMethodNotAllowed && got != http.StatusNotFound {
+			t.Errorf("%s: got %d, want 405", method, got)
+		}
+	}
+}
+
+func TestLimits_PerSource(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		c.Now = func() time.Time { return now } // no token comes back
+		c.Limits.PerSource = ingress.Rate{PerSecond: 1, Burst: 2}
+		c.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	for i, want := range []int{202, 202, 503} {
+		got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i), "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i))
+		if got.status != want || want == 503 && got.header.Get("Retry-After") == "" {
+			t.Errorf("%d: got %d, Retry-After %q; want %d", i, got.status, got.header.Get("Retry-After"), want)
+		}
+	}
+}
+
+// Without trusted proxies nobody is believed: an address cannot name another to get its tokens.
+func TestLimits_PerAddress_ForwardedNotBelieved(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		c.Now = func() time.Time { return now }
+		c.Limits.PerAddress = ingress.Rate{PerSecond: 1, Burst: 1}
+	})
+	for i, want := range []int{202, 503, 503} {
+		if got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i), "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i)); got.status != want {
+			t.Errorf("%d: got %d, want %d", i, got.status, want)
+		}
+	}
+}
+
+// No content coding is taken, also where the label is a lie, and nothing is inflated.
+func TestLimits_ContentEncoding(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	body := []byte(`{"id":"e1"}`)
+	for _, c := range []struct {
+		encoding string
+		status   int
+	}{{"gzip", 415}, {"br", 415}, {"identity, gzip", 415}, {"x", 415}, {"identity", 202}, {"IDENTITY", 200}} {
+		got := do(t, request(t, "POST", b.url+"/hooks/shop", bytes.NewReader(body), "X-Sig", sign(body), "Content-Encoding", c.encoding))
+		if got.status != c.status {
+			t.Errorf("%s: got %d, want %d", c.encoding, got.status, c.status)
+		}
+	}
+}
+
+// Headers over the limit are answered without being kept.
+func TestLimits_Headers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: "+strings.Repeat("0", 20_000)+"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+	if got := status(t, conn); got != http.StatusUnauthorized {
+		t.Errorf("20 kB: got %d, want 401", got)
+	}
+	var d net.Dialer
+	over, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer over.Close()
+	// The server may answer and close while this is still being written.
+	_, _ = io.WriteString(over, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: "+strings.Repeat("0", 60_000)+"\r\nContent-Length: 2\r\n\r\n{}")
+	resp, err := http.ReadResponse(bufio.NewReader(over), nil)
+	if err == nil {
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("60 kB: got %d, want 431", resp.StatusCode)
+		}
+	}
+}
