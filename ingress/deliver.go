@@ -55,13 +55,8 @@ func (s *Server) deliver(c echo.Context) (err error) {
 
 	held := metered{budget: &s.bodies}
 	defer held.release()
-	switch status, class := s.read(c, &source, r, &held); status {
-	case 0:
-	case http.StatusServiceUnavailable:
-		l.outcome, l.class = shed, class
-		return unavailable(c, "busy")
-	default:
-		return s.refuse(c, &l, status, class, r)
+	if status, refused := s.read(c, &source, r, &held); status != 0 {
+		return s.refuseUnread(c, &l, r, status, refused, from)
 	}
 	match, err := source.Verifier.Verify(r)
 	if err != nil {
@@ -124,22 +119,25 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	}
 }
 
-// read reads the body into r, counting it in held. It returns the status and class of a refusal, or 0.
+// read reads the body into r, counting it in held. It returns the status and the reason of a refusal,
+// or 0; without a reason, there is no room for the body now.
 //
 // No body is decompressed: no provider here sends a content coding, and those that sign sign the bytes
 // that they send.
-func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *metered) (status int, class string) {
+func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *metered) (status int, refused *webhook.Error) {
 	for _, encoding := range r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
 			leaveUnread(c)
-			return http.StatusUnsupportedMediaType, "content_encoding"
+			return http.StatusUnsupportedMediaType, &webhook.Error{Class: webhook.ContentEncoding,
+				Detail: "the body came with a content coding; no provider sends one, so something on the way compresses"}
 		}
 	}
 	limit := s.bodyLimit(source)
+	tooLarge := &webhook.Error{Class: webhook.TooLarge, Detail: fmt.Sprintf("the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)}
 	length := c.Request().ContentLength
 	if length > limit {
 		leaveUnread(c)
-		return http.StatusRequestEntityTooLarge, "too_large"
+		return http.StatusRequestEntityTooLarge, tooLarge
 	}
 	// Counted on the bytes read: a chunked body announces no length.
 	held.Reader = http.MaxBytesReader(c.Response(), c.Request().Body, limit)
@@ -147,20 +145,21 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *
 	body := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), 64<<10)+bytes.MinRead))
 	_, err := body.ReadFrom(held)
 	r.Body = body.Bytes()
-	var tooLarge *http.MaxBytesError
+	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return http.StatusRequestEntityTooLarge, "too_large"
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &over):
+		return http.StatusRequestEntityTooLarge, tooLarge
 	case errors.Is(err, errOverBudget):
 		leaveUnread(c)
-		return http.StatusServiceUnavailable, "bodies"
+		return http.StatusServiceUnavailable, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		leaveUnread(c)
-		return http.StatusRequestTimeout, "slow_body"
-	case err != nil:
-		return http.StatusBadRequest, "unreadable_body"
+		return http.StatusRequestTimeout, &webhook.Error{Class: webhook.SlowBody,
+			Detail: fmt.Sprintf("the body had not come within %s of the request", s.cfg.Limits.Read)}
 	}
-	return 0, ""
+	return http.StatusBadRequest, &webhook.Error{Class: webhook.UnreadableBody, Detail: "the connection ended, or the body's framing is wrong"}
 }
 
 func (s *Server) bodyLimit(source *Source) int64 {
@@ -176,6 +175,18 @@ func (s *Server) refuse(c echo.Context, l *label, status int, class string, r *w
 	l.class = class
 	s.tally.refused(l.source, class, r.ReceivedAt)
 	return answer(c, status, class)
+}
+
+// refuseUnread answers a request whose body was not, or not wholly, read.
+func (s *Server) refuseUnread(c echo.Context, l *label, r *webhook.Request, status int, refused *webhook.Error, from netip.Addr) error {
+	if refused == nil {
+		l.outcome, l.class = shed, "bodies"
+		return unavailable(c, "busy")
+	}
+	if s.cfg.Refused != nil {
+		s.cfg.Refused(l.source, r, refused, from.String())
+	}
+	return s.refuse(c, l, status, string(refused.Class), r)
 }
 
 func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // dial opens a connection to the server and writes raw bytes on it.
@@ -201,6 +203,32 @@ func TestLimits_Headers(t *testing.T) {
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("60 kB: got %d, want 431", resp.StatusCode)
+		}
+	}
+}
+
+// What was refused before its body was read is told as well, with what is known of it.
+func TestLimits_RefusalsAreTold(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	told := map[webhook.Class]string{}
+	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
+		s.BodyLimit = 100
+		c.Refused = func(_ string, _ *webhook.Request, err *webhook.Error, remoteAddr string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[err.Class] = err.Detail + " " + remoteAddr
+		}
+	})
+	large := strings.Repeat("x", 101)
+	b.post(t, large)
+	do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "Content-Encoding", "gzip"))
+	do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "00"))
+	mu.Lock()
+	defer mu.Unlock()
+	for class, says := range map[webhook.Class]string{webhook.TooLarge: "sources.shop.body_limit", webhook.ContentEncoding: "compresses", webhook.NoMatchingSignature: "127.0.0.1"} {
+		if !strings.Contains(told[class], says) {
+			t.Errorf("%s: told %q, want it to say %q", class, told[class], says)
 		}
 	}
 }

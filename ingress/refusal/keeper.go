@@ -175,12 +175,15 @@ func (k *Keeper) row(f refusal) rejection.Rejection {
 	return rejection.Rejection{
 		Source: f.source, ReceivedAt: f.request.ReceivedAt, Class: string(f.err.Class), Detail: f.err.Detail,
 		Diagnosis: d.Findings, Likely: d.Likely, RemoteAddr: f.remote, Method: f.request.Method, Query: query,
-		Header: f.request.Header, Body: f.request.Body, BodySize: int64(len(f.request.Body)),
+		Header: f.request.Header, Body: f.request.Body, BodySize: int64(len(f.request.Body)), Truncated: f.err.Class.Incomplete(),
 	}
 }
 
 // diagnose never takes the process down: it reads what nobody has verified.
 func (k *Keeper) diagnose(f refusal) (d Diagnosis) {
+	if f.err.Class.Incomplete() {
+		return d // there is nothing to probe
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			k.cfg.Log.Error("diagnosis panicked", "source", f.source, "error", fmt.Sprintf("%T", p))

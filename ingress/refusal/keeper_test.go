@@ -137,3 +137,17 @@ func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 		t.Errorf("kept %d, want the one after the database came back", len(store.rows))
 	}
 }
+
+// What came without its whole body is kept as such: it can be seen, and not admitted.
+func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	k, stop := run(t, refusal.Config{Store: store})
+	r := sent(t, stripe.Provider, webhook.SignInput{Secret: testSecret, Body: []byte(liveBody)})
+	k.Offer("live", r, &webhook.Error{Class: webhook.TooLarge, Detail: "the limit is 1 MiB"}, "")
+	<-store.written
+	stop()
+	if got := store.rows[0]; !got.Truncated || got.Likely || len(got.Diagnosis) != 0 {
+		t.Errorf("kept %+v, want it truncated and without a diagnosis", got)
+	}
+}

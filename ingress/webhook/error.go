@@ -23,6 +23,24 @@ const (
 	UntrustedCert       Class = "untrusted_certificate" // the certificate is not the provider's
 )
 
+// The classes of requests whose body was not, or not wholly, read: the listener refuses them before
+// anything is verified.
+const (
+	TooLarge        Class = "too_large"
+	ContentEncoding Class = "content_encoding"
+	SlowBody        Class = "slow_body"
+	UnreadableBody  Class = "unreadable_body"
+)
+
+// Incomplete reports whether a request of class c was refused without its whole body.
+func (c Class) Incomplete() bool {
+	switch c {
+	case TooLarge, ContentEncoding, SlowBody, UnreadableBody:
+		return true
+	}
+	return false
+}
+
 // Malformed reports whether c means a request that no secret could admit: it is answered with
 // 400, where a refused signature or clock is answered with 401.
 func (c Class) Malformed() bool {
