@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Run every fuzz target of the module for some time each.
+#
+#   .ci/fuzz.sh [SECONDS] [PACKAGE...]
+#
+# SECONDS is per target, 60 unless given; PACKAGE limits the run (default ./...). An input that fails is
+# written to the package's testdata/fuzz; commit it with the fix, and every `go test` runs it again.
+# The interesting inputs that were found are kept in the Go build cache ("go env GOCACHE"/fuzz).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+if (($# > 0)); then shift; fi
+packages=("$@")
+if ((${#packages[@]} == 0)); then packages=(./...); fi
+
+# Only files that declare a target are worth building for their list.
+mapfile -t directories < <(go list -f '{{.Dir}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}' "${packages[@]}" |
+	while read -r dir files; do
+		for f in $files; do
+			if grep -q '^func Fuzz' "$dir/$f"; then
+				echo "$dir"
+				break
+			fi
+		done
+	done)
+if ((${#directories[@]} == 0)); then
+	echo "fuzz: no target in ${packages[*]}" >&2
+	exit 1
+fi
+
+failed=() ran=0
+for dir in "${directories[@]}"; do
+	# A list of its own, so that a package that does not build ends the run.
+	targets=$(cd "$dir" && go test -list '^Fuzz' . | grep '^Fuzz')
+	for target in $targets; do
+		name="${dir#"$PWD"/}.$target"
+		echo "fuzz: $name for ${seconds}s"
+		ran=$((ran + 1))
+		if ! (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" .); then
+			failed+=("$name")
+		fi
+	done
+done
+echo "fuzz: $ran targets, ${#failed[@]} failed"
+if ((${#failed[@]} > 0)); then
+	printf 'fuzz: failed: %s\n' "${failed[@]}" >&2
+	exit 1
+fi
