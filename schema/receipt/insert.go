@@ -18,7 +18,7 @@ import (
 // startAfter is how long a new receipt is left to the hand-over in memory before the sweep takes
 // it: long enough that a healthy process is never overtaken, short enough that a crash costs
 // seconds.
-const startAfter = 5 * time.Second
+const startAfter = "interval '5 seconds'"
 
 // insertion is a delivery made ready outside the flush, where callers have CPUs of their own.
 type insertion struct {
@@ -87,7 +87,7 @@ with input as materialized (` + insertInput + `
     insert into receipts (` + insertColumns + `)
     select id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
            occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason,
-           now() + interval '5 seconds'
+           now() + ` + startAfter + `
       from input order by n
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
@@ -104,7 +104,7 @@ with input as materialized (` + insertInput + `
            i.occurred_at, i.received_at, i.body_hash, i.secret_label, i.correlation_id,
            case when coalesce(i.twin, held.event_id) is null then i.status else 'needs_review' end,
            coalesce('suspected_replay: same bytes as ' || coalesce(held.event_id, i.twin), i.reason),
-           now() + interval '5 seconds'
+           now() + ` + startAfter + `
       from input i
       left join lateral (
           select r.event_id from receipts r
