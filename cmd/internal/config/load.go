@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,7 +54,8 @@ func parse(content []byte, dir string, env func(string) (string, bool), provider
 // may hold a secret that was written there by mistake.
 func syntaxFault(err error) Fault {
 	f := Fault{Problem: "the file is not YAML", Fix: "check the indentation and the colons"}
-	if se, ok := err.(yaml.Error); ok {
+	var se yaml.Error
+	if errors.As(err, &se) {
 		f.Problem += ": " + se.GetMessage()
 		if t := se.GetToken(); t != nil {
 			f.Line = t.Position.Line
