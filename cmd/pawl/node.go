@@ -151,7 +151,7 @@ func (n *node) untilDone(ctx context.Context, what string, f func(context.Contex
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n.log.WarnContext(ctx, "waiting to "+what, "error", err)
+		n.log.WarnContext(ctx, "still waiting", "to", what, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
