@@ -12,5 +12,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the default holds again, so that a second one ends a stop that hangs.
 	context.AfterFunc(ctx, stop)
+	//nolint:forbidigo // this is main
 	os.Exit(run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}, os.LookupEnv))
 }

@@ -63,7 +63,7 @@ func Hit(name string) {
 	}
 	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", name, p.action)
 	if p.action == "pause5s" {
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the pause is the fault
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -4,6 +4,7 @@ package failpoint_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for range 3 {
-		os.Stdout.WriteString("step ")
+		fmt.Print("step ")
 		failpoint.Hit("elsewhere")
 		failpoint.Hit("here")
 	}

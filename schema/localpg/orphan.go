@@ -59,6 +59,6 @@ func isPostmaster(pid int, data string) bool {
 		real, err := filepath.EvalSymlinks(data)
 		return err == nil && cwd == real
 	}
-	out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it takes a moment
 	return err == nil && strings.Contains(string(out), data)
 }

@@ -53,7 +53,7 @@ func Main(m *testing.M, before ...func() error) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // called as the last line of TestMain
 }
 
 func stop() error {

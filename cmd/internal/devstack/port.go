@@ -19,7 +19,7 @@ func CheckPort(flag, addr string) error {
 	if err != nil {
 		return fmt.Errorf("%q is no address (flag %s): write HOST:PORT, e.g. 127.0.0.1:8080", addr, flag)
 	}
-	for deadline := time.Now().Add(portPatience); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(portPatience); ; time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // nothing tells when another process lets go of a port
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			return l.Close()
