@@ -35,6 +35,7 @@ func (a *app) commands() []*cobra.Command {
 		a.worker(),
 		group("config", "The configuration", a.configCheck()),
 		a.migrate(),
+		a.ready(),
 		group("events", "The events that were received", a.eventsList(), a.eventsShow(), a.eventsRun(),
 			a.decide(workflows.UpdateRetry, "Let a parked run try again what is not done"),
 			a.decide(workflows.UpdateSkip, "Let a parked run go on without what is not done"),

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// readyWithin bounds the question: the process answers within a second, also when it is not ready.
+const readyWithin = 3 * time.Second
+
+func (a *app) ready() *cobra.Command {
+	return &cobra.Command{
+		Use: "ready", Short: "Ask the process that runs with this configuration whether it is ready", Args: cobra.NoArgs,
+		Long: `Ask the process that runs on this machine with this configuration whether it is ready: exit code 0 when
+it is, 1 when it is not or does not answer. It is the health check of an image without a shell.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			if err := askReady(cmd.Context(), readyURL(cfg.Ops.Listen)); err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(map[string]bool{"ready": true})
+			}
+			_, err = fmt.Fprintln(a.out, "ready")
+			return err
+		},
+	}
+}
+
+// readyURL is where a process that listens on addr is asked from the same machine: one that listens on
+// every address is reached by loopback.
+func readyURL(addr string) string {
+	host, port, _ := net.SplitHostPort(addr) // config.Load has checked it
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/readyz"
+}
+
+func askReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", url, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("nothing answers there (ops.listen): %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", url, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %d: %s", url, resp.StatusCode, strings.TrimSpace(string(answer)))
+	}
+	return nil
+}
