@@ -1,0 +1,16 @@
+#!/bin/sh
+# Makes Temporal's two databases and brings their schema to the version of this image. May be called again:
+# what is there is kept, an older schema is updated.
+set -eu
+SQL_PASSWORD="$(cat /run/secrets/temporal_database_password)"
+export SQL_PASSWORD
+
+schema() { # DATABASE DIRECTORY
+	sql="temporal-sql-tool --plugin postgres12 --ep postgres -p 5432 -u temporal --db $1"
+	$sql create
+	$sql setup-schema -v 0.0
+	$sql update-schema -d "/etc/temporal/schema/postgresql/v12/$2/versioned"
+}
+
+schema temporal temporal
+schema temporal_visibility visibility
