@@ -1,0 +1,139 @@
+package config_test
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+// docs/configuration.md explains every key that the file may have, and no other.
+func TestReference_EveryKeyExplained(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-zA-Z_.\\[\\]]+)` \\|").FindAllSubmatch(content, -1) {
+		explained[string(m[1])] = true
+	}
+	known := map[string]bool{}
+	keys(reflect.TypeFor[config.Config](), "", known)
+	if len(known) < 50 {
+		t.Errorf("found only %d keys", len(known))
+	}
+	for _, key := range slices.Sorted(maps.Keys(known)) {
+		if !explained[key] {
+			t.Errorf("docs/configuration.md does not explain %s", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(explained)) {
+		if !known[key] {
+			t.Errorf("docs/configuration.md explains %s, which is no key", key)
+		}
+	}
+}
+
+// keys collects the keys of a configuration struct: a.b, a.NAME for what the user names, a[] for lists.
+func keys(t reflect.Type, at string, found map[string]bool) {
+	scalar := reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || t == reflect.TypeFor[time.Duration]()
+	switch {
+	case scalar:
+		found[at] = true
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			name := t.Field(i).Tag.Get("yaml")
+			if name == "" || name == "-" {
+				continue
+			}
+			if at != "" {
+				name = at + "." + name
+			}
+			keys(t.Field(i).Type, name, found)
+		}
+	case t.Kind() == reflect.Map:
+		keys(t.Elem(), at+".NAME", found)
+	case t.Kind() == reflect.Slice:
+		keys(t.Elem(), at+"[]", found)
+	default:
+		found[at] = true
+	}
+}
+
+// The defaults that docs/configuration.md gives are those that hold where a key is left out.
+func TestReference_Defaults(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pawl.yaml")
+	if err := os.WriteFile(file, []byte("sources: {s: {provider: github, mode: live, secrets: [{value: env:SECRET}]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(file, func(string) (string, bool) { return "postgres://localhost/any-name", true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:`([^`]+)`|–) \\|").FindAllSubmatch(content, -1)
+	if len(told) < 25 {
+		t.Fatalf("found only %d defaults", len(told))
+	}
+	for _, m := range told {
+		key, want := string(m[1]), string(m[2])
+		got := at(reflect.ValueOf(cfg).Elem(), key)
+		if !got.IsValid() {
+			t.Errorf("%s is no key", key)
+			continue
+		}
+		if want == "" {
+			if !got.IsZero() {
+				t.Errorf("docs/configuration.md gives no default for %s, which is %v", key, got)
+			}
+			continue
+		}
+		if !same(got, want) {
+			t.Errorf("docs/configuration.md says that %s is %s, and it is %v", key, want, got)
+		}
+	}
+}
+
+// at returns the value of a key.
+func at(v reflect.Value, key string) reflect.Value {
+	for name := range strings.SplitSeq(key, ".") {
+		field := reflect.Value{}
+		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("yaml") == name {
+				field = v.Field(i)
+			}
+		}
+		if v = field; !v.IsValid() {
+			break
+		}
+	}
+	return v
+}
+
+// same compares a value with the text that the file would have.
+func same(v reflect.Value, text string) bool {
+	if d, ok := v.Interface().(time.Duration); ok {
+		want, err := time.ParseDuration(text)
+		return err == nil && d == want
+	}
+	want := reflect.New(v.Type())
+	if u, ok := want.Interface().(encoding.TextUnmarshaler); ok && v.Type() != reflect.TypeFor[config.Ref]() {
+		return u.UnmarshalText([]byte(text)) == nil && want.Elem().Interface() == v.Interface()
+	}
+	return fmt.Sprint(v.Interface()) == text
+}

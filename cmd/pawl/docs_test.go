@@ -1,0 +1,381 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write generated documentation anew")
+
+// repository is where the documentation is.
+const repository = "../.."
+
+// Whoever copies a command out of a page must not get "unknown flag" for it.
+func TestDocs_Commands_AreUnderstood(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for page, content := range pages(t) {
+		for _, line := range shellLines(content) {
+			args, ok := pawlArguments(line)
+			if !ok {
+				continue
+			}
+			found++
+			if err := understood(args); err != nil {
+				t.Errorf("%s: %s: %v", page, line, err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d commands in the documentation: the reader of this test no longer finds them", found)
+	}
+}
+
+func TestDocs_Commands_WrongOnesCaught(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"pawl event list", "pawl send --sauce stripe", "go run ./cmd/pawl events shows evt_1", "pawl events show", "pawl dev now",
+	} {
+		args, ok := pawlArguments(line)
+		if !ok {
+			t.Errorf("%q is not taken for a pawl command", line)
+		} else if understood(args) == nil {
+			t.Errorf("%q is taken for a good command", line)
+		}
+	}
+}
+
+// docs/commands.md is written by this test: go test ./cmd/pawl -run TestDocs_CommandReference -update
+func TestDocs_CommandReference_IsFresh(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("# Commands\n\n<!-- Generated: go test ./cmd/pawl -run TestDocs_CommandReference -update -->\n\n" +
+		"Results go to stdout, everything else to stderr. The exit code is 0, 1 for what failed, 2 for a call that could not be understood.\n\n" +
+		"For every command:\n\n```\n" + flags(tree().PersistentFlags()) + "```\n")
+	walk(tree(), func(c *cobra.Command) {
+		if c.HasSubCommands() || !c.HasParent() {
+			return
+		}
+		text := c.Long
+		if text == "" {
+			text = c.Short + "."
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n", c.CommandPath(), text, c.UseLine())
+		if c.HasAvailableLocalFlags() {
+			fmt.Fprintf(&b, "\n%s", flags(c.LocalNonPersistentFlags()))
+		}
+		b.WriteString("```\n")
+	})
+	file := filepath.Join(repository, "docs", "commands.md")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := read(t, file); held != b.String() {
+		t.Error("docs/commands.md is not what the commands say: run go test ./cmd/pawl -run TestDocs_CommandReference -update")
+	}
+}
+
+// Every metric that is registered is explained, and every one that is explained is registered.
+func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
+	t.Parallel()
+	registered := instruments(t)
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)`").FindAllStringSubmatch(read(t, filepath.Join(repository, "docs", "metrics.md")), -1) {
+		documented[m[1]] = true
+	}
+	if len(registered) < 8 {
+		t.Errorf("found only the instruments %v", slices.Sorted(maps.Keys(registered)))
+	}
+	for name := range registered {
+		if !documented[name] {
+			t.Errorf("docs/metrics.md does not explain %s", name)
+		}
+	}
+	for name := range documented {
+		if !registered[name] {
+			t.Errorf("docs/metrics.md explains %s, which nothing registers", name)
+		}
+	}
+}
+
+// The alert rules ask for metrics that there are.
+func TestDeploy_Alerts_MetricsExist(t *testing.T) {
+	t.Parallel()
+	registered := instruments(t)
+	used := regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(read(t, filepath.Join(repository, "deploy", "alerts", "pawl.yaml")), -1)
+	if len(used) == 0 {
+		t.Error("found no metric in the alert rules")
+	}
+	for _, name := range used {
+		if base := strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"); !registered[base] {
+			t.Errorf("the alert rules ask for %s, which nothing registers", name)
+		}
+	}
+}
+
+func TestDocs_Links_LeadSomewhere(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	for page, content := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(content, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			}
+		}
+	}
+}
+
+// A path that a page names in code style is there.
+func TestDocs_Paths_Exist(t *testing.T) {
+	t.Parallel()
+	path := regexp.MustCompile("`((?:cmd|ingress|workflows|activities|schema|deploy|docs|\\.ci)/[A-Za-z0-9_./-]*)`")
+	for page, content := range pages(t) {
+		for _, m := range path.FindAllStringSubmatch(content, -1) {
+			if _, err := os.Stat(filepath.Join(repository, m[1])); err != nil {
+				t.Errorf("%s names %s, which is not there", page, m[1])
+			}
+		}
+	}
+}
+
+func tree() *cobra.Command { return (&app{}).root(new(bool)) }
+
+func walk(c *cobra.Command, each func(*cobra.Command)) {
+	each(c)
+	for _, sub := range c.Commands() {
+		walk(sub, each)
+	}
+}
+
+func flags(set *pflag.FlagSet) string { return set.FlagUsagesWrapped(110) }
+
+// pages maps the file of every page to its content.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, file := range append(files, filepath.Join(repository, "README.md")) {
+		all[file] = read(t, file)
+	}
+	return all
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
+
+// shellLines returns the lines of the sh blocks, continued ones joined.
+func shellLines(content string) []string {
+	var lines []string
+	for _, m := range shellBlock.FindAllStringSubmatch(content, -1) {
+		lines = append(lines, strings.Split(strings.ReplaceAll(m[1], "\\\n", " "), "\n")...)
+	}
+	return lines
+}
+
+// pawlArguments returns the arguments of a call of pawl, and false for any other line.
+func pawlArguments(line string) ([]string, bool) {
+	line, _, _ = strings.Cut(line, " #")
+	line, _, _ = strings.Cut(line, " | ")
+	line, _, _ = strings.Cut(line, " > ")
+	fields := quoted(line)
+	switch {
+	case len(fields) > 0 && fields[0] == "pawl":
+		return fields[1:], true
+	case len(fields) > 2 && fields[0] == "go" && fields[1] == "run" && fields[2] == "./cmd/pawl":
+		return fields[3:], true
+	}
+	return nil, false
+}
+
+// quoted splits a line into words as a shell does, as far as our pages need it.
+func quoted(line string) []string {
+	var words []string
+	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
+		words = append(words, m[1]+m[2]+m[3])
+	}
+	return words
+}
+
+// understood parses a call as cobra would, without running it.
+func understood(args []string) error {
+	command, rest, err := tree().Find(args)
+	if err != nil {
+		return err
+	}
+	command.InitDefaultHelpFlag()
+	if err := command.ParseFlags(rest); err != nil {
+		return err
+	}
+	if help, _ := command.Flags().GetBool("help"); help {
+		return nil
+	}
+	if command.HasSubCommands() {
+		return fmt.Errorf("%s is no command by itself", command.CommandPath())
+	}
+	return command.ValidateArgs(command.Flags().Args())
+}
+
+// instruments returns the names that the metrics of our code have on /metrics, read from the calls that
+// register them.
+func instruments(t *testing.T) map[string]bool {
+	t.Helper()
+	suffixes := map[string]string{
+		"Int64Counter": "_total", "Float64Counter": "_total", "Int64ObservableCounter": "_total",
+		"Float64Histogram": "", "Int64Histogram": "", "Int64Gauge": "", "Float64Gauge": "",
+		"Int64UpDownCounter": "", "Int64ObservableGauge": "", "Float64ObservableGauge": "",
+	}
+	names := map[string]bool{}
+	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			suffix, ok := suffixes[method.Sel.Name]
+			literal, isLiteral := call.Args[0].(*ast.BasicLit)
+			if !ok || !isLiteral {
+				return true
+			}
+			name, _ := strconv.Unquote(literal.Value) // the parser has accepted it
+			for _, option := range call.Args[1:] {
+				if unit, ok := option.(*ast.CallExpr); ok && isSeconds(unit) && !strings.HasSuffix(name, "_seconds") {
+					name += "_seconds"
+				}
+			}
+			names[name+suffix] = true
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// isSeconds reports whether an option is metric.WithUnit("s"), which the exporter adds to the name.
+func isSeconds(option *ast.CallExpr) bool {
+	method, ok := option.Fun.(*ast.SelectorExpr)
+	if !ok || method.Sel.Name != "WithUnit" || len(option.Args) != 1 {
+		return false
+	}
+	unit, ok := option.Args[0].(*ast.BasicLit)
+	return ok && unit.Value == `"s"`
+}
+
+// docs/providers.md is written by this test from the providers' contracts:
+// go test ./cmd/pawl -run TestDocs_ProviderTable -update
+func TestDocs_ProviderTable_IsFresh(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("# Providers\n\n<!-- Generated: go test ./cmd/pawl -run TestDocs_ProviderTable -update -->\n\n" +
+		"What is verified, what identifies an event, and what each does when it gets no 2xx: the contracts in the\n" +
+		"directories under `ingress/`, each with its sources. A dash: the provider does not say, or there is none.\n\n" +
+		"## What is verified\n\n| provider | verified | clock | event | type | account |\n|---|---|---|---|---|---|\n")
+	all := providers()
+	names := slices.Sorted(maps.Keys(all))
+	for _, name := range names {
+		c := all[name].Contract
+		event := orDash(c.Dedupe)
+		if !c.IDSigned && strings.Contains(c.ID, "header") {
+			event += "; the ID is not signed: the same bytes under another one are parked"
+		}
+		row(&b, "`"+name+"`", c.Scheme, duration(c.Tolerance), event, c.Type, c.Account)
+	}
+	b.WriteString("\n## When it gets no 2xx\n\n| provider | answer within | tries again | for | gives up on the endpoint |\n|---|---|---|---|---|\n")
+	for _, name := range names {
+		c := all[name].Contract
+		row(&b, "`"+name+"`", duration(c.AnswerWithin), c.Retries, duration(c.RetryFor), c.Disables)
+	}
+	file := filepath.Join(repository, "docs", "providers.md")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := read(t, file); held != b.String() {
+		t.Error("docs/providers.md is not what the contracts say: run go test ./cmd/pawl -run TestDocs_ProviderTable -update")
+	}
+}
+
+func row(b *strings.Builder, cells ...string) {
+	for _, cell := range cells {
+		b.WriteString("| " + strings.ReplaceAll(orDash(cell), "|", "\\|") + " ")
+	}
+	b.WriteString("|\n")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// duration writes a duration as people do: 5m, 36h, 3 days.
+func duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == 0:
+		return ""
+	case d >= 2*day && d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
