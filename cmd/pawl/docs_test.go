@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -116,34 +117,74 @@ func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	}
 }
 
-// The alert rules ask for metrics that there are.
-func TestDeploy_Alerts_MetricsExist(t *testing.T) {
+// The alert rules ask for metrics that there are, and lead to runbooks that there are.
+func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 	t.Parallel()
-	registered := instruments(t)
-	used := regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(read(t, filepath.Join(repository, "deploy", "alerts", "pawl.yaml")), -1)
-	if len(used) == 0 {
-		t.Error("found no metric in the alert rules")
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Labels      map[string]string
+				Annotations map[string]string
+			}
+		}
 	}
-	for _, name := range used {
-		if base := strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"); !registered[base] {
-			t.Errorf("the alert rules ask for %s, which nothing registers", name)
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "alerts", "pawl.yaml"))), &rules); err != nil {
+		t.Fatal(err)
+	}
+	if len(rules.Groups) == 0 || len(rules.Groups[0].Rules) < 5 {
+		t.Fatalf("read only %+v", rules)
+	}
+	registered, runbooks := instruments(t), anchors(read(t, filepath.Join(repository, "docs", "operations.md")))
+	for _, rule := range rules.Groups[0].Rules {
+		used := regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(rule.Expr, -1)
+		if len(used) == 0 {
+			t.Errorf("%s asks for no metric of ours", rule.Alert)
+		}
+		for _, name := range used {
+			if !registered[strings.TrimSuffix(name, "_bucket")] {
+				t.Errorf("%s asks for %s, which nothing registers", rule.Alert, name)
+			}
+		}
+		anchor, ok := strings.CutPrefix(rule.Annotations["runbook"], "docs/operations.md#")
+		if !ok || !slices.Contains(runbooks, anchor) {
+			t.Errorf("%s leads to %q, which is no runbook", rule.Alert, rule.Annotations["runbook"])
+		}
+		if severity := rule.Labels["severity"]; severity != "page" && severity != "ticket" {
+			t.Errorf("%s has severity %q", rule.Alert, severity)
 		}
 	}
 }
 
 func TestDocs_Links_LeadSomewhere(t *testing.T) {
 	t.Parallel()
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)]*))?\)`)
 	for page, content := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(content, -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+			target := filepath.Join(filepath.Dir(page), m[1])
+			if m[1] == "" {
+				target = page
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which is not there", page, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(read(t, target)), m[2]) {
+				t.Errorf("%s links to %s#%s: no such heading", page, m[1], m[2])
 			}
 		}
 	}
+}
+
+// anchors returns what the headings of a page are linked by.
+func anchors(content string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(content, -1) {
+		anchor := strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")
+		all = append(all, regexp.MustCompile(`[^a-z0-9_-]`).ReplaceAllString(anchor, ""))
+	}
+	return all
 }
 
 // A path that a page names in code style is there.
