@@ -43,9 +43,14 @@ var shared struct {
 	count  atomic.Int64
 }
 
-// Main runs the tests of m and stops the server afterwards, after what else the tests have started.
-// Without it the server still ends with the process, some moments later.
+// Main runs the tests of m and ends the test process, with what else the tests have started stopped
+// first and then the server. Without it the server still ends with the process, some moments later.
 func Main(m *testing.M, before ...func() error) {
+	os.Exit(Run(m, before...)) //nolint:forbidigo // called as the last line of TestMain
+}
+
+// Run is [Main] for a TestMain that has something left to do: it returns the exit code.
+func Run(m *testing.M, before ...func() error) int {
 	code := m.Run()
 	for _, stop := range append(before, stop) {
 		if err := stop(); err != nil {
@@ -53,7 +58,7 @@ func Main(m *testing.M, before ...func() error) {
 			code = 1
 		}
 	}
-	os.Exit(code) //nolint:forbidigo // called as the last line of TestMain
+	return code
 }
 
 func stop() error {
