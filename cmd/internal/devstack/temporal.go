@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -91,17 +92,42 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 			_ = t.lock.Close()
 		}
 	}()
-	if err := t.launch(ctx, path, dir, opts); err != nil {
+	for try := 1; ; try++ {
+		err = t.run(ctx, path, dir, opts)
+		// The server takes some ports of its own choice, which somebody else may have taken since it
+		// looked. Those that were asked for are checked before each try.
+		if err == nil || try == portTries || !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := t.ready(ctx); err != nil {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
-		defer cancel()
-		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
-		content, _ := os.ReadFile(t.log)
-		return nil, fmt.Errorf("start Temporal: %w: %s (log: %s)", err, lastLines(content, 3), t.log)
-	}
 	return t, nil
+}
+
+// portTries is how often a start may meet a port that was taken meanwhile.
+const portTries = 3
+
+var errPortTaken = errors.New("a port was taken meanwhile")
+
+// run launches the server and returns when it is ready, or has ended.
+func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptions) error {
+	if err := t.launch(ctx, path, dir, opts); err != nil {
+		return err
+	}
+	err := t.ready(ctx)
+	if err == nil {
+		return nil
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
+	defer cancel()
+	_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
+	content, _ := os.ReadFile(t.log)
+	if bytes.Contains(content, []byte("address already in use")) {
+		err = fmt.Errorf("%w: %w", errPortTaken, err)
+	}
+	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, lastLines(content, 3), t.log)
 }
 
 // launch runs the server, after a former one in the same directory has ended.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,5 +173,23 @@ func TestCheckPort(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "--ingress") {
 			t.Errorf("CheckPort(%q) = %v; want an error that names the flag", addr, err)
 		}
+	}
+}
+
+// The server looks for some ports by itself, and may find them taken when it gets to them.
+func TestStartTemporal_OwnPortTakenMeanwhile_TriedAgain(t *testing.T) {
+	path, err := devstack.FindTemporal(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, tried := t.TempDir(), filepath.Join(t.TempDir(), "tried")
+	script := "#!/bin/sh\nif [ ! -e '" + tried + "' ]; then : > '" + tried + "'; echo 'bind: address already in use'; exit 1; fi\nexec '" + path + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "temporal"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	start(t, devstack.TemporalOptions{Dir: t.TempDir()})
+	if _, err := os.Stat(tried); err != nil {
+		t.Errorf("the first try did not fail: %v", err)
 	}
 }
