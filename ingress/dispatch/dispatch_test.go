@@ -183,6 +183,9 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 	if s.options.TaskQueue != "q" || s.options.StaticSummary != "invoice.paid in_1" || s.options.WorkflowExecutionTimeout != 0 || s.options.RetryPolicy != nil {
 		t.Errorf("options %+v", s.options)
 	}
+	if got := s.options.WorkflowTaskTimeout; got <= 0 || got >= 10*time.Second {
+		t.Errorf("workflow task time-out %s: a killed worker's runs stand still for that long", got)
+	}
 	attributes := s.options.TypedSearchAttributes
 	if got, _ := attributes.GetKeyword(workflows.PawlReceipt); got != p.ReceiptID {
 		t.Errorf("PawlReceipt %q, want %s", got, p.ReceiptID)

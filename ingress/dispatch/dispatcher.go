@@ -57,6 +57,9 @@ type Config struct {
 const (
 	// startTimeout bounds one start. The SDK tries again by itself within it.
 	startTimeout = 3 * time.Second
+	// taskTimeout is half of Temporal's default: after a kill it is most of the wait, and a healthy
+	// task takes milliseconds. Shorter would have a starved worker time out under load.
+	taskTimeout = 5 * time.Second
 	// sweepBatch receipts, started by the default 16 workers, take at worst 100/16 × startTimeout,
 	// which is lease; a receipt whose lease runs out is merely started twice.
 	sweepBatch = 100

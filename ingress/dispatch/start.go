@@ -80,6 +80,9 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 	run, err := d.cfg.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
+		// How long a run stands still when its worker is killed in the middle of a task. The SDK keeps
+		// a task alive for as long as its local activities run, so a slow effect is not cut off.
+		WorkflowTaskTimeout: taskTimeout,
 		// Together: one run per event for as long as Temporal remembers, and "already started" comes
 		// back as an error instead of somebody else's run. The unique receipt remembers for longer.
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
