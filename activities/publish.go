@@ -41,6 +41,8 @@ const (
 	relayBatch = 64
 	// relayPoll finds what was written by another process; what this one writes wakes the relay.
 	relayPoll = 500 * time.Millisecond
+	// relayRecord bounds the recording of what was delivered.
+	relayRecord = 5 * time.Second
 	// relayBackoff is the longest wait before an event that a subscriber refuses is offered again.
 	relayBackoff = 5 * time.Minute
 )
@@ -95,15 +97,16 @@ func (r *Relay) RunOnce(ctx context.Context) (published bool, err error) {
 	}
 	group.Wait()
 	// What was delivered is recorded even when the relay is being stopped.
-	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), relayRecord)
 	defer cancel()
 	published = slices.ContainsFunc(settled, func(s outbox.Settled) bool { return s.Published })
 	return published, r.Outbox.Settle(record, settled)
 }
 
-// lease outlasts a round: every subscriber's time-out, one after the other.
+// lease outlasts a round: every subscriber's time-out, one after the other, and the recording. An account
+// whose relay was killed waits for this long.
 func (r *Relay) lease() time.Duration {
-	lease := 10 * time.Second
+	lease := relayRecord
 	for _, s := range r.Subscribers {
 		lease += s.Timeout
 	}
