@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -169,7 +170,7 @@ func (a *app) startStack(ctx context.Context, s *devStack) error {
 			s.dsn = server.DSN("pawl")
 		}
 		if err := schema.Migrate(ctx, s.dsn, a.log); err != nil {
-			return err
+			return s.explain(err)
 		}
 		fmt.Fprintln(a.err, "postgres  ready")
 		return nil
@@ -198,6 +199,17 @@ func (a *app) startStack(ctx context.Context, s *devStack) error {
 		return err
 	})
 	return group.Wait()
+}
+
+// explain says in one sentence, without the password, that the user's own database cannot be reached.
+func (s *devStack) explain(err error) error {
+	var connect *pgconn.ConnectError
+	if s.postgres != nil || !errors.As(err, &connect) {
+		return err
+	}
+	// One line for each address and TLS mode that was tried; the first is enough.
+	cause, _, _ := strings.Cut(connect.Unwrap().Error(), "\n")
+	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", cause)
 }
 
 // freeOr returns addr, or any port of its host when it is taken: several stacks may run side by side, and
