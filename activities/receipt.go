@@ -31,13 +31,25 @@ type ParkRunInput struct {
 	// Status is receipt.NeedsReview or receipt.Dead.
 	Status string
 	Reason string
+	// ResetOf is the run that this one was reset from, "" for an original.
+	ResetOf   string
+	StartedAt time.Time
 }
 
 // ParkRunResult is empty.
 type ParkRunResult struct{}
 
-// ParkRun shows on the receipt that its run waits for a person, and why.
+// ParkRun shows on the receipt that its run waits for a person, and why. It also records the run: who
+// started it may have died before that, and a decision is sent to the run that the receipt names.
 func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
+	run := activity.GetInfo(ctx).WorkflowExecution
+	started := receipt.Started{ReceiptID: in.ReceiptID, WorkflowID: run.ID, RunID: run.RunID, StartedAt: in.StartedAt}
+	if in.ResetOf != "" {
+		started.Kind, started.PreviousRunID = receipt.Reset, in.ResetOf
+	}
+	if err := r.Receipts.MarkStarted(ctx, started); err != nil {
+		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
+	}
 	err := r.Receipts.Transition(ctx, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Reason)
 	var refused *receipt.TransitionError
 	if err != nil && !errors.As(err, &refused) {

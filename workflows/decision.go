@@ -120,7 +120,10 @@ func (f *flow) park(status, reason string) (decision, error) {
 	f.decided, f.recorded = nil, false
 	if err := f.execute(f.ctx, attempt{
 		name: "park", activity: runs.ParkRun,
-		input: activities.ParkRunInput{ReceiptID: f.in.ReceiptID, Status: status, Reason: reason},
+		input: activities.ParkRunInput{
+			ReceiptID: f.in.ReceiptID, Status: status, Reason: reason,
+			ResetOf: f.resetOf(), StartedAt: f.begun,
+		},
 	}, nil); err != nil {
 		return decision{}, err
 	}
