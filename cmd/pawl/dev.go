@@ -64,6 +64,14 @@ type devStack struct {
 
 func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	begin := time.Now()
+	s := &devStack{flags: f}
+	if s.dir, err = stateDir(f.state); err != nil {
+		return err
+	}
+	// A dev that was killed a moment ago may have left its Temporal on the way down, on these ports.
+	if err := devstack.AwaitStopped(ctx, filepath.Join(s.dir, "temporal")); err != nil {
+		return err
+	}
 	for flag, addr := range map[string]string{
 		"--ingress": f.ingress, "--console": f.console, "--ops": f.ops,
 		"--temporal-port": localAddr(f.temporalPort), "--temporal-ui-port": localAddr(f.temporalUIPort),
@@ -71,10 +79,6 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 		if err := devstack.CheckPort(flag, addr); err != nil {
 			return err
 		}
-	}
-	s := &devStack{flags: f}
-	if s.dir, err = stateDir(f.state); err != nil {
-		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	if err := a.startStack(ctx, s); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -106,6 +107,35 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 	return t, nil
 }
 
+// AwaitStopped returns when the server that a killed pawl left in dir has ended, so that its ports can be
+// taken again; at once where there is none, or where a running pawl uses dir, which [StartTemporal] says.
+func AwaitStopped(ctx context.Context, dir string) error {
+	lock, err := keeper.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, keeper.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for a Temporal server: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	running, err := lockRunning(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return running.Close()
+}
+
+// lockRunning waits until no server runs in dir, and keeps others from starting one.
+func lockRunning(ctx context.Context, dir string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, temporalGrace+5*time.Second)
+	defer cancel()
+	running, err := keeper.Lock(ctx, filepath.Join(dir, "running"))
+	if err != nil {
+		return nil, fmt.Errorf("wait for the Temporal server of the run before to end: %w", err)
+	}
+	return running, nil
+}
+
 // portTries is how often a start may meet a port that was taken meanwhile.
 const portTries = 3
 
@@ -132,11 +162,9 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 
 // launch runs the server, after a former one in the same directory has ended.
 func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOptions) (err error) {
-	waitCtx, cancel := context.WithTimeout(ctx, temporalGrace+5*time.Second)
-	defer cancel()
-	running, err := keeper.Lock(waitCtx, filepath.Join(dir, "running"))
+	running, err := lockRunning(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("wait for the Temporal server of the run before to end: %w", err)
+		return err
 	}
 	if t.port, err = choosePort("--temporal-port", opts.Port); err == nil {
 		t.uiPort, err = choosePort("--temporal-ui-port", opts.UIPort)
