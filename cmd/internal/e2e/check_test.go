@@ -1,0 +1,339 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// check says whether what the client was promised is true. It reads rows, the sandbox's journals and
+// the client's log. The events have to be at rest. want holds the receipt status of events that are to
+// end otherwise than processed; "uncertain" stands for needs_review because of a doubtful mail, and
+// "any mail" for either that or processed.
+func (w *world) check(want map[string]string) {
+	w.t.Helper()
+	for _, finding := range w.findings(want) {
+		w.t.Error("checker: " + finding)
+	}
+}
+
+// findings is what check complains of.
+func (w *world) findings(want map[string]string) []string {
+	w.t.Helper()
+	c := &checker{world: w, want: want, effects: map[string]effect{}, expected: map[string]string{}}
+	for _, row := range w.rows(`select key, kind, state, generation, result, error, receipt_id::text, event_id from effects`) {
+		e := effect{key: row["key"].(string), kind: row["kind"].(string), state: row["state"].(string), event: row["event_id"].(string)}
+		if result, ok := row["result"].(map[string]any); ok {
+			e.messageID, _ = result["MessageID"].(string)
+		}
+		c.effects[e.key] = e
+	}
+	c.checkReceipts()
+	c.checkEffects()
+	c.checkKeyed("workspaces", "provision-workspace", "release-workspace")
+	c.checkKeyed("finance", "finance-export", "reverse-finance-entry")
+	c.checkMail()
+	c.checkInternalEvents()
+	c.checkBilling()
+	return c.found
+}
+
+type checker struct {
+	*world
+	want    map[string]string
+	effects map[string]effect
+	// expected holds the ledger state that each effect must have; "any mail" is done or uncertain.
+	expected map[string]string
+	found    []string
+}
+
+type effect struct{ key, kind, state, event, messageID string }
+
+const (
+	processed   = "processed"
+	compensated = "compensated"
+	uncertain   = "uncertain"
+	anyMail     = "any mail"
+)
+
+func (c *checker) wanted(e invoice) string {
+	if s, ok := c.want[e.ID]; ok {
+		return s
+	}
+	return processed
+}
+
+func (c *checker) fail(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// tally is what the client knows about the deliveries of one event.
+type tally struct {
+	event                        invoice
+	acknowledged, refused, other int
+}
+
+// checkReceipts: every acknowledged event has one receipt and one run, and is where it should be;
+// nothing is kept that nobody sent or that was refused; duplicates are counted exactly.
+func (c *checker) checkReceipts() {
+	sent := map[string]*tally{}
+	for _, d := range c.sender.log {
+		t := sent[d.event.ID]
+		if t == nil {
+			t = &tally{event: d.event}
+			sent[d.event.ID] = t
+		}
+		if d.status == 500 {
+			c.fail("a delivery of %s was answered 500", d.event.ID)
+		}
+		switch {
+		case d.acknowledged():
+			t.acknowledged++
+		case d.refused():
+			t.refused++
+		default:
+			t.other++ // it may have been kept
+		}
+	}
+	held := map[string]bool{}
+	for _, r := range c.rows(`
+		select id::text, event_id, status, reason, duplicates,
+		       (select count(*) from deliveries d where d.receipt_id = r.id and outcome = 'new') as first,
+		       (select count(*) from deliveries d where d.receipt_id = r.id and outcome = 'duplicate') as again,
+		       (select count(*) from receipt_bodies b where b.receipt_id = r.id) as bodies,
+		       array(select workflow_id || ' ' || kind || ' ' || outcome from runs where receipt_id = r.id) as runs
+		  from receipts r`) {
+		id := r["event_id"].(string)
+		t := sent[id]
+		if t == nil || t.acknowledged+t.other == 0 {
+			c.fail("receipt of %s: nobody sent it, or it was refused", id)
+			continue
+		}
+		if held[id] {
+			c.fail("%s has more than one receipt", id)
+		}
+		held[id] = true
+		again, most := int(r["duplicates"].(int32)), t.acknowledged+t.other-1
+		least := max(t.acknowledged-1, 0)
+		if again < least || again > most || r["first"] != int64(1) || r["again"] != int64(again) || r["bodies"] != int64(1) {
+			c.fail("%s: %d duplicates counted, want %d to %d; deliveries: %v new, %v duplicate; bodies: %v", id, again, least, most, r["first"], r["again"], r["bodies"])
+		}
+		c.checkStatus(t.event, r)
+	}
+	for id, t := range sent {
+		if t.acknowledged > 0 && !held[id] {
+			c.fail("%s was acknowledged and is not there", id)
+		}
+	}
+}
+
+func (c *checker) checkStatus(e invoice, receipt map[string]any) {
+	status, outcome := c.wanted(e), receipt["status"].(string)
+	if status == anyMail {
+		status = map[string]string{"needs_review": uncertain}[outcome]
+		if status == "" {
+			status = processed
+		}
+	}
+	run := "stripe:" + e.ID + " original " + outcome
+	if status == uncertain {
+		outcome, status, run = outcome+"/"+uncertain, "needs_review/"+uncertain, "stripe:"+e.ID+" original "
+		if reason := receipt["reason"].(string); !strings.Contains(reason, "uncertain") {
+			c.fail("%s needs review because %q; want the doubtful mail as the reason", e.ID, reason)
+		}
+	}
+	if outcome != status {
+		c.fail("%s is %s (%v), want %s", e.ID, outcome, receipt["reason"], status)
+	}
+	if runs := fmt.Sprint(receipt["runs"]); runs != "["+run+"]" {
+		c.fail("runs of %s are %s, want [%s]", e.ID, runs, run)
+	}
+	c.expect(e, status)
+}
+
+// expect notes which effects the event must have, by the keys that the design promises.
+func (c *checker) expect(e invoice, status string) {
+	object := e.account + ":" + e.invoice
+	effects := map[string]string{
+		"activate-subscription": e.invoice, "provision-workspace": object, "finance-export": object,
+		"receipt-email": e.invoice, "onboarding-task": e.account + ":" + e.day,
+	}
+	undo := map[string]string{
+		"restore-subscription": e.invoice, "reverse-finance-entry": object,
+		"correction-notice": e.invoice, "cancel-onboarding-task": e.account + ":" + e.day,
+	}
+	for kind, object := range effects {
+		state := "done"
+		switch {
+		case status == compensated && kind == "provision-workspace":
+			state = "failed"
+		case status == compensated:
+			state = compensated
+		case strings.HasSuffix(status, uncertain) && kind == "receipt-email":
+			state = uncertain
+		}
+		c.expected[kind+":stripe:test:"+object] = state
+	}
+	if status == compensated {
+		for kind, object := range undo {
+			c.expected[kind+":stripe:test:"+object] = "done"
+		}
+	}
+}
+
+// checkEffects: the ledger holds the effects of the events, each once under its key, and no others.
+func (c *checker) checkEffects() {
+	for _, key := range slices.Sorted(maps.Keys(c.expected)) {
+		e, ok := c.effects[key]
+		want := c.expected[key]
+		switch notice := c.effects[strings.Replace(key, "receipt-email", "correction-notice", 1)]; {
+		case isMail(e.kind) && e.state == "skipped": // by a person, see kill_test.go
+			want = "skipped"
+		case e.kind == "receipt-email" && want == compensated && notice.state == "skipped":
+			want = "done" // nothing took it back
+		}
+		if !ok || e.state != want {
+			c.fail("effect %s is %q, want %q", key, e.state, want)
+		}
+	}
+	for key, e := range c.effects {
+		if _, ok := c.expected[key]; !ok {
+			c.fail("effect %s (%s) belongs to no event that was sent", key, e.state)
+		}
+	}
+}
+
+func isMail(kind string) bool { return kind == "receipt-email" || kind == "correction-notice" }
+
+// checkKeyed: a sink that remembers keys has what the ledger says, once per key and with the same
+// bytes each time, and nothing else.
+func (c *checker) checkKeyed(service string, kinds ...string) {
+	applied := c.checkJournal(service)
+	for key, e := range c.effects {
+		happened := e.state == "done" || e.state == compensated
+		if slices.Contains(kinds, e.kind) && happened != applied[key] {
+			c.fail("%s is %s, and in the journal of %s: %t", key, e.state, service, applied[key])
+		}
+	}
+	for key := range applied {
+		if e, ok := c.effects[key]; !ok || !slices.Contains(kinds, e.kind) {
+			c.fail("%s.jsonl holds %s, which the ledger knows nothing of", service, key)
+		}
+	}
+}
+
+// checkJournal: each key was first exactly once and came with the same bytes each time. It returns the
+// keys.
+func (c *checker) checkJournal(service string) map[string]bool {
+	firsts, bodies, keys := map[string]int{}, map[string]string{}, map[string]bool{}
+	for _, l := range c.journal(service) {
+		keys[l.Key] = true
+		if l.First {
+			firsts[l.Key]++
+		}
+		if before, ok := bodies[l.Key]; ok && before != string(l.Body) {
+			c.fail("%s.jsonl: %s came with other bytes", service, l.Key)
+		}
+		bodies[l.Key] = string(l.Body)
+	}
+	for key := range keys {
+		if firsts[key] != 1 {
+			c.fail("%s.jsonl: %s was applied %d times", service, key, firsts[key])
+		}
+	}
+	return keys
+}
+
+// checkMail: each mail went out at most once, and exactly once where the ledger says done.
+func (c *checker) checkMail() {
+	sent, ids := map[string]int{}, map[string]string{}
+	for _, l := range c.journal("email") {
+		var mail struct{ Subject string }
+		if err := json.Unmarshal(l.Body, &mail); err != nil {
+			c.fail("email.jsonl: %v", err)
+		}
+		kind, invoice := "", ""
+		if i, ok := strings.CutPrefix(mail.Subject, "Receipt for invoice "); ok {
+			kind, invoice = "receipt-email", i
+		} else if i, ok := strings.CutPrefix(mail.Subject, "Correction: invoice "); ok {
+			kind, invoice = "correction-notice", i
+		}
+		key := kind + ":stripe:test:" + invoice
+		sent[key]++
+		ids[key] = l.Key
+	}
+	for key, n := range sent {
+		e, ok := c.effects[key]
+		if !ok {
+			c.fail("a mail went out that the ledger knows nothing of: %s", key)
+		}
+		if n > 1 {
+			c.fail("%s was mailed %d times", key, n)
+		}
+		if e.state == "done" && e.messageID != ids[key] {
+			c.fail("%s: the ledger says Message-ID %q, the mail has %q", key, e.messageID, ids[key])
+		}
+	}
+	for key, e := range c.effects {
+		if isMail(e.kind) && (e.state == "done" || e.state == compensated) && sent[key] != 1 {
+			c.fail("%s is %s and %d mails went out", key, e.state, sent[key])
+		}
+	}
+}
+
+// checkInternalEvents: every change was announced once, and the subscriber has it.
+func (c *checker) checkInternalEvents() {
+	taken := c.checkJournal("events")
+	announced := map[string]int{}
+	for _, row := range c.rows(`select event_id::text, type, effect_key, published_at is not null as published from outbox`) {
+		announced[row["effect_key"].(string)]++
+		if id := row["event_id"].(string); !taken[id] || row["published"] != true {
+			c.fail("internal event %v of %v: published %v, taken by the subscriber %t", row["type"], row["effect_key"], row["published"], taken[id])
+		}
+		delete(taken, row["event_id"].(string))
+	}
+	for id := range taken {
+		c.fail("the subscriber has %s, which is not in the outbox", id)
+	}
+	for key, e := range c.effects {
+		announces := e.kind == "activate-subscription" || e.kind == "restore-subscription"
+		if want := map[bool]int{true: 1}[announces]; announced[key] != want {
+			c.fail("%s (%s) announced %d internal events, want %d", key, e.state, announced[key], want)
+		}
+	}
+}
+
+// checkBilling: our own tables hold what the ledger says was done.
+func (c *checker) checkBilling() {
+	for key, e := range c.effects {
+		parts := strings.Split(key, ":")
+		object := parts[len(parts)-1]
+		if e.state != "done" {
+			continue
+		}
+		var got int
+		switch e.kind {
+		case "activate-subscription":
+			got = c.count(`select count(*) from invoices i join subscriptions s on s.mode = i.mode and s.id = i.subscription
+				where i.id = $1 and i.status = 'paid' and s.status = 'active'
+				  and (select count(*) from entitlements e where e.mode = i.mode and e.account = i.account and enabled) = 2`, object)
+		case "provision-workspace":
+			got = c.count(`select count(*) from workspaces where account = $1 and state = 'active' and plan = 'enterprise' and effect_key = $2`, parts[3], key)
+		case "finance-export", "reverse-finance-entry":
+			got = c.count(`select count(*) from finance_entries where effect_key = $1`, key)
+		case "onboarding-task":
+			got = c.count(`select count(*) from onboarding_tasks where account = $1 and state = 'open'`, parts[3])
+		case "cancel-onboarding-task":
+			got = c.count(`select count(*) from onboarding_tasks where account = $1 and state = 'cancelled'`, parts[3])
+		case "restore-subscription":
+			got = c.count(`select 1 - count(*) from entitlements e join invoices i on i.account = e.account where i.id = $1 and e.enabled`, object)
+		default:
+			continue
+		}
+		if got != 1 {
+			c.fail("%s is done, and our tables hold %d of it", key, got)
+		}
+	}
+}

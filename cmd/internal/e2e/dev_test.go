@@ -1,0 +1,404 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
+)
+
+// dev is what a user of `pawl dev` has: a state directory, and addresses.
+type dev struct {
+	t       *testing.T
+	state   string
+	flags   []string
+	ingress string
+	prepare func(*exec.Cmd)
+}
+
+// newDev chooses addresses. prepare may change how pawl is run; nil leaves it.
+func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
+	t.Helper()
+	d := &dev{t: t, state: state, ingress: freeAddr(t)}
+	d.prepare = func(cmd *exec.Cmd) {
+		cmd.Env = plainEnv()
+		if prepare != nil {
+			prepare(cmd)
+		}
+	}
+	d.flags = []string{
+		"--state", state, "--ingress", d.ingress, "--console", freeAddr(t), "--ops", freeAddr(t),
+		"--temporal-port", portIn(freeAddr(t)), "--temporal-ui-port", portIn(freeAddr(t)),
+	}
+	// Where root's state lies below a directory that the server's user cannot enter, its data is elsewhere.
+	t.Cleanup(func() {
+		if home := d.postgresHome(); home != "" {
+			_ = os.RemoveAll(home)
+		}
+	})
+	return d
+}
+
+// freeAddr returns an address below the range from which the system takes ports for connections, so
+// that nothing else gets it meanwhile.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
+}
+
+func portIn(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// start runs `pawl dev` and waits until it says that it is ready.
+func (d *dev) start(flags ...string) *process {
+	d.t.Helper()
+	p := startPawl(d.t, "dev", d.prepare, append(append([]string{"dev", "--no-demo"}, d.flags...), flags...)...)
+	await(d.t, time.Minute, func() error {
+		if strings.Contains(p.stdout.String(), "pawl is ready") {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fatal(fmt.Errorf("dev ended: %s\n%s", p.cmd.ProcessState, p.stderr.String()))
+		default:
+			return fmt.Errorf("dev is not ready:\n%s", p.stderr.String())
+		}
+	})
+	return p
+}
+
+// refused runs `pawl dev` where it cannot run and returns the one sentence that it says.
+func (d *dev) refused(flags ...string) string {
+	d.t.Helper()
+	p := startPawl(d.t, "dev", d.prepare, append(append([]string{"dev", "--no-demo"}, d.flags...), flags...)...)
+	if code := p.exit(time.Minute); code != 1 {
+		d.t.Errorf("dev %v: exit %d, want 1", flags, code)
+	}
+	var said []string
+	for text := range strings.Lines(p.stderr.String()) {
+		if strings.HasPrefix(text, "postgres  ") || strings.HasPrefix(text, "temporal  ") || strings.HasPrefix(text, "time=") {
+			continue // progress
+		}
+		said = append(said, text)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "pawl: ") {
+		d.t.Errorf("dev %v said %q, want one sentence", flags, said)
+	}
+	return strings.Join(said, "")
+}
+
+// pawl runs another command on the state of dev.
+func (d *dev) pawl(args ...string) string {
+	d.t.Helper()
+	p := startPawl(d.t, args[0], d.prepare, append([]string{"--config", filepath.Join(d.state, "pawl.yaml"), "--json"}, args...)...)
+	if code := p.exit(patience); code != 0 {
+		d.t.Fatalf("pawl %v: exit %d: %s", args, code, p.stderr.String())
+	}
+	return p.stdout.String()
+}
+
+func (d *dev) send(id string) {
+	d.t.Helper()
+	d.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--event-id", id)
+}
+
+// awaitProcessed waits until `events show` says that the event is processed with every effect done.
+func (d *dev) awaitProcessed(id string) {
+	d.t.Helper()
+	d.awaitShown(id, processed, 5)
+}
+
+// awaitShown waits until `events show` says that the event has the status, and that so many of its five
+// effects are done.
+func (d *dev) awaitShown(id, status string, done int) {
+	d.t.Helper()
+	await(d.t, recovery, func() error {
+		var shown struct {
+			Receipt struct{ Status string }
+			Effects []struct{ Kind, State string }
+		}
+		if err := json.Unmarshal([]byte(d.pawl("events", "show", id)), &shown); err != nil {
+			return fatal(err)
+		}
+		found := 0
+		for _, e := range shown.Effects {
+			if e.State == "done" {
+				found++
+			}
+		}
+		if shown.Receipt.Status != status || found != done || len(shown.Effects) != 5 {
+			return fmt.Errorf("%s: %+v", id, shown)
+		}
+		return nil
+	})
+}
+
+// fault tells the sandbox of dev to fail.
+func (d *dev) fault(p *process, spec string) {
+	d.t.Helper()
+	url := regexp.MustCompile(`(?m)^  effects +(\S+)`).FindStringSubmatch(p.stdout.String())
+	if url == nil {
+		d.t.Fatalf("dev does not say where the effects are: %s", p.stdout.String())
+	}
+	resp, err := http.Post(url[1]+"/_faults", "application/json", strings.NewReader(spec))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		d.t.Fatalf("the sandbox answered %d", resp.StatusCode)
+	}
+}
+
+// postgresHome is where the data of Postgres lies when that is not in the state directory.
+func (d *dev) postgresHome() string {
+	home, _ := os.ReadFile(filepath.Join(d.state, "postgres", "location"))
+	return strings.TrimSpace(string(home))
+}
+
+// running lists the processes that belong to the state directory, by their command lines.
+func (d *dev) running() []string {
+	d.t.Helper()
+	home := d.postgresHome()
+	var found []string
+	for _, command := range commands(d.t) {
+		if strings.Contains(command, d.state) || home != "" && strings.Contains(command, home) {
+			found = append(found, command)
+		}
+	}
+	return found
+}
+
+// commands lists the command lines of all processes, without ps where there is a /proc.
+func commands(t *testing.T) []string {
+	t.Helper()
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	if len(files) == 0 {
+		out, err := exec.Command("ps", "-axo", "pid=,command=").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(string(out), "\n")
+	}
+	var all []string
+	for _, file := range files {
+		line, _ := os.ReadFile(file) // it may have ended
+		all = append(all, file+" "+strings.ReplaceAll(string(line), "\x00", " "))
+	}
+	return all
+}
+
+// awaitGone waits until no process of the state directory runs.
+func (d *dev) awaitGone(within time.Duration) {
+	d.t.Helper()
+	await(d.t, within, func() error {
+		if left := d.running(); len(left) > 0 {
+			return fmt.Errorf("still running: %s", strings.Join(left, "\n"))
+		}
+		return nil
+	})
+}
+
+// The state directory lies below one that only this user may enter, as root's home is.
+func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
+	t.Parallel()
+	private := filepath.Join(t.TempDir(), "private")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := newDev(t, filepath.Join(private, "state"), nil)
+	first := d.start()
+	d.send("evt_first")
+	d.awaitProcessed("evt_first")
+	if n := len(d.running()); n < 3 { // dev, Temporal and Postgres: the test of what is left must see them
+		t.Errorf("%d processes run: %v", n, d.running())
+	}
+
+	// A second one on the same state says so and harms nothing.
+	other := newDev(t, d.state, nil)
+	if said := other.refused(); !strings.Contains(said, "in use by another running pawl") {
+		t.Errorf("a second dev on the state directory said %q", said)
+	}
+	d.awaitProcessed("evt_first")
+
+	// Stopped with an event in flight: finance fails until the restart.
+	d.fault(first, `{"service":"finance","next":1000,"status":503}`)
+	d.send("evt_stopped")
+	d.awaitShown("evt_stopped", "retrying", 4)
+	first.terminate()
+	if code := first.exit(time.Minute); code != 0 {
+		t.Errorf("dev: exit %d after SIGTERM, want 0", code)
+	}
+	if left := d.running(); len(left) > 0 {
+		t.Errorf("left running after SIGTERM: %v", left)
+	}
+
+	second := d.start()
+	d.awaitProcessed("evt_first")
+	d.awaitProcessed("evt_stopped")
+
+	// Killed with an event in flight, and started again at once.
+	d.fault(second, `{"service":"finance","next":1000,"status":503}`)
+	d.send("evt_killed")
+	d.awaitShown("evt_killed", "retrying", 4) // and no mail is under way, which would end in doubt
+	second.kill()
+	third := d.start()
+	d.awaitProcessed("evt_killed")
+
+	third.kill()
+	d.awaitGone(30 * time.Second)
+}
+
+func TestDev_InterruptedWhileStarting_NothingLeftRunning(t *testing.T) {
+	t.Parallel()
+	d := newDev(t, filepath.Join(t.TempDir(), "state"), nil)
+	p := startPawl(t, "dev", d.prepare, append([]string{"dev"}, d.flags...)...)
+	await(t, patience, func() error {
+		if !strings.Contains(p.stderr.String(), "starting") {
+			return fmt.Errorf("dev has not begun")
+		}
+		return nil
+	})
+	p.terminate()
+	if code := p.exit(time.Minute); code != 0 {
+		t.Errorf("dev: exit %d, want 0: %s", code, p.stderr.String())
+	}
+	d.awaitGone(0)
+}
+
+func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"--ingress", "--console", "--ops", "--temporal-port", "--temporal-ui-port"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			taken := l.Addr().String()
+			d := newDev(t, filepath.Join(t.TempDir(), "state"), nil)
+			value := taken
+			if strings.HasSuffix(flag, "-port") {
+				value = portIn(taken)
+			}
+			if said := d.refused(flag, value); !strings.Contains(said, "flag "+flag) || !strings.Contains(said, portIn(taken)) {
+				t.Errorf("dev said %q, want the port %s and the flag %s", said, portIn(taken), flag)
+			}
+			d.awaitGone(0)
+		})
+	}
+	t.Run("state of another version", func(t *testing.T) {
+		t.Parallel()
+		d := newDev(t, t.TempDir(), nil)
+		if err := os.WriteFile(filepath.Join(d.state, "version"), []byte("0\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said := d.refused(); !strings.Contains(said, d.state) || !strings.Contains(said, "--state") {
+			t.Errorf("dev said %q, want the directory and --state", said)
+		}
+		d.awaitGone(0)
+	})
+	t.Run("state that is a file", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "state")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said := newDev(t, file, nil).refused(); !strings.Contains(said, "--state") {
+			t.Errorf("dev said %q, want --state", said)
+		}
+	})
+	t.Run("database that is not there", func(t *testing.T) {
+		t.Parallel()
+		d := newDev(t, filepath.Join(t.TempDir(), "state"), func(cmd *exec.Cmd) {
+			cmd.Env = append(cmd.Env, "DATABASE_URL=postgres://pawl:hidden@127.0.0.1:1/pawl")
+		})
+		if said := d.refused(); strings.Contains(said, "hidden") || !strings.Contains(said, "DATABASE_URL") {
+			t.Errorf("dev said %q, want DATABASE_URL and no password", said)
+		}
+		d.awaitGone(0)
+	})
+}
+
+// Where the tests run as root, dev also runs as somebody who may do nothing.
+func TestDev_OrdinaryUser(t *testing.T) {
+	t.Parallel()
+	// Not below TMPDIR, which may be a place that only root can enter.
+	dir, err := os.MkdirTemp("/var/tmp", "e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	bin := filepath.Join(dir, "bin")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(bin, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	// Temporal's own place may be such a one as well, and building it takes minutes.
+	path, err := devstack.FindTemporal(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", path, shared.binary, bin).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var credential *syscall.Credential
+	if os.Geteuid() == 0 {
+		nobody, err := user.Lookup("nobody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid, uidErr := strconv.Atoi(nobody.Uid)
+		gid, gidErr := strconv.Atoi(nobody.Gid)
+		if uidErr != nil || gidErr != nil {
+			t.Fatal(uidErr, gidErr)
+		}
+		if err := os.Chown(home, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+		credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	d := newDev(t, filepath.Join(home, "state"), func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Dir = filepath.Join(bin, "pawl"), home
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+		cmd.Env = append(cmd.Env, "HOME="+home, "TMPDIR="+home, "PATH="+bin+":"+os.Getenv("PATH"))
+	})
+	p := d.start()
+	d.send("evt_ordinary")
+	d.awaitProcessed("evt_ordinary")
+	p.terminate()
+	if code := p.exit(time.Minute); code != 0 {
+		t.Errorf("dev: exit %d after SIGTERM, want 0", code)
+	}
+	if left := d.running(); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+}

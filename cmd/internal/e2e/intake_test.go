@@ -1,0 +1,418 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+)
+
+// patience is how long an event may take that nothing stands in the way of, on a busy machine.
+const patience = time.Minute
+
+func TestIntake_SameEventTwice_OneReceiptOneRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.ingress("")
+	w.worker("")
+	e := newInvoice(t, nil)
+	for i, want := range []int{http.StatusAccepted, http.StatusOK} {
+		if d := w.sender.post(in.url, e); d.status != want {
+			t.Errorf("delivery %d was answered %d %s, want %d", i+1, d.status, d.body, want)
+		}
+	}
+	w.awaitStatus(patience, []invoice{e}, processed)
+	w.check(nil)
+}
+
+func TestIntake_SameEvent200TimesAtOnce_EachEffectOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.ingress(""), w.ingress("")
+	w.worker("")
+	e := newInvoice(t, nil)
+	first := 0
+	for _, d := range w.sender.postAll([]invoice{e}, 200, one.url, two.url) {
+		if !d.acknowledged() {
+			t.Errorf("answered %d %s, want 2xx", d.status, d.body)
+		}
+		if d.status == http.StatusAccepted {
+			first++
+		}
+	}
+	if first != 1 {
+		t.Errorf("%d deliveries were answered as the first, want 1", first)
+	}
+	w.awaitStatus(patience, []invoice{e}, processed)
+	if n := w.count(`select duplicates from receipts`); n != 199 {
+		t.Errorf("%d duplicates counted, want 199", n)
+	}
+	w.check(nil)
+}
+
+// Two events of one fact, side by side and in either order: the second finds the effects done, or being
+// done, and says by whom.
+func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
+	t.Parallel()
+	types := []string{"invoice.paid", "invoice.payment_succeeded"}
+	for first, second := range map[string]string{types[0]: types[1], types[1]: types[0]} {
+		t.Run(first+" first", func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			in := w.ingress("")
+			w.worker("")
+			var events []invoice
+			for i := range 10 { // pairs, for many ways to interleave
+				seed := rand.Text()
+				pair := [2]invoice{}
+				for j, kind := range []string{first, second} {
+					pair[j] = newInvoice(t, func(p *forge.Params) { p.Seed, p.Type = seed, kind })
+				}
+				if pair[0].invoice != pair[1].invoice {
+					t.Fatalf("the pair is about %s and %s, want one invoice", pair[0].invoice, pair[1].invoice)
+				}
+				if i == 0 { // one pair strictly in order
+					w.sender.post(in.url, pair[0])
+					w.awaitStatus(patience, pair[:1], processed)
+					w.sender.post(in.url, pair[1])
+				} else {
+					w.sender.postAll(pair[:], 1, in.url)
+				}
+				events = append(events, pair[:]...)
+			}
+			w.awaitStatus(patience, events, processed)
+			w.check(nil)
+			w.checkSatisfied(events)
+		})
+	}
+}
+
+// checkSatisfied makes sure that of the two events of each invoice one did each effect and the other says
+// that it found it done, and by which event.
+func (w *world) checkSatisfied(events []invoice) {
+	w.t.Helper()
+	byInvoice := map[string][]invoice{}
+	for _, e := range events {
+		byInvoice[e.invoice] = append(byInvoice[e.invoice], e)
+	}
+	for id, pair := range byInvoice {
+		did, met := 0, 0
+		for i, e := range pair {
+			var shown struct {
+				Effects []struct {
+					Key         string
+					SatisfiedBy string `json:"satisfied_by"`
+				}
+			}
+			w.show(e, &shown)
+			if len(shown.Effects) != 5 {
+				w.t.Errorf("%s shows %d effects, want 5", e.ID, len(shown.Effects))
+			}
+			for _, f := range shown.Effects {
+				switch f.SatisfiedBy {
+				case "":
+					did++
+				case pair[1-i].ID:
+					met++
+				default:
+					w.t.Errorf("%s of %s is satisfied by %q, want %s", f.Key, e.ID, f.SatisfiedBy, pair[1-i].ID)
+				}
+			}
+		}
+		if did != 5 || met != 5 {
+			w.t.Errorf("the events of %s did %d effects and met %d, want 5 and 5", id, did, met)
+		}
+	}
+}
+
+// show is `pawl events show`.
+func (w *world) show(e invoice, into any) {
+	w.t.Helper()
+	p := w.pawl("events", "", "show", e.ID, "--json")
+	if code := p.exit(patience); code != 0 {
+		w.t.Fatalf("events show: exit %d: %s", code, p.stderr.String())
+	}
+	if err := json.Unmarshal([]byte(p.stdout.String()), into); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestIntake_Signatures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.ingress("")
+	w.worker("")
+
+	// signed returns a delivery whose header is made from the good one's time and signature.
+	signed := func(e invoice, header func(stamp, good string) string) *http.Request {
+		req := w.sender.request(in.url, e, time.Now())
+		stamp, good, _ := strings.Cut(req.Header.Get("Stripe-Signature"), ",")
+		req.Header.Set("Stripe-Signature", header(stamp, good))
+		return req
+	}
+	const bad = "v1=0000000000000000000000000000000000000000000000000000000000000000"
+	var kept []invoice
+	for name, header := range map[string]func(stamp, good string) string{
+		"first":  func(stamp, good string) string { return stamp + "," + good + "," + bad + "," + bad },
+		"middle": func(stamp, good string) string { return stamp + "," + bad + "," + good + "," + bad },
+		"last":   func(stamp, good string) string { return stamp + "," + bad + "," + bad + "," + good },
+	} {
+		e := newInvoice(t, nil)
+		kept = append(kept, e)
+		if d := w.sender.do(e, signed(e, header)); d.status != http.StatusAccepted {
+			t.Errorf("good signature %s: answered %d %s, want 202", name, d.status, d.body)
+		}
+	}
+	refused := newInvoice(t, nil)
+	if d := w.sender.do(refused, signed(refused, func(stamp, _ string) string { return stamp + "," + bad + "," + bad })); d.status != http.StatusUnauthorized {
+		t.Errorf("no good signature: answered %d %s, want 401", d.status, d.body)
+	}
+	for _, off := range []time.Duration{-301, -299, 299, 301} {
+		off *= time.Second
+		e := newInvoice(t, nil)
+		d := w.postOff(in, e, off)
+		if off.Abs() < 300*time.Second {
+			kept = append(kept, e)
+			if d.status != http.StatusAccepted {
+				t.Errorf("signed %s from now: answered %d %s, want 202", off, d.status, d.body)
+			}
+		} else if d.status != http.StatusUnauthorized {
+			t.Errorf("signed %s from now: answered %d %s, want 401", off, d.status, d.body)
+		}
+	}
+	w.awaitStatus(patience, kept, processed)
+	w.check(nil)
+	w.awaitRejections(map[string]int{"no_matching_signature": 1, "timestamp_too_old": 1, "timestamp_too_new": 1})
+	if n := w.count(`select count(*) from rejections`); n != 0 {
+		t.Errorf("%d rejections were stored, want nothing but their count", n)
+	}
+}
+
+// postOff delivers e signed off from now. Pawl compares whole seconds, so a delivery during which the
+// second changed proves nothing: it is then another event's turn.
+func (w *world) postOff(in endpoint, e invoice, off time.Duration) delivery {
+	w.t.Helper()
+	for range 20 {
+		now := time.Now()
+		if rest := now.Truncate(time.Second).Add(time.Second).Sub(now); rest < 500*time.Millisecond {
+			<-time.After(rest) // the rest of this second is too short
+			now = time.Now()
+		}
+		d := w.sender.do(e, w.sender.request(in.url, e, now.Add(off)))
+		if time.Now().Unix() == now.Unix() {
+			return d
+		}
+	}
+	w.t.Fatal("no delivery took less than a second")
+	return delivery{}
+}
+
+// awaitRejections waits until exactly these refusals are counted; they are summed in memory for seconds.
+func (w *world) awaitRejections(want map[string]int) {
+	w.t.Helper()
+	await(w.t, patience, func() error {
+		rows, err := w.query(`select class, sum(count)::int as n from rejection_counts group by class`)
+		if err != nil {
+			return err
+		}
+		got := map[string]int{}
+		for _, row := range rows {
+			got[row["class"].(string)] = int(row["n"].(int32))
+		}
+		for class, n := range want {
+			if got[class] != n || len(got) > len(want) {
+				return fmt.Errorf("refusals counted: %v, want %v", got, want)
+			}
+		}
+		return nil
+	})
+}
+
+// Whatever the body holds, as long as it is authentic: it is kept, byte for byte, and waits for a person
+// with a reason.
+func TestIntake_UnreadableBodies_KeptForReview(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.ingress("")
+	w.worker("")
+	whole := func() string { return string(newInvoice(t, nil).Body) }
+	// with puts text into a value of the event.
+	with := func(text string) string {
+		return strings.Replace(whole(), `"billing_reason":"`, `"billing_reason":"`+text, 1)
+	}
+	for name, c := range map[string]struct{ body, reason string }{
+		"empty":             {"", "empty_body"},
+		"no JSON":           {"a=b&c=d", "not_json"},
+		"cut off":           {whole()[:500], "not_json"},
+		"two documents":     {whole() + whole(), "trailing_data"},
+		"a list":            {"[" + whole() + "]", "not_an_object"},
+		"null":              {"null", "not_an_object"},
+		"nul as an escape":  {with(`\u0000`), "nul_character"},
+		"nul byte":          {with("\x00"), "not_json"},
+		"invalid UTF-8":     {with("\xff"), "invalid_utf8"},
+		"lone surrogate":    {with(`\ud800`), "invalid_unicode"},
+		"a byte order mark": {"\xef\xbb\xbf" + whole(), "byte_order_mark"},
+		"a key twice":       {strings.Replace(whole(), "{", `{"id":"evt_other",`, 1), "duplicate_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := w.sender.do(invoice{}, w.sender.request(in.url, invoice{Event: forge.Event{Body: []byte(c.body)}}, time.Now()))
+			if d.status != http.StatusAccepted {
+				t.Fatalf("answered %d %s, want 202", d.status, d.body)
+			}
+			var answer struct{ Receipt string }
+			if err := json.Unmarshal([]byte(d.body), &answer); err != nil {
+				t.Fatal(err)
+			}
+			row := w.rows(`select status, reason, body from receipts join receipt_bodies on receipt_id = id where id = $1`, answer.Receipt)[0]
+			if row["status"] != "needs_review" || !strings.Contains(row["reason"].(string), c.reason) {
+				t.Errorf("the receipt is %v because %v; want needs_review because of %s", row["status"], row["reason"], c.reason)
+			}
+			if got := row["body"].([]byte); !bytes.Equal(got, []byte(c.body)) {
+				t.Errorf("kept %q, want the bytes that came", got)
+			}
+		})
+	}
+	if n := w.count(`select count(*) from effects`) + w.count(`select count(*) from runs`); n != 0 {
+		t.Errorf("%d effects or runs came of bodies that nobody could read", n)
+	}
+}
+
+func TestIntake_BodiesThatAreRefused_NothingKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.ingress("")
+	w.worker("")
+	const limit = 1 << 20
+	sized := func(n int) invoice { // an event that is n bytes long
+		e := newInvoice(t, nil)
+		e.Body = append(e.Body, bytes.Repeat([]byte(" "), n-len(e.Body))...)
+		return e
+	}
+	// A body without a length, so that what counts is what is read.
+	chunked := func(req *http.Request) *http.Request {
+		req.Body, req.ContentLength, req.GetBody = io.NopCloser(req.Body), -1, nil
+		return req
+	}
+	request := func(e invoice) *http.Request { return w.sender.request(in.url, e, time.Now()) }
+	encoded := func(encoding string) *http.Request {
+		req := request(newInvoice(t, nil))
+		req.Header.Set("Content-Encoding", encoding)
+		return req
+	}
+	for name, c := range map[string]struct {
+		req  *http.Request
+		want int
+	}{
+		"too large":          {request(sized(limit + 1)), http.StatusRequestEntityTooLarge},
+		"too large, chunked": {chunked(request(sized(limit + 1))), http.StatusRequestEntityTooLarge},
+		"gzip":               {encoded("gzip"), http.StatusUnsupportedMediaType},
+		"gzip among others":  {encoded("identity, gzip"), http.StatusUnsupportedMediaType},
+		"unknown source":     {w.sender.request(in.url+"s", newInvoice(t, nil), time.Now()), http.StatusNotFound},
+		"no signature, no JSON": {func() *http.Request {
+			req := request(invoice{Event: forge.Event{Body: []byte("\x00")}})
+			req.Header.Del("Stripe-Signature")
+			return req
+		}(), http.StatusBadRequest},
+	} {
+		if d := w.sender.do(newInvoice(t, nil), c.req); d.status != c.want {
+			t.Errorf("%s: answered %d %s, want %d", name, d.status, d.body, c.want)
+		}
+	}
+	fits := []invoice{sized(limit), sized(limit), newInvoice(t, nil)}
+	for i, req := range []*http.Request{request(fits[0]), chunked(request(fits[1])), chunked(request(fits[2]))} {
+		if d := w.sender.do(fits[i], req); d.status != http.StatusAccepted {
+			t.Errorf("a body of %s bytes, length %d: answered %d %s, want 202", strconv.Itoa(len(fits[i].Body)), req.ContentLength, d.status, d.body)
+		}
+	}
+	w.awaitStatus(patience, fits, processed)
+	w.check(nil)
+	w.awaitRejections(map[string]int{"too_large": 2, "content_encoding": 2, "missing_header": 1})
+}
+
+// An ingress that is asked to stop under load answers what it has taken in, and ends well.
+func TestIntake_StoppedUnderLoad_InFlightAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.ingress("")
+	w.worker("")
+
+	// One delivery whose body comes only after the signal, to be sure that there is one in flight.
+	slow := newInvoice(t, nil)
+	reading := make(chan struct{})
+	body, rest := io.Pipe()
+	req := w.sender.request(in.url, slow, time.Now())
+	req.Body, req.GetBody = body, nil
+	req.Header.Set("Expect", "100-continue")
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(reading) }}))
+	w.sender.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
+	answered := make(chan delivery, 1)
+	go func() { answered <- w.sender.do(slow, req) }()
+	<-reading // pawl reads the body
+
+	events := newInvoices(t, 50)
+	loaded := make(chan []delivery, 1)
+	go func() { loaded <- w.sender.postAll(events, 1, in.url) }()
+	await(t, patience, func() error {
+		if !w.sender.anyAcknowledged(events) {
+			return fmt.Errorf("no delivery was answered")
+		}
+		return nil
+	})
+	in.terminate()
+	<-loaded
+	if _, err := rest.Write(slow.Body); err != nil {
+		t.Errorf("the delivery in flight was cut off: %v", err)
+	}
+	_ = rest.Close()
+	if d := <-answered; d.status != http.StatusAccepted {
+		t.Errorf("the delivery in flight was answered %d %s, want 202", d.status, d.body)
+	}
+	if code := in.exit(patience); code != 0 {
+		t.Errorf("ingress: exit %d, want 0", code)
+	}
+
+	// What was not acknowledged comes again, as from any provider.
+	again := w.ingress("")
+	kept := []invoice{slow}
+	for _, e := range events {
+		if !w.sender.acknowledged(e) {
+			w.deliver(again, e)
+		}
+		kept = append(kept, e)
+	}
+	w.awaitStatus(patience, kept, processed)
+	w.check(nil)
+}
+
+// A worker that is asked to stop ends what it is doing, and the next one goes on.
+func TestWorker_StoppedWhileEffectRuns_EffectFinished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.ingress("")
+	first := w.worker("")
+	w.fault(`{"service":"finance","latency_ms":1000}`)
+	e := newInvoice(t, nil)
+	w.sender.post(in.url, e)
+	await(t, patience, func() error {
+		if len(w.journal("workspaces")) == 0 {
+			return fmt.Errorf("the effects have not begun")
+		}
+		return nil
+	})
+	first.terminate()
+	if code := first.exit(patience); code != 0 {
+		t.Errorf("worker: exit %d, want 0", code)
+	}
+	w.worker("")
+	w.awaitStatus(patience, []invoice{e}, processed)
+	w.check(nil)
+}

@@ -1,0 +1,218 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every test here kills a process between two steps and starts it again. What was acknowledged must be
+// finished, what can be done once is done once, and a mail of which nobody knows is said to be in doubt.
+
+// recovery is how long that may take: a claim lapses after the sink's time-out and three seconds, a
+// workflow task after ten, and the machine is busy.
+const recovery = 90 * time.Second
+
+func TestKill_Ingress(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{
+		"receipt-before-insert", "receipt-before-commit", "receipt-after-commit",
+		"dispatch-before-start", "dispatch-after-start", "dispatch-after-mark",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.worker("")
+			in := w.ingress(point)
+			e := newInvoice(t, nil)
+			d := w.sender.post(in.url, e)
+			in.awaitHook(point)
+			if strings.HasPrefix(point, "receipt") && d.acknowledged() {
+				t.Errorf("answered %d by a process that was dead by then", d.status)
+			}
+			committed := w.count(`select count(*) from receipts`)
+			if want := map[bool]int{true: 1}[!strings.HasPrefix(point, "receipt-before")]; committed != want {
+				t.Errorf("%d receipts after the kill, want %d", committed, want)
+			}
+			in = w.ingress("")
+			if !d.acknowledged() {
+				w.deliver(in, e) // a provider sends again what was not acknowledged
+			}
+			w.awaitStatus(recovery, []invoice{e}, processed)
+			w.check(nil)
+		})
+	}
+}
+
+// The sweep alone finds what was committed and not started, when nobody sends it again.
+func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.worker("")
+	const point = "receipt-after-commit"
+	in := w.ingress(point)
+	e := newInvoice(t, nil)
+	w.sender.post(in.url, e)
+	in.awaitHook(point)
+	w.ingress("")
+	w.awaitStatus(recovery, []invoice{e}, processed)
+	w.check(nil)
+}
+
+// The ingress dies before it could record the run that it had started, and that run parks: a person
+// must be able to see it and to decide.
+func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.worker("")
+	w.fault(`{"service":"email","drop":"after"}`)
+	const point = "dispatch-after-start"
+	in := w.ingress(point)
+	e := newInvoice(t, nil)
+	w.sender.post(in.url, e)
+	in.awaitHook(point)
+	w.awaitStatus(recovery, []invoice{e}, "needs_review")
+	w.check(map[string]string{e.ID: uncertain})
+	if !w.settleMail(e, "receipt-email") {
+		t.Error("the event waits for nobody")
+	}
+	w.awaitStatus(recovery, []invoice{e}, processed)
+	w.check(nil)
+}
+
+// steps lists, for each kind of effect, the places between two steps of it.
+var steps = map[string][]string{
+	"activate-subscription": {"before-commit", "after-done"},
+	"provision-workspace":   {"after-claim", "after-send", "after-done"},
+	"finance-export":        {"after-claim", "after-send", "after-done"},
+	"receipt-email":         {"after-claim", "after-mark", "after-send", "after-done"},
+	"onboarding-task":       {"before-commit", "after-done"},
+}
+
+// undoSteps is steps for what takes effects back.
+var undoSteps = map[string][]string{
+	"cancel-onboarding-task": {"before-commit", "after-done"},
+	"correction-notice":      {"after-claim", "after-mark", "after-send", "after-done"},
+	"reverse-finance-entry":  {"after-claim", "after-send", "after-done"},
+	"restore-subscription":   {"before-commit", "after-done"},
+}
+
+// doubtful are the places after which nobody knows whether a mail went out: past the mark that
+// stands before the final dot, and before the answer to it is recorded.
+func doubtful(kind, step string) bool {
+	return isMail(kind) && (step == "after-mark" || step == "after-send")
+}
+
+func TestKill_Worker(t *testing.T) {
+	t.Parallel()
+	eachStep(steps, func(kind, step string) {
+		t.Run(kind+"-"+step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.killWorkerAt(kind + "-" + step)
+			w.awaitStatus(recovery, []invoice{e}, processed, "needs_review")
+			switch {
+			case doubtful(kind, step):
+				w.check(map[string]string{e.ID: uncertain})
+			case kind == "activate-subscription" || kind == "receipt-email":
+				w.check(nil)
+			default: // the mail is sent beside these, and the kill may have caught it in doubt
+				w.check(map[string]string{e.ID: anyMail})
+			}
+			w.settleMail(e, "receipt-email")
+			w.awaitStatus(recovery, []invoice{e}, processed)
+			w.check(nil)
+		})
+	})
+}
+
+func TestKill_WorkerWhileCompensating(t *testing.T) {
+	t.Parallel()
+	eachStep(undoSteps, func(kind, step string) {
+		t.Run(kind+"-"+step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.fault(`{"service":"workspaces","status":422}`) // refused for good
+			e := w.killWorkerAt(kind + "-" + step)
+			w.awaitStatus(recovery, []invoice{e}, compensated, "needs_review")
+			if parked := w.settleMail(e, kind); parked != doubtful(kind, step) {
+				t.Errorf("needs review: %t, want %t", parked, doubtful(kind, step))
+			}
+			w.awaitStatus(recovery, []invoice{e}, compensated)
+			w.check(map[string]string{e.ID: compensated})
+		})
+	})
+}
+
+func eachStep(steps map[string][]string, f func(kind, step string)) {
+	for kind, names := range steps {
+		for _, step := range names {
+			f(kind, step)
+		}
+	}
+}
+
+// killWorkerAt delivers an event, lets the worker die at point and starts another one.
+func (w *world) killWorkerAt(point string) invoice {
+	w.t.Helper()
+	in := w.ingress("")
+	worker := w.worker(point)
+	e := newInvoice(w.t, nil)
+	w.deliver(in, e)
+	worker.awaitHook(point)
+	killed := time.Now()
+	w.worker("")
+	w.t.Cleanup(func() { w.t.Logf("%s after the kill", time.Since(killed).Round(100*time.Millisecond)) })
+	return e
+}
+
+// settleMail is a person's decision, where e waits for one, that a doubtful mail shall not be sent again.
+func (w *world) settleMail(e invoice, kind string) (parked bool) {
+	w.t.Helper()
+	if w.count(`select count(*) from receipts where event_id = $1 and status = 'needs_review'`, e.ID) == 0 {
+		return false
+	}
+	p := w.pawl("events", "", "skip", e.ID, "--effect", kind, "--who", "e2e", "--why", "the customer has it")
+	if code := p.exit(patience); code != 0 {
+		w.t.Fatalf("events skip: exit %d: %s", code, p.stderr.String())
+	}
+	return true
+}
+
+// Both processes die again and again while events come in; what was not acknowledged is sent again.
+func TestKill_BothUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all []invoice
+	want := map[string]string{}
+	for range 3 {
+		in, worker := w.ingress(""), w.worker("")
+		events := newInvoices(t, 40)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.sender.postAll(events, 2, in.url)
+		}()
+		await(t, patience, func() error {
+			if n := w.count(`select count(*) from effects where state = 'done'`); n < len(all)*5+20 {
+				return fmt.Errorf("%d effects are done", n)
+			}
+			return nil
+		})
+		worker.kill()
+		in.kill()
+		<-done
+		all = append(all, events...)
+	}
+	in := w.ingress("")
+	w.worker("")
+	for _, e := range all {
+		want[e.ID] = anyMail
+		if !w.sender.acknowledged(e) {
+			w.deliver(in, e)
+		}
+	}
+	w.awaitStatus(recovery, all, processed, "needs_review")
+	w.check(want)
+}

@@ -1,0 +1,114 @@
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// shared is what all tests of this process use.
+var shared struct {
+	dir    string // everyone may enter it: one test runs pawl as another user
+	binary string // pawl, with the failure hooks of the tag pawlhooks
+
+	once     sync.Once
+	temporal *devstack.Temporal
+	client   client.Client
+	err      error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	// These tests mostly wait for time-outs, so more of them run at once than there are CPUs.
+	if !parallelIsSet() {
+		_ = flag.Set("test.parallel", "12")
+	}
+	if err := build(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(shared.dir) }()
+	code := schematest.Run(m)
+	if err := stopTemporal(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	return code
+}
+
+func parallelIsSet() (set bool) {
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	return set
+}
+
+// build builds pawl once, as it is shipped but for the failure hooks.
+func build() (err error) {
+	if shared.dir, err = os.MkdirTemp("", "pawl-e2e-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(shared.dir, 0o755); err != nil {
+		return err
+	}
+	shared.binary = filepath.Join(shared.dir, "pawl")
+	out, err := exec.Command("go", "build", "-tags", "pawlhooks", "-o", shared.binary, "github.com/pawlhq/pawl/cmd/pawl").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build pawl: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// temporal returns the Temporal server that all tests share, and a client of it.
+func temporal(t *testing.T) (*devstack.Temporal, client.Client) {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.err = startTemporal(portOf(t, freeAddr(t))); shared.err == nil {
+			shared.client, shared.err = client.NewLazyClient(client.Options{HostPort: shared.temporal.Addr(), Logger: silent{}})
+		}
+	})
+	if shared.err != nil {
+		t.Fatalf("start Temporal: %v", shared.err)
+	}
+	return shared.temporal, shared.client
+}
+
+// startTemporal starts the server on port over the state of the one before.
+func startTemporal(port int) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first time, it is built
+	defer cancel()
+	shared.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{
+		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Progress: os.Stderr,
+	})
+	return err
+}
+
+func stopTemporal() error {
+	if shared.temporal == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return shared.temporal.Stop(ctx)
+}
+
+// silent is a logger of the Temporal SDK that says nothing: outages are what is tested.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}

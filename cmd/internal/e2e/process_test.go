@@ -1,0 +1,158 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a running pawl.
+type process struct {
+	t      *testing.T
+	name   string
+	cmd    *exec.Cmd
+	stdout output
+	stderr output
+	done   chan struct{} // closed when it has ended
+}
+
+// startPawl runs the binary. It is killed when the test ends, if it still runs; then its log is shown if
+// the test has failed.
+func startPawl(t *testing.T, name string, prepare func(*exec.Cmd), args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, done: make(chan struct{})}
+	p.cmd = exec.Command(shared.binary, args...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	// What keeps a descendant's end of a pipe open must not keep us.
+	p.cmd.WaitDelay = time.Second
+	if prepare != nil {
+		prepare(p.cmd)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended stands in ProcessState
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		if t.Failed() {
+			t.Logf("%s (pid %d) said:\n%s%s", name, p.cmd.Process.Pid, p.stdout.String(), p.stderr.String())
+		}
+	})
+	return p
+}
+
+// kill is kill -9, and returns when the process is gone.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatalf("kill %s: %v", p.name, err)
+	}
+	<-p.done
+}
+
+// terminate asks the process to stop.
+func (p *process) terminate() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatalf("stop %s: %v", p.name, err)
+	}
+}
+
+// exit waits for the process to end and returns its exit code, -1 for one that was killed.
+func (p *process) exit(within time.Duration) int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(within):
+		p.t.Fatalf("%s still runs after %s", p.name, within)
+		return 0
+	}
+}
+
+// awaitHook waits for the process to die at a failure hook, and makes sure that it was that one.
+func (p *process) awaitHook(point string) {
+	p.t.Helper()
+	if code := p.exit(patience); code != -1 || !strings.Contains(p.stderr.String(), "failpoint "+point+": exit") {
+		p.t.Fatalf("%s ended with code %d; want a kill at %s", p.name, code, point)
+	}
+}
+
+// awaitLog waits for a message in the log and returns its attributes.
+func (p *process) awaitLog(message string) map[string]any {
+	p.t.Helper()
+	var found map[string]any
+	await(p.t, patience, func() error {
+		for line := range strings.Lines(p.stderr.String()) {
+			var entry map[string]any
+			if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == message {
+				found = entry
+				return nil
+			}
+		}
+		select {
+		case <-p.done:
+			return fatal(fmt.Errorf("%s ended (%s) before it said %q:\n%s", p.name, p.cmd.ProcessState, message, p.stderr.String()))
+		default:
+			return fmt.Errorf("%s has not said %q", p.name, message)
+		}
+	})
+	return found
+}
+
+// output collects what a process writes; it may be read meanwhile.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// fatal marks an error of a condition that will never hold.
+func fatal(err error) error { return &hopeless{err} }
+
+type hopeless struct{ error }
+
+// await asks until condition returns nil, and fails the test with its last word when that takes too long.
+func await(t *testing.T, within time.Duration, condition func() error) {
+	t.Helper()
+	ticker := time.NewTicker(25 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(within)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if _, ok := err.(*hopeless); ok {
+			t.Fatal(err)
+		}
+		select {
+		case <-ticker.C:
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-deadline:
+			t.Fatalf("after %s: %v", within, err)
+		}
+	}
+}

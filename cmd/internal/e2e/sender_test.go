@@ -1,0 +1,166 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
+)
+
+// sender is the provider: it sends, and keeps a log of what it was answered.
+type sender struct {
+	t    *testing.T
+	http *http.Client
+
+	mu  sync.Mutex
+	log []delivery
+}
+
+// delivery is one request of the client's log.
+type delivery struct {
+	event      invoice
+	status     int // 0 for no answer
+	retryAfter string
+	body       string
+	took       time.Duration
+}
+
+func (d delivery) acknowledged() bool { return d.status/100 == 2 }
+
+// refused reports whether the answer says for sure that nothing was kept.
+func (d delivery) refused() bool { return d.status/100 == 4 }
+
+func newSender(t *testing.T) *sender {
+	transport := &http.Transport{MaxIdleConnsPerHost: 256}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &sender{t: t, http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
+}
+
+// invoice is an event about an invoice, with what its effects' keys are made of.
+type invoice struct {
+	forge.Event
+	invoice, account, day string
+}
+
+// newInvoice makes an invoice.paid of the plan that has every effect; change may alter it.
+func newInvoice(t *testing.T, change func(*forge.Params)) invoice {
+	t.Helper()
+	p := forge.Params{Provider: "stripe", Type: "invoice.paid", Plan: "enterprise"}
+	if change != nil {
+		change(&p)
+	}
+	p = p.WithDefaults()
+	e, err := forge.New(p, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Data struct{ Object struct{ ID string } }
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	return invoice{e, body.Data.Object.ID, p.Account, p.At.UTC().Format(time.DateOnly)}
+}
+
+func newInvoices(t *testing.T, n int) []invoice {
+	t.Helper()
+	events := make([]invoice, n)
+	for i := range events {
+		events[i] = newInvoice(t, nil)
+	}
+	return events
+}
+
+// request returns a signed delivery of e. at is when it is signed.
+func (s *sender) request(url string, e invoice, at time.Time) *http.Request {
+	s.t.Helper()
+	target := forge.Target{URL: url, Secret: secret, Sign: stripe.Sign}
+	req, err := target.Request(s.t.Context(), e.Event, at)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return req
+}
+
+// post delivers e once, signed now.
+func (s *sender) post(url string, e invoice) delivery {
+	s.t.Helper()
+	return s.do(e, s.request(url, e, time.Now()))
+}
+
+// do sends a delivery of e and logs it.
+func (s *sender) do(e invoice, req *http.Request) delivery {
+	d := delivery{event: e}
+	begun := time.Now()
+	resp, err := s.http.Do(req)
+	d.took = time.Since(begun)
+	if err == nil {
+		var body bytes.Buffer
+		_, err = body.ReadFrom(io.LimitReader(resp.Body, 1<<16))
+		_ = resp.Body.Close()
+		if err == nil {
+			d.status, d.retryAfter, d.body = resp.StatusCode, resp.Header.Get("Retry-After"), body.String()
+		}
+	}
+	s.mu.Lock()
+	s.log = append(s.log, d)
+	s.mu.Unlock()
+	return d
+}
+
+// postAll delivers events at once, each copies times, each to one of the urls in turn.
+func (s *sender) postAll(events []invoice, copies int, urls ...string) []delivery {
+	s.t.Helper()
+	var group sync.WaitGroup
+	barrier := make(chan struct{})
+	deliveries := make([]delivery, len(events)*copies)
+	for i := range deliveries {
+		e, url := events[i%len(events)], urls[i%len(urls)]
+		req := s.request(url, e, time.Now())
+		group.Go(func() {
+			<-barrier
+			deliveries[i] = s.do(e, req)
+		})
+	}
+	close(barrier)
+	group.Wait()
+	return deliveries
+}
+
+// acknowledged reports whether e was answered 2xx.
+func (s *sender) acknowledged(e invoice) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.log {
+		if d.event.ID == e.ID && d.acknowledged() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sender) anyAcknowledged(events []invoice) bool {
+	return slices.ContainsFunc(events, s.acknowledged)
+}
+
+// deliver sends events until each is acknowledged, as a provider does.
+func (w *world) deliver(in endpoint, events ...invoice) {
+	w.t.Helper()
+	for _, e := range events {
+		await(w.t, patience, func() error {
+			if d := w.sender.post(in.url, e); !d.acknowledged() {
+				return fmt.Errorf("%s was answered %d %s", e.ID, d.status, d.body)
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,248 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+const secret = "whsec_e2e_0123456789abcdef0123456789abcdef"
+
+// sinkTimeout is short, so that a claim whose worker was killed lapses soon: its lease is the
+// time-out and three seconds.
+const sinkTimeout = 2 * time.Second
+
+// world is one test's pawl and everything around it.
+type world struct {
+	t       *testing.T
+	dir     string
+	pool    *pgxpool.Pool
+	sandbox *sandbox.Sandbox
+	sender  *sender
+}
+
+func newWorld(t *testing.T) *world { return newWorldWith(t, sinkTimeout) }
+
+// newWorldWith is newWorld with another time-out for the outside systems.
+func newWorldWith(t *testing.T, sinkTimeout time.Duration) *world {
+	t.Helper()
+	server, _ := temporal(t)
+	dsn := schematest.NewDSN(t)
+	w := &world{t: t, dir: t.TempDir()}
+	var err error
+	if w.pool, err = pgxpool.New(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.pool.Close)
+	if w.sandbox, err = sandbox.Start(context.Background(), sandbox.Config{Dir: filepath.Join(w.dir, "sandbox")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.sandbox.Close() })
+	w.sender = newSender(t)
+	w.write("database.url", dsn)
+	w.write("temporal.toml", fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", server.Addr()))
+	w.write("pawl.yaml", fmt.Sprintf(`
+database: file:database.url
+temporal: {config_file: temporal.toml, task_queue: %q}
+ingress: {listen: "127.0.0.1:0"}
+ops: {listen: "127.0.0.1:0"}
+sources:
+  stripe: {provider: stripe, secrets: [{value: env:SECRET}]}
+sinks:
+  workspaces: {url: %[2]q, timeout: %[4]s}
+  finance: {url: %[2]q, timeout: %[4]s}
+  email: {address: %[3]q, from: "billing@pawl.test", tls: none, timeout: %[4]s}
+  subscribers: [{name: sandbox, url: "%[2]s/events", timeout: %[4]s}]
+plans:
+  prices: {price_enterprise: enterprise}
+  features: {enterprise: [projects, sso]}
+  onboarding: [enterprise]
+retries: {first: 100ms, max: 1s}
+`, "e2e-"+filepath.Base(filepath.Dir(w.dir)), w.sandbox.URL(), w.sandbox.SMTPAddr(), sinkTimeout))
+	return w
+}
+
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pawl starts `pawl part`, to be killed at the failure hook point unless that is "".
+func (w *world) pawl(part, point string, args ...string) *process {
+	w.t.Helper()
+	return startPawl(w.t, part, func(cmd *exec.Cmd) {
+		cmd.Env = append(plainEnv(), "SECRET="+secret)
+		if point != "" {
+			cmd.Env = append(cmd.Env, "PAWL_FAIL="+point+":exit:1")
+		}
+	}, append([]string{"--config", filepath.Join(w.dir, "pawl.yaml"), "--log-format", "json", part}, args...)...)
+}
+
+// plainEnv is the environment without what would point pawl elsewhere.
+func plainEnv() []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "TEMPORAL_") && !strings.HasPrefix(kv, "DATABASE_URL=") && !strings.HasPrefix(kv, "PG") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// ingress starts an ingress and waits until it listens. point is a failure hook or "".
+func (w *world) ingress(point string) endpoint {
+	w.t.Helper()
+	p := w.pawl("ingress", point)
+	address, _ := p.awaitLog("ingress listens")["address"].(string)
+	return endpoint{p, "http://" + address + "/hooks/stripe"}
+}
+
+// worker starts a worker and waits until it works. point is a failure hook or "".
+func (w *world) worker(point string) *process {
+	w.t.Helper()
+	p := w.pawl("worker", point)
+	p.awaitLog("worker runs")
+	return p
+}
+
+// endpoint is an ingress and where it takes webhooks.
+type endpoint struct {
+	*process
+	url string
+}
+
+// fault tells the sandbox to fail; see its package comment.
+func (w *world) fault(spec string) {
+	w.t.Helper()
+	resp, err := http.Post(w.sandbox.URL()+"/_faults", "application/json", strings.NewReader(spec))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusCreated {
+		w.t.Fatalf("the sandbox answered %d to the fault %s", resp.StatusCode, spec)
+	}
+}
+
+// clearFaults lets the sandbox be well again.
+func (w *world) clearFaults() {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodDelete, w.sandbox.URL()+"/_faults", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+}
+
+// line is one line of a sandbox journal.
+type line struct {
+	Key     string          `json:"key"`
+	First   bool            `json:"first"`
+	Account string          `json:"account"`
+	Body    json.RawMessage `json:"body"`
+}
+
+// journal reads what a service of the sandbox has accepted.
+func (w *world) journal(service string) []line {
+	w.t.Helper()
+	content, err := os.ReadFile(filepath.Join(w.dir, "sandbox", service+".jsonl"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var lines []line
+	for text := range strings.Lines(string(content)) {
+		var l line
+		if !strings.HasSuffix(text, "\n") {
+			break // it is being written, and not answered
+		}
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			w.t.Fatalf("%s.jsonl: %v: %s", service, err, text)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// awaitStatus waits until the receipts of events have one of the statuses, with their runs closed where
+// the status is a final one, and every internal event is published.
+func (w *world) awaitStatus(within time.Duration, events []invoice, statuses ...string) {
+	w.t.Helper()
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.ID
+	}
+	await(w.t, within, func() error {
+		rows, err := w.query(`
+			select event_id, status, reason, last_error, exists (select from runs where receipt_id = r.id and closed_at is not null) as closed
+			  from receipts r where event_id = any($1)`, ids)
+		if err != nil {
+			return err // the database may be down
+		}
+		there := map[string]bool{}
+		for _, row := range rows {
+			final := row["status"] != "needs_review" && row["status"] != "dead"
+			for _, s := range statuses {
+				there[row["event_id"].(string)] = there[row["event_id"].(string)] || row["status"] == s && (!final || row["closed"].(bool))
+			}
+		}
+		settled := 0
+		for _, ok := range there {
+			if ok {
+				settled++
+			}
+		}
+		if settled < len(ids) {
+			return fmt.Errorf("%d of %d events are %v: %v", settled, len(ids), statuses, rows[:min(len(rows), 3)])
+		}
+		unpublished, err := w.query(`select id, attempts, last_error from outbox where published_at is null`)
+		if err == nil && len(unpublished) > 0 {
+			err = fmt.Errorf("not published: %v", unpublished)
+		}
+		return err
+	})
+}
+
+// query returns the rows as maps.
+func (w *world) query(sql string, args ...any) ([]map[string]any, error) {
+	rows, _ := w.pool.Query(w.t.Context(), sql, args...) // CollectRows returns its error
+	return pgx.CollectRows(rows, pgx.RowToMap)
+}
+
+// rows is query where the database must be there.
+func (w *world) rows(sql string, args ...any) []map[string]any {
+	w.t.Helper()
+	rows, err := w.query(sql, args...)
+	if err != nil {
+		w.t.Fatalf("%v: %s", err, sql)
+	}
+	return rows
+}
+
+// count is rows where the result is one number.
+func (w *world) count(sql string, args ...any) int {
+	w.t.Helper()
+	var n int
+	if err := w.pool.QueryRow(w.t.Context(), sql, args...).Scan(&n); err != nil {
+		w.t.Fatalf("%v: %s", err, sql)
+	}
+	return n
+}
