@@ -44,7 +44,7 @@ func TestExportToFinance_WhatIsSent(t *testing.T) {
 	want := activitiestest.Request{
 		Method: "POST", Path: "/entries", Key: in.Effect.Key, Authorization: "Bearer token", ContentType: "application/json", Applied: true,
 		CloudEvent: map[string]string{},
-		Body: `{"type":"payment","account":"acme","invoice":"in_1","amount":4900,"currency":"usd","plan":"pro","paid_at":"2026-03-01T00:01:00Z","mode":"live","source_event":"evt_1"}`,
+		Body:       `{"type":"payment","account":"acme","invoice":"in_1","amount":4900,"currency":"usd","plan":"pro","paid_at":"2026-03-01T00:01:00Z","mode":"live","source_event":"evt_1"}`,
 	}
 	if got := s.Requests(); !reflect.DeepEqual(got, []activitiestest.Request{want}) {
 		t.Errorf("requests\n got %+v\nwant %+v", got, want)

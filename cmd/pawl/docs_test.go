@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,14 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-var update = flag.Bool("update", false, "write generated documentation anew")
 
 // repository is where the documentation is.
 const repository = "../.."
@@ -351,72 +347,4 @@ func isSeconds(option *ast.CallExpr) bool {
 	}
 	unit, ok := option.Args[0].(*ast.BasicLit)
 	return ok && unit.Value == `"s"`
-}
-
-// docs/providers.md is written by this test from the providers' contracts:
-// go test ./cmd/pawl -run TestDocs_ProviderTable -update
-func TestDocs_ProviderTable_IsFresh(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	b.WriteString("# Providers\n\n<!-- Generated: go test ./cmd/pawl -run TestDocs_ProviderTable -update -->\n\n" +
-		"What is verified, what identifies an event, and what each does when it gets no 2xx: the contracts in the\n" +
-		"directories under `ingress/`, each with its sources. A dash: the provider does not say, or there is none.\n\n" +
-		"## What is verified\n\n| provider | verified | clock | event | type | account |\n|---|---|---|---|---|---|\n")
-	all := providers()
-	names := slices.Sorted(maps.Keys(all))
-	for _, name := range names {
-		c := all[name].Contract
-		event := orDash(c.Dedupe)
-		if !c.IDSigned && strings.Contains(c.ID, "header") {
-			event += "; the ID is not signed: the same bytes under another one are parked"
-		}
-		row(&b, "`"+name+"`", c.Scheme, duration(c.Tolerance), event, c.Type, c.Account)
-	}
-	b.WriteString("\n## When it gets no 2xx\n\n| provider | answer within | tries again | for | gives up on the endpoint |\n|---|---|---|---|---|\n")
-	for _, name := range names {
-		c := all[name].Contract
-		row(&b, "`"+name+"`", duration(c.AnswerWithin), c.Retries, duration(c.RetryFor), c.Disables)
-	}
-	file := filepath.Join(repository, "docs", "providers.md")
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if held := read(t, file); held != b.String() {
-		t.Error("docs/providers.md is not what the contracts say: run go test ./cmd/pawl -run TestDocs_ProviderTable -update")
-	}
-}
-
-func row(b *strings.Builder, cells ...string) {
-	for _, cell := range cells {
-		b.WriteString("| " + strings.ReplaceAll(orDash(cell), "|", "\\|") + " ")
-	}
-	b.WriteString("|\n")
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return s
-}
-
-// duration writes a duration as people do: 5m, 36h, 3 days.
-func duration(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == 0:
-		return ""
-	case d >= 2*day && d%day == 0:
-		return fmt.Sprintf("%d days", d/day)
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

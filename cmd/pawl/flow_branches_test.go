@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -26,8 +25,6 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
-
-var update = flag.Bool("update", false, "write the golden histories in workflows/testdata/histories anew")
 
 // branch is one way that a flow can go.
 type branch struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 )
 
 func TestMain(m *testing.M) { schematest.Main(m, stopTemporal) }
+
+// update makes the tests write anew what they otherwise compare: generated documentation, and the golden
+// histories in workflows/testdata.
+var update = flag.Bool("update", false, "write generated documentation and golden histories anew")
 
 const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // The table in the documents is what the code says.
 func TestProviders_DocumentIsFresh(t *testing.T) {
