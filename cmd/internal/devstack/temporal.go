@@ -146,7 +146,7 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 	if err := t.launch(ctx, path, dir, opts); err != nil {
 		return err
 	}
-	err := t.ready(ctx)
+	err := t.readyWith(ctx, t.healthy)
 	if err == nil {
 		return nil
 	}
@@ -229,13 +229,13 @@ func choosePort(flag string, port int) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// ready waits until the namespace can be described and the UI answers, or the server has ended.
-func (t *Temporal) ready(ctx context.Context) error {
+// readyWith waits until is returns nil, or the server has ended.
+func (t *Temporal) readyWith(ctx context.Context, is func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, temporalStartup)
 	defer cancel()
 	var last error
 	for {
-		if last = t.healthy(ctx); last == nil {
+		if last = is(ctx); last == nil {
 			return nil
 		}
 		select {
@@ -248,6 +248,7 @@ func (t *Temporal) ready(ctx context.Context) error {
 	}
 }
 
+// healthy describes the namespace and asks for the UI.
 func (t *Temporal) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -289,7 +290,9 @@ func (t *Temporal) Done() <-chan struct{} { return t.proc.Done() }
 // twice.
 func (t *Temporal) Stop(ctx context.Context) error {
 	err := t.proc.Stop(ctx)
-	_ = t.lock.Close()
+	if t.lock != nil {
+		_ = t.lock.Close()
+	}
 	if err != nil {
 		return fmt.Errorf("stop Temporal: %w", err)
 	}

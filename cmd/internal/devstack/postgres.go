@@ -1,0 +1,171 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// historyShards is what Temporal's Helm chart has. With few shards the benchmark would measure the
+// shard locks: a shard has one write under way at a time, and the server's own default is 4.
+const historyShards = 512
+
+// PostgresSettings are what a Postgres must have to carry a Temporal server: each of its four
+// services has a pool for its store and one for visibility.
+var PostgresSettings = map[string]string{"max_connections": "300"}
+
+// TemporalOnPostgresOptions say what to start. All but Progress must be set.
+type TemporalOnPostgresOptions struct {
+	// Dir holds the server's settings and log; it is made when it does not exist.
+	Dir string
+	// Postgres has no database of Temporal's yet.
+	Postgres *localpg.Server
+	// Progress is told about a long build; nil means silence.
+	Progress io.Writer
+}
+
+// StartTemporalOnPostgres starts a whole Temporal server on a Postgres, the production shape in one
+// process, and returns when it has its namespace. It has no UI. On error nothing is left running;
+// the server ends with this process.
+func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions) (_ *Temporal, err error) {
+	progress := opts.Progress
+	if progress == nil {
+		progress = io.Discard
+	}
+	path, err := temporalServer.find(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	sql, err := temporalSQL.find(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*Temporal, error) { return nil, fmt.Errorf("start Temporal on Postgres: %w", err) }
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return fail(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fail(err)
+	}
+	database, err := url.Parse(opts.Postgres.DSN("temporal"))
+	if err != nil {
+		return fail(err)
+	}
+	for name, schema := range map[string]string{"temporal": "postgresql/v12/temporal", "temporal_visibility": "postgresql/v12/visibility"} {
+		if err := makeDatabase(ctx, sql, database, name, schema); err != nil {
+			return fail(err)
+		}
+	}
+	t := &Temporal{log: filepath.Join(dir, "temporal.log")}
+	if err := t.launchServer(path, dir, database); err != nil {
+		return fail(err)
+	}
+	if err := t.readyWith(ctx, t.registered); err != nil {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
+		defer cancel()
+		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
+		content, _ := os.ReadFile(t.log)
+		return fail(fmt.Errorf("%w: %s (log: %s)", err, lastLines(content, 3), t.log))
+	}
+	return t, nil
+}
+
+// makeDatabase makes one of Temporal's databases with its schema, which the tool has embedded.
+func makeDatabase(ctx context.Context, sql string, database *url.URL, name, schema string) error {
+	password, _ := database.User.Password()
+	for _, command := range [][]string{{"create"}, {"setup-schema", "-v", "0.0"}, {"update-schema", "--schema-name", schema}} {
+		args := append([]string{
+			"--plugin", "postgres12_pgx", "--ep", database.Hostname(), "-p", database.Port(), "-u", database.User.Username(), "--db", name,
+		}, command...)
+		cmd := exec.CommandContext(ctx, sql, args...)
+		cmd.Env = append(os.Environ(), "SQL_PASSWORD="+password)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s of database %s: %w: %s", command[0], name, err, lastLines(out, 3))
+		}
+	}
+	return nil
+}
+
+// dynamicConfig lets search attributes that are registered at the start be used at once; a server
+// in production has seconds to hear of them.
+const dynamicConfig = `system.forceSearchAttributesCacheRefreshOnRead:
+  - value: true
+`
+
+func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
+	settings := filepath.Join(dir, "dynamic.yaml")
+	if err := os.WriteFile(settings, []byte(dynamicConfig), 0o600); err != nil {
+		return err
+	}
+	password, _ := database.User.Password()
+	env := append(temporalEnv(os.Environ()),
+		"DB=postgres12_pgx", "POSTGRES_SEEDS="+database.Hostname(), "DB_PORT="+database.Port(),
+		"POSTGRES_USER="+database.User.Username(), "POSTGRES_PWD="+password,
+		"DBNAME=temporal", "VISIBILITY_DBNAME=temporal_visibility",
+		"NUM_HISTORY_SHARDS="+strconv.Itoa(historyShards),
+		"BIND_ON_IP=127.0.0.1", "DYNAMIC_CONFIG_FILE_PATH="+settings, "LOG_LEVEL=warn")
+	for _, name := range []string{
+		"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "FRONTEND_MEMBERSHIP_PORT", "HISTORY_GRPC_PORT", "HISTORY_MEMBERSHIP_PORT",
+		"MATCHING_GRPC_PORT", "MATCHING_MEMBERSHIP_PORT", "WORKER_GRPC_PORT", "WORKER_MEMBERSHIP_PORT",
+	} {
+		port, err := choosePort("", 0)
+		if err != nil {
+			return err
+		}
+		if name == "FRONTEND_GRPC_PORT" {
+			t.port = port
+			env = append(env, "PUBLIC_FRONTEND_ADDRESS="+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		}
+		env = append(env, name+"="+strconv.Itoa(port))
+	}
+	logFile, err := os.Create(t.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logFile.Close() }()
+	t.proc, err = keeper.Start(keeper.Command{
+		Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env, Output: logFile, Signal: "TERM", Grace: temporalGrace,
+	})
+	return err
+}
+
+// registered registers the namespace, which proves that the server takes requests.
+func (t *Temporal) registered(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: t.Addr(),
+		Logger:   sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	var exists *serviceerror.NamespaceAlreadyExists
+	if errors.As(err, &exists) {
+		return nil
+	}
+	return err
+}
