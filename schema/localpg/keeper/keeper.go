@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -128,6 +129,20 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err says how the command ended; it may be called after Done is closed.
 func (p *Process) Err() error { return p.err }
+
+// PeakMemory returns the most memory in bytes that the command held at one time, after Done is
+// closed. It cannot be less than what this process held when it started the command: a child
+// begins its life in the memory of its parent.
+func (p *Process) PeakMemory() int64 {
+	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return int64(usage.Maxrss) // in bytes there, in KiB elsewhere
+	}
+	return int64(usage.Maxrss) << 10
+}
 
 // Stop asks the command to stop and waits until it has. When ctx ends first, the command is
 // killed and ctx's error returned. It may be called more than once, and after the command ended.
