@@ -153,7 +153,7 @@ func (s *Sandbox) keyed(service string, r *http.Request, account string, body js
 }
 
 func (s *Sandbox) accept(service, key, account string, body json.RawMessage, strict bool, status int) reply {
-	rec, err := s.sinks[service].accept(key, account, body, strict)
+	rec, err := s.keep(service, key, account, body, strict)
 	switch {
 	case errors.Is(err, errOtherRequest):
 		return refuse(http.StatusUnprocessableEntity, "this key was used before for another account or with other bytes")

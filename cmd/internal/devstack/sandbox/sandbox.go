@@ -26,13 +26,17 @@ type Config struct {
 	HTTPAddr, SMTPAddr string
 	// Log is told about faults that were met; nil means silence.
 	Log *slog.Logger
+	// Accepted, when set, is called with each accepted request's service and account, when its line
+	// is on the disk and before it is answered. It must not block.
+	Accepted func(service, account string, first bool)
 }
 
 // Sandbox is a running outside world. Its methods are safe for concurrent use.
 type Sandbox struct {
-	sinks  map[string]*sink
-	faults faults
-	log    *slog.Logger
+	sinks    map[string]*sink
+	faults   faults
+	log      *slog.Logger
+	accepted func(service, account string, first bool)
 
 	lock         *os.File
 	httpListener net.Listener
@@ -47,7 +51,7 @@ type Sandbox struct {
 // Start opens the journals in cfg.Dir, remembers what they hold and listens. On error nothing is
 // left open. It ends with [Sandbox.Close] or with ctx.
 func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
-	s := &Sandbox{sinks: map[string]*sink{}, log: cfg.Log, closing: make(chan struct{})}
+	s := &Sandbox{sinks: map[string]*sink{}, log: cfg.Log, accepted: cfg.Accepted, closing: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -117,6 +121,15 @@ func (s *Sandbox) serve() {
 	s.smtp.ErrorLog = log.New(slog.NewLogLogger(s.log.Handler(), slog.LevelDebug).Writer(), "", 0)
 	go s.report("http", func() error { return s.http.Serve(s.httpListener) })
 	go s.report("smtp", func() error { return s.smtp.Serve(s.smtpListener) })
+}
+
+// keep remembers an accepted request and tells who wants to know.
+func (s *Sandbox) keep(service, key, account string, body []byte, strict bool) (record, error) {
+	rec, err := s.sinks[service].accept(key, account, body, strict)
+	if err == nil && s.accepted != nil {
+		s.accepted(service, account, rec.First)
+	}
+	return rec, err
 }
 
 // report logs when a server ends before it should.

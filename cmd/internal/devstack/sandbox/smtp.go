@@ -111,7 +111,7 @@ func (s *session) accept(header mail.Header) error {
 		return err
 	}
 	id := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(header.Get("Message-Id")), "<"), ">")
-	_, err = s.sandbox.sinks[email].accept(id, header.Get("X-Pawl-Account"), body, false)
+	_, err = s.sandbox.keep(email, id, header.Get("X-Pawl-Account"), body, false)
 	return err
 }
 
