@@ -77,25 +77,12 @@ const stopGrace = 15 * time.Second
 // runWorker runs flows, effects and the outbox relay until ctx ends. It waits for Temporal for as long as
 // that takes.
 func (n *node) runWorker(ctx context.Context) error {
-	meter := n.telemetry.Meter()
-	book := ledger.New(n.pool)
+	book, relay, all, err := n.equip()
+	if err != nil {
+		return err
+	}
 	defer book.Close()
-	effects, err := effect.NewRunner(effect.Config{
-		Pool: n.pool, Ledger: book, Meter: meter, Log: n.log,
-		FirstBackoff: n.cfg.Retries.First, MaxBackoff: n.cfg.Retries.Max,
-		Retrying: n.showRetrying,
-	})
-	if err != nil {
-		return err
-	}
-	relay := &activities.Relay{
-		Outbox: outbox.New(n.pool), Subscribers: subscribers(n.cfg), Client: activities.NewHTTPClient(), Log: n.log,
-	}
-	all, err := n.activities(effects, book, relay)
-	if err != nil {
-		return err
-	}
-	if err := n.observe(meter, book, relay.Outbox); err != nil {
+	if err := n.observe(n.telemetry.Meter(), book, relay.Outbox); err != nil {
 		return err
 	}
 	var w worker.Worker
@@ -120,6 +107,28 @@ func (n *node) runWorker(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// equip makes what a worker runs: the ledger, which the caller closes, the outbox relay and the activities.
+func (n *node) equip() (book *ledger.Store, relay *activities.Relay, all []any, err error) {
+	meter := n.telemetry.Meter()
+	book = ledger.New(n.pool)
+	effects, err := effect.NewRunner(effect.Config{
+		Pool: n.pool, Ledger: book, Meter: meter, Log: n.log,
+		FirstBackoff: n.cfg.Retries.First, MaxBackoff: n.cfg.Retries.Max,
+		Retrying: n.showRetrying,
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	relay = &activities.Relay{
+		Outbox: outbox.New(n.pool), Subscribers: subscribers(n.cfg), Client: activities.NewHTTPClient(), Log: n.log,
+	}
+	all, err = n.activities(effects, book, relay)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return book, relay, all, nil
 }
 
 func workerOptions() worker.Options {

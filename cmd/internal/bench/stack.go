@@ -1,0 +1,271 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// Options are what both benchmarks need.
+type Options struct {
+	// Pawl is the path of the pawl binary: what is measured runs in processes of its own, as in
+	// production, so that their memory can be told apart and no garbage is collected for the client.
+	Pawl string
+	// SearchAttributes are those that runs are started with.
+	SearchAttributes []string
+	// Progress is told what is being done.
+	Progress io.Writer
+	Log      *slog.Logger
+}
+
+func (o Options) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.Progress, format+"\n", args...)
+}
+
+// stack is what the benchmarks run against: everything but pawl. It is new for every run and gone
+// after it.
+type stack struct {
+	Options
+	dir      string
+	secret   string
+	postgres *localpg.Server
+	// temporalPostgres is the Temporal server's own, nil for the dev server: what it commits must
+	// not count as ours.
+	temporalPostgres *localpg.Server
+	temporal         *devstack.Temporal
+	sandbox          *sandbox.Sandbox
+	children         []*child
+}
+
+func newStack(ctx context.Context, o Options) (_ *stack, err error) {
+	s := &stack{Options: o, secret: "whsec_" + rand.Text() + rand.Text()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.dir, err = os.MkdirTemp("", "pawl-bench-"); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(s.dir, 0o711); err != nil { // Postgres may run as another user
+		return nil, err
+	}
+	s.postgres, err = s.startPostgres(ctx, "postgres", map[string]string{"max_wal_size": "4GB"})
+	return s, err
+}
+
+// startPostgres starts a server that syncs, as production does.
+func (s *stack) startPostgres(ctx context.Context, name string, settings map[string]string) (*localpg.Server, error) {
+	s.say("starting %s", name)
+	// It outlives a ctx that ends: the servers are stopped in order.
+	return localpg.Start(context.WithoutCancel(ctx), localpg.Options{Dir: filepath.Join(s.dir, name), Settings: settings, Log: s.Log})
+}
+
+// database makes a migrated database and returns its URL.
+func (s *stack) database(ctx context.Context, name string) (string, error) {
+	if err := s.postgres.EnsureDatabase(ctx, name); err != nil {
+		return "", err
+	}
+	dsn := s.postgres.DSN(name)
+	return dsn, schema.Migrate(ctx, dsn, s.Log)
+}
+
+// The kinds of Temporal servers.
+const (
+	devServer      = "dev"
+	postgresServer = "postgres"
+)
+
+func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
+	s.say("starting Temporal (%s)", kind)
+	dir := filepath.Join(s.dir, "temporal")
+	if kind == devServer {
+		attributes := map[string]string{}
+		for _, name := range s.SearchAttributes {
+			attributes[name] = "Keyword"
+		}
+		s.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{Dir: dir, SearchAttributes: attributes, Progress: s.Progress})
+		return err
+	}
+	if s.temporalPostgres, err = s.startPostgres(ctx, "temporal-postgres", devstack.PostgresSettings); err != nil {
+		return err
+	}
+	s.temporal, err = devstack.StartTemporalOnPostgres(ctx, devstack.TemporalOnPostgresOptions{Dir: dir, Postgres: s.temporalPostgres, Progress: s.Progress})
+	return err
+}
+
+// process is one process of pawl and where it listens.
+type process struct {
+	configFile, ingress, ops string
+}
+
+// nowhere is an address at which no Temporal server listens.
+const nowhere = "127.0.0.1:1"
+
+// configure writes the configuration of one process. Without a Temporal server, or a sandbox, they
+// are configured and not there.
+func (s *stack) configure(name, dsn string) (process, error) {
+	var p process
+	var err error
+	if p.ingress, err = freeAddr(); err != nil {
+		return p, err
+	}
+	if p.ops, err = freeAddr(); err != nil {
+		return p, err
+	}
+	temporal := nowhere
+	if s.temporal != nil {
+		temporal = s.temporal.Addr()
+	}
+	params := config.DevParams{
+		Ingress: p.ingress, Console: "127.0.0.1:0", Ops: p.ops,
+		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1", Subscriber: "http://127.0.0.1:1",
+	}
+	if s.sandbox != nil {
+		params.WorkspacesURL, params.FinanceURL = s.sandbox.URL(), s.sandbox.URL()
+		params.SMTP, params.Subscriber = s.sandbox.SMTPAddr(), s.sandbox.URL()+"/events"
+	}
+	dir := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		return p, err
+	}
+	for file, content := range map[string]string{
+		"database.url":   dsn,
+		"secrets/stripe": s.secret,
+		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal),
+		"pawl.yaml":      string(config.Dev(params)),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			return p, err
+		}
+	}
+	p.configFile = filepath.Join(dir, "pawl.yaml")
+	return p, nil
+}
+
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// child is a process of pawl.
+type child struct {
+	name string
+	process
+	proc *keeper.Process
+	log  string
+}
+
+// run starts `pawl ARGS` with a configuration of its own and returns when it takes requests, for
+// processes that do, or has begun.
+func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*child, error) {
+	p, err := s.configure(name, dsn)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{name: name, process: p, log: filepath.Join(s.dir, name, "log")}
+	log, err := os.Create(c.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	c.proc, err = keeper.Start(keeper.Command{
+		Path: s.Pawl, Args: append(args, "--config", p.configFile, "--log-level", "warn"), Output: log, Signal: "TERM",
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.children = append(s.children, c)
+	return c, c.ready(ctx)
+}
+
+// ready waits until the process says on its ops listener that it is.
+func (c *child) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		if c.isReady(ctx) {
+			return nil
+		}
+		select {
+		case <-c.proc.Done():
+			return c.failed(fmt.Errorf("it ended: %w", c.proc.Err()))
+		case <-ctx.Done():
+			return c.failed(ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (c *child) isReady(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.ops+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// failed adds what the process has logged.
+func (c *child) failed(err error) error {
+	content, _ := os.ReadFile(c.log)
+	return fmt.Errorf("pawl %s: %w\n%s", c.name, err, content[max(0, len(content)-2000):])
+}
+
+// stopChildren stops pawl's processes and says how much memory each had.
+func (s *stack) stopChildren(ctx context.Context) error {
+	var errs []error
+	for _, c := range s.children {
+		if err := c.proc.Stop(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.say("memory of %s: %d MiB at most", c.name, c.proc.PeakMemory()>>20)
+	}
+	s.children = nil
+	return errors.Join(errs...)
+}
+
+// close stops everything, Postgres last, and removes what it held.
+func (s *stack) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	errs := []error{s.stopChildren(ctx)}
+	if s.temporal != nil {
+		errs = append(errs, s.temporal.Stop(ctx))
+	}
+	if s.sandbox != nil {
+		errs = append(errs, s.sandbox.Close())
+	}
+	for _, p := range []*localpg.Server{s.temporalPostgres, s.postgres} {
+		if p != nil {
+			errs = append(errs, p.Stop(ctx))
+		}
+	}
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/bench"
+)
+
+// benchOptions are what both benchmarks need of the program.
+func (a *app) benchOptions() (bench.Options, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return bench.Options{}, fmt.Errorf("find this program, which runs itself: %w", err)
+	}
+	// The workers that come and go with the rounds say so at the level of info.
+	a.log = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return bench.Options{Pawl: self, SearchAttributes: searchAttributes(), Progress: a.err, Log: a.log}, nil
+}
+
+// positive checks the counts of a benchmark's flags.
+func positive(flag string, counts ...int) error {
+	if len(counts) == 0 || slices.Min(counts) < 1 {
+		return usagef("%s: counts start at 1", flag)
+	}
+	return nil
+}
+
+// factor writes how many times as much a is as b.
+func factor(a, b float64) string {
+	if a == 0 || b == 0 {
+		return "-"
+	}
+	return number(a/b, 2) + "×"
+}
+
+func number(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+
+// benchNode is pawl inside of the benchmark's own process.
+func (a *app) benchNode(ctx context.Context, configFile string) (*bench.Node, error) {
+	own := *a
+	own.configFile = configFile
+	cfg, err := own.config()
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNode(ctx, cfg, a.log)
+	if err != nil {
+		return nil, err
+	}
+	book, _, all, err := n.equip()
+	if err != nil {
+		n.close()
+		return nil, err
+	}
+	return &bench.Node{
+		Pool: n.pool, Receipts: n.receipts, Temporal: n.temporal, Activities: all, Options: workerOptions(),
+		Prepare: n.ensureSearchAttributes,
+		Close:   func() { book.Close(); n.close() },
+	}, nil
+}
+
+func (a *app) benchFlow() *cobra.Command {
+	var server string
+	cfg := bench.FlowConfig{}
+	cmd := &cobra.Command{
+		Use: "flow", Short: "Measure the way from a webhook to its last effect", Args: cobra.NoArgs,
+		Long: `Measure the way from a webhook to its last effect, on a Temporal dev server and on Temporal with Postgres:
+  naive  a workflow that does the same six effects one after the other, each as an activity
+  pawl   the signed POST, receipt, workflow, all effects at their sinks
+  floor  a workflow with one local activity that does nothing: less cannot be
+The first run builds Temporal's server, which takes some minutes.`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			switch server {
+			case "both":
+				cfg.Servers = []string{"postgres", "dev"}
+			case "postgres", "dev":
+				cfg.Servers = []string{server}
+			default:
+				return usagef("--server: %q is no server: use dev, postgres or both", server)
+			}
+			if err := positive("--in-flight, --events and --rounds", append(cfg.InFlight, cfg.Events, cfg.Rounds)...); err != nil {
+				return err
+			}
+			if cfg.Options, err = a.benchOptions(); err != nil {
+				return err
+			}
+			cfg.Node = a.benchNode
+			results, err := bench.Flow(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(results)
+			}
+			return table(a.out, flowTable(results))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&server, "server", "both", "Temporal `server`: dev, postgres or both")
+	flags.IntSliceVar(&cfg.InFlight, "in-flight", []int{1, 32}, "how many events are under way at once")
+	flags.IntVar(&cfg.Events, "events", 400, "events of a round; a quarter with one in flight")
+	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")
+	return cmd
+}
+
+// flowTable shows each row beside the naive one and the floor of the same server and load.
+func flowTable(results []bench.FlowResult) [][]string {
+	rows := [][]string{{"SERVER", "IN FLIGHT", "MODE", "PER SECOND", "OF NAIVE", "OF FLOOR", "P50 MS", "P99 MS", "HISTORY EVENTS", "TRANSITIONS", "COMMITS"}}
+	beside := func(r bench.FlowResult, mode string) float64 {
+		i := slices.IndexFunc(results, func(o bench.FlowResult) bool {
+			return o.Server == r.Server && o.InFlight == r.InFlight && o.Mode == mode
+		})
+		if i < 0 {
+			return 0
+		}
+		return results[i].PerSecond
+	}
+	for _, r := range results {
+		rows = append(rows, []string{
+			r.Server, strconv.Itoa(r.InFlight), r.Mode, number(r.PerSecond, 1),
+			factor(r.PerSecond, beside(r, "naive")), factor(r.PerSecond, beside(r, "floor")),
+			number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0), number(r.Commits, 1),
+		})
+	}
+	return rows
+}
