@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -127,7 +128,7 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 		"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "FRONTEND_MEMBERSHIP_PORT", "HISTORY_GRPC_PORT", "HISTORY_MEMBERSHIP_PORT",
 		"MATCHING_GRPC_PORT", "MATCHING_MEMBERSHIP_PORT", "WORKER_GRPC_PORT", "WORKER_MEMBERSHIP_PORT",
 	} {
-		port, err := choosePort("", 0)
+		port, err := lowPort()
 		if err != nil {
 			return err
 		}
@@ -146,6 +147,19 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 		Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env, Output: logFile, Signal: "TERM", Grace: temporalGrace,
 	})
 	return err
+}
+
+// lowPort returns a free port that Temporal's cluster_membership table can hold: its column is a
+// smallint, and most systems hand out ports above that.
+func lowPort() (int, error) {
+	for range 100 {
+		port := 16384 + rand.IntN(16384)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("find a free port below 32768: none in a hundred tries")
 }
 
 // registered registers the namespace, which proves that the server takes requests.
