@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -88,6 +89,11 @@ The first run builds Temporal's server, which takes some minutes.`,
 			if err := positive("--in-flight, --events and --rounds", append(cfg.InFlight, cfg.Events, cfg.Rounds)...); err != nil {
 				return err
 			}
+			for _, mode := range cfg.Modes {
+				if !slices.Contains(bench.FlowModes, mode) {
+					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.FlowModes, ", "))
+				}
+			}
 			if cfg.Options, err = a.benchOptions(); err != nil {
 				return err
 			}
@@ -104,6 +110,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&server, "server", "both", "Temporal `server`: dev, postgres or both")
+	flags.StringSliceVar(&cfg.Modes, "mode", bench.FlowModes, "`modes` to measure")
 	flags.IntSliceVar(&cfg.InFlight, "in-flight", []int{1, 32}, "how many events are under way at once")
 	flags.IntVar(&cfg.Events, "events", 400, "events of a round; a quarter with one in flight")
 	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")

@@ -46,6 +46,8 @@ type FlowConfig struct {
 	Node func(ctx context.Context, configFile string) (*Node, error)
 	// Servers are the kinds of Temporal servers to run on: "dev", "postgres".
 	Servers []string
+	// Modes are what is measured: "naive", "pawl", "floor".
+	Modes []string
 	// InFlight are the numbers of events under way at once.
 	InFlight []int
 	// Events is how many events a round has; a round with a single event in flight has a quarter.
@@ -79,7 +81,8 @@ const (
 	modeFloor = "floor"
 )
 
-var flowModes = []string{modeNaive, modePawl, modeFloor}
+// FlowModes are the modes of [Flow], in the order in which they take turns.
+var FlowModes = []string{modeNaive, modePawl, modeFloor}
 
 // Flow measures the way from a webhook to its last effect.
 func Flow(ctx context.Context, cfg FlowConfig) ([]FlowResult, error) {
@@ -133,7 +136,7 @@ func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowR
 			if round == 0 {
 				events = 2 * inFlight // the first time fills caches and pools, and does not count
 			}
-			for _, mode := range flowModes {
+			for _, mode := range cfg.Modes {
 				result, err := f.round(ctx, mode, inFlight, events)
 				if err != nil {
 					return nil, fmt.Errorf("%s with %d in flight: %w", mode, inFlight, err)
@@ -146,7 +149,7 @@ func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowR
 		}
 	}
 	for _, inFlight := range cfg.InFlight {
-		for _, mode := range flowModes {
+		for _, mode := range cfg.Modes {
 			results = append(results, flowMedian(server, mode, inFlight, rounds[cell{mode, inFlight}]))
 		}
 	}

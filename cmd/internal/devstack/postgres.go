@@ -85,7 +85,9 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 		defer cancel()
 		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
 		content, _ := os.ReadFile(t.log)
-		return fail(fmt.Errorf("%w: %s (log: %s)", err, lastLines(content, 3), t.log))
+		// A line of its log holds a stack of many frames; what it says stands in front.
+		last := lastLines(content, 1)
+		return fail(fmt.Errorf("%w: %s (log: %s)", err, last[:min(len(last), 400)], t.log))
 	}
 	return t, nil
 }
@@ -124,19 +126,18 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 		"DBNAME=temporal", "VISIBILITY_DBNAME=temporal_visibility",
 		"NUM_HISTORY_SHARDS="+strconv.Itoa(historyShards),
 		"BIND_ON_IP=127.0.0.1", "DYNAMIC_CONFIG_FILE_PATH="+settings, "LOG_LEVEL=warn")
-	for _, name := range []string{
+	names := []string{
 		"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "FRONTEND_MEMBERSHIP_PORT", "HISTORY_GRPC_PORT", "HISTORY_MEMBERSHIP_PORT",
 		"MATCHING_GRPC_PORT", "MATCHING_MEMBERSHIP_PORT", "WORKER_GRPC_PORT", "WORKER_MEMBERSHIP_PORT",
-	} {
-		port, err := lowPort()
-		if err != nil {
-			return err
-		}
-		if name == "FRONTEND_GRPC_PORT" {
-			t.port = port
-			env = append(env, "PUBLIC_FRONTEND_ADDRESS="+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		}
-		env = append(env, name+"="+strconv.Itoa(port))
+	}
+	ports, err := lowPorts(len(names))
+	if err != nil {
+		return err
+	}
+	t.port = ports[0]
+	env = append(env, "PUBLIC_FRONTEND_ADDRESS="+t.Addr())
+	for i, name := range names {
+		env = append(env, name+"="+strconv.Itoa(ports[i]))
 	}
 	logFile, err := os.Create(t.log)
 	if err != nil {
@@ -149,17 +150,22 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 	return err
 }
 
-// lowPort returns a free port that Temporal's cluster_membership table can hold: its column is a
+// lowPorts returns n free ports that Temporal's cluster_membership table can hold: its column is a
 // smallint, and most systems hand out ports above that.
-func lowPort() (int, error) {
+func lowPorts(n int) ([]int, error) {
+	var ports []int
 	for range 100 {
 		port := 16384 + rand.IntN(16384)
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
+		if err != nil {
+			continue
+		}
+		defer func() { _ = l.Close() }() // held to the end, so that no port is chosen twice
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
 		}
 	}
-	return 0, errors.New("find a free port below 32768: none in a hundred tries")
+	return nil, errors.New("find free ports below 32768: too few in a hundred tries")
 }
 
 // registered registers the namespace, which proves that the server takes requests.
