@@ -20,12 +20,22 @@ import (
 )
 
 func (a *app) ingress() *cobra.Command {
-	return &cobra.Command{
+	var withWorker bool
+	cmd := &cobra.Command{
 		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), func(ctx context.Context, n *node) error { return n.runIngress(ctx, nil) })
+			return a.serve(cmd.Context(), func(ctx context.Context, n *node) error {
+				group, ctx := errgroup.WithContext(ctx)
+				group.Go(func() error { return n.runIngress(ctx, nil) })
+				if withWorker {
+					group.Go(func() error { return n.runWorker(ctx) })
+				}
+				return group.Wait()
+			})
 		},
 	}
+	cmd.Flags().BoolVar(&withWorker, "worker", false, "run the worker in this process too: a workflow's first task then comes back with its start, without a hop")
+	return cmd
 }
 
 // drain is what requests in flight get to end when an ingress is stopped.

@@ -52,6 +52,8 @@ type FlowConfig struct {
 	InFlight []int
 	// Events is how many events a round has; a round with a single event in flight has a quarter.
 	Events int
+	// OneProcess runs pawl's ingress and worker in one process instead of one each.
+	OneProcess bool
 	// Rounds is how often everything is repeated.
 	Rounds int
 }
@@ -187,11 +189,14 @@ func (f *flow) start(ctx context.Context, server string) (err error) {
 			return err
 		}
 	}
-	in, err := s.run(ctx, "ingress", databases[modePawl], "ingress")
-	if err != nil {
+	args := []string{"ingress"}
+	if f.cfg.OneProcess {
+		args = append(args, "--worker")
+	} else if _, err := s.run(ctx, "worker", databases[modePawl], "worker"); err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, "worker", databases[modePawl], "worker"); err != nil {
+	in, err := s.run(ctx, "ingress", databases[modePawl], args...)
+	if err != nil {
 		return err
 	}
 	f.target = forge.Target{URL: "http://" + in.ingress + "/hooks/stripe", Secret: s.secret, Sign: stripe.Sign}
