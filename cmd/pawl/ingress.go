@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -44,14 +45,28 @@ const drain = 10 * time.Second
 // runIngress takes webhooks and starts their workflows until ctx ends. ready, when not nil, is closed once
 // it listens.
 func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
-	sources, err := ingressSources(n.cfg)
-	if err != nil {
-		return err
-	}
 	dispatcher, err := dispatch.New(dispatch.Config{
 		Temporal: n.temporal, Inspect: n.temporal, Receipts: n.receipts, TaskQueue: n.cfg.Temporal.TaskQueue,
 		Eager: true, Meter: n.telemetry.Meter(), Log: n.log,
 	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		// A start with an unknown search attribute is refused; receipts wait meanwhile.
+		if err := n.untilDone(ctx, "register search attributes", n.ensureSearchAttributes); err == nil {
+			dispatcher.Run(ctx)
+		}
+		return nil
+	})
+	group.Go(func() error { return n.listen(ctx, n.receipts, dispatcher.Offer, ready) })
+	return group.Wait()
+}
+
+// listen takes webhooks until ctx ends: it commits them to receipts and hands them over to offer.
+func (n *node) listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending), ready chan<- struct{}) error {
+	sources, err := ingressSources(n.cfg)
 	if err != nil {
 		return err
 	}
@@ -61,7 +76,7 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 	}
 	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(n.pool), Diagnoser: diagnoser, Log: n.log})
 	server, err := ingress.New(ingress.Config{
-		Sources: sources, Receipts: n.receipts, Dispatch: dispatcher.Offer, Refused: keeper.Offer,
+		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
 		Meter: n.telemetry.Meter(), Log: n.log, Limits: ingressLimits(n.cfg.Ingress),
 	})
 	if err != nil {
@@ -77,13 +92,6 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 		close(ready)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		// A start with an unknown search attribute is refused; receipts wait meanwhile.
-		if err := n.untilDone(ctx, "register search attributes", n.ensureSearchAttributes); err == nil {
-			dispatcher.Run(ctx)
-		}
-		return nil
-	})
 	group.Go(func() error { keeper.Run(ctx); return nil })
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {

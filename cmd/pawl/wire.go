@@ -46,7 +46,7 @@ func (a *app) commands() []*cobra.Command {
 		a.providers(),
 		a.send(),
 		a.verify(),
-		group("bench", "Measure pawl on this machine", a.benchFlow()),
+		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchServe()),
 	}
 }
 

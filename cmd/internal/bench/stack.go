@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -169,6 +170,7 @@ func freeAddr() (string, error) {
 // child is a process of pawl.
 type child struct {
 	name string
+	args []string
 	process
 	proc *keeper.Process
 	log  string
@@ -181,14 +183,14 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 	if err != nil {
 		return nil, err
 	}
-	c := &child{name: name, process: p, log: filepath.Join(s.dir, name, "log")}
+	c := &child{name: name, args: args, process: p, log: filepath.Join(s.dir, name, "log")}
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
 	c.proc, err = keeper.Start(keeper.Command{
-		Path: s.Pawl, Args: append(args, "--config", p.configFile, "--log-level", "warn"), Output: log, Signal: "TERM",
+		Path: s.Pawl, Args: append(slices.Clone(args), "--config", p.configFile, "--log-level", "warn"), Output: log, Signal: "TERM",
 	})
 	if err != nil {
 		return nil, err
@@ -202,7 +204,7 @@ func (c *child) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
-		if c.isReady(ctx) {
+		if c.isReady(ctx) && c.listens(ctx) {
 			return nil
 		}
 		select {
@@ -226,6 +228,18 @@ func (c *child) isReady(ctx context.Context) bool {
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
+}
+
+// listens reports whether webhooks are taken, which a worker never does.
+func (c *child) listens(ctx context.Context) bool {
+	if c.args[0] == "worker" {
+		return true
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.ingress)
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
 }
 
 // failed adds what the process has logged.
