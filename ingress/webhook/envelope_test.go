@@ -239,3 +239,21 @@ func FuzzReadEnvelope(f *testing.F) {
 		}
 	})
 }
+
+// What a member holds is passed over by its quotes and brackets alone, so these must not be mistaken.
+func TestEnvelope_QuotesAndBracketsInStrings_NotMistaken(t *testing.T) {
+	t.Parallel()
+	body := `{"a":"x\\\"}]{,","b":[{"c":"]}\\"},"\\\\\""] ,"d":-1.5e3,"e":{"f":"}","g":{"h":"\\"}}	,"i":null,"":"","id":"last"}`
+	e := webhook.ReadEnvelope([]byte(body))
+	for path, want := range map[string]string{
+		"a": `"x\\\"}]{,"`, "b": `[{"c":"]}\\"},"\\\\\""]`, "d": `-1.5e3`, "e": `{"f":"}","g":{"h":"\\"}}`,
+		"e.f": `"}"`, "e.g.h": `"\\"`, "i": "null", "": `""`, "id": `"last"`,
+	} {
+		if got, ok := e.Raw(path); !ok || string(got) != want {
+			t.Errorf("%q is %s, %v; want %s", path, got, ok, want)
+		}
+	}
+	if p := e.Problem(); p != "" {
+		t.Errorf("problem %q, want none", p)
+	}
+}

@@ -71,7 +71,7 @@ func scanDocument(body []byte) (raw json.RawMessage, problem Problem, readable b
 // have.
 func parseObject(raw json.RawMessage) (o object, problem Problem) {
 	o = object{}
-	s := scanner{b: raw, each: func(quoted, value []byte) {
+	s := scanner{b: raw, checked: true, each: func(quoted, value []byte) {
 		key, _ := unquote(quoted)
 		m, seen := o[key]
 		switch {
@@ -113,6 +113,8 @@ type scanner struct {
 	b    []byte
 	i    int
 	each func(key, value []byte) // called for each member or element of the outermost value
+	// checked says that b has been walked before: what its members hold is passed over.
+	checked bool
 	// What strings held, anywhere.
 	nul, surrogate bool
 	deep           bool
@@ -201,7 +203,9 @@ func (s *scanner) list(depth int, end byte, keyed bool) bool {
 		}
 		s.space()
 		start := s.i
-		if !s.value(depth + 1) {
+		if s.checked {
+			s.pass()
+		} else if !s.value(depth + 1) {
 			return false
 		}
 		if depth == 0 && s.each != nil {
@@ -212,6 +216,53 @@ func (s *scanner) list(depth int, end byte, keyed bool) bool {
 		}
 		if !s.accept(',') {
 			return false
+		}
+	}
+}
+
+// pass goes to the end of the value that begins here, which is known to be sound: only brackets and
+// quotes matter.
+func (s *scanner) pass() {
+	for open := 0; s.i < len(s.b); {
+		switch s.b[s.i] {
+		case '"':
+			s.passText()
+			if open == 0 {
+				return
+			}
+			continue
+		case '{', '[':
+			open++
+		case '}', ']':
+			if open == 0 {
+				return // behind a number or a word that was the last member
+			}
+			if open--; open == 0 {
+				s.i++
+				return
+			}
+		case ',', ' ', '\t', '\n', '\r':
+			if open == 0 {
+				return
+			}
+		}
+		s.i++
+	}
+}
+
+// passText goes behind the end of the sound string that begins here: the first quote with an even
+// number of backslashes before it.
+func (s *scanner) passText() {
+	for s.i++; ; {
+		quote := bytes.IndexByte(s.b[s.i:], '"')
+		if quote < 0 {
+			s.i = len(s.b) // not in a sound document
+			return
+		}
+		text := s.b[s.i : s.i+quote]
+		s.i += quote + 1
+		if (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 0 {
+			return
 		}
 	}
 }
@@ -251,8 +302,8 @@ func (s *scanner) number() bool {
 func (s *scanner) text() bool {
 	high := false // the last escape was the first half of a surrogate pair
 	for s.i++; s.i < len(s.b); s.i++ {
-		c := s.b[s.i]
-		if c == '\\' {
+		switch c := s.b[s.i]; {
+		case c == '\\':
 			unit, ok := s.escape()
 			if !ok {
 				return false
@@ -262,15 +313,17 @@ func (s *scanner) text() bool {
 			s.surrogate = s.surrogate || low != high
 			high = unit >= 0xD800 && unit <= 0xDBFF
 			continue
-		}
-		s.surrogate = s.surrogate || high
-		high = false
-		if c == '"' {
-			s.i++
-			return true
-		}
-		if c < ' ' {
-			return false
+		case high:
+			s.surrogate, high = true, false
+			fallthrough
+		default:
+			if c == '"' {
+				s.i++
+				return true
+			}
+			if c < ' ' {
+				return false
+			}
 		}
 	}
 	return false
