@@ -109,6 +109,7 @@ with input as materialized (` + insertInput + `
       left join lateral (
           select r.event_id from receipts r
            where i.unsigned and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
+             and r.id_origin <> 'body'
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
            limit 1) held on true
      order by i.n

@@ -39,7 +39,7 @@ type New struct {
 	// Status is Received, or Ignored or NeedsReview with a Reason.
 	Status Status
 	Reason string
-	// Unsigned marks an event whose ID stands outside the signature. If its bytes are held under
+	// Unsigned marks an event whose ID stands outside the signature; its IDOrigin is then not body. If its bytes are held under
 	// another ID already, it is a suspected replay: kept, parked and not run.
 	Unsigned bool
 	// Body holds the event's own bytes, kept as they are.

@@ -258,7 +258,7 @@ func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
 	s, pool := setup(t)
 	twin := func(id string) receipt.New {
 		e := event(id)
-		e.Unsigned, e.Body = true, []byte("same bytes")
+		e.Unsigned, e.IDOrigin, e.Body = true, "header", []byte("same bytes")
 		return e
 	}
 	first := mustInsert(t, s, delivery(twin("guid-1")))[0]
