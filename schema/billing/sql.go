@@ -46,8 +46,8 @@ values ($1, $2, $3, 'active', $4, $5, $6, $7)
     on conflict (mode, id) do update set
        account = excluded.account, status = 'active', plan = excluded.plan,
        period_end = greatest(s.period_end, excluded.period_end),
-       fence_at = excluded.fence_at, fence_event = excluded.fence_event, updated_at = now()
- where s.fence_at <= excluded.fence_at and ($8 or s.status not in ('canceled', 'incomplete_expired'))`
+       fence_at = greatest(s.fence_at, excluded.fence_at), fence_event = excluded.fence_event, updated_at = now()
+ where case when s.status in ('canceled', 'incomplete_expired') then $8 else s.fence_at <= excluded.fence_at end`
 
 // restoreSQL undoes what this event wrote, and nothing that came after it. The fence stays.
 const restoreSQL = `

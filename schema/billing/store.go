@@ -100,15 +100,21 @@ var ErrEnded = errors.New("the subscription is held as ended")
 // commit order), the subscription's, the invoice's, the features' in name order.
 func ActivateSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, features []string, reopen bool, effectKey string, announcement json.RawMessage) (Activation, error) {
 	var done Activation
-	if _, err := tx.Exec(ctx, touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer); err != nil {
-		return done, fmt.Errorf("touch account %s: %w", f.Account, err)
-	}
-	if f.Subscription != "" {
-		if err := activate(ctx, tx, f, reopen, &done); err != nil {
-			return done, err
-		}
+	held, err := lockForActivation(ctx, tx, f)
+	if err != nil {
+		return done, err
 	}
 	batch := &pgx.Batch{}
+	if f.Subscription != "" {
+		if held != nil && held.Terminal() && !reopen {
+			return done, ErrEnded
+		}
+		done.Before = held
+		done.Superseded = held != nil && !held.Terminal() && held.FenceAt.After(f.OccurredAt)
+		if !done.Superseded {
+			batch.Queue(activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, nullTime(f.PeriodEnd), f.OccurredAt, f.EventID, reopen)
+		}
+	}
 	batch.Queue(payInvoiceSQL, f.Mode, f.Invoice, f.Account, f.Subscription, f.Plan, f.Amount, f.Currency,
 		nullTime(f.PeriodStart), nullTime(f.PeriodEnd), f.OccurredAt, f.EventID)
 	if !done.Superseded {
@@ -134,32 +140,24 @@ func names(into *[]string) func(pgx.Rows) error {
 	}
 }
 
-func activate(ctx context.Context, tx pgx.Tx, f InvoicePaid, reopen bool, done *Activation) error {
-	rows, err := tx.Query(ctx, lockSubscriptionSQL, f.Mode, f.Subscription)
-	if err != nil {
-		return fmt.Errorf("lock subscription %s: %w", f.Subscription, err)
+// lockForActivation locks the account's row, making it where it is not there, and the subscription's, in
+// one round trip. It returns the subscription, nil when it is not there.
+func lockForActivation(ctx context.Context, tx pgx.Tx, f InvoicePaid) (held *Subscription, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer)
+	if f.Subscription != "" {
+		batch.Queue(lockSubscriptionSQL, f.Mode, f.Subscription).Query(func(rows pgx.Rows) error {
+			found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[Subscription])
+			if len(found) > 0 {
+				held = found[0]
+			}
+			return err
+		})
 	}
-	held, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Subscription])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-	case err != nil:
-		return fmt.Errorf("lock subscription %s: %w", f.Subscription, err)
-	case held.Terminal():
-		if !reopen {
-			return ErrEnded
-		}
-		done.Before = &held
-	default:
-		done.Before = &held
-		done.Superseded = held.FenceAt.After(f.OccurredAt)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("lock account %s and its subscription %s: %w", f.Account, f.Subscription, err)
 	}
-	if done.Superseded {
-		return nil
-	}
-	if _, err := tx.Exec(ctx, activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, nullTime(f.PeriodEnd), f.OccurredAt, f.EventID, reopen); err != nil {
-		return fmt.Errorf("activate subscription %s: %w", f.Subscription, err)
-	}
-	return nil
+	return held, nil
 }
 
 // RestoreSubscription undoes an activation: the invoice stays paid (it is), the subscription goes
