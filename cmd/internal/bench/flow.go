@@ -124,6 +124,11 @@ func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowR
 		f.node.Close()
 		_ = f.ours.Close(context.WithoutCancel(ctx))
 	}()
+	// A server takes its shards over at the first request for each, and is slow with it: starts would
+	// time out, whose first tasks then wait for ten seconds.
+	if _, err := f.round(ctx, modeFloor, 32, 256); err != nil {
+		return nil, fmt.Errorf("warm up: %w", err)
+	}
 	type cell struct {
 		mode     string
 		inFlight int
