@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+// rowsSQL is all that a delivery leaves behind, but for random IDs and the times of the writing.
+const rowsSQL = `
+select concat_ws('|', r.source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id, r.api_version, r.occurred_at,
+                 r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.duplicates, r.dispatch_at > now(),
+                 b.headers, b.body, d.source, d.received_at, d.outcome, d.body_hash, d.secret_label)
+  from receipts r join receipt_bodies b on b.receipt_id = r.id join deliveries d on d.receipt_id = r.id order by d.id`
+
+// The rival's rows are pawl's: it must not win by writing less.
+func TestPlainInsert_WritesWhatPawlWrites(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	delivery := func() receipt.Delivery {
+		return receipt.Delivery{
+			Source: "stripe", Provider: "stripe", ReceivedAt: at, Secret: "first", Correlation: "c", Header: http.Header{"A": {"b"}},
+			Events: []receipt.New{{
+				Account: "acct_1", Mode: "test", EventID: "evt_1", IDOrigin: "body", Type: "invoice.paid", Object: "in_1",
+				APIVersion: "2025-03-31.basil", OccurredAt: at, Status: receipt.Received, Body: []byte(`{"id":"evt_1"}`),
+			}},
+		}
+	}
+	rows := func(pool *pgxpool.Pool, insert func(receipt.Delivery) ([]receipt.Outcome, error)) []string {
+		for i := range 2 {
+			got, err := insert(delivery())
+			if err != nil || len(got) != 1 || got[0].Duplicate != (i == 1) || got[0].ReceiptID == "" {
+				t.Fatalf("delivery %d: %+v, %v", i+1, got, err)
+			}
+		}
+		found, err := pool.Query(t.Context(), rowsSQL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	ours, theirs := schematest.New(t), schematest.New(t)
+	store := receipt.NewStore(ours, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(store.Close)
+	want := rows(ours, func(d receipt.Delivery) ([]receipt.Outcome, error) { return store.Insert(t.Context(), d) })
+	rival, err := NewRival(modeInsert, theirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := rows(theirs, func(d receipt.Delivery) ([]receipt.Outcome, error) { return rival.Insert(t.Context(), d) })
+	if len(want) != 2 || !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// What fills the table makes as many receipts as it says.
+func TestFill_Counts(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := &stack{Options: Options{Progress: t.Output()}}
+	if err := s.fill(t.Context(), dsn, 1000); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var receipts, deliveries int
+	err = conn.QueryRow(t.Context(), `select (select count(*) from receipts where status = 'processed'), (select count(*) from deliveries)`).Scan(&receipts, &deliveries)
+	if err != nil || receipts != 1000 || deliveries != 1000 {
+		t.Errorf("%d receipts and %d deliveries, %v; want 1000 each", receipts, deliveries, err)
+	}
+}
