@@ -113,7 +113,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 	flags.StringSliceVar(&cfg.Modes, "mode", bench.FlowModes, "`modes` to measure")
 	flags.IntSliceVar(&cfg.InFlight, "in-flight", []int{1, 32}, "how many events are under way at once")
 	flags.IntVar(&cfg.Events, "events", 400, "events of a round; a quarter with one in flight")
-	flags.BoolVar(&cfg.OneProcess, "one-process", false, "run ingress and worker in one process: pawl ingress --worker")
+	flags.BoolVar(&cfg.TwoProcesses, "two-processes", false, "run ingress and worker apart, not as pawl ingress --worker")
 	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")
 	return cmd
 }

@@ -52,8 +52,9 @@ type FlowConfig struct {
 	InFlight []int
 	// Events is how many events a round has; a round with a single event in flight has a quarter.
 	Events int
-	// OneProcess runs pawl's ingress and worker in one process instead of one each.
-	OneProcess bool
+	// TwoProcesses runs pawl's ingress and worker apart; otherwise they share a process, and with it
+	// their Temporal client.
+	TwoProcesses bool
 	// Rounds is how often everything is repeated.
 	Rounds int
 }
@@ -194,13 +195,14 @@ func (f *flow) start(ctx context.Context, server string) (err error) {
 			return err
 		}
 	}
-	args := []string{"ingress"}
-	if f.cfg.OneProcess {
-		args = append(args, "--worker")
-	} else if _, err := s.run(ctx, "worker", databases[modePawl], "worker"); err != nil {
-		return err
+	name, args := "ingress+worker", []string{"ingress", "--worker"}
+	if f.cfg.TwoProcesses {
+		name, args = "ingress", []string{"ingress"}
+		if _, err := s.run(ctx, "worker", databases[modePawl], "worker"); err != nil {
+			return err
+		}
 	}
-	in, err := s.run(ctx, "ingress", databases[modePawl], args...)
+	in, err := s.run(ctx, name, databases[modePawl], args...)
 	if err != nil {
 		return err
 	}
