@@ -122,3 +122,18 @@ func TestCommandLock_HeldUntilTheCommandEnded(t *testing.T) {
 	}
 	_ = after.Close()
 }
+
+// The command's own memory counts, not only the shell's before it.
+func TestPeakMemory_OfTheCommand(t *testing.T) {
+	t.Parallel()
+	const held = 64 << 20
+	p, _ := run(t, `x=$(head -c 67108864 /dev/zero | tr '\0' x); echo ready; echo "${#x}" >/dev/null`, 0)
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the command has not ended after 10 s")
+	}
+	if got := p.PeakMemory(); got < held || got > 40*held {
+		t.Errorf("PeakMemory() = %d MiB, want some hundred", got>>20)
+	}
+}

@@ -527,3 +527,36 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 		}
 	}
 }
+
+// Who asked is told of every accepted request, of a repeated one too, and of no refused one.
+func TestAccepted_TellsOfEachRequest(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var told []string
+	s, err := sandbox.Start(t.Context(), sandbox.Config{Dir: t.TempDir(), Accepted: func(service, account string, first bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, service+" "+account+" "+strconv.FormatBool(first))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	for _, key := range []string{"k1", "k1", ""} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/entries", strings.NewReader(`{"account":"acme"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Idempotency-Key", key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got, want := strings.Join(told, ", "), "finance acme true, finance acme false"; got != want {
+		t.Errorf("told of %s; want %s", got, want)
+	}
+}
