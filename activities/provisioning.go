@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -67,7 +66,7 @@ func (p *Provisioning) ProvisionWorkspace(ctx context.Context, in InvoiceEffectI
 type ReleaseWorkspaceInput struct {
 	Effect effect.Call
 	Fact   billing.InvoicePaid
-	// Provisioned is the Value of the provisioning's result.
+	// Provisioned is the Value of the provisioning's result, empty when nobody knows whether it happened.
 	Provisioned json.RawMessage
 }
 
@@ -105,18 +104,15 @@ func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in ReleaseWorkspace
 // before returns the plan that the workspace had before the provisioning, "" when there was none. A
 // provisioning that was never answered has recorded nothing: what we hold is then still the state before it.
 func (p *Provisioning) before(ctx context.Context, in ReleaseWorkspaceInput) (string, error) {
-	var done *provisioned
-	var failed effect.Failed
-	if len(in.Provisioned) > 0 {
-		if err := errors.Join(json.Unmarshal(in.Provisioned, &failed), json.Unmarshal(in.Provisioned, &done)); err != nil {
-			return "", fmt.Errorf("read what %s had changed: %w", in.Effect.Compensates, err)
-		}
+	if len(in.Provisioned) == 0 {
+		plan, _, err := p.Billing.HeldWorkspace(ctx, in.Fact.Mode, in.Fact.Account)
+		return plan, err
 	}
-	if done != nil && !failed.Unanswered {
-		return done.Before, nil
+	var done provisioned
+	if err := json.Unmarshal(in.Provisioned, &done); err != nil {
+		return "", fmt.Errorf("read what %s had changed: %w", in.Effect.Compensates, err)
 	}
-	plan, _, err := p.Billing.HeldWorkspace(ctx, in.Fact.Mode, in.Fact.Account)
-	return plan, err
+	return done.Before, nil
 }
 
 func (p *Provisioning) policy(f billing.InvoicePaid) effect.Policy {

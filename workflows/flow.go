@@ -214,12 +214,11 @@ func (f *flow) resetOf() string {
 // show writes the run's effects as a table into the Temporal UI. It costs no event; what must last
 // stands in the ledger.
 func (f *flow) show(headline string) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**\n\n| effect | state | by | reason |\n|---|---|---|---|\n", headline)
+	details := "**" + headline + "**\n\n| effect | state | by | reason |\n|---|---|---|---|\n"
 	for _, s := range f.steps {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.key, s.result.State, s.result.By, strings.ReplaceAll(s.result.Reason, "|", "/"))
+		details += "| `" + s.key + "` | " + string(s.result.State) + " | " + s.result.By + " | " + strings.ReplaceAll(s.result.Reason, "|", "/") + " |\n"
 	}
-	workflow.SetCurrentDetails(f.ctx, b.String())
+	workflow.SetCurrentDetails(f.ctx, details)
 }
 
 func (f *flow) unsettled() []*step { return unsettled(f.steps) }

@@ -364,7 +364,7 @@ func TestInvoicePaid_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 
 func TestInvoicePaid_RefusedAfterUnansweredTry_IsUndone(t *testing.T) {
 	f := setup(t, loaded("starter"))
-	f.answer("ProvisionWorkspace", answer{result: effect.Result{State: effect.Refused, Reason: "403", Value: json.RawMessage(`{"Unanswered":true}`)}})
+	f.answer("ProvisionWorkspace", answer{result: effect.Result{State: effect.Refused, Reason: "403", Unanswered: true}})
 	f.wantOutcome(f.run(), "compensated", "refused")
 	if calls := f.callsOf("ReleaseWorkspace"); len(calls) != 1 {
 		t.Errorf("ReleaseWorkspace was called %d times: what may have happened has to be taken back", len(calls))

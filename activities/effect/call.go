@@ -65,18 +65,14 @@ type Result struct {
 	By string `json:",omitempty"`
 	// Reason says in words why it is not done.
 	Reason string `json:",omitempty"`
-	// Value is what the effect returned, as recorded in the ledger.
+	// Value is what the effect returned, as recorded in the ledger; empty for one that is not done.
 	Value json.RawMessage `json:",omitempty"`
+	// Unanswered is set for an effect that is not done when any attempt ended without an answer: it may
+	// have happened all the same, whatever later attempts were told.
+	Unanswered bool `json:",omitempty"`
 	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
 	// may have tried it in later rounds than the caller's.
 	Round int `json:",omitempty"`
-}
-
-// Failed is the Value of a result that is Refused, Exhausted or Uncertain.
-type Failed struct {
-	// Unanswered is set when any attempt ended without an answer, so that the effect may have
-	// happened all the same, whatever later attempts were told.
-	Unanswered bool
 }
 
 // MayHaveHappened reports whether the other side may have done the effect, so that taking things
@@ -86,14 +82,9 @@ func (r Result) MayHaveHappened() bool {
 	case Done, AlreadyDone, Uncertain:
 		return true
 	case Refused, Exhausted:
-		return r.unanswered()
+		return r.Unanswered
 	}
 	return false
-}
-
-func (r Result) unanswered() bool {
-	var failed Failed
-	return json.Unmarshal(r.Value, &failed) == nil && failed.Unanswered
 }
 
 // Attempt is what fn gets to do its work with.

@@ -135,7 +135,7 @@ func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, e
 		result.By = g.EventID
 	}
 	if g.State == ledger.Failed || g.State == ledger.Uncertain {
-		result.Round = g.Round
+		result.Value, result.Unanswered, result.Round = nil, wasUnanswered(g.Result), g.Round
 	}
 	switch {
 	case g.State == ledger.Done:
@@ -161,6 +161,15 @@ func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, e
 	}
 	r.count(ctx, c, result.State)
 	return result, nil
+}
+
+// unansweredResult is what the ledger keeps as the result of an effect that is not done when an attempt
+// at it was not answered.
+var unansweredResult = json.RawMessage(`{"Unanswered":true}`)
+
+func wasUnanswered(result json.RawMessage) bool {
+	var kept struct{ Unanswered bool }
+	return json.Unmarshal(result, &kept) == nil && kept.Unanswered
 }
 
 // outcome is what one attempt came to.
@@ -196,7 +205,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		finish.Class, wait = Classify(failure)
 		finish.State = ledger.Failed
 		if unanswered(failure) {
-			finish.Result = json.RawMessage(`{"Unanswered":true}`)
+			finish.Result = unansweredResult
 		}
 		if finish.Class == ledger.Ambiguous {
 			finish.State = ledger.Uncertain
@@ -212,7 +221,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		return Result{}, r.again(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
 	}
 	if failure != nil && result.State == "" {
-		result.Value, result.Round = finished.Result, g.Round
+		result.Unanswered, result.Round = wasUnanswered(finished.Result), g.Round
 	}
 	switch finished.Class {
 	case ledger.Transient:
