@@ -87,6 +87,11 @@ func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() erro
 		if errors.As(err, &answer) {
 			return definite("final dot", err)
 		}
+		// A write that fails has not handed over its last byte, and without that the dot is none.
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "write" {
+			return definite("final dot", err)
+		}
 		return effect.Doubt("no answer to the final dot: %w", err)
 	}
 	// The mail is taken. A server that fails at QUIT changes nothing about it.
