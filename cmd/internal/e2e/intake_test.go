@@ -396,7 +396,7 @@ func TestIntake_StoppedUnderLoad_InFlightAnswered(t *testing.T) {
 // A worker that is asked to stop ends what it is doing, and the next one goes on.
 func TestWorker_StoppedWhileEffectRuns_EffectFinished(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldWith(t, short)
 	in := w.ingress("")
 	first := w.worker("")
 	w.fault(`{"service":"finance","latency_ms":1000}`)

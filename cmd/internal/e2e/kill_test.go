@@ -22,7 +22,7 @@ func TestKill_Ingress(t *testing.T) {
 	} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorldWith(t, short)
 			w.worker("")
 			in := w.ingress(point)
 			e := newInvoice(t, nil)
@@ -48,7 +48,7 @@ func TestKill_Ingress(t *testing.T) {
 // The sweep alone finds what was committed and not started, when nobody sends it again.
 func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldWith(t, short)
 	w.worker("")
 	const point = "receipt-after-commit"
 	in := w.ingress(point)
@@ -64,7 +64,7 @@ func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 // must be able to see it and to decide.
 func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldWith(t, short)
 	w.worker("")
 	w.fault(`{"service":"email","drop":"after"}`)
 	const point = "dispatch-after-start"
@@ -109,7 +109,7 @@ func TestKill_Worker(t *testing.T) {
 	eachStep(steps, func(kind, step string) {
 		t.Run(kind+"-"+step, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorldWith(t, short)
 			e := w.killWorkerAt(kind + "-" + step)
 			w.awaitStatus(recovery, []invoice{e}, processed, "needs_review")
 			switch {
@@ -132,7 +132,7 @@ func TestKill_WorkerWhileCompensating(t *testing.T) {
 	eachStep(undoSteps, func(kind, step string) {
 		t.Run(kind+"-"+step, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorldWith(t, short)
 			w.fault(`{"service":"workspaces","status":422}`) // refused for good
 			e := w.killWorkerAt(kind + "-" + step)
 			w.awaitStatus(recovery, []invoice{e}, compensated, "needs_review")
@@ -183,7 +183,7 @@ func (w *world) settleMail(e invoice, kind string) (parked bool) {
 // Both processes die again and again while events come in; what was not acknowledged is sent again.
 func TestKill_BothUnderLoad(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldWith(t, short)
 	var all []invoice
 	want := map[string]string{}
 	for range 3 {
