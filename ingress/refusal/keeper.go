@@ -32,6 +32,8 @@ type Config struct {
 	Burst     int
 	// Every is the least time between two writes; default 500 ms.
 	Every time.Duration
+	// Trim is how often what is too old is deleted when nothing new comes; default 1 h.
+	Trim time.Duration
 }
 
 const (
@@ -76,6 +78,9 @@ func NewKeeper(cfg Config) *Keeper {
 	if cfg.Every <= 0 {
 		cfg.Every = 500 * time.Millisecond
 	}
+	if cfg.Trim <= 0 {
+		cfg.Trim = time.Hour
+	}
 	return &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), limits: map[string]*rate.Limiter{}}
 }
 
@@ -116,6 +121,8 @@ func (k *Keeper) limit(source string) *rate.Limiter {
 
 // Run writes what is offered until ctx ends, and then what still waits.
 func (k *Keeper) Run(ctx context.Context) {
+	trim := time.NewTicker(k.cfg.Trim)
+	defer trim.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -125,6 +132,8 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		case first := <-k.queue:
 			k.write(ctx, k.collect(first))
+		case <-trim.C:
+			k.write(ctx, nil) // each write trims
 		}
 		pause := time.NewTimer(k.cfg.Every)
 		select {

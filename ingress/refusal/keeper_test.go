@@ -151,3 +151,15 @@ func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
 		t.Errorf("kept %+v, want it truncated and without a diagnosis", got)
 	}
 }
+
+// What is too old goes also when nothing new comes.
+func TestKeeper_Quiet_Trims(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	_, stop := run(t, refusal.Config{Store: store, Trim: time.Millisecond, Every: time.Millisecond})
+	<-store.written
+	stop()
+	if len(store.rows) != 0 {
+		t.Errorf("kept %d, want none", len(store.rows))
+	}
+}

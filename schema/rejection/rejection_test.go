@@ -108,6 +108,11 @@ func TestKeep_Bounds(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
 	old := rejection.Rejection{Source: "shop", ReceivedAt: time.Now().Add(-rejection.KeptFor - time.Hour), RemoteAddr: "old"}
+	keep(t, s, old)
+	keep(t, s) // nothing new, and yet it trims
+	if found, err := s.List(t.Context(), rejection.Filter{}); err != nil || len(found) != 0 {
+		t.Errorf("%d kept, %v; want none", len(found), err)
+	}
 	likely := rejection.Rejection{Source: "shop", ReceivedAt: time.Now().Add(-time.Hour), RemoteAddr: "provider", Likely: true}
 	other := rejection.Rejection{Source: "other", ReceivedAt: time.Now().Add(-2 * time.Hour), RemoteAddr: "provider"}
 	keep(t, s, old, likely, other)
