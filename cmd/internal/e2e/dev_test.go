@@ -240,7 +240,7 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 
 	// A second one on the same state says so and harms nothing.
 	other := newDev(t, d.state, nil)
-	if said := other.refused(); !strings.Contains(said, "in use by another running pawl") {
+	if said := other.refused(); !strings.Contains(said, d.state) || !strings.Contains(said, "is in use by another running") {
 		t.Errorf("a second dev on the state directory said %q", said)
 	}
 	d.awaitProcessed("evt_first")
