@@ -174,7 +174,7 @@ func TestSendReceiptEmail_NobodyListens_TriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := b.email(&activitiestest.Mailbox{Address: listener.Addr().String()})
-	listener.Close()
+	_ = listener.Close()
 	_, err = do(b, e.SendReceiptEmail, input("receipt-email", fact(b.keep(invoice("ada@example.com")))))
 	wantAgain(t, err)
 }

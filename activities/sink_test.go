@@ -142,7 +142,7 @@ func TestExportToFinance_NobodyListens_NotInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := "http://" + listener.Addr().String()
-	listener.Close()
+	_ = listener.Close()
 	in := input("finance-export", fact(uuid.NewString()))
 	for range 2 {
 		_, err := do(b, b.finance(url).ExportToFinance, in)

@@ -176,7 +176,7 @@ func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
 		}
 	}
 	_, err := b.do(call("evt_1", 0), policy, "first", send(busy(0, true)))
-	b.again(err, effect.TypeTransient)
+	_ = b.again(err, effect.TypeTransient)
 	result, err := b.do(call("evt_2", 0), policy, "second", send(effect.Refuse("422")))
 	b.want(result, err, effect.Refused)
 	result, err = b.do(call("evt_2", 0), policy, "third", never(t))
@@ -208,7 +208,7 @@ func TestDo_FailuresUsedUp_ExhaustedUntilALaterRound(t *testing.T) {
 	b := setup(t)
 	for range 2 {
 		_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
-		b.again(err, effect.TypeTransient)
+		_ = b.again(err, effect.TypeTransient)
 	}
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
 	if got := b.want(result, err, effect.Exhausted); got.Reason != "answered 503" || got.MayHaveHappened() {
@@ -217,7 +217,7 @@ func TestDo_FailuresUsedUp_ExhaustedUntilALaterRound(t *testing.T) {
 	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
 	b.want(result, err, effect.Exhausted)
 	_, err = b.do(call("evt_1", 1), policy, "x", fail(busy(0, false)))
-	b.again(err, effect.TypeTransient) // counted afresh
+	_ = b.again(err, effect.TypeTransient) // counted afresh
 	result, err = b.do(call("evt_1", 1), policy, "x", succeed)
 	b.want(result, err, effect.Done)
 }
@@ -227,9 +227,9 @@ func TestDo_OneTryUnanswered_MayHaveHappenedWhateverComesAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, true)))
-			b.again(err, effect.TypeTransient)
+			_ = b.again(err, effect.TypeTransient)
 			_, err = b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
-			b.again(err, effect.TypeTransient)
+			_ = b.again(err, effect.TypeTransient)
 			result, err := b.do(call("evt_1", 0), policy, "x", fail(last))
 			if err != nil || !result.MayHaveHappened() {
 				t.Errorf("result %+v, %v; want it to say that it may have happened", result, err)
@@ -246,7 +246,7 @@ func TestDo_OurOwnTrouble_NotCounted(t *testing.T) {
 	b := setup(t)
 	for range 5 {
 		_, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Infrastructure(errors.New("connection reset"))))
-		b.again(err, effect.TypeInfrastructure)
+		_ = b.again(err, effect.TypeInfrastructure)
 		b.exec(`update effects set lease_until = now() - interval '1 second'`)
 	}
 	if got := b.one(`select failures || ' ' || state from effects`); got != "0 claimed" {
@@ -258,9 +258,9 @@ func TestDo_DatabaseGone_TriedAgain(t *testing.T) {
 	b := setup(t)
 	b.pool.Close()
 	_, err := b.do(call("evt_1", 0), policy, "x", never(t))
-	b.again(err, effect.TypeInfrastructure)
+	_ = b.again(err, effect.TypeInfrastructure)
 	_, err = b.doTx(call("evt_1", 0), func(context.Context, pgx.Tx) (any, error) { return nil, nil })
-	b.again(err, effect.TypeInfrastructure)
+	_ = b.again(err, effect.TypeInfrastructure)
 }
 
 func TestDo_KeyForgottenByTheSink_Uncertain(t *testing.T) {
@@ -268,10 +268,10 @@ func TestDo_KeyForgottenByTheSink_Uncertain(t *testing.T) {
 	p := policy
 	p.KeyLifetime = time.Hour
 	_, err := b.do(call("evt_1", 0), p, "x", fail(busy(0, true)))
-	b.again(err, effect.TypeTransient)
+	_ = b.again(err, effect.TypeTransient)
 	b.exec(`update effects set claimed_at = now() - interval '59 minutes'`)
 	_, err = b.do(call("evt_1", 0), p, "x", fail(busy(0, true)))
-	b.again(err, effect.TypeTransient)
+	_ = b.again(err, effect.TypeTransient)
 	b.exec(`update effects set claimed_at = now() - interval '61 minutes'`)
 	result, err := b.do(call("evt_1", 0), p, "x", never(t))
 	got := b.want(result, err, effect.Uncertain)
@@ -312,7 +312,7 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 		b.want(result, err, effect.Uncertain)
 		return nil, nil // the dead come back: what they say is not recorded
 	})
-	b.again(err, effect.TypeNotYet)
+	_ = b.again(err, effect.TypeNotYet)
 	if got := b.one(`select state from effects`); got != "uncertain" {
 		t.Errorf("effect is %s", got)
 	}
@@ -331,7 +331,7 @@ func TestDo_TakenOver_StopsBeforePointOfNoReturn(t *testing.T) {
 		}
 		return nil, err
 	})
-	b.again(err, effect.TypeInfrastructure)
+	_ = b.again(err, effect.TypeInfrastructure)
 	if got := b.one(`select state || ' ' || attempts from effects`); got != "done 2" {
 		t.Errorf("effect is %s", got)
 	}
@@ -370,7 +370,7 @@ func TestDo_HeldByAnother_NotYet(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", func(context.Context, *effect.Attempt) (any, error) {
 		_, err := b.do(call("evt_2", 0), policy, "x", never(t))
-		b.again(err, effect.TypeNotYet)
+		_ = b.again(err, effect.TypeNotYet)
 		return nil, nil
 	})
 	b.want(result, err, effect.Done)
@@ -383,7 +383,7 @@ func TestDo_Undo_CompensatesAndIsNeverExhausted(t *testing.T) {
 	undo := effect.Call{Key: "reverse", Kind: "reverse-finance-entry", ReceiptID: uuid.NewString(), EventID: "evt_1", Compensates: call("", 0).Key}
 	for range policy.MaxFailures + 2 {
 		_, err := b.do(undo, policy, "x", fail(busy(0, false)))
-		b.again(err, effect.TypeTransient)
+		_ = b.again(err, effect.TypeTransient)
 	}
 	result, err = b.do(undo, policy, "x", succeed)
 	b.want(result, err, effect.Done)
@@ -401,7 +401,7 @@ func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
 		}
 	}
 	_, err := b.do(call("evt_1", 0), policy, "x", insert(busy(0, false)))
-	b.again(err, effect.TypeTransient)
+	_ = b.again(err, effect.TypeTransient)
 	if got := b.one(`select count(*)::text from seen`); got != "0" {
 		t.Errorf("%s rows after a failure", got)
 	}
@@ -424,7 +424,7 @@ func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
 		}
 	}
 	_, err := b.doTx(call("evt_1", 0), insert(errors.New("deadlock detected")))
-	b.again(err, effect.TypeInfrastructure)
+	_ = b.again(err, effect.TypeInfrastructure)
 	if got := b.one(`select (select count(*) from seen) || ' ' || (select count(*) from effects)`); got != "0 0" {
 		t.Errorf("after a failure of our own: %s rows", got)
 	}
@@ -476,7 +476,7 @@ func TestFromStatus(t *testing.T) {
 		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}}, Request: &http.Request{URL: &url.URL{Host: "sink.test"}}}
 	}
 	for status := 100; status < 600; status++ {
-		err := effect.FromStatus(answer(status, ""), "because", now)
+		err := effect.FromStatus(answer(status, ""), "because", now) //nolint:bodyclose // it has no body
 		var want ledger.Class
 		switch {
 		case status >= 200 && status < 300:
@@ -497,7 +497,8 @@ func TestFromStatus(t *testing.T) {
 		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0, "soon": 0, "999999999": time.Hour, "99999999999999999999": 0,
 		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 11:00:00 GMT": 0, "Mon, 01 Mar 2027 12:00:00 GMT": time.Hour,
 	} {
-		if _, got := effect.Classify(effect.FromStatus(answer(503, header), "", now)); got != want {
+		err := effect.FromStatus(answer(503, header), "", now) //nolint:bodyclose // it has no body
+		if _, got := effect.Classify(err); got != want {
 			t.Errorf("Retry-After %q: wait %s, want %s", header, got, want)
 		}
 	}

@@ -51,7 +51,7 @@ func stopTemporal() error {
 	if devTemporalDir == "" {
 		return nil // no test asked for it
 	}
-	defer os.RemoveAll(devTemporalDir)
+	defer func() { _ = os.RemoveAll(devTemporalDir) }()
 	server, err := devTemporal()
 	if err != nil {
 		return nil // it did not start, as the test has said

@@ -176,8 +176,7 @@ func TestIntake_Signatures(t *testing.T) {
 	if d := w.sender.do(refused, signed(refused, func(stamp, _ string) string { return stamp + "," + bad + "," + bad })); d.status != http.StatusUnauthorized {
 		t.Errorf("no good signature: answered %d %s, want 401", d.status, d.body)
 	}
-	for _, off := range []time.Duration{-301, -299, 299, 301} {
-		off *= time.Second
+	for _, off := range []time.Duration{-301 * time.Second, -299 * time.Second, 299 * time.Second, 301 * time.Second} {
 		e := newInvoice(t, nil)
 		d := w.postOff(in, e, off)
 		if off.Abs() < 300*time.Second {

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -144,7 +145,7 @@ func await(t *testing.T, within time.Duration, condition func() error) {
 		if err == nil {
 			return
 		}
-		if _, ok := err.(*hopeless); ok {
+		if end := (*hopeless)(nil); errors.As(err, &end) {
 			t.Fatal(err)
 		}
 		select {

@@ -139,9 +139,9 @@ func (p *Process) PeakMemory() int64 {
 		return 0
 	}
 	if runtime.GOOS == "darwin" {
-		return int64(usage.Maxrss) // in bytes there, in KiB elsewhere
+		return int64(usage.Maxrss) //nolint:unconvert // in bytes there, in KiB elsewhere
 	}
-	return int64(usage.Maxrss) << 10
+	return int64(usage.Maxrss) << 10 //nolint:unconvert // 32 bits wide on some machines
 }
 
 // Stop asks the command to stop and waits until it has. When ctx ends first, the command is
