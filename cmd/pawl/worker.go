@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,8 @@ func (a *app) serve(ctx context.Context, part func(context.Context, *node) error
 	if err != nil {
 		return err
 	}
+	room := newHeadroom(a.env)
+	defer runtime.KeepAlive(room)
 	n, err := newNode(ctx, cfg, a.log)
 	if err != nil {
 		return err
