@@ -28,13 +28,14 @@ select account, status, plan, period_end, fence_at, fence_event from subscriptio
 const lockSubscriptionSQL = subscriptionSQL + ` for update`
 
 const accountSQL = `
-select id from accounts where mode = $1 and provider = $2 and customer = $3`
+select id from accounts where mode = $1 and provider = $2 and customer = $3 and customer <> ''`
 
 // touchAccountSQL makes the account, or locks it. A customer that another account already holds is
-// not taken from it.
+// not taken from it. Without customer <> ” the partial index could not be used: a plan for any customer
+// has to read the whole table.
 const touchAccountSQL = `
 insert into accounts as a (mode, id, provider, customer)
-select $1, $2, $3, case when exists (select 1 from accounts where mode = $1 and provider = $3 and customer = $4 and id <> $2)
+select $1, $2, $3, case when exists (select 1 from accounts where mode = $1 and provider = $3 and customer = $4 and customer <> '' and id <> $2)
                         then '' else $4 end
     on conflict (mode, id) do update set customer = case when a.customer = '' then excluded.customer else a.customer end`
 
