@@ -67,6 +67,8 @@ const (
 	// While Temporal is down the sweep tries one receipt after each pause, which grows from the
 	// first to the second. The second is how long after its return the backlog begins to move.
 	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
+	// markEvery is how long a run may last before its start is recorded.
+	markEvery = 250 * time.Millisecond
 	// sampleEvery is how often the backlog gauge looks at the table.
 	sampleEvery = 5 * time.Second
 )
@@ -77,6 +79,9 @@ type Dispatcher struct {
 	queue   chan receipt.Pending
 	down    atomic.Bool // the last start found Temporal unable
 	metrics *metrics
+
+	marking sync.Mutex
+	toMark  []receipt.Started
 }
 
 // New returns a dispatcher, or an error that names every missing part of cfg.
@@ -135,9 +140,14 @@ func (d *Dispatcher) Offer(events []receipt.Pending) {
 // then is in the table too.
 func (d *Dispatcher) Run(ctx context.Context) {
 	var wg sync.WaitGroup
+	var starting sync.WaitGroup
 	for range d.cfg.Workers {
-		wg.Go(func() { d.work(ctx) })
+		starting.Go(func() { d.work(ctx) })
 	}
+	// What is being started when ctx ends is recorded too.
+	marks, started := context.WithCancel(context.WithoutCancel(ctx))
+	wg.Go(func() { starting.Wait(); started() })
+	wg.Go(func() { d.markAll(marks) })
 	wg.Go(func() { d.sweep(ctx) })
 	wg.Go(func() { d.sample(ctx) })
 	if d.cfg.Inspect != nil {
@@ -155,12 +165,15 @@ func (d *Dispatcher) work(ctx context.Context) {
 			if d.down.Load() {
 				continue // the sweep has it
 			}
-			if err := d.start(ctx, p); err != nil {
+			started, err := d.start(ctx, p)
+			if err != nil {
 				d.failed(ctx, p, err)
 				if errors.Is(err, errUnable) {
 					d.release(ctx, p.ReceiptID)
 				}
+				continue
 			}
+			d.markLater(started)
 		}
 	}
 }

@@ -18,16 +18,16 @@ import (
 // errUnable marks a failure of Temporal as a whole, or of the way to it, rather than of one start.
 var errUnable = errors.New("temporal is unable")
 
-// start starts p's workflow and records it. An error leaves the receipt as it is, for the sweep;
-// it is errUnable unless Temporal refused this one start.
-func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) error {
+// start starts p's workflow and returns what is to be recorded of it. An error leaves the receipt as it
+// is, for the sweep; it is errUnable unless Temporal refused this one start.
+func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Started, error) {
 	in := eventInput(p)
 	flow := workflows.Route(p.Provider, p.Type)
 	failpoint.Hit("dispatch-before-start")
 	workflowID, runID, outcome, err := d.execute(ctx, flow, in)
 	if err != nil {
 		d.metrics.start(ctx, p.Provider, "failed")
-		return fmt.Errorf("start %s: %w", in.ID(), err)
+		return receipt.Started{}, fmt.Errorf("start %s: %w", in.ID(), err)
 	}
 	d.down.Store(false)
 	d.metrics.start(ctx, p.Provider, outcome)
@@ -35,10 +35,41 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) error {
 		d.metrics.lag.Record(ctx, d.cfg.Now().Sub(p.ReceivedAt).Seconds())
 	}
 	failpoint.Hit("dispatch-after-start")
-	// The run's own end may come first, and says it all; this marks what runs longer.
-	err = d.cfg.Receipts.MarkStarted(ctx, receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()})
+	return receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()}, nil
+}
+
+// mark records runs that were started.
+func (d *Dispatcher) mark(ctx context.Context, started ...receipt.Started) error {
+	err := d.cfg.Receipts.MarkStarted(ctx, started...)
 	failpoint.Hit("dispatch-after-mark")
 	return err
+}
+
+// markLater records a run soon. Most runs have ended by then and have said all of it themselves, which
+// saves a write of the receipt; should this process die before, the sweep finds the receipt and the run.
+func (d *Dispatcher) markLater(s receipt.Started) {
+	d.marking.Lock()
+	defer d.marking.Unlock()
+	d.toMark = append(d.toMark, s)
+}
+
+// markAll records what markLater took until ctx ends, and the rest then.
+func (d *Dispatcher) markAll(ctx context.Context) {
+	for more := true; more; {
+		more = wait(ctx, markEvery)
+		d.marking.Lock()
+		started := d.toMark
+		d.toMark = nil
+		d.marking.Unlock()
+		if len(started) == 0 {
+			continue
+		}
+		record, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+		if err := d.mark(record, started...); err != nil {
+			d.cfg.Log.Warn("starts not recorded; the sweep will", "count", len(started), "error", err)
+		}
+		cancel()
+	}
 }
 
 func eventInput(p receipt.Pending) workflows.EventInput {

@@ -81,7 +81,11 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (left 
 				mu.Unlock()
 				err := errUnable
 				if !stop {
-					if err = d.start(ctx, p); err != nil {
+					var started receipt.Started
+					if started, err = d.start(ctx, p); err == nil {
+						err = d.mark(ctx, started)
+					}
+					if err != nil {
 						d.failed(ctx, p, err)
 					}
 				}
