@@ -162,14 +162,14 @@ func emailOf(ctx context.Context, receipts Receipts, receiptID string) (string, 
 	if err != nil {
 		return "", effect.Infrastructure(err)
 	}
-	paid, err := stripe.ReadPaidInvoice(body.Bytes)
+	address, err := stripe.ReadCustomerEmail(body.Bytes)
 	if err != nil {
 		return "", effect.Refuse("read the address: %w", err)
 	}
-	if paid.Email == "" {
+	if address == "" {
 		return "", &effect.NotWanted{Reason: "the invoice has no customer_email"}
 	}
-	return paid.Email, nil
+	return address, nil
 }
 
 // InvoiceEffectInput is what every effect of a paid invoice takes.

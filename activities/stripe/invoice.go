@@ -26,7 +26,7 @@ type PaidInvoice struct {
 	PeriodEnd   time.Time
 	// Lines are what was bought, prorations left out where anything else is there.
 	Lines []Line
-	// Email is personal data: it is read where it is used and goes nowhere else.
+	// Email is personal data: effects read it with [ReadCustomerEmail] where it is used.
 	Email  string
 	Number string
 }
@@ -78,6 +78,15 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 		return PaidInvoice{}, err
 	}
 	return paid, nil
+}
+
+// ReadCustomerEmail reads the address on an invoice and nothing else; "" where it has none.
+func ReadCustomerEmail(body []byte) (string, error) {
+	event, err := parse(body)
+	if err != nil {
+		return "", err
+	}
+	return event.object("data", "object").text("customer_email"), nil
 }
 
 // require checks what every version has in the same place.
