@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -109,6 +110,44 @@ func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectRe
 		Key: in.Effect.Key, Kind: in.Effect.Kind, ReceiptID: in.Effect.ReceiptID, EventID: in.Effect.EventID,
 		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
 	}, in.Reason)
+}
+
+// LookAtEffectsInput names effects and what would take them back.
+type LookAtEffectsInput struct {
+	// EventID is the event of the run that looks.
+	EventID string
+	Keys    []string
+	// Undos are the keys of the effects that take those back.
+	Undos []string
+}
+
+// LookAtEffectsResult says what other runs for the same fact have made of the effects.
+type LookAtEffectsResult struct {
+	// Settled holds what is settled, by key.
+	Settled map[string]effect.Result `json:",omitempty"`
+	// Undoing is an undo that has begun, "" for none.
+	Undoing string `json:",omitempty"`
+}
+
+// LookAtEffects reads how effects stand in the ledger. It claims nothing.
+func (r *Runs) LookAtEffects(ctx context.Context, in LookAtEffectsInput) (LookAtEffectsResult, error) {
+	found, err := r.Ledger.Look(ctx, slices.Concat(in.Keys, in.Undos))
+	if err != nil {
+		return LookAtEffectsResult{}, err
+	}
+	result := LookAtEffectsResult{Settled: map[string]effect.Result{}}
+	for _, key := range in.Keys {
+		if g, ok := found[key]; ok && g.Settled() {
+			result.Settled[key] = effect.Recorded(g, in.EventID)
+		}
+	}
+	for _, key := range in.Undos {
+		if _, begun := found[key]; begun {
+			result.Undoing = key
+			break
+		}
+	}
+	return result, nil
 }
 
 // RecordDecisionInput is an operator's decision for the audit trail.

@@ -57,8 +57,8 @@ type flow struct {
 	steps    []*step
 	settings map[string]activities.EffectSettings
 
-	// irreversible is set for a flow whose effects cannot be taken back.
-	irreversible bool
+	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
+	irreversible, undoing bool
 
 	parked   bool
 	decided  *decision
@@ -82,9 +82,14 @@ func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
 // It returns a reason when everything that was done is to be taken back instead.
 func (f *flow) settle(steps ...*step) (undo string, err error) {
 	f.begin(steps)
-	for {
+	for retried := false; ; {
 		if err := f.attemptAll(steps); err != nil {
 			return "", err
+		}
+		if retried { // it took a while, in which another run may have decided otherwise
+			if undo, err := f.look(); err != nil || undo != "" {
+				return undo, err
+			}
 		}
 		open := unsettled(steps)
 		if len(open) == 0 {
@@ -99,9 +104,17 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 		if err != nil {
 			return "", err
 		}
+		undo, err := f.look()
+		if err != nil {
+			return "", err
+		}
+		if undo != "" {
+			return undo, nil
+		}
+		retried = d.action == UpdateRetry
 		switch d.action {
 		case UpdateRetry:
-			for _, s := range open {
+			for _, s := range unsettled(steps) {
 				s.again()
 			}
 		case UpdateSkip:
@@ -112,6 +125,35 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 			return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
 		}
 	}
+}
+
+// look brings the steps up to what the ledger holds. While a run was parked, another one for the same
+// fact may have done what this one has not, or taken back what this one saw done: the first is then not
+// done again, and for the second look returns the reason to take back the rest, too. Only a run that
+// was parked looks; one that goes well has no need to.
+func (f *flow) look() (undo string, err error) {
+	if f.irreversible || f.undoing {
+		return "", nil
+	}
+	in := activities.LookAtEffectsInput{EventID: f.in.EventID, Keys: keysOf(f.steps)}
+	for _, s := range f.steps {
+		if s.undo != nil {
+			in.Undos = append(in.Undos, s.undo(s.result).key)
+		}
+	}
+	var found activities.LookAtEffectsResult
+	if err := f.execute(f.ctx, attempt{name: "look", activity: runs.LookAtEffects, input: in}, &found); err != nil {
+		return "", err
+	}
+	for _, s := range f.steps {
+		if now, ok := found.Settled[s.key]; ok && (now.State == effect.Compensated || !s.settled()) {
+			s.result = now
+		}
+	}
+	if found.Undoing != "" {
+		return "another run has begun to take back: " + found.Undoing, nil
+	}
+	return undoneBefore(f.steps), nil
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.
@@ -158,6 +200,7 @@ func (f *flow) skip(d decision, steps []*step) error {
 // compensate takes back what was done, last first, each by an effect with a key of its own. An undo
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
 func (f *flow) compensate() error {
+	f.undoing = true
 	forward := slices.Clone(f.steps)
 	slices.Reverse(forward)
 	for _, s := range forward {

@@ -48,6 +48,8 @@ type flowTest struct {
 	mu      sync.Mutex
 	calls   []call
 	answers map[string][]answer
+	// seen is what the ledger shows of other runs, look by look.
+	seen    []activities.LookAtEffectsResult
 	refused []string
 }
 
@@ -105,6 +107,18 @@ func setup(t *testing.T, load ...activities.LoadInvoicePaidResult) *flowTest {
 	recorded[activities.FinishRunInput, activities.FinishRunResult](f, "FinishRun")
 	recorded[activities.SkipEffectInput, activities.SkipEffectResult](f, "SkipEffect")
 	recorded[activities.RecordDecisionInput, activities.RecordDecisionResult](f, "RecordDecision")
+	f.env.OnActivity("LookAtEffects", mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.LookAtEffectsInput) (activities.LookAtEffectsResult, error) {
+			f.record(ctx, effect.Call{}, in)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.seen) == 0 {
+				return activities.LookAtEffectsResult{}, nil
+			}
+			next := f.seen[0]
+			f.seen = f.seen[1:]
+			return next, nil
+		})
 	return f
 }
 
@@ -443,8 +457,71 @@ func TestInvoicePaid_CompensateByOperator_DoubtfulIsUndoneRefusedIsNot(t *testin
 	f.decide(time.Hour, workflows.UpdateCompensate, ada)
 	f.wantOutcome(f.run(), "compensated", "ada decided to compensate: looked at it")
 	undone := f.order()[slices.Index(f.order(), "RecordDecision")+1:]
-	if want := []string{"SendCorrectionNotice", "ReleaseWorkspace", "RestoreSubscription", "FinishRun"}; !slices.Equal(undone, want) {
+	if want := []string{"LookAtEffects", "SendCorrectionNotice", "ReleaseWorkspace", "RestoreSubscription", "FinishRun"}; !slices.Equal(undone, want) {
 		t.Errorf("undone\n got %v\nwant %v", undone, want)
+	}
+}
+
+// What the ledger shows when another event for the same invoice has been decided about.
+var (
+	takenBack = activities.LookAtEffectsResult{Settled: map[string]effect.Result{
+		"activate-subscription:stripe:live:in_1":    {State: effect.Compensated, By: "evt_2"},
+		"provision-workspace:stripe:live:acme:in_1": {State: effect.Compensated, By: "evt_2"},
+		"receipt-email:stripe:live:in_1":            {State: effect.Compensated, By: "evt_2"},
+	}}
+	booked = activities.LookAtEffectsResult{Settled: map[string]effect.Result{
+		"finance-export:stripe:live:acme:in_1": {State: effect.AlreadyDone, By: "evt_2"},
+	}}
+	undoBegun = activities.LookAtEffectsResult{Undoing: "correction-notice:stripe:live:in_1"}
+)
+
+func TestInvoicePaid_OtherRunDecidedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		decide string
+		seen   []activities.LookAtEffectsResult
+		// exports and reversals are how often finance was called.
+		exports, reversals int
+		outcome            string
+	}{
+		"taken back before the retry":     {workflows.UpdateRetry, []activities.LookAtEffectsResult{takenBack}, 1, 0, "compensated"},
+		"undo begun before the retry":     {workflows.UpdateRetry, []activities.LookAtEffectsResult{undoBegun}, 1, 0, "compensated"},
+		"taken back before the skip":      {workflows.UpdateSkip, []activities.LookAtEffectsResult{takenBack}, 1, 0, "compensated"},
+		"taken back during the retry":     {workflows.UpdateRetry, []activities.LookAtEffectsResult{{}, takenBack}, 2, 1, "compensated"},
+		"done before the retry":           {workflows.UpdateRetry, []activities.LookAtEffectsResult{booked}, 1, 0, "processed"},
+		"done before the skip":            {workflows.UpdateSkip, []activities.LookAtEffectsResult{booked}, 1, 0, "processed"},
+		"done before the compensation":    {workflows.UpdateCompensate, []activities.LookAtEffectsResult{booked}, 1, 1, "compensated"},
+		"nothing happened, so it retries": {workflows.UpdateRetry, nil, 2, 0, "processed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, loaded("starter"))
+			f.seen = tt.seen
+			f.answer("ExportToFinance", came(effect.Exhausted, "503"))
+			f.decide(time.Hour, tt.decide, ada)
+			if result := f.run(); result.Outcome != tt.outcome {
+				t.Errorf("outcome %s (%s), want %s", result.Outcome, result.Reason, tt.outcome)
+			}
+			if exports, reversals := len(f.callsOf("ExportToFinance")), len(f.callsOf("ReverseFinanceEntry")); exports != tt.exports || reversals != tt.reversals {
+				t.Errorf("finance: %d entries tried and %d reversals, want %d and %d", exports, reversals, tt.exports, tt.reversals)
+			}
+			if n := len(f.callsOf("SkipEffect")); n != 0 {
+				t.Errorf("%d effects were skipped that another run had settled", n)
+			}
+			looked := f.callsOf("LookAtEffects")[0].input.(activities.LookAtEffectsInput)
+			if !slices.Contains(looked.Keys, "finance-export:stripe:live:acme:in_1") || !slices.Contains(looked.Undos, "reverse-finance-entry:stripe:live:acme:in_1") {
+				t.Errorf("looked at %+v", looked)
+			}
+		})
+	}
+}
+
+// Looking is for runs that were parked: a healthy run, and one that is refused, do without.
+func TestInvoicePaid_NoDecision_NoLook(t *testing.T) {
+	f := setup(t, loaded("enterprise"))
+	f.answer("ProvisionWorkspace", came(effect.Refused, "403"))
+	f.wantOutcome(f.run(), "compensated", "refused")
+	if n := len(f.callsOf("LookAtEffects")); n != 0 {
+		t.Errorf("looked %d times", n)
 	}
 }
 

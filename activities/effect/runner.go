@@ -128,10 +128,26 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 	}
 }
 
-// settled turns a claim that was not granted into the result that is recorded.
+// settled returns what is recorded for a claim that was not granted, and records that it was met.
 func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
+	result := Recorded(g, c.EventID)
+	note := string(g.State)
+	if result.By != "" {
+		note += " by " + g.EventID
+	}
+	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
+	if err := r.Ledger.Sight(ctx, sighting); err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record what %s is", c.Key)
+	}
+	r.count(ctx, c, result.State)
+	return result, nil
+}
+
+// Recorded returns what an effect that is settled, failed or uncertain came to, as the run of an event
+// sees it.
+func Recorded(g ledger.Grant, eventID string) Result {
 	result := Result{Reason: g.Error, Value: g.Result}
-	if g.EventID != c.EventID {
+	if g.EventID != eventID {
 		result.By = g.EventID
 	}
 	if g.State == ledger.Failed || g.State == ledger.Uncertain {
@@ -151,16 +167,7 @@ func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, e
 	default:
 		result.State = Exhausted
 	}
-	note := string(g.State)
-	if result.By != "" {
-		note += " by " + g.EventID
-	}
-	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
-	if err := r.Ledger.Sight(ctx, sighting); err != nil {
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record what %s is", c.Key)
-	}
-	r.count(ctx, c, result.State)
-	return result, nil
+	return result
 }
 
 // unansweredResult is what the ledger keeps as the result of an effect that is not done when an attempt

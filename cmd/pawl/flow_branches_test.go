@@ -201,6 +201,46 @@ func TestInvoicePaid_EveryBranch(t *testing.T) {
 	}
 }
 
+// Two events tell of one payment, and both runs park on the same effect. Once a person has taken back what the
+// one did, a decision about the other neither does what failed nor ends as if all were well.
+func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
+	t.Parallel()
+	for _, decision := range []string{workflows.UpdateRetry, workflows.UpdateSkip, workflows.UpdateCompensate} {
+		t.Run(decision, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			r.fault(financeDown)
+			seed := "two-" + uuid.NewString()[:8]
+			paid := purchase(t, seed, "invoice.paid", "starter")
+			succeeded := rename(t, purchase(t, seed, "invoice.payment_succeeded", "starter"), paid.ID+"_succeeded")
+			first := r.receive(paid)
+			r.status(paid, receipt.Dead)
+			second := r.receive(succeeded)
+			r.status(succeeded, receipt.Dead)
+
+			r.decide(first, workflows.UpdateCompensate, workflows.DecisionInput{})
+			if result := r.result(first, ""); result.Outcome != "compensated" {
+				t.Errorf("the first run ended %s (%s)", result.Outcome, result.Reason)
+			}
+			before := r.footprint()
+			r.decide(second, decision, workflows.DecisionInput{}) // finance is well again
+			if result := r.result(second, ""); result.Outcome != "compensated" {
+				t.Errorf("the second run ended %s (%s), want compensated", result.Outcome, result.Reason)
+			}
+			after := r.footprint()
+			delete(before, "audit") // the decision itself
+			for name := range before {
+				if !reflect.DeepEqual(before[name], after[name]) {
+					t.Errorf("%s changed %s\nfrom %v\nto   %v", decision, name, before[name], after[name])
+				}
+			}
+			if got := r.journal("finance"); len(got) != 0 {
+				t.Errorf("finance has %v of a payment that was taken back", got)
+			}
+		})
+	}
+}
+
 // rename gives the event an ID.
 func rename(t *testing.T, e forge.Event, id string) forge.Event {
 	t.Helper()

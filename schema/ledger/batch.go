@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -175,7 +176,7 @@ func (b *batch) lookAtRefused(ctx context.Context, db querier) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	found, err := look(ctx, db, refused)
+	found, err := look(ctx, db, slices.Collect(maps.Keys(refused)))
 	if err != nil {
 		return err
 	}
@@ -187,11 +188,7 @@ func (b *batch) lookAtRefused(ctx context.Context, db querier) error {
 	return nil
 }
 
-func look(ctx context.Context, db querier, refused map[string][]int) (map[string]Grant, error) {
-	list := make([]string, 0, len(refused))
-	for key := range refused {
-		list = append(list, key)
-	}
+func look(ctx context.Context, db querier, list []string) (map[string]Grant, error) {
 	rows, err := db.Query(ctx, lookSQL, list)
 	if err != nil {
 		return nil, err

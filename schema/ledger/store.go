@@ -93,6 +93,17 @@ func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 	return nil
 }
 
+// Look returns what is recorded under the keys, as a claim that is not granted would. A key that was
+// never claimed is not in it. Nothing is claimed; only a claim that lapsed after its point of no return
+// becomes uncertain, as it would for the next claim.
+func (s *Store) Look(ctx context.Context, keys []string) (map[string]Grant, error) {
+	found, err := look(ctx, s.pool, keys)
+	if err != nil {
+		return nil, fmt.Errorf("look at %d effects: %w", len(keys), err)
+	}
+	return found, nil
+}
+
 // Skip records the decision that an unfinished effect shall not be done, with the reason. An effect
 // that is done, skipped or being done stays as it is.
 func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
