@@ -27,7 +27,7 @@ var quiet = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 func golden(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "histories", "*.json"))
-	if err != nil || len(files) < 15 {
+	if err != nil || len(files) < 20 {
 		t.Fatalf("%d golden histories, want one of each branch (%v)", len(files), err)
 	}
 	histories := map[string][]byte{}
@@ -53,6 +53,7 @@ func parse(t *testing.T, content []byte) *historypb.History {
 func replay(history *historypb.History) error {
 	replayer := worker.NewWorkflowReplayer()
 	replayer.RegisterWorkflow(workflows.InvoicePaid)
+	replayer.RegisterWorkflow(workflows.Relay)
 	return replayer.ReplayWorkflowHistory(quiet, history)
 }
 

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// relayBranch is one way that Relay can go with two consumers, of which the lake may fail.
+type relayBranch struct {
+	name string
+	// lake is what the consumer answers at first; it takes what comes then.
+	lake   []int
+	parks  receipt.Status
+	decide string
+	// tries is how often the lake was called, state what its delivery came to.
+	tries int
+	state string
+}
+
+var relayBranches = []relayBranch{
+	{name: "relay-happy", tries: 1, state: "done"},
+	{name: "relay-escalated", lake: []int{503}, tries: 2, state: "done"},
+	{name: "relay-dead-retry", lake: []int{503, 500, 429}, parks: receipt.Dead, decide: workflows.UpdateRetry, tries: 4, state: "done"},
+	{name: "relay-dead-skip", lake: []int{503, 503, 503}, parks: receipt.Dead, decide: workflows.UpdateSkip, tries: 3, state: "skipped"},
+	{name: "relay-refused-retry", lake: []int{410}, parks: receipt.NeedsReview, decide: workflows.UpdateRetry, tries: 2, state: "done"},
+}
+
+// Every branch of Relay, from a request that GitHub signs to consumers that check what we sign: each gets
+// the provider's bytes, one that is down keeps nothing from the other, and neither a decision nor a reset
+// delivers again what was taken.
+func TestRelay_EveryBranch(t *testing.T) {
+	t.Parallel()
+	for _, b := range relayBranches {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			crm, lake := newConsumer(t), newConsumer(t, b.lake...)
+			r := newRig(t, func(c *config.Config) { relaying(t, c, map[string]*consumer{"crm": crm, "lake": lake}) })
+			id := "evt_" + b.name
+			if !*update {
+				id += "-" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
+			}
+			e, workflowID := r.opened(id)
+			if b.parks != "" {
+				r.status(e, b.parks)
+				if got := r.rows(`select reason from receipts`); !strings.Contains(got[0], "relay is ") {
+					t.Errorf("parked because %q", got[0])
+				}
+				crm.took(t, e.Body, 1)
+				lake.took(t, e.Body, 0)
+				r.decide(workflowID, b.decide, workflows.DecisionInput{})
+			}
+			if result := r.result(workflowID, ""); result.Outcome != "processed" || len(result.Effects) != 2 {
+				t.Errorf("result %+v", result)
+			}
+			history := r.history(workflowID, r.temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID())
+			noCanary(t, history)
+			if *update {
+				writeGolden(t, b.name, history)
+			}
+			check := func() {
+				t.Helper()
+				crm.took(t, e.Body, 1)
+				delivered := map[string]int{"done": 1}[b.state]
+				lake.took(t, e.Body, delivered)
+				if crm.calls() != 1 || lake.calls() != b.tries {
+					t.Errorf("called crm %d and lake %d times, want 1 and %d", crm.calls(), lake.calls(), b.tries)
+				}
+				got := r.rows(`select split_part(key, ':', -1) || ' ' || state from effects order by key`)
+				if want := []string{"crm done", "lake " + b.state}; !slices.Equal(got, want) {
+					t.Errorf("deliveries %v, want %v", got, want)
+				}
+			}
+			check()
+			r.resetAndCheck(branch{outcome: "processed"}, e, workflowID, history)
+			check()
+		})
+	}
+}
+
+// relaying adds a GitHub source that relays to the consumers.
+func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
+	t.Helper()
+	dir := t.TempDir()
+	text := "sources: {github: {provider: github, mode: live, secrets: [{value: env:GITHUB_SECRET}], relay: [" +
+		strings.Join(slices.Sorted(maps.Keys(to)), ", ") + "]}}\nconsumers:\n"
+	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "GITHUB_SECRET": providersSecret}
+	for name, consumer := range to {
+		env[strings.ToUpper(name)] = consumer.secret
+		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 500ms, secret: env:" + strings.ToUpper(name) + "}\n"
+	}
+	file := filepath.Join(dir, "pawl.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	relaying, err := config.Load(file, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, providerNames()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Sources["github"], c.Consumers = relaying.Sources["github"], relaying.Consumers
+}
+
+// opened lets GitHub send issues.opened to the rig's ingress.
+func (r *rig) opened(id string) (e forge.Event, workflowID string) {
+	r.Helper()
+	e, err := forge.New(forge.Params{
+		Provider: "github", Type: "issues.opened", EventID: id, Live: true, At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+	}, "")
+	if err != nil {
+		r.Fatal(err)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		r.Fatal(err)
+	}
+	body["sender"] = map[string]any{"login": canary, "email": canary + "@personal.example"}
+	if e.Body, err = json.Marshal(body); err != nil {
+		r.Fatal(err)
+	}
+	source, err := ingressSource(r.cfg, "github")
+	if err != nil {
+		r.Fatal(err)
+	}
+	server, err := ingress.New(ingress.Config{
+		Sources: map[string]ingress.Source{"github": source}, Receipts: r.receipts, Dispatch: r.starter.Offer, Limits: ingressLimits(r.cfg.Ingress),
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	r.Cleanup(front.Close)
+	target := forge.Target{URL: front.URL + "/hooks/github", Secret: providersSecret, Sign: providers()["github"].Sign}
+	if err := target.Send(r.Context(), []forge.Event{e}, 0, 1, func(sent forge.Result) {
+		if sent.Status != http.StatusAccepted {
+			r.Errorf("ingress answered %s, %v", sent.Outcome(), sent.Err)
+		}
+	}); err != nil {
+		r.Fatal(err)
+	}
+	r.until("the run is started", func() bool {
+		found := r.rows(`select workflow_id from runs`)
+		if len(found) == 1 {
+			workflowID = found[0]
+		}
+		return workflowID != ""
+	})
+	return e, workflowID
+}
+
+// consumer is an HTTP endpoint that checks each delivery's Standard Webhooks signature with the verifier of
+// the provider of that name, and remembers what it took.
+type consumer struct {
+	*httptest.Server
+	secret string
+
+	mu     sync.Mutex
+	first  []int // answers that come before it takes anything
+	called int
+	taken  map[string][][]byte // bodies by webhook-id
+	forged []error
+}
+
+func newConsumer(t *testing.T, first ...int) *consumer {
+	t.Helper()
+	c := &consumer{
+		secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte(uuid.NewString())),
+		first:  first, taken: map[string][][]byte{},
+	}
+	verifier, err := standardwebhooks.Provider.New(webhook.Settings{Source: "consumer", Secrets: []webhook.Secret{{Label: "a", Value: c.secret}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, err = verifier.Verify(&webhook.Request{Method: r.Method, Header: r.Header, Body: body, ReceivedAt: time.Now()})
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.called++
+		switch {
+		case err != nil:
+			c.forged = append(c.forged, err)
+			w.WriteHeader(http.StatusUnauthorized)
+		case len(c.first) > 0:
+			w.WriteHeader(c.first[0])
+			c.first = c.first[1:]
+		default:
+			id := r.Header.Get("webhook-id")
+			c.taken[id] = append(c.taken[id], body)
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *consumer) calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.called
+}
+
+// took wants n messages taken, each once and with the body as the provider sent it.
+func (c *consumer) took(t *testing.T, body []byte, n int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.taken) != n {
+		t.Errorf("took %d messages, want %d", len(c.taken), n)
+	}
+	for id, bodies := range c.taken {
+		if len(bodies) != 1 || !bytes.Equal(bodies[0], body) {
+			t.Errorf("took %s %d times, the first as %q, want once as %q", id, len(bodies), bodies[0], body)
+		}
+	}
+	for _, err := range c.forged {
+		t.Errorf("a delivery's signature: %v", err)
+	}
+}
