@@ -1,33 +1,74 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// The table in the documents is what the code says.
-func TestProviders_DocumentIsFresh(t *testing.T) {
+// The tables in docs/providers.md and in the README are what the code says. This test writes them:
+// go test ./cmd/pawl -run TestDocs_Providers -update
+func TestDocs_Providers_AreFresh(t *testing.T) {
 	t.Parallel()
 	r := pawl(t, nil, "providers", "--markdown")
 	if r.code != 0 {
 		t.Fatalf("exit %d, %s", r.code, r.err)
 	}
-	path := filepath.Join("..", "..", "docs", "providers.md")
-	held, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	readme := filepath.Join(repository, "README.md")
+	const begin, end = "<!-- providers -->\n", "<!-- /providers -->\n"
+	before, rest, found := strings.Cut(read(t, readme), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("README.md has no place for the table between %q and %q", begin, end)
 	}
-	if string(held) != r.out {
-		t.Error("docs/providers.md is not what `pawl providers --markdown` writes: run go run ./cmd/pawl providers --markdown > docs/providers.md")
+	for file, want := range map[string]string{
+		filepath.Join(repository, "docs", "providers.md"): r.out,
+		readme: before + begin + shortProviders() + end + after,
+	} {
+		if *update {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if read(t, file) != want {
+			t.Errorf("%s is not what the providers' contracts say: run go test ./cmd/pawl -run TestDocs_Providers -update", file)
+		}
 	}
 	for _, name := range providerNames() {
 		if strings.Count(r.out, "| `"+name+"` |") != 2 {
 			t.Errorf("%s does not stand in both tables", name)
 		}
 	}
+}
+
+// shortProviders is the README's table: what docs/providers.md says, without the small print.
+func shortProviders() string {
+	var b strings.Builder
+	b.WriteString("| provider | what is verified | what identifies an event | tries again | gives up |\n|---|---|---|---|---|\n")
+	encodings := strings.NewReplacer(", hex", "", ", base64", "", "; base64", "", "|", `\|`)
+	brackets := regexp.MustCompile(` \([^)]*\)`)
+	for _, p := range allProviders() {
+		c := p.Contract
+		identity, _, _ := strings.Cut(brackets.ReplaceAllString(c.Dedupe, ""), ": ")
+		again := gist(c.Retries)
+		if c.RetryFor >= time.Hour && c.RetryFor%time.Hour == 0 {
+			again = "for " + span(c.RetryFor)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, encodings.Replace(c.Scheme), gist(identity), again, gist(c.Disables))
+	}
+	return b.String()
+}
+
+// gist is what a contract's text says first.
+func gist(s string) string {
+	if s, _, _ = strings.Cut(s, "; "); s == "not published" {
+		return "–"
+	}
+	return s
 }
 
 // Every contract says what the table needs.
