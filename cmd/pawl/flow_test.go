@@ -113,7 +113,11 @@ func newRig(t *testing.T, tune func(*config.Config)) *rig {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	running.Go(func() { r.starter.Run(ctx) })
+	running.Go(func() {
+		if err := r.untilDone(ctx, "register search attributes", r.ensureSearchAttributes); err == nil {
+			r.starter.Run(ctx)
+		}
+	})
 	running.Go(func() {
 		if err := r.runWorker(ctx); err != nil {
 			t.Errorf("worker: %v", err)

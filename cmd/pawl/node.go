@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,6 +32,8 @@ type node struct {
 	receipts  *receipt.Store
 	telemetry *telemetry.Telemetry
 	temporal  client.Client
+	// reaching orders the first calls to Temporal; see reach.
+	reaching sync.Mutex
 }
 
 // newNode connects to nothing: Postgres and Temporal may be down when a process starts, and come back
@@ -107,9 +110,23 @@ func (n *node) checkSchema(ctx context.Context) error {
 	return nil
 }
 
+// reach makes the client learn what the server can do, before anything uses it. Whatever comes first does
+// that otherwise, and where it starts a workflow the SDK (v1.50.0) reads the answer without the lock under
+// which another goroutine, a starting worker, may be writing it.
+func (n *node) reach(ctx context.Context) error {
+	n.reaching.Lock()
+	defer n.reaching.Unlock()
+	_, err := n.temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+	return err
+}
+
 // ensureSearchAttributes registers the search attributes that runs are started with: a start with an
-// unknown one is refused. Where this is not allowed (Temporal Cloud), an administrator does it.
+// unknown one is refused. Where this is not allowed (Temporal Cloud), an administrator does it. Nothing is
+// started, and no worker, before it has succeeded.
 func (n *node) ensureSearchAttributes(ctx context.Context) error {
+	if err := n.reach(ctx); err != nil {
+		return err
+	}
 	wanted := map[string]enumspb.IndexedValueType{}
 	for _, name := range searchAttributes() {
 		wanted[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
