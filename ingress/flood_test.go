@@ -65,7 +65,8 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 		})
 	}
 	var took []time.Duration
-	for i := range 20 {
+	// As long as it takes for a flood to have come: a slow machine forges slowly.
+	for i := 0; i < 20 || refused.Load() < 1000; i++ {
 		sent := time.Now()
 		if got := valid(fmt.Sprintf("evt_%d", i)); got.status != http.StatusAccepted {
 			t.Errorf("valid delivery %d: got %d, want 202", i, got.status)
@@ -82,9 +83,6 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	}
 	cancel()
 	<-kept
-	if refused.Load() < 1000 {
-		t.Fatalf("%d forged requests are no flood", refused.Load())
-	}
 	if n := b.count(t, `select count(*) from rejections`); n == 0 || n > rejection.PerSource {
 		t.Errorf("%d rejections are kept of %d, want some and at most %d", n, refused.Load(), rejection.PerSource)
 	}
@@ -92,7 +90,7 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	if n, most := b.count(t, `select count(distinct xmin::text) from rejections`), int(2*lasted.Seconds())+3; n > most {
 		t.Errorf("%d writes in %s, want at most %d", n, lasted, most)
 	}
-	if n := b.count(t, `select count(*) from receipts`); n != 21 {
-		t.Errorf("%d receipts, want those of the valid deliveries", n)
+	if n := b.count(t, `select count(*) from receipts`); n != len(took)+1 {
+		t.Errorf("%d receipts, want those of the %d valid deliveries", n, len(took)+1)
 	}
 }

@@ -6,6 +6,7 @@
 -- "have we got this already". account is '' where the provider has no tenants, never null, so
 -- that the unique key holds.
 create table receipts (
+    -- A UUIDv7: its order is that of arrival, so that lists need no index of their own.
     id             uuid primary key,
     source         text        not null,
     provider       text        not null,
@@ -36,7 +37,6 @@ create table receipts (
 -- Partial, so that a finished receipt costs these indexes nothing.
 create index receipts_to_dispatch on receipts (dispatch_at) where status = 'received';
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
-create index receipts_recent on receipts (received_at desc);
 -- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes fall anywhere in
 -- an index, so that each insert of a large table touches a cold page of it; events whose ID stands
 -- in the signed body do not pay for that.
@@ -46,7 +46,8 @@ create index receipts_body_hash on receipts (provider, body_hash) where id_origi
 -- No foreign key: it would cost every insert a lookup in the same statement that made the row.
 create table receipt_bodies (
     receipt_id uuid primary key,
-    headers    jsonb not null,
+    -- json and not jsonb: it is read back as a whole, and keeping the text costs the accept path less.
+    headers    json  not null,
     body       bytea not null
 );
 -- Bodies are compressed by the provider or small; spend no CPU on the accept path.

@@ -130,7 +130,7 @@ const insertColumns = `id, source, provider, account, mode, event_id, id_origin,
 
 const insertRest = `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
-    select id, headers::jsonb, body from input join fresh using (id)
+    select id, headers::json, body from input join fresh using (id)
 ), logged as (
     insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
     select i.id, i.source, i.received_at, case when fresh.reason like 'suspected_replay:%' then 'replay' else 'new' end,

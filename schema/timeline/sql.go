@@ -11,7 +11,7 @@ const listSQL = `
 select ` + columns + `
   from receipts r
  where ($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
- order by r.received_at desc, r.id
+ order by r.id desc
  limit $4`
 
 // findSQL looks an event ID up under each (provider, account, mode) there is, stepping through the
