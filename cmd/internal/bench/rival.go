@@ -64,7 +64,7 @@ with fresh as (
     on conflict (provider, account, mode, event_id) do nothing
     returning id, body_hash
 ), bodies as (
-    insert into receipt_bodies (receipt_id, headers, body) select id, $17::jsonb, $13 from fresh
+    insert into receipt_bodies (receipt_id, headers, body) select id, $17::json, $13 from fresh
 ), logged as (
     insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
     select id, $2, $12, 'new', body_hash, $14 from fresh
