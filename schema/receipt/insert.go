@@ -93,6 +93,22 @@ with input as materialized (` + insertInput + `
     returning id, status, reason
 ), ` + insertRest
 
+// insertOneSQL is insertSQL for a single row. Postgres keeps one plan for it, where the plan for arrays
+// depends on their length and is made each time: who is alone does not pay for the others.
+const insertOneSQL = `
+with fresh as (
+    insert into receipts (` + insertColumns + `)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, now() + interval '5 seconds')
+    on conflict (provider, account, mode, event_id) do nothing
+    returning id, status, reason
+), bodies as (
+    insert into receipt_bodies (receipt_id, headers, body) select id, $18::json, $19 from fresh
+), logged as (
+    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
+    select id, $2, $12, 'new', $13, $14 from fresh
+)
+select id, status, reason from fresh`
+
 // insertUnsignedSQL also looks for the same bytes under another ID. It runs in one transaction
 // after lockHashesSQL: of two requests with the same bytes that come together, the second looks
 // only when the first is committed.
@@ -223,6 +239,8 @@ func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool)
 		return fresh, err
 	case unsigned:
 		return sendInsert(ctx, s.pool, rows, args)
+	case len(rows) == 1:
+		return collectFresh(s.pool.Query(ctx, insertOneSQL, insertOneArgs(rows[0])...))
 	default:
 		return collectFresh(s.pool.Query(ctx, insertSQL, args...))
 	}
@@ -273,6 +291,29 @@ func hashKeys(rows []insertRow) []int64 {
 	return keys
 }
 
+func insertOneArgs(r insertRow) []any {
+	return []any{
+		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, r.IDOrigin, r.Type, r.Object,
+		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header, r.bytes(),
+	}
+}
+
+// occurred is nil where the provider does not tell.
+func (r *row) occurred() *time.Time {
+	if r.OccurredAt.IsZero() {
+		return nil
+	}
+	return &r.OccurredAt
+}
+
+// bytes is the body: an empty body is a body, null is not.
+func (r *row) bytes() []byte {
+	if r.Body == nil {
+		return []byte{}
+	}
+	return r.Body
+}
+
 func insertArgs(rows []insertRow) []any {
 	n := len(rows)
 	var (
@@ -293,14 +334,9 @@ func insertArgs(rows []insertRow) []any {
 			r.Object, r.APIVersion, r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header} {
 			texts[c][i] = v
 		}
-		if !r.OccurredAt.IsZero() {
-			occurred[i] = &r.OccurredAt
-		}
+		occurred[i] = r.occurred()
 		received[i] = r.in.ReceivedAt
-		hashes[i] = r.hash[:]
-		if bodies[i] = r.Body; bodies[i] == nil {
-			bodies[i] = []byte{} // an empty body is a body; null is not
-		}
+		hashes[i], bodies[i] = r.hash[:], r.bytes()
 		unsigned[i] = r.Unsigned
 		if r.twin != "" {
 			twins[i] = &r.twin

@@ -7,6 +7,7 @@ func Statements() map[string]string {
 		"ready":             readySQL,
 		"durability":        durabilitySQL,
 		"insert":            insertSQL,
+		"insert one":        insertOneSQL,
 		"insert unsigned":   insertUnsignedSQL,
 		"lock hashes":       lockHashesSQL,
 		"duplicate":         duplicateSQL,
