@@ -198,7 +198,7 @@ func (a *app) startStack(ctx context.Context, s *devStack) error {
 	})
 	group.Go(func() (err error) {
 		s.sandbox, err = sandbox.Start(lasting, sandbox.Config{
-			Dir: filepath.Join(s.dir, "sandbox"), HTTPAddr: freeOr("127.0.0.1:8083"), SMTPAddr: freeOr("127.0.0.1:8025"), Log: a.log,
+			Dir: filepath.Join(s.dir, "sandbox"), HTTPAddr: "127.0.0.1:8083", SMTPAddr: "127.0.0.1:8025", AnyPort: true, Log: a.log,
 		})
 		return err
 	})
@@ -214,16 +214,6 @@ func (s *devStack) explain(err error) error {
 	// One line for each address and TLS mode that was tried; the first is enough.
 	cause, _, _ := strings.Cut(connect.Unwrap().Error(), "\n")
 	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", cause)
-}
-
-// freeOr returns addr, or any port of its host when it is taken: several stacks may run side by side, and
-// the configuration says where this one's sandbox is.
-func freeOr(addr string) string {
-	if devstack.CheckPort("", addr) != nil {
-		host, _, _ := net.SplitHostPort(addr)
-		return net.JoinHostPort(host, "0")
-	}
-	return addr
 }
 
 // configure writes the configuration that the stack runs with and reads it back, so that every other
