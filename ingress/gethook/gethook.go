@@ -5,7 +5,6 @@
 package gethook
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -68,23 +67,10 @@ func NewVerifier(s webhook.Settings) (*Verifier, error) {
 
 // Verify implements [webhook.Verifier].
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	value, err := r.HeaderOnce(signatureHeader)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	h, err := webhook.ParseTimestamped(signatureHeader, value, ",", "t", "v1")
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	match, err := webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, h.Signatures, []byte(h.Stamp), []byte("."), r.Body)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	if err := r.CheckClock(h.At, v.tolerance); err != nil {
-		return webhook.Match{}, err
-	}
-	return match, nil
+	return scheme.Verify(r, v.ring, v.tolerance)
 }
+
+var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", Time: "t", Signature: "v1", Joint: "."}
 
 // Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so
 // the body need not be its own envelope: the ID is that of the configured header, else the

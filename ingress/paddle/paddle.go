@@ -60,24 +60,10 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 
 // Verify checks each h1 of Paddle-Signature over ts:body, and ts.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	header, err := r.HeaderOnce(signatureHeader)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	// An h1 that is no hex is left out, and so are keys of other versions of the scheme.
-	h, err := webhook.ParseTimestamped(signatureHeader, header, ";", "ts", "h1")
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, h.Signatures, []byte(h.Stamp+":"), r.Body)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	if err := r.CheckClock(h.At, v.tolerance); err != nil {
-		return webhook.Match{}, err
-	}
-	return match, nil
+	return scheme.Verify(r, v.keys, v.tolerance)
 }
+
+var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ";", Time: "ts", Signature: "h1", Joint: ":"}
 
 // Events reads the notification.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {

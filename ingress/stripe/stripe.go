@@ -6,7 +6,6 @@
 package stripe
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -76,23 +75,10 @@ func NewVerifier(s webhook.Settings) (*Verifier, error) {
 // Verify implements [webhook.Verifier]. The clock is checked after the signature: before it, the
 // time is what anybody wrote.
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	value, err := r.HeaderOnce(signatureHeader)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	h, err := webhook.ParseTimestamped(signatureHeader, value, ",", "t", "v1")
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	match, err := webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, h.Signatures, []byte(h.Stamp), []byte("."), r.Body)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	if err := r.CheckClock(h.At, v.tolerance); err != nil {
-		return webhook.Match{}, err
-	}
-	return match, nil
+	return scheme.Verify(r, v.ring, v.tolerance)
 }
+
+var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", Time: "t", Signature: "v1", Joint: "."}
 
 // Events implements [webhook.Verifier]: always one event.
 func (v *Verifier) Events(r *webhook.Request) []webhook.Event {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"crypto/sha256"
 	"strings"
 	"time"
 )
@@ -51,4 +52,35 @@ func ParseTimestamped(name, value, separator, stampKey, signatureKey string) (Ti
 	}
 	h.At = at
 	return h, nil
+}
+
+// TimestampedScheme is the scheme that Stripe made common: one header holds a time and any number of
+// HMAC-SHA256 signatures, in hex, of time, joint and body.
+type TimestampedScheme struct {
+	Header    string
+	Separator string // between the pairs of the header
+	Time      string // the key of the time
+	Signature string // the key of a signature
+	Joint     string // between time and body
+}
+
+// Verify checks every signature against every active key, and then the clock: before the signature is
+// known to be good, the time is what anybody wrote.
+func (t TimestampedScheme) Verify(r *Request, keys *Keyring[[]byte], tolerance time.Duration) (Match, error) {
+	value, err := r.HeaderOnce(t.Header)
+	if err != nil {
+		return Match{}, err
+	}
+	h, err := ParseTimestamped(t.Header, value, t.Separator, t.Time, t.Signature)
+	if err != nil {
+		return Match{}, err
+	}
+	match, err := MatchHMAC(keys, r.ReceivedAt, sha256.New, h.Signatures, []byte(h.Stamp), []byte(t.Joint), r.Body)
+	if err != nil {
+		return Match{}, err
+	}
+	if err := r.CheckClock(h.At, tolerance); err != nil {
+		return Match{}, err
+	}
+	return match, nil
 }
