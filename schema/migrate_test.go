@@ -2,13 +2,17 @@ package schema_test
 
 import (
 	"crypto/rand"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/tern/v2/migrate"
 
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -117,4 +121,51 @@ func (s signal) Write(line []byte) (int, error) {
 	default:
 	}
 	return len(line), nil
+}
+
+// A database of the first version keeps what it knows of deliveries.
+func TestMigrate_FromFirst_KeepsDeliveries(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	conn := connect(t, dsn)
+	migrator, err := migrate.NewMigrator(t.Context(), conn, "public.schema_version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrator.LoadMigrations(os.DirFS("migrations")); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrator.MigrateTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for i, first := range []string{"new", "replay"} {
+		id := fmt.Sprintf("00000000-0000-7000-8000-00000000000%d", i)
+		if _, err := conn.Exec(t.Context(), `
+			insert into receipts (id, source, provider, mode, event_id, id_origin, received_at, body_hash, secret_label, status)
+			values ($1, 'github', 'github', 'live', $2, 'header', '2026-01-01T10:00:00Z', '\x01', 'a', 'processed')`, id, first); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), `
+			insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label) values
+			($1, 'github', '2026-01-01T10:00:00Z', $2, '\x01', 'a'), ($1, 'github', '2026-01-01T10:00:05Z', 'duplicate', '\x02', 'b')`, id, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), `
+		select concat_ws(' ', event_id, outcome, to_char(d.received_at at time zone 'UTC', 'SS'), d.body_hash, d.secret_label)
+		  from receipts r join deliveries d on d.receipt_id = r.id order by r.id, d.received_at`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`new new 00 \x01 a`, `new duplicate 05 \x02 b`, `replay replay 00 \x01 a`, `replay duplicate 05 \x02 b`}
+	if !slices.Equal(got, want) {
+		t.Errorf("deliveries:\ngot  %q\nwant %q", got, want)
+	}
 }

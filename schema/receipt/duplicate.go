@@ -16,14 +16,14 @@ type repeat struct {
 	row *row
 }
 
-// countDuplicates enters the duplicates among outcomes and fills in what is held. It has a commit
-// of its own, because a conflicting row may be invisible to the statement that met it, and the
-// answer does not hang on it: the first delivery is committed either way.
-func (s *Store) countDuplicates(ctx context.Context, in *insertion, outcomes []Outcome) {
+// countRest enters the duplicates among outcomes that the insert could not count, and fills in what is
+// held. It has a commit of its own, because a conflicting row may be invisible to the statement that
+// met it, and the answer does not hang on it: the first delivery is committed either way.
+func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var repeats []repeat
 	var at []int
 	for i := range outcomes {
-		if outcomes[i].Duplicate {
+		if outcomes[i].Duplicate && outcomes[i].ReceiptID == "" {
 			repeats = append(repeats, repeat{in.rows[i].key, in, &in.rows[i]})
 			at = append(at, i)
 		}
@@ -77,8 +77,8 @@ with input as materialized (
     select input.n, input.source, input.received_at, input.body_hash, input.secret_label, held.id, held.status, held.reason
       from input join held using (provider, account, mode, event_id)
 ), logged as (
-    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
-    select id, source, received_at, 'duplicate', body_hash, secret_label from matched order by n
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
+    select id, source, received_at, body_hash, secret_label from matched order by n
 ), counted as (
     update receipts r set duplicates = r.duplicates + c.n, updated_at = now()
       from (select id, count(*) as n from matched group by id) c where r.id = c.id

@@ -56,7 +56,7 @@ func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 		return nil, fmt.Errorf("insert receipts: %w", err)
 	}
 	failpoint.Hit("receipt-after-commit")
-	s.countDuplicates(ctx, in, outcomes)
+	s.countRest(ctx, in, outcomes)
 	return outcomes, nil
 }
 
@@ -78,17 +78,17 @@ func prepare(d *Delivery) (*insertion, error) {
 	return in, nil
 }
 
-// insertSQL writes the receipts that are new, their bodies and their deliveries. What conflicts is
-// simply missing from the result: the conflicting row is committed, though perhaps not visible to
-// this statement's snapshot, so it is not looked up here.
+// insertSQL writes the receipts that are new and their bodies, and counts the deliveries of those that
+// are held. A held row that this statement's snapshot does not show yet, or that somebody has locked,
+// is simply missing from the result: nothing here waits for the sake of a count.
 const insertSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
     insert into receipts (` + insertColumns + `)
     select id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
-           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason,
+           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, false,
            now() + ` + startAfter + `
-      from input order by n
+      from input
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
 ), ` + insertRest
@@ -98,16 +98,23 @@ with input as materialized (` + insertInput + `
 const insertOneSQL = `
 with fresh as (
     insert into receipts (` + insertColumns + `)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, now() + interval '5 seconds')
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, false, now() + ` + startAfter + `)
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
 ), bodies as (
     insert into receipt_bodies (receipt_id, headers, body) select id, $18::json, $19 from fresh
+), held as materialized (
+    select id, status, reason from receipts
+     where provider = $3 and account = $4 and mode = $5 and event_id = $6 and not exists (select from fresh)
+       for no key update skip locked
 ), logged as (
-    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
-    select id, $2, $12, 'new', $13, $14 from fresh
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) select id, $2, $12, $13, $14 from held
+), counted as (
+    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id
 )
-select id, status, reason from fresh`
+select id as asked, id, status, reason, false as duplicate from fresh
+union all
+select $1, id, status, reason, true from held`
 
 // insertUnsignedSQL also looks for the same bytes under another ID. It runs in one transaction
 // after lockHashesSQL: of two requests with the same bytes that come together, the second looks
@@ -120,6 +127,7 @@ with input as materialized (` + insertInput + `
            i.occurred_at, i.received_at, i.body_hash, i.secret_label, i.correlation_id,
            case when coalesce(i.twin, held.event_id) is null then i.status else 'needs_review' end,
            coalesce('suspected_replay: same bytes as ' || coalesce(held.event_id, i.twin), i.reason),
+           coalesce(i.twin, held.event_id) is not null,
            now() + ` + startAfter + `
       from input i
       left join lateral (
@@ -128,32 +136,40 @@ with input as materialized (` + insertInput + `
              and r.id_origin <> 'body'
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
            limit 1) held on true
-     order by i.n
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
 ), ` + insertRest
 
+// The bodies ($18, $19) are kept out of it, because each use of it copies its rows. Rows come and are
+// inserted in the order of the arrays, which is that of their keys.
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
-        $16::text[], $17::text[], $18::text[], $19::bytea[], $20::boolean[], $21::text[])
-    with ordinality as t(id, source, provider, account, mode, event_id, id_origin, type,
+        $16::text[], $17::text[], $20::boolean[], $21::text[])
+    as t(id, source, provider, account, mode, event_id, id_origin, type,
         object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
-        status, reason, headers, body, unsigned, twin, n)`
+        status, reason, unsigned, twin)`
 
 const insertColumns = `id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
-        occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, dispatch_at`
+        occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
 
 const insertRest = `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
-    select id, headers::json, body from input join fresh using (id)
+    select id, headers::json, body from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body) join fresh using (id)
+), held as materialized (
+    select i.id as asked, i.source, i.received_at, i.body_hash, i.secret_label, r.id, r.status, r.reason
+      from input i join receipts r using (provider, account, mode, event_id)
+     where not exists (select from fresh where fresh.id = i.id)
+       for no key update of r skip locked
 ), logged as (
-    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
-    select i.id, i.source, i.received_at, case when fresh.reason like 'suspected_replay:%' then 'replay' else 'new' end,
-           i.body_hash, i.secret_label
-      from input i join fresh using (id)
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
+    select id, source, received_at, body_hash, secret_label from held
+), counted as (
+    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id
 )
-select id, status, reason from fresh`
+select id as asked, id, status, reason, false as duplicate from fresh
+union all
+select asked, id, status, reason, true from held`
 
 // lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
 // what the other wants. They end with the transaction: no session state.
@@ -162,7 +178,7 @@ select pg_advisory_xact_lock(k) from (select distinct unnest($1::bigint[]) as k 
 
 func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcome, error) {
 	rows, unsigned := distinct(reqs)
-	fresh, err := s.insertRows(ctx, rows, unsigned)
+	entered, err := s.insertRows(ctx, rows, unsigned)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +186,8 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 	for i, req := range reqs {
 		results[i] = make([]Outcome, len(req.rows))
 		for j := range req.rows {
-			// Not there: it met a committed row, or an equal event of this flush.
-			out, ok := fresh[req.rows[j].id]
+			// Not there: it met a row that could not be counted at once, or an equal event of this flush.
+			out, ok := entered[req.rows[j].id]
 			if !ok {
 				out = Outcome{Duplicate: true}
 			}
@@ -224,55 +240,56 @@ func compareKeys(a, b Key) int {
 		cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.EventID, b.EventID))
 }
 
+// insertRows returns an outcome for each row that is new, or held and counted, by the row's ID.
 func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool) (map[uuid.UUID]Outcome, error) {
-	args := insertArgs(rows)
 	switch {
 	case failpoint.Enabled:
 		// The statement below is its own transaction and leaves no place between insert and commit;
 		// kill tests get one here.
-		var fresh map[uuid.UUID]Outcome
+		var entered map[uuid.UUID]Outcome
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
-			fresh, err = sendInsert(ctx, tx, rows, args)
+			entered, err = sendInsert(ctx, tx, rows)
 			failpoint.Hit("receipt-before-commit")
 			return err
 		})
-		return fresh, err
+		return entered, err
 	case unsigned:
-		return sendInsert(ctx, s.pool, rows, args)
+		return sendInsert(ctx, s.pool, rows)
 	case len(rows) == 1:
-		return collectFresh(s.pool.Query(ctx, insertOneSQL, insertOneArgs(rows[0])...))
+		return collectEntered(s.pool.Query(ctx, insertOneSQL, insertOneArgs(rows[0])...))
 	default:
-		return collectFresh(s.pool.Query(ctx, insertSQL, args...))
+		return collectEntered(s.pool.Query(ctx, insertSQL, insertArgs(rows)...))
 	}
 }
 
 // sendInsert sends the locks and the insert in one round trip and one transaction.
 func sendInsert(ctx context.Context, db interface {
 	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
-}, rows []insertRow, args []any) (fresh map[uuid.UUID]Outcome, err error) {
+}, rows []insertRow) (entered map[uuid.UUID]Outcome, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(lockHashesSQL, hashKeys(rows))
-	batch.Queue(insertUnsignedSQL, args...).Query(func(rows pgx.Rows) (err error) {
-		fresh, err = collectFresh(rows, nil)
+	batch.Queue(insertUnsignedSQL, insertArgs(rows)...).Query(func(rows pgx.Rows) (err error) {
+		entered, err = collectEntered(rows, nil)
 		return err
 	})
 	// The commit is only certain when Close says so.
 	err = db.SendBatch(ctx, batch).Close()
-	return fresh, err
+	return entered, err
 }
 
-func collectFresh(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
+func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := map[uuid.UUID]Outcome{}
-	var id [16]byte
+	entered := map[uuid.UUID]Outcome{}
+	var asked, id [16]byte
 	var status, reason string
-	_, err = pgx.ForEachRow(rows, []any{&id, &status, &reason}, func() error {
-		fresh[id] = Outcome{ReceiptID: uuid.UUID(id).String(), Status: Status(status), Reason: reason}
+	var duplicate bool
+	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &duplicate}, func() error {
+		entered[asked] = Outcome{ReceiptID: uuid.UUID(id).String(), Duplicate: duplicate, Status: Status(status), Reason: reason}
 		return nil
 	})
-	return fresh, err
+	return entered, err
 }
 
 // hashKeys returns the lock of each unsigned row's bytes. Bytes that share a lock by chance only

@@ -57,7 +57,7 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 }
 
 const deliveriesSQL = `
-select source, received_at, outcome, body_hash, secret_label from deliveries where receipt_id = $1 order by received_at, id`
+select source, received_at, outcome, body_hash, secret_label from deliveries where receipt_id = $1 order by received_at, outcome = 'duplicate'`
 
 // Deliveries returns every authentic delivery of a receipt's event, oldest first.
 func (s *Store) Deliveries(ctx context.Context, id string) ([]Seen, error) {

@@ -55,11 +55,7 @@ func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	s.inserts = groupcommit.New(o.Commit, s.flushInserts)
 	s.started = groupcommit.New(o.Commit, s.flushStarted)
 	s.finished = groupcommit.New(o.Commit, s.flushFinished)
-	// One at a time: a storm of duplicates is mostly of one event, whose row would have the second
-	// flush wait for the first one's commit anyway.
-	one := o.Commit
-	one.InFlight = 1
-	s.duplicates = groupcommit.New(one, s.flushDuplicates)
+	s.duplicates = groupcommit.New(o.Commit, s.flushDuplicates)
 	return s
 }
 

@@ -205,6 +205,42 @@ func TestInsert_Concurrent_OneReceipt(t *testing.T) {
 	}
 }
 
+// Whoever has locked a receipt holds up the counting of its duplicates, and no other delivery.
+func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	lock, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback(t.Context()) }()
+	if _, err := lock.Exec(t.Context(), `select from receipts for update`); err != nil {
+		t.Fatal(err)
+	}
+	held := make(chan []receipt.Outcome, 1)
+	go func() {
+		out, err := s.Insert(t.Context(), delivery(event("evt_1"), event("evt_2")))
+		if err != nil {
+			t.Errorf("insert: %v", err)
+		}
+		held <- out
+	}()
+	for count(t, pool, `select count(*) from receipts where event_id = 'evt_2'`) == 0 { // until its neighbour is in, while it waits
+	}
+	mustInsert(t, s, delivery(event("evt_3")))
+	if err := lock.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out := <-held
+	if len(out) != 2 || out[0].ReceiptID != id || !out[0].Duplicate || out[0].Uncounted != nil || out[1].Duplicate {
+		t.Errorf("got %+v; want a duplicate of %s and a new event", out, id)
+	}
+	if n := count(t, pool, `select duplicates from receipts where event_id = 'evt_1'`); n != 1 {
+		t.Errorf("duplicates: got %d, want 1", n)
+	}
+}
+
 // A batch that was cut differently on its retry still dedupes per event.
 func TestInsert_Batch_DedupesPerEvent(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ select ` + columns + ` from receipts r join found using (id) order by r.received
 
 const deliveriesSQL = `
 select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
-  from deliveries where receipt_id = $1::uuid order by received_at, id`
+  from deliveries where receipt_id = $1::uuid order by received_at, outcome = 'duplicate'`
 
 const runsSQL = `
 select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome

@@ -31,8 +31,8 @@ func setup(t *testing.T) *pgxpool.Pool {
 		($1, 'stripe', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', 'in_1', '2026-01-01T10:00:00Z', '\x01', 'processed', 'stripe:evt_1', 1),
 		($2, 'stripe', 'stripe', 'live', 'evt_2', 'body', 'invoice.payment_succeeded', 'in_1', '2026-01-01T10:00:05Z', '\x02', 'processed', 'stripe:evt_2', 0),
 		($3, 'stripe-test', 'stripe', 'test', 'evt_1', 'body', 'invoice.paid', 'in_9', '2026-01-01T10:00:09Z', '\x03', 'received', '', 0)`, first, second, other)
-	exec(t, db, `insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label) values
-		($1, 'stripe', '2026-01-01T10:00:00Z', 'new', '\x01', 'a'), ($1, 'stripe', '2026-01-01T10:00:04Z', 'duplicate', '\x01', 'a')`, first)
+	exec(t, db, `insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) values
+		($1, 'stripe', '2026-01-01T10:00:04Z', '\x01', 'a')`, first)
 	exec(t, db, `insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome) values
 		('stripe:evt_1', 'run-1', $1, 'original', '2026-01-01T10:00:01Z', '2026-01-01T10:00:03Z', 'processed'),
 		('stripe:evt_2', 'run-2', $2, 'original', '2026-01-01T10:00:06Z', null, '')`, first, second)

@@ -62,12 +62,9 @@ with fresh as (
                           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, dispatch_at)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, sha256($13), $14, $15, $16, '', now() + interval '5 seconds')
     on conflict (provider, account, mode, event_id) do nothing
-    returning id, body_hash
+    returning id
 ), bodies as (
     insert into receipt_bodies (receipt_id, headers, body) select id, $17::json, $13 from fresh
-), logged as (
-    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
-    select id, $2, $12, 'new', body_hash, $14 from fresh
 )
 select count(*) from fresh`
 
@@ -77,8 +74,8 @@ with held as (
      where provider = $1 and account = $2 and mode = $3 and event_id = $4
     returning id, body_hash
 ), logged as (
-    insert into deliveries (receipt_id, source, received_at, outcome, body_hash, secret_label)
-    select id, $5, $6, 'duplicate', body_hash, $7 from held
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
+    select id, $5, $6, body_hash, $7 from held
 )
 select id from held`
 
