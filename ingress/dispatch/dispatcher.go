@@ -67,8 +67,9 @@ const (
 	// While Temporal is down the sweep tries one receipt after each pause, which grows from the
 	// first to the second. The second is how long after its return the backlog begins to move.
 	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
-	// markEvery is how long a run may last before its start is recorded.
-	markEvery = 250 * time.Millisecond
+	// markEvery is how long a run may last before its start is recorded. Most have ended by then and
+	// have said so themselves; and it is well before the sweep would start them again.
+	markEvery = time.Second
 	// sampleEvery is how often the backlog gauge looks at the table.
 	sampleEvery = 5 * time.Second
 )
