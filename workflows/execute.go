@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -31,30 +32,45 @@ const (
 	patience = time.Second
 )
 
+// bound is how long one try may take: its own time-out, and what it needs to claim and to record.
+func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
+
 // execute tries the activity at once as a local one and escalates to a regular one that is tried until
 // it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
 // returns only what no retry can mend: cancellation, or a fault in our own code.
 func (f *flow) execute(ctx workflow.Context, a attempt, result any) error {
 	defer func() { f.reset = false }()
-	if a.timeout == 0 {
-		a.timeout = defaultTimeout
+	err := f.try(ctx, a).Get(ctx, result)
+	if err == nil {
+		return nil
 	}
-	bound := a.timeout + grace
-	if !a.regularOnly {
-		local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-			StartToCloseTimeout: bound, ScheduleToCloseTimeout: bound, Summary: a.name,
-			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-		})
-		err := workflow.ExecuteLocalActivity(local, a.activity, a.input).Get(ctx, result)
-		if err == nil || temporal.IsCanceledError(err) {
-			return err
-		}
-		if err := f.waitAsAsked(ctx, a.name, err); err != nil {
-			return err
-		}
+	return f.escalate(ctx, a, err, result)
+}
+
+// try starts the one local try.
+func (f *flow) try(ctx workflow.Context, a attempt) workflow.Future {
+	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		StartToCloseTimeout: a.bound(), ScheduleToCloseTimeout: a.bound(), Summary: a.name,
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+	return workflow.ExecuteLocalActivity(local, a.activity, a.input)
+}
+
+// escalate goes on after a local try that ended with err.
+func (f *flow) escalate(ctx workflow.Context, a attempt, err error, result any) error {
+	if temporal.IsCanceledError(err) {
+		return err
 	}
+	if err := f.waitAsAsked(ctx, a.name, err); err != nil {
+		return err
+	}
+	return f.insist(ctx, a, result)
+}
+
+// insist runs the regular activity.
+func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: bound,
+		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
 		// Without a limit: the ledger counts the tries of an effect and ends them.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 	})

@@ -165,20 +165,40 @@ func (f *flow) begin(steps []*step) {
 	}
 }
 
-// attemptAll runs the unsettled steps in parallel, all in one workflow task while they go well.
+// attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a
+// step that needs more than its local try gets a coroutine: each one that waits is woken, in vain, by the
+// end of every other step.
 func (f *flow) attemptAll(steps []*step) error {
-	group := workflow.NewWaitGroup(f.ctx)
 	var failed error
-	for _, s := range unsettled(steps) {
-		group.Add(1)
+	escalated := workflow.NewWaitGroup(f.ctx)
+	goOn := func(s *step, execute func(workflow.Context) error) {
+		escalated.Add(1)
 		workflow.GoNamed(f.ctx, s.key, func(ctx workflow.Context) {
-			defer group.Done()
-			if err := f.run(ctx, s); err != nil && failed == nil {
+			defer escalated.Done()
+			if err := execute(ctx); err != nil && failed == nil {
 				failed = fmt.Errorf("%s: %w", s.key, err)
 			}
 		})
 	}
-	group.Wait(f.ctx)
+	tries := workflow.NewSelector(f.ctx)
+	tried := 0
+	for _, s := range unsettled(steps) {
+		a := f.attempt(s)
+		if a.regularOnly {
+			goOn(s, func(ctx workflow.Context) error { return f.insist(ctx, a, &s.result) })
+			continue
+		}
+		tried++
+		tries.AddFuture(f.try(f.ctx, a), func(local workflow.Future) {
+			if err := local.Get(f.ctx, &s.result); err != nil {
+				goOn(s, func(ctx workflow.Context) error { return f.escalate(ctx, a, err, &s.result) })
+			}
+		})
+	}
+	for range tried {
+		tries.Select(f.ctx)
+	}
+	escalated.Wait(f.ctx)
 	return failed
 }
 

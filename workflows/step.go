@@ -3,8 +3,6 @@ package workflows
 import (
 	"cmp"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
@@ -43,12 +41,12 @@ func (s *step) call(in EventInput) effect.Call {
 	return effect.Call{Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: in.ReceiptID, EventID: in.EventID, Compensates: s.compensates}
 }
 
-// run does the step: at once as a local activity, and when that does not finish it, with the same key
-// as a regular one, which stands in the Temporal UI until it is done.
-func (f *flow) run(ctx workflow.Context, s *step) error {
+// attempt is how the step is done: at once as a local activity, and when that does not finish it, with the
+// same key as a regular one, which stands in the Temporal UI until it is done.
+func (f *flow) attempt(s *step) attempt {
 	how := f.settings[cmp.Or(s.settings, s.kind)]
-	return f.execute(ctx, attempt{
+	return attempt{
 		name: s.key, activity: s.activity, input: s.input(s.call(f.in)),
 		timeout: how.Timeout, regularOnly: how.ActivityOnly,
-	}, &s.result)
+	}
 }
