@@ -48,7 +48,7 @@ func setup(t *testing.T) *bundle {
 		receipts.Close()
 	})
 	runner, err := effect.NewRunner(effect.Config{
-		Pool: pool, Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
 		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond, Retrying: func(context.Context, string, string) {},
 	})
 	if err != nil {

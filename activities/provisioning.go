@@ -43,22 +43,15 @@ func (p *Provisioning) ProvisionWorkspace(ctx context.Context, in InvoiceEffectI
 		return effect.Result{}, fmt.Errorf("encode workspace of %s: %w", f.Account, err)
 	}
 	return p.Effects.Do(ctx, in.Effect, p.policy(f), target, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		event, newer, err := p.Billing.Newer(ctx, f)
+		now, err := p.standing(ctx, f)
 		if err != nil {
-			return nil, effect.Infrastructure(err)
-		}
-		if newer {
-			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + event}
-		}
-		before, _, err := p.Billing.HeldWorkspace(ctx, f.Mode, f.Account)
-		if err != nil {
-			return nil, effect.Infrastructure(err)
+			return nil, err
 		}
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
 			return nil, err
 		}
 		a.Also(billing.RecordWorkspace(f, "active", in.Effect.Key))
-		return provisioned{Before: before}, nil
+		return provisioned{Before: now.Workspace}, nil
 	})
 }
 
@@ -86,12 +79,8 @@ func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in ReleaseWorkspace
 		return effect.Result{}, fmt.Errorf("encode workspace of %s: %w", f.Account, err)
 	}
 	return p.Effects.Do(ctx, in.Effect, p.policy(f), target, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		event, newer, err := p.Billing.Newer(ctx, in.Fact)
-		if err != nil {
-			return nil, effect.Infrastructure(err)
-		}
-		if newer {
-			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + event}
+		if _, err := p.standing(ctx, in.Fact); err != nil {
+			return nil, err
 		}
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
 			return nil, err
@@ -101,12 +90,24 @@ func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in ReleaseWorkspace
 	})
 }
 
+// standing returns how the fact's account stands, or why its workspace is to be left alone.
+func (p *Provisioning) standing(ctx context.Context, f billing.InvoicePaid) (billing.Standing, error) {
+	now, err := p.Billing.Standing(ctx, f)
+	if err != nil {
+		return now, effect.Infrastructure(err)
+	}
+	if now.SupersededBy != "" {
+		return now, &effect.NotWanted{Reason: "superseded by newer state of " + now.SupersededBy}
+	}
+	return now, nil
+}
+
 // before returns the plan that the workspace had before the provisioning, "" when there was none. A
 // provisioning that was never answered has recorded nothing: what we hold is then still the state before it.
 func (p *Provisioning) before(ctx context.Context, in ReleaseWorkspaceInput) (string, error) {
 	if len(in.Provisioned) == 0 {
-		plan, _, err := p.Billing.HeldWorkspace(ctx, in.Fact.Mode, in.Fact.Account)
-		return plan, err
+		now, err := p.Billing.Standing(ctx, in.Fact)
+		return now.Workspace, err
 	}
 	var done provisioned
 	if err := json.Unmarshal(in.Provisioned, &done); err != nil {

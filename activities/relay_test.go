@@ -85,7 +85,7 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(receipts.Close)
 	effects, err := effect.NewRunner(effect.Config{
-		Pool: pool, Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
 		Retrying: func(context.Context, string, string) {}, FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
 	})
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Subscriptions changes the billing state in our own database.
@@ -33,7 +32,7 @@ type ActivateSubscriptionInput struct {
 // transaction. The result's Value is a billing.Activation. A subscription that is held as ended is
 // refused.
 func (s *Subscriptions) ActivateSubscription(ctx context.Context, in ActivateSubscriptionInput) (effect.Result, error) {
-	result, err := s.Effects.DoTx(ctx, in.Effect, func(ctx context.Context, tx pgx.Tx) (any, error) {
+	result, err := s.Effects.DoTx(ctx, in.Effect, func(ctx context.Context, tx ledger.Tx) (any, error) {
 		announcement, err := announce(in.Fact)
 		if err != nil {
 			return nil, err
@@ -65,7 +64,7 @@ func (s *Subscriptions) RestoreSubscription(ctx context.Context, in RestoreSubsc
 	if err := json.Unmarshal(in.Activation, &done); err != nil {
 		return effect.Result{}, fmt.Errorf("read what %s had changed: %w", in.Effect.Compensates, err)
 	}
-	result, err := s.Effects.DoTx(ctx, in.Effect, func(ctx context.Context, tx pgx.Tx) (any, error) {
+	result, err := s.Effects.DoTx(ctx, in.Effect, func(ctx context.Context, tx ledger.Tx) (any, error) {
 		announcement, err := announce(in.Fact)
 		if err != nil {
 			return nil, err

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdklog "go.temporal.io/sdk/log"
@@ -47,7 +46,7 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(book.Close)
 	var err error
 	b.runner, err = effect.NewRunner(effect.Config{
-		Pool: b.pool, Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
 		FirstBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
 		Retrying: func(_ context.Context, _, reason string) {
 			b.mu.Lock()
@@ -92,7 +91,7 @@ func (b *bundle) do(c effect.Call, p effect.Policy, request string, fn work) (ef
 	return b.activity(func(ctx context.Context) (effect.Result, error) { return b.runner.Do(ctx, c, p, []byte(request), fn) })
 }
 
-func (b *bundle) doTx(c effect.Call, fn func(context.Context, pgx.Tx) (any, error)) (effect.Result, error) {
+func (b *bundle) doTx(c effect.Call, fn func(context.Context, ledger.Tx) (any, error)) (effect.Result, error) {
 	b.Helper()
 	return b.activity(func(ctx context.Context) (effect.Result, error) { return b.runner.DoTx(ctx, c, fn) })
 }
@@ -259,7 +258,7 @@ func TestDo_DatabaseGone_TriedAgain(t *testing.T) {
 	b.pool.Close()
 	_, err := b.do(call("evt_1", 0), policy, "x", never(t))
 	_ = b.again(err, effect.TypeInfrastructure)
-	_, err = b.doTx(call("evt_1", 0), func(context.Context, pgx.Tx) (any, error) { return nil, nil })
+	_, err = b.doTx(call("evt_1", 0), func(context.Context, ledger.Tx) (any, error) { return nil, nil })
 	_ = b.again(err, effect.TypeInfrastructure)
 }
 
@@ -415,8 +414,8 @@ func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
 func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
 	b := setup(t)
 	b.exec(`create table seen (n int)`)
-	insert := func(err error) func(context.Context, pgx.Tx) (any, error) {
-		return func(ctx context.Context, tx pgx.Tx) (any, error) {
+	insert := func(err error) func(context.Context, ledger.Tx) (any, error) {
+		return func(ctx context.Context, tx ledger.Tx) (any, error) {
 			if _, err := tx.Exec(ctx, `insert into seen values (1)`); err != nil {
 				return nil, err
 			}
@@ -454,7 +453,7 @@ func TestDoTx_ManyAtOnce_OneCommits(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
-			_, err := b.doTx(call(fmt.Sprintf("evt_%d", i), 0), func(ctx context.Context, tx pgx.Tx) (any, error) {
+			_, err := b.doTx(call(fmt.Sprintf("evt_%d", i), 0), func(ctx context.Context, tx ledger.Tx) (any, error) {
 				_, err := tx.Exec(ctx, `insert into seen values (1)`)
 				return nil, err
 			})

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/activity"
@@ -23,7 +21,6 @@ import (
 
 // Config is what a Runner needs.
 type Config struct {
-	Pool   *pgxpool.Pool
 	Ledger *ledger.Store
 	// Retrying is told of every failure that will be tried again, to show it on the receipt.
 	Retrying func(ctx context.Context, receiptID string, reason string)
@@ -268,33 +265,25 @@ func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, 
 // DoTx runs an effect in our database: fn's changes and the ledger row commit together, so that it
 // happens exactly once. fn must not talk to anything but tx. A [Failure] that fn returns rolls back
 // and is recorded; any other error rolls back and is tried again.
-func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, pgx.Tx) (any, error)) (Result, error) {
+func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	info := activity.GetInfo(ctx)
 	claim := ledger.Claim{
 		Key: c.Key, Kind: c.Kind, Round: c.Round, ReceiptID: c.ReceiptID, EventID: c.EventID,
 		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, Lease: 10 * time.Second,
 	}
 	started := time.Now()
-	var (
-		grant   ledger.Grant
-		encoded json.RawMessage
-	)
-	err := pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
-		var err error
-		if grant, err = ledger.ClaimTx(ctx, tx, claim); err != nil || !grant.Granted {
-			return err
-		}
+	var encoded json.RawMessage
+	finish := ledger.Finish{Compensates: c.Compensates, StartedAt: started}
+	grant, err := r.Ledger.InTx(ctx, claim, finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
 		value, err := fn(ctx, tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if encoded, err = json.Marshal(value); err != nil {
-			return fmt.Errorf("encode result of %s: %w", c.Key, err)
+			return nil, fmt.Errorf("encode result of %s: %w", c.Key, err)
 		}
 		reached(c, "before-commit")
-		return ledger.FinishTx(ctx, tx, ledger.Finish{
-			Key: c.Key, Token: grant.Token, State: ledger.Done, Result: encoded, Compensates: c.Compensates, StartedAt: started,
-		})
+		return encoded, nil
 	})
 	var failure *Failure
 	var unwanted *NotWanted

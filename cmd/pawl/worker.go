@@ -117,7 +117,7 @@ func (n *node) equip() (book *ledger.Store, relay *activities.Relay, all []any, 
 	meter := n.telemetry.Meter()
 	book = ledger.New(n.pool)
 	effects, err := effect.NewRunner(effect.Config{
-		Pool: n.pool, Ledger: book, Meter: meter, Log: n.log,
+		Ledger: book, Meter: meter, Log: n.log,
 		FirstBackoff: n.cfg.Retries.First, MaxBackoff: n.cfg.Retries.Max,
 		Retrying: n.showRetrying,
 	})

@@ -186,9 +186,11 @@ func TestActivate_OlderInvoice_PaysButChangesNothingElse(t *testing.T) {
 	if got := b.lines(`select id from invoices where status = 'paid' order by id`); len(got) != 2 {
 		t.Errorf("paid invoices %v, want both", got)
 	}
-	event, newer, err := b.store.Newer(b.Context(), paid(0, "enterprise"))
-	if err != nil || !newer || event != "evt_1" {
-		t.Errorf("Newer says %q %v %v", event, newer, err)
+	if now, err := b.store.Standing(b.Context(), paid(0, "enterprise")); err != nil || now.SupersededBy != "evt_1" {
+		t.Errorf("Standing of the older event says %+v, %v", now, err)
+	}
+	if now, err := b.store.Standing(b.Context(), paid(1, "pro")); err != nil || now.SupersededBy != "" {
+		t.Errorf("Standing of the newer event says %+v, %v", now, err)
 	}
 }
 
@@ -363,22 +365,15 @@ func (b bundle) waitForLock(ctx context.Context) {
 func TestOnboardingTask_OpenOncePerPeriod_DoneStaysDone(t *testing.T) {
 	b := setup(t)
 	f := paid(0, "enterprise")
-	tx := func(do func(pgx.Tx) error) {
-		t.Helper()
-		if err := pgx.BeginFunc(b.Context(), b.pool, do); err != nil {
-			t.Fatal(err)
-		}
-	}
-	open := func(tx pgx.Tx) error { return billing.CreateOnboardingTask(b.Context(), tx, f, "Welcome", "key") }
-	cancel := func(tx pgx.Tx) error { return billing.CancelOnboardingTask(b.Context(), tx, f) }
-	tx(open)
-	tx(open)
-	tx(cancel)
+	open, cancel := billing.OpenOnboardingTask(f, "Welcome", "key"), billing.CancelOnboardingTask(f)
+	b.exec(open.SQL, open.Args...)
+	b.exec(open.SQL, open.Args...)
+	b.exec(cancel.SQL, cancel.Args...)
 	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"cancelled"}) {
 		t.Errorf("tasks %v, want one, cancelled", got)
 	}
 	b.exec(`update onboarding_tasks set state = 'done'`)
-	tx(cancel)
+	b.exec(cancel.SQL, cancel.Args...)
 	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"done"}) {
 		t.Errorf("tasks %v: what a person has done stays done", got)
 	}
@@ -397,18 +392,14 @@ func TestAccountOf_FirstAccountKeepsTheCustomer(t *testing.T) {
 	}
 }
 
-func TestHeldWorkspace_ActiveOnly(t *testing.T) {
+func TestStanding_Workspace_ActiveOnly(t *testing.T) {
 	b := setup(t)
-	for _, step := range []struct {
-		plan, state string
-		held        bool
-	}{{"pro", "active", true}, {"starter", "active", true}, {"starter", "released", false}} {
+	for _, step := range []struct{ plan, state, want string }{{"pro", "active", "pro"}, {"starter", "active", "starter"}, {"starter", "released", ""}} {
 		f := paid(0, step.plan)
 		s := billing.RecordWorkspace(f, step.state, "key")
 		b.exec(s.SQL, s.Args...)
-		plan, held, err := b.store.HeldWorkspace(b.Context(), "live", "acme")
-		if err != nil || held != step.held || held && plan != step.plan {
-			t.Errorf("after %+v: %q %v %v", step, plan, held, err)
+		if now, err := b.store.Standing(b.Context(), f); err != nil || now.Workspace != step.want {
+			t.Errorf("after %+v: %+v, %v", step, now, err)
 		}
 	}
 }

@@ -18,7 +18,7 @@ var Statements = map[string]string{
 	"open task":         openTaskSQL,
 	"cancel task":       cancelTaskSQL,
 	"workspace":         workspaceSQL,
-	"held workspace":    heldWorkspaceSQL,
+	"standing":          standingSQL,
 	"finance entry":     financeEntrySQL,
 }
 
@@ -115,8 +115,9 @@ insert into workspaces (mode, account, plan, state, effect_key)
 values ($1, $2, $3, $4, $5)
     on conflict (mode, account) do update set plan = excluded.plan, state = excluded.state, effect_key = excluded.effect_key, updated_at = now()`
 
-const heldWorkspaceSQL = `
-select plan from workspaces where mode = $1 and account = $2 and state = 'active'`
+const standingSQL = `
+select coalesce((select plan from workspaces where mode = $1 and account = $2 and state = 'active'), ''),
+       coalesce((select fence_event from subscriptions where mode = $1 and id = $3 and fence_at > $4), '')`
 
 const financeEntrySQL = `
 insert into finance_entries (effect_key, mode, account, invoice, kind, amount, currency, reference)

@@ -64,17 +64,22 @@ func (s *Store) AccountOf(ctx context.Context, mode, provider, customer string) 
 	return id, nil
 }
 
-// Newer reports whether a later period of the fact's subscription has already been paid: the
-// fact's plan is then history, and must not overwrite what stands.
-func (s *Store) Newer(ctx context.Context, f InvoicePaid) (event string, newer bool, err error) {
-	if f.Subscription == "" {
-		return "", false, nil
+// Standing is what we hold of the account that a fact is about, as far as it bears on its workspace.
+type Standing struct {
+	// SupersededBy is the event that has written a later state of the fact's subscription, "" for none:
+	// the fact's plan is then history, and must not overwrite what stands.
+	SupersededBy string
+	// Workspace is the plan that the account's workspace has, "" when it has none.
+	Workspace string
+}
+
+// Standing returns how the account of a fact stands now.
+func (s *Store) Standing(ctx context.Context, f InvoicePaid) (now Standing, err error) {
+	err = s.pool.QueryRow(ctx, standingSQL, f.Mode, f.Account, f.Subscription, f.OccurredAt).Scan(&now.Workspace, &now.SupersededBy)
+	if err != nil {
+		return Standing{}, fmt.Errorf("read how account %s stands: %w", f.Account, err)
 	}
-	held, found, err := s.Subscription(ctx, f.Mode, f.Subscription)
-	if err != nil || !found {
-		return "", false, err
-	}
-	return held.FenceEvent, held.FenceAt.After(f.OccurredAt), nil
+	return now, nil
 }
 
 // Activation is what ActivateSubscription changed, kept in the ledger so that it can be undone.
@@ -98,7 +103,7 @@ var ErrEnded = errors.New("the subscription is held as ended")
 //
 // Locks, in this order: the account's row (which also makes the outbox order of an account its
 // commit order), the subscription's, the invoice's, the features' in name order.
-func ActivateSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, features []string, reopen bool, effectKey string, announcement json.RawMessage) (Activation, error) {
+func ActivateSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, features []string, reopen bool, effectKey string, announcement json.RawMessage) (Activation, error) {
 	var done Activation
 	held, err := lockForActivation(ctx, tx, f)
 	if err != nil {
@@ -142,7 +147,7 @@ func names(into *[]string) func(pgx.Rows) error {
 
 // lockForActivation locks the account's row, making it where it is not there, and the subscription's, in
 // one round trip. It returns the subscription, nil when it is not there.
-func lockForActivation(ctx context.Context, tx pgx.Tx, f InvoicePaid) (held *Subscription, err error) {
+func lockForActivation(ctx context.Context, tx ledger.Tx, f InvoicePaid) (held *Subscription, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer)
 	if f.Subscription != "" {
@@ -163,7 +168,7 @@ func lockForActivation(ctx context.Context, tx pgx.Tx, f InvoicePaid) (held *Sub
 // RestoreSubscription undoes an activation: the invoice stays paid (it is), the subscription goes
 // back to what it was and the features that were switched on are withdrawn. What a newer event has
 // written since is left alone.
-func RestoreSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, done Activation, effectKey string, announcement json.RawMessage) error {
+func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done Activation, effectKey string, announcement json.RawMessage) error {
 	batch := &pgx.Batch{}
 	batch.Queue(touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer)
 	switch {
@@ -187,38 +192,22 @@ func RestoreSubscription(ctx context.Context, tx pgx.Tx, f InvoicePaid, done Act
 	return nil
 }
 
-// CreateOnboardingTask opens the task of an account and period; one that is there stays as it is.
-func CreateOnboardingTask(ctx context.Context, tx pgx.Tx, f InvoicePaid, title, effectKey string) error {
-	if _, err := tx.Exec(ctx, openTaskSQL, f.Mode, f.Account, f.PeriodStart, title, effectKey); err != nil {
-		return fmt.Errorf("open onboarding task of %s: %w", f.Account, err)
-	}
-	return nil
+// OpenOnboardingTask is the statement that opens the task of an account and period; one that is there
+// stays as it is. It runs in the commit that ends the effect.
+func OpenOnboardingTask(f InvoicePaid, title, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: openTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, title, effectKey}}
 }
 
-// CancelOnboardingTask cancels the task if it is still open: what a person has done stays done.
-func CancelOnboardingTask(ctx context.Context, tx pgx.Tx, f InvoicePaid) error {
-	if _, err := tx.Exec(ctx, cancelTaskSQL, f.Mode, f.Account, f.PeriodStart); err != nil {
-		return fmt.Errorf("cancel onboarding task of %s: %w", f.Account, err)
-	}
-	return nil
+// CancelOnboardingTask is the statement that cancels the task if it is still open: what a person has
+// done stays done. It runs in the commit that ends the effect.
+func CancelOnboardingTask(f InvoicePaid) ledger.Statement {
+	return ledger.Statement{SQL: cancelTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart}}
 }
 
 // RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
 // in the commit that ends the effect.
 func RecordWorkspace(f InvoicePaid, state, effectKey string) ledger.Statement {
 	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, f.Plan, state, effectKey}}
-}
-
-// HeldWorkspace returns the plan that an account's workspace has, and false when it has none.
-func (s *Store) HeldWorkspace(ctx context.Context, mode, account string) (plan string, held bool, err error) {
-	err = s.pool.QueryRow(ctx, heldWorkspaceSQL, mode, account).Scan(&plan)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, fmt.Errorf("read workspace of %s: %w", account, err)
-	}
-	return plan, true, nil
 }
 
 // RecordFinanceEntry is the statement that records an entry which finance has taken; it runs in the

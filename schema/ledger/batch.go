@@ -41,15 +41,13 @@ func newBatch(ops []op) *batch {
 	return b
 }
 
-// queue returns the statements as one pipeline, which Postgres runs as one transaction. Finishes
-// stand first: what they let go of can be claimed in the same flush.
-func (b *batch) queue() *pgx.Batch {
-	q := &pgx.Batch{}
+// queue adds the statements to a pipeline, which Postgres runs as one transaction. Finishes stand first:
+// what they let go of can be claimed in the same flush.
+func (b *batch) queue(q *pgx.Batch) {
 	b.queueFinishes(q)
 	b.queueMarks(q)
 	b.queueClaims(q)
 	b.queueSightings(q)
-	return q
 }
 
 // keys returns the keys of m in the lock order of this package.
@@ -166,7 +164,7 @@ func (b *batch) queueSightings(q *pgx.Batch) {
 }
 
 // lookAtRefused tells the claims that were not granted what stands in their way.
-func (b *batch) lookAtRefused(ctx context.Context, db querier) error {
+func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
 	refused := map[string][]int{}
 	for i, o := range b.ops {
 		if o.claim != nil && !b.outcomes[i].grant.Granted {
@@ -188,7 +186,7 @@ func (b *batch) lookAtRefused(ctx context.Context, db querier) error {
 	return nil
 }
 
-func look(ctx context.Context, db querier, list []string) (map[string]Grant, error) {
+func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
 	rows, err := db.Query(ctx, lookSQL, list)
 	if err != nil {
 		return nil, err

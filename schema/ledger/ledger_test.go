@@ -1,7 +1,9 @@
 package ledger_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -248,24 +250,41 @@ func TestFinish_Undo_CompensatesTheForwardEffectInTheSameCommit(t *testing.T) {
 	}
 }
 
-func TestClaimTx_RolledBack_LeavesNothing(t *testing.T) {
+func TestInTx_AllOrNothing(t *testing.T) {
 	b := setup(t)
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
+	if _, err := b.pool.Exec(t.Context(), `create table seen (n int)`); err != nil {
 		t.Fatal(err)
 	}
-	g, err := ledger.ClaimTx(t.Context(), tx, b.claim("evt_1", 0))
-	if err != nil || !g.Granted {
-		t.Fatalf("got %+v, %v", g, err)
+	boom := errors.New("boom")
+	inTx := func(event string, fail error) (ledger.Grant, error) {
+		return b.store.InTx(t.Context(), b.claim(event, 0), ledger.Finish{StartedAt: time.Now()}, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
+			if _, err := tx.Exec(ctx, `insert into seen values (1)`); err != nil {
+				return nil, err
+			}
+			return json.RawMessage(`{"N":1}`), fail
+		})
 	}
-	if err := ledger.FinishTx(t.Context(), tx, ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Done, StartedAt: time.Now()}); err != nil {
-		t.Fatal(err)
+	for range 3 { // each time on a connection that is as good as new
+		if g, err := inTx("evt_1", boom); !errors.Is(err, boom) || !g.Granted || g.Attempt != 1 {
+			t.Fatalf("got %+v, %v; want a first claim and what went wrong", g, err)
+		}
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
+	if _, err := b.store.InTx(t.Context(), b.claim("evt_1", 0), ledger.Finish{StartedAt: time.Now()}, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
+		_, err := tx.Exec(ctx, `select 1/0`)
+		return nil, err
+	}); err == nil {
+		t.Error("a division by zero was recorded as done")
 	}
-	if got := b.grant(b.claim("evt_2", 0)); !got.Granted || got.Attempt != 1 {
-		t.Errorf("got %+v, want a first claim", got)
+	if g, err := inTx("evt_2", nil); err != nil || !g.Granted || g.Attempt != 1 {
+		t.Fatalf("got %+v, %v; want a first claim: what was rolled back has left nothing", g, err)
+	}
+	g, err := inTx("evt_3", boom)
+	if err != nil || g.Granted || g.State != ledger.Done || g.EventID != "evt_2" || string(g.Result) != `{"N": 1}` {
+		t.Errorf("got %+v, %v; want done by evt_2", g, err)
+	}
+	var seen int
+	if err := b.pool.QueryRow(t.Context(), `select count(*) from seen`).Scan(&seen); err != nil || seen != 1 {
+		t.Errorf("%d rows, %v; want that of the one that was committed", seen, err)
 	}
 }
 
