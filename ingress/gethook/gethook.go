@@ -52,14 +52,13 @@ type Verifier struct {
 // NewVerifier returns the verifier of the source that s describes. GetHook can deliver unsigned;
 // a source without a secret is refused all the same.
 func NewVerifier(s webhook.Settings) (*Verifier, error) {
-	ring, ringErr := webhook.NewHMACKeyring(s, webhook.TextKey)
-	tol, tolErr := s.ToleranceOr(tolerance)
+	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, webhook.TextKey, tolerance)
 	v := &Verifier{ring, tol, s.Options[IDHeaderOption]}
 	var headerErr error
 	if strings.ContainsAny(v.idHeader, " \t\r\n:") || strings.EqualFold(v.idHeader, signatureHeader) {
 		headerErr = fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id", s.Source, IDHeaderOption, v.idHeader)
 	}
-	if err := errors.Join(ringErr, tolErr, headerErr); err != nil {
+	if err := errors.Join(ringErr, headerErr); err != nil {
 		return nil, err
 	}
 	return v, nil

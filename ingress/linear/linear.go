@@ -6,7 +6,6 @@ package linear
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -52,9 +51,8 @@ type verifier struct {
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	keys, keysErr := webhook.NewHMACKeyring(s, webhook.TextKey)
-	limit, limitErr := s.ToleranceOr(tolerance)
-	if err := errors.Join(keysErr, limitErr); err != nil {
+	keys, limit, err := webhook.NewTimedHMACKeyring(s, webhook.TextKey, tolerance)
+	if err != nil {
 		return nil, err
 	}
 	return &verifier{keys: keys, tolerance: limit}, nil

@@ -55,18 +55,17 @@ type Verifier struct {
 // events the endpoint is registered for, "snapshot" (default) or "thin"; each has a signing secret of
 // its own. Authentic events of either kind are read; the option is for explaining refusals.
 func NewVerifier(s webhook.Settings) (*Verifier, error) {
-	ring, ringErr := webhook.NewHMACKeyring(s, func(value string) ([]byte, error) {
+	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, func(value string) ([]byte, error) {
 		if value == "whsec_" {
 			return nil, errors.New("it is the prefix of a secret only; copy the whole signing secret of the endpoint")
 		}
 		return []byte(value), nil
-	})
-	tol, tolErr := s.ToleranceOr(tolerance)
+	}, tolerance)
 	var payloadErr error
 	if p := s.Options["payload"]; p != "" && p != "snapshot" && p != "thin" {
 		payloadErr = fmt.Errorf("source %s: options.payload: %q is neither snapshot nor thin", s.Source, p)
 	}
-	if err := errors.Join(ringErr, tolErr, payloadErr); err != nil {
+	if err := errors.Join(ringErr, payloadErr); err != nil {
 		return nil, err
 	}
 	return &Verifier{ring, tol, s.Options["payload"] == "thin"}, nil

@@ -92,6 +92,14 @@ func NewHMACKeyring(s Settings, decode func(value string) ([]byte, error)) (*Key
 	})
 }
 
+// NewTimedHMACKeyring returns what a scheme verifies with that signs a time: the HMAC keys, and the clock
+// tolerance, which is standard where the source sets none. Its error names every fault of both.
+func NewTimedHMACKeyring(s Settings, decode func(value string) ([]byte, error), standard time.Duration) (*Keyring[[]byte], time.Duration, error) {
+	keys, keysErr := NewHMACKeyring(s, decode)
+	tolerance, toleranceErr := s.ToleranceOr(standard)
+	return keys, tolerance, errors.Join(keysErr, toleranceErr)
+}
+
 // CheckKeyLength refuses an empty key, and one under [MinSecret] bytes unless s allows it.
 func CheckKeyLength(s Settings, key []byte) error {
 	if len(key) == 0 {

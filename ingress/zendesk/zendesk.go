@@ -8,7 +8,6 @@ package zendesk
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -54,9 +53,8 @@ type verifier struct {
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	keys, keysErr := webhook.NewHMACKeyring(s, webhook.TextKey)
-	limit, limitErr := s.ToleranceOr(tolerance)
-	if err := errors.Join(keysErr, limitErr); err != nil {
+	keys, limit, err := webhook.NewTimedHMACKeyring(s, webhook.TextKey, tolerance)
+	if err != nil {
 		return nil, err
 	}
 	return &verifier{keys: keys, tolerance: limit}, nil
