@@ -6,7 +6,8 @@ import (
 )
 
 // PaidInvoice is what an invoice.paid or invoice.payment_succeeded event says, whatever API version
-// it was rendered in.
+// it was rendered in. The address is not part of it: personal data is read with [ReadCustomerEmail] where
+// it is used.
 type PaidInvoice struct {
 	// ProviderAccount is the connected account, "" for the account's own events.
 	ProviderAccount string
@@ -26,9 +27,6 @@ type PaidInvoice struct {
 	PeriodEnd   time.Time
 	// Lines are what was bought, prorations left out where anything else is there.
 	Lines []Line
-	// Email is personal data: effects read it with [ReadCustomerEmail] where it is used.
-	Email  string
-	Number string
 }
 
 // Line is one line of an invoice.
@@ -61,8 +59,6 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 		Customer:        in.ref("customer"),
 		Metadata:        metadata(in),
 		Currency:        in.text("currency"),
-		Email:           in.text("customer_email"),
-		Number:          in.text("number"),
 		Lines:           lines(in),
 	}
 	if err := paid.require(in); err != nil {
