@@ -144,7 +144,11 @@ func (e *Event) addRows() {
 		if what == "new" {
 			what = "delivered"
 		}
-		entries = append(entries, Entry{At: d.ReceivedAt, What: what, Detail: "to " + d.Source + signedWith(d.SecretLabel)})
+		detail := "to " + d.Source + signedWith(d.SecretLabel)
+		if d.BodyHash != e.Receipt.BodyHash {
+			detail += ", other bytes than at first; the first ones count"
+		}
+		entries = append(entries, Entry{At: d.ReceivedAt, What: what, Detail: detail})
 	}
 	r := e.Receipt
 	entries = append(entries, Entry{At: r.ReceivedAt, What: "received", Detail: "receipt " + r.ID})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func setup(t *testing.T) *pgxpool.Pool {
 		($2, 'stripe', 'stripe', 'live', 'evt_2', 'body', 'invoice.payment_succeeded', 'in_1', '2026-01-01T10:00:05Z', '\x02', 'processed', 'stripe:evt_2', 0),
 		($3, 'stripe-test', 'stripe', 'test', 'evt_1', 'body', 'invoice.paid', 'in_9', '2026-01-01T10:00:09Z', '\x03', 'received', '', 0)`, first, second, other)
 	exec(t, db, `insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) values
-		($1, 'stripe', '2026-01-01T10:00:04Z', '\x01', 'a')`, first)
+		($1, 'stripe', '2026-01-01T10:00:04Z', '\x04', 'a')`, first)
 	exec(t, db, `insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome) values
 		('stripe:evt_1', 'run-1', $1, 'original', '2026-01-01T10:00:01Z', '2026-01-01T10:00:03Z', 'processed'),
 		('stripe:evt_2', 'run-2', $2, 'original', '2026-01-01T10:00:06Z', null, '')`, first, second)
@@ -73,6 +74,9 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("timeline = %v\nwant       %v", got, want)
+	}
+	if again := event.Timeline[8]; !strings.Contains(again.Detail, "other bytes than at first") {
+		t.Errorf("the duplicate, whose bytes differ, says %q", again.Detail)
 	}
 	if len(event.Effects) != 1 {
 		t.Fatalf("effects = %+v, want its own one", event.Effects)
