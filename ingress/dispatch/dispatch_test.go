@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ type temporal struct {
 	calls int
 	down  bool
 	lost  int // so many starts are made and their replies lost
+	// refuses is the ID of a workflow whose start is refused.
+	refuses string
 	// terminated says that somebody ended every run.
 	terminated bool
 }
@@ -52,6 +55,9 @@ func (tp *temporal) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOpt
 	tp.calls++
 	if tp.down {
 		return nil, serviceerror.NewUnavailable("connection refused")
+	}
+	if o.ID == tp.refuses {
+		return nil, serviceerror.NewInvalidArgument("the input is too large")
 	}
 	if old, ok := tp.runs[o.ID]; ok {
 		if o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE ||
@@ -232,6 +238,33 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	runs, err := b.store.Runs(t.Context(), p.ReceiptID)
 	if err != nil || len(runs) != 1 || runs[0].RunID != "run-1" || b.status(t, p.ReceiptID) != receipt.Processing {
 		t.Errorf("runs %+v, %v; want the first one's ID", runs, err)
+	}
+}
+
+// A start that Temporal refuses is not tried for ever: the receipt says why it waits, and the others go on.
+func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	bad := b.insert(t)
+	good := b.insert(t, func(e *receipt.New) { e.EventID = "evt_2" })
+	b.temporal.set(func(tp *temporal) { tp.refuses = "stripe:evt_1" })
+	b.due(t)
+	if _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("a refusal passed for success")
+	}
+	r, err := b.store.Get(t.Context(), bad.ReceiptID)
+	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "start_refused: ") || !strings.Contains(r.LastError, "the input is too large") {
+		t.Errorf("receipt %+v, %v; want it parked with the reason", r, err)
+	}
+	if st := b.status(t, good.ReceiptID); st != receipt.Processing {
+		t.Errorf("the other one is %s, want processing", st)
+	}
+	b.temporal.set(func(tp *temporal) { tp.refuses = "" })
+	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events run
+		t.Fatal(err)
+	}
+	if _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
+		t.Errorf("mended: %v, status %s; want it processing", err, b.status(t, bad.ReceiptID))
 	}
 }
 

@@ -179,18 +179,26 @@ func (d *Dispatcher) work(ctx context.Context) {
 	}
 }
 
-// failed logs why p was not started, once per outage where Temporal as a whole is unable.
+// failed says why p was not started: on the receipt where Temporal refuses this very start, which no
+// repeat would mend, and in the log, once per outage where Temporal as a whole is unable.
 func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	if ctx.Err() != nil {
 		return // we are leaving, Temporal is well
 	}
 	log := d.cfg.Log.With("provider", p.Provider, "event_id", p.EventID, "receipt_id", p.ReceiptID, "error", err)
-	if !errors.Is(err, errUnable) {
+	switch {
+	case errors.Is(err, errUnable):
+		if !d.down.Swap(true) {
+			log.Warn("Temporal takes no starts; receipts wait")
+		}
+	case refused(err):
+		log.Warn("Temporal refuses the start; the receipt is parked")
+		reason := "start_refused: Temporal does not take this start; mend what it names, then `pawl events run` the event"
+		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
+			log.Warn("not parked; the sweep will try again", "cause", err)
+		}
+	default:
 		log.Warn("start left to the sweep")
-		return
-	}
-	if !d.down.Swap(true) {
-		log.Warn("Temporal takes no starts; receipts wait")
 	}
 }
 

@@ -135,8 +135,8 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 	return "", false, fmt.Errorf("%w: %w", errUnable, err)
 }
 
-// refused reports whether Temporal looked at this one start and would not have it: the next
-// receipt may fare better.
+// refused reports whether Temporal looked at this one start and would not have it, now or later: the
+// next receipt may fare better.
 func refused(err error) bool {
 	var invalid *serviceerror.InvalidArgument
 	return errors.As(err, &invalid)
