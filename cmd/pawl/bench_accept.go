@@ -25,7 +25,8 @@ with half the deliveries duplicates:
   insert        the same rows, one insert and one commit per request
   inline-start  a Temporal workflow started per request, while the provider waits
   pawl          the receipt committed together with those that wait at the same moment
-With --rate N: pawl alone at a fixed rate, with Temporal and without it.`,
+With --rate N: pawl alone at a fixed rate, with Temporal and without it; and with --flood M beside it, M
+events a second with forged signatures.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			for _, mode := range cfg.Modes {
 				if !slices.Contains(bench.AcceptModes, mode) {
@@ -39,8 +40,11 @@ With --rate N: pawl alone at a fixed rate, with Temporal and without it.`,
 			if cfg.Rate > 0 {
 				cfg.Length = length
 			}
-			if cfg.Rate < 0 || cfg.Fill < 0 || cfg.Length < time.Second {
-				return usagef("--rate and --fill start at 0, --for at 1s")
+			if cfg.Rate < 0 || cfg.Flood < 0 || cfg.Fill < 0 || cfg.Length < time.Second {
+				return usagef("--rate, --flood and --fill start at 0, --for at 1s")
+			}
+			if cfg.Flood > 0 && cfg.Rate == 0 {
+				return usagef("--flood goes beside a --rate of valid events: set it, too")
 			}
 			if cfg.Options, err = a.benchOptions(); err != nil {
 				return err
@@ -61,6 +65,7 @@ With --rate N: pawl alone at a fixed rate, with Temporal and without it.`,
 	flags.IntVar(&seconds, "seconds", 3, "how long each is measured in a round")
 	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")
 	flags.IntVar(&cfg.Rate, "rate", 0, "offer this many events per `second` instead")
+	flags.IntVar(&cfg.Flood, "flood", 0, "offer this many forged events per `second` beside the rate")
 	flags.DurationVar(&length, "for", time.Minute, "how long the rate is offered")
 	flags.IntVar(&cfg.Fill, "fill", 0, "how many `receipts` pawl's table holds before")
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // AcceptConfig is what [Accept] needs.
@@ -24,6 +25,8 @@ type AcceptConfig struct {
 	// Rate, when set, asks for something else: pawl alone, at this many events per second for Length,
 	// with Temporal and without it.
 	Rate int
+	// Flood, beside a Rate, is how many forged events per second are offered at the same time.
+	Flood int
 	// Fill is how many receipts the table of pawl holds before.
 	Fill int
 }
@@ -39,13 +42,15 @@ type AcceptResult struct {
 	P99        float64 `json:"p99_ms"`
 }
 
-// The modes of [Accept]. The last one is "pawl" while no Temporal can be reached, in a run at a
-// fixed rate.
+// The modes of [Accept]. In a run at a fixed rate there are two more: "pawl" while no Temporal can be
+// reached, and the forgeries that were offered beside.
 const (
 	modeNoStorage       = "no-storage"
 	modeInsert          = "insert"
 	modeInlineStart     = "inline-start"
 	modeWithoutTemporal = "pawl-without-temporal"
+	// modeForged is what was offered beside, and refused.
+	modeForged = "forged"
 )
 
 // AcceptModes are the modes of [Accept], in the order in which they take turns.
@@ -161,23 +166,47 @@ func acceptRate(ctx context.Context, cfg AcceptConfig, s *stack) (results []Acce
 		return nil, err
 	}
 	for _, mode := range []string{modePawl, modeWithoutTemporal} {
-		cell := AcceptResult{Mode: mode, Connections: rateConnections}
-		var rounds []AcceptResult
+		cell, flood := AcceptResult{Mode: mode, Connections: rateConnections}, AcceptResult{Mode: modeForged, Connections: rateConnections}
+		var rounds, floods []AcceptResult
 		for range cfg.Rounds {
-			if _, err := offerRate(ctx, servers[mode].ingress, s.secret, cfg.Rate, time.Second); err != nil { // to warm up
+			if _, err := offerRate(ctx, servers[mode].ingress, s.secret, cfg.Rate, time.Second, false); err != nil { // to warm up
 				return nil, servers[mode].failed(err)
 			}
-			m, err := offerRate(ctx, servers[mode].ingress, s.secret, cfg.Rate, cfg.Length)
+			m, forged, err := offerBoth(ctx, servers[mode].ingress, s.secret, cfg)
 			if err != nil {
 				return nil, servers[mode].failed(err)
 			}
 			s.say("%-22s %4.0f/s offered for %s: p50 %.2f ms, p99 %.2f ms%s", mode, m.rps, cfg.Length, m.p50, m.p99, m.note())
 			cell.RPS, cell.P50, cell.P99 = m.rps, m.p50, m.p99
 			rounds = append(rounds, cell)
+			if cfg.Flood > 0 {
+				s.say("%-22s %4.0f/s refused beside: p50 %.2f ms, p99 %.2f ms%s", modeForged, forged.rps, forged.p50, forged.p99, forged.note())
+				flood.RPS, flood.P50, flood.P99 = forged.rps, forged.p50, forged.p99
+				floods = append(floods, flood)
+			}
 		}
 		results = append(results, acceptMedian(cell, rounds))
+		if cfg.Flood > 0 {
+			results = append(results, acceptMedian(flood, floods))
+		}
 	}
 	return results, nil
+}
+
+// offerBoth offers valid events and, when asked for, forged ones at the same time.
+func offerBoth(ctx context.Context, addr, secret string, cfg AcceptConfig) (valid, forged measured, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	if cfg.Flood > 0 {
+		group.Go(func() (err error) {
+			forged, err = offerRate(ctx, addr, secret, cfg.Flood, cfg.Length, true)
+			return err
+		})
+	}
+	group.Go(func() (err error) {
+		valid, err = offerRate(ctx, addr, secret, cfg.Rate, cfg.Length, false)
+		return err
+	})
+	return valid, forged, group.Wait()
 }
 
 // fillSQL makes receipts as they stand when their time is over: processed, the body erased by

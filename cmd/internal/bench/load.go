@@ -76,6 +76,8 @@ func (r *request) next() {
 // connection is a keep-alive HTTP/1.1 connection that does no more than the load needs.
 type connection struct {
 	*request
+	// forged says that the signatures are none of the server's secret.
+	forged bool
 	conn   net.Conn
 	reader *bufio.Reader
 }
@@ -85,14 +87,14 @@ func dial(ctx context.Context, addr, secret string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{newRequest(addr, secret), conn, bufio.NewReader(conn)}, nil
+	return &connection{request: newRequest(addr, secret), conn: conn, reader: bufio.NewReader(conn)}, nil
 }
 
 // errShed is the answer of a server that could not keep a delivery: it is not counted.
 var errShed = errors.New("answered 503")
 
-// deliver sends what next has made and reads the answer. It returns errShed for a 503, after which the
-// connection goes on.
+// deliver sends what next has made and reads the answer, which is to be a 2xx, or a 401 where a forgery is
+// offered. It returns errShed for a 503, after which the connection goes on.
 func (c *connection) deliver() error {
 	if err := c.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return err
@@ -125,11 +127,11 @@ func (c *connection) deliver() error {
 	if _, err := c.reader.Discard(length); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
-	switch status {
-	case http.StatusAccepted, http.StatusOK:
-		return nil
-	case http.StatusServiceUnavailable:
+	switch {
+	case status == http.StatusServiceUnavailable:
 		return errShed
+	case c.forged && status == http.StatusUnauthorized, !c.forged && (status == http.StatusAccepted || status == http.StatusOK):
+		return nil
 	}
 	return fmt.Errorf("answered %d", status)
 }
@@ -190,9 +192,13 @@ func offer(ctx context.Context, addr, secret string, n int, duplicates bool, len
 // not hold up the deliveries behind it.
 const rateConnections = 64
 
-// offerRate delivers perSecond new events each second for length. Latency counts from when a delivery
-// was due, so that a server that stalls is not excused from those that it kept waiting.
-func offerRate(ctx context.Context, addr, secret string, perSecond int, length time.Duration) (measured, error) {
+// offerRate delivers perSecond new events each second for length, signed with another secret where they
+// are forged. Latency counts from when a delivery was due, so that a server that stalls is not excused
+// from those that it kept waiting.
+func offerRate(ctx context.Context, addr, secret string, perSecond int, length time.Duration, forged bool) (measured, error) {
+	if forged {
+		secret += " is not this"
+	}
 	due := make(chan time.Time, perSecond*int(length/time.Second+1))
 	go func() {
 		defer close(due)
@@ -208,6 +214,7 @@ func offerRate(ctx context.Context, addr, secret string, perSecond int, length t
 		}
 	}()
 	return onEach(ctx, addr, secret, rateConnections, func(c *connection, l *log, _ time.Time) error {
+		c.forged = forged
 		for at := range due {
 			c.next()
 			if err := l.deliver(c, at); err != nil {

@@ -70,7 +70,7 @@ func TestOffer_SignedDistinctEvents(t *testing.T) {
 		t.Errorf("%d events in %d deliveries, want half", len(ids), deliveries)
 	}
 	clear(ids)
-	got, err := offerRate(t.Context(), addr, secret, 50, time.Second)
+	got, err := offerRate(t.Context(), addr, secret, 50, time.Second, false)
 	if err != nil || len(ids) < 45 || len(ids) > 51 || got.p50 <= 0 || got.p99 < got.p50 {
 		t.Errorf("50 a second for a second: %d events, %+v, %v", len(ids), got, err)
 	}
@@ -93,5 +93,12 @@ func TestOffer_NotTaken_NotCounted(t *testing.T) {
 	status.Store(http.StatusUnauthorized)
 	if _, err = offer(t.Context(), addr, "s", 2, false, time.Minute); err == nil || !strings.Contains(err.Error(), "answered 401") {
 		t.Errorf("401: got %v, want the status", err)
+	}
+	if got, err := offerRate(t.Context(), addr, "s", 50, time.Second, true); err != nil || got.rps < 45 {
+		t.Errorf("forgeries that are refused: got %+v, %v; want all of them counted", got, err)
+	}
+	status.Store(http.StatusAccepted)
+	if _, err := offerRate(t.Context(), addr, "s", 50, time.Second, true); err == nil || !strings.Contains(err.Error(), "answered 202") {
+		t.Errorf("a forgery that is taken: got %v, want the status", err)
 	}
 }
