@@ -133,11 +133,13 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *
 		}
 	}
 	limit := s.bodyLimit(source)
-	tooLarge := &webhook.Error{Class: webhook.TooLarge, Detail: fmt.Sprintf("the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)}
+	tooLarge := func() *webhook.Error {
+		return &webhook.Error{Class: webhook.TooLarge, Detail: fmt.Sprintf("the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)}
+	}
 	length := c.Request().ContentLength
 	if length > limit {
 		leaveUnread(c)
-		return http.StatusRequestEntityTooLarge, tooLarge
+		return http.StatusRequestEntityTooLarge, tooLarge()
 	}
 	// Counted on the bytes read: a chunked body announces no length.
 	held.Reader = http.MaxBytesReader(c.Response(), c.Request().Body, limit)
@@ -150,7 +152,7 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *
 	case err == nil:
 		return 0, nil
 	case errors.As(err, &over):
-		return http.StatusRequestEntityTooLarge, tooLarge
+		return http.StatusRequestEntityTooLarge, tooLarge()
 	case errors.Is(err, errOverBudget):
 		leaveUnread(c)
 		return http.StatusServiceUnavailable, nil
