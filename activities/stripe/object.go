@@ -53,8 +53,12 @@ func (o object) null(name string) bool {
 // object returns the nested object, empty where it is absent, null or something else.
 func (o object) object(path ...string) object {
 	for _, name := range path {
+		raw, ok := o[name]
+		if !ok {
+			return nil
+		}
 		var inner object
-		if json.Unmarshal(o[name], &inner) != nil {
+		if json.Unmarshal(raw, &inner) != nil {
 			return nil
 		}
 		o = inner
@@ -73,8 +77,12 @@ func (o object) list(name string) []object {
 
 // text returns a string field, "" where it is absent, null or no string.
 func (o object) text(name string) string {
+	raw, ok := o[name]
+	if !ok {
+		return ""
+	}
 	var s string
-	if json.Unmarshal(o[name], &s) != nil {
+	if json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
 	return s
@@ -91,8 +99,9 @@ func (o object) ref(name string) string {
 // strings returns a map of strings (metadata); what is no string in it is left out.
 func (o object) strings(name string) map[string]string {
 	found := map[string]string{}
-	for key := range o.object(name) {
-		if s := o.object(name).text(key); s != "" {
+	inner := o.object(name)
+	for key := range inner {
+		if s := inner.text(key); s != "" {
 			found[key] = s
 		}
 	}
