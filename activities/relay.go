@@ -115,11 +115,15 @@ func (c *Consumers) RelayEvent(ctx context.Context, in RelayEventInput) (effect.
 }
 
 func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r receipt.Receipt, body receipt.Body) (any, error) {
+	kept, err := body.Header()
+	if err != nil {
+		return nil, effect.Refuse("make request: %w", err)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, consumer.URL, bytes.NewReader(body.Bytes))
 	if err != nil {
 		return nil, effect.Refuse("make request: %w", err)
 	}
-	req.Header.Set("Content-Type", contentType(body.Header))
+	req.Header.Set("Content-Type", contentType(kept))
 	req.Header.Set("Idempotency-Key", headerText(key))
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,

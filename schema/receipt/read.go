@@ -2,7 +2,6 @@ package receipt
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -41,14 +40,10 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
-	var headers []byte
 	var b Body
-	err = s.pool.QueryRow(ctx, bodySQL, [16]byte(u)).Scan(&headers, &b.Bytes)
+	err = s.pool.QueryRow(ctx, bodySQL, [16]byte(u)).Scan(&b.header, &b.Bytes)
 	if notFound(err) {
 		err = ErrNotFound
-	}
-	if err == nil {
-		err = json.Unmarshal(headers, &b.Header)
 	}
 	if err != nil {
 		return Body{}, fmt.Errorf("read body of receipt %s: %w", id, err)

@@ -2,6 +2,8 @@ package receipt
 
 import (
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -100,10 +102,18 @@ type Receipt struct {
 	UpdatedAt     time.Time
 }
 
-// Body is what came in: the event's bytes as received and the headers that were kept.
+// Body is what came in: the event's bytes as received, and the headers that were kept.
 type Body struct {
-	Header http.Header
 	Bytes  []byte
+	header []byte
+}
+
+// Header returns the headers that were kept. Few ask for them.
+func (b Body) Header() (h http.Header, err error) {
+	if err := json.Unmarshal(b.header, &h); err != nil {
+		return nil, fmt.Errorf("read kept headers: %w", err)
+	}
+	return h, nil
 }
 
 // Seen is one authentic delivery of a receipt's event.

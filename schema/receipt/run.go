@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -129,11 +130,12 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 	return nil
 }
 
-// finishedSQL takes the graph as two columns, so that the one table of transitions decides here too.
+// finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
+// transitions decides here too.
 const finishedSQL = `
 with input as materialized (
-    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[])
-    as t(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error)
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
+    as t(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows)
 ), held as materialized (
     select id, status from receipts where id = any($1::uuid[]) order by id for no key update
 ), ran as (
@@ -147,9 +149,7 @@ with input as materialized (
        set status = i.status, reason = i.reason, last_error = i.last_error, updated_at = now(),
            workflow_id = case when r.workflow_id = '' then i.workflow_id else r.workflow_id end
       from held join input i using (id)
-      join unnest($10::text[], $11::text[]) as allowed(was, will)
-           on allowed.was = held.status and allowed.will = i.status
-     where r.id = held.id
+     where r.id = held.id and held.status = any(string_to_array(i.follows, ' '))
     returning r.id
 )
 select held.id, held.status, exists (select from moved where moved.id = held.id) from held`
@@ -169,18 +169,18 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, erro
 
 	n := len(rows)
 	ids, at := make([][16]byte, n), make([]time.Time, n)
-	var texts [7][]string
+	var texts [8][]string
 	for i := range texts {
 		texts[i] = make([]string, n)
 	}
 	for i, f := range rows {
 		ids[i], at[i] = f.id, f.StartedAt
-		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError} {
+		follows := strings.Join(mayPrecede(f.Status), " ")
+		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError, follows} {
 			texts[c][i] = v
 		}
 	}
-	from, to := edges()
-	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], from, to)
+	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], texts[7])
 	if err != nil {
 		return nil, err
 	}

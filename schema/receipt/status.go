@@ -62,14 +62,12 @@ func Next(from, to Status) error {
 	return &TransitionError{From: from, To: to}
 }
 
-// edges returns the graph, staying included, as two columns for a statement.
-func edges() (from, to []string) {
+// mayPrecede returns the statuses that to may follow, itself included.
+func mayPrecede(to Status) (from []string) {
 	for _, f := range Statuses {
-		for _, t := range Statuses {
-			if Next(f, t) == nil {
-				from, to = append(from, string(f)), append(to, string(t))
-			}
+		if Next(f, to) == nil {
+			from = append(from, string(f))
 		}
 	}
-	return from, to
+	return from
 }

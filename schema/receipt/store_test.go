@@ -115,8 +115,8 @@ func TestInsert_KeepsWhatCameIn(t *testing.T) {
 		if !bytes.Equal(got.Bytes, body) {
 			t.Errorf("%s: body %q, want %q", name, got.Bytes, body)
 		}
-		if got.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: headers %v", name, got.Header)
+		if header, err := got.Header(); err != nil || header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: headers %v, %v", name, header, err)
 		}
 		r := mustGet(t, s, out.ReceiptID)
 		if r.EventID != name || r.Source != "stripe" || r.SecretLabel != "first" || r.CorrelationID != "c-1" ||

@@ -29,17 +29,11 @@ func (s *Store) Transition(ctx context.Context, id string, to Status, reason, la
 	if err != nil {
 		return err
 	}
-	var allowed []string
-	for _, from := range Statuses {
-		if Next(from, to) == nil {
-			allowed = append(allowed, string(from))
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var from Status
 	var moved bool
-	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, allowed).Scan(&from, &moved)
+	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, mayPrecede(to)).Scan(&from, &moved)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = ErrNotFound
