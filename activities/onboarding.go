@@ -25,7 +25,7 @@ func (o *Onboarding) CreateOnboardingTask(ctx context.Context, in InvoiceEffectI
 
 // CancelOnboardingTask cancels the task while it is open.
 func (o *Onboarding) CancelOnboardingTask(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
-	return o.write(ctx, in.Effect, billing.CancelOnboardingTask(in.Fact))
+	return o.write(ctx, in.Effect, billing.CancelOnboardingTask(in.Fact, in.Effect.Key))
 }
 
 // write runs a statement in the commit that records the effect as done: with those of other effects, where

@@ -365,9 +365,24 @@ func (b bundle) waitForLock(ctx context.Context) {
 func TestOnboardingTask_OpenOncePerPeriod_DoneStaysDone(t *testing.T) {
 	b := setup(t)
 	f := paid(0, "enterprise")
-	open, cancel := billing.OpenOnboardingTask(f, "Welcome", "key"), billing.CancelOnboardingTask(f)
+	open, cancel := billing.OpenOnboardingTask(f, "Welcome", "open"), billing.CancelOnboardingTask(f, "cancel")
+	record := func(key, state string) {
+		b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+			values ($1, 'kind', $2, gen_random_uuid(), 'evt_1', 'w', 'r', now()) on conflict (key) do update set state = excluded.state`, key, state)
+	}
+	record("open", "skipped")
+	b.exec(open.SQL, open.Args...)
+	if got := b.lines(`select state from onboarding_tasks`); len(got) != 0 {
+		t.Errorf("tasks %v of an effect that was skipped meanwhile", got)
+	}
+	record("open", "done")
 	b.exec(open.SQL, open.Args...)
 	b.exec(open.SQL, open.Args...)
+	b.exec(cancel.SQL, cancel.Args...)
+	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"open"}) {
+		t.Errorf("tasks %v, want one, open: its undo is not done", got)
+	}
+	record("cancel", "done")
 	b.exec(cancel.SQL, cancel.Args...)
 	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"cancelled"}) {
 		t.Errorf("tasks %v, want one, cancelled", got)

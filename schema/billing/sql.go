@@ -102,13 +102,17 @@ const announceSQL = `
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
 values (gen_random_uuid(), $1, $2, $3, $4, $5, $6)`
 
+// openTaskSQL and cancelTaskSQL look at the ledger row that was recorded just before: of a claim that was
+// taken over meanwhile it is somebody else's, who may have skipped or undone the effect.
 const openTaskSQL = `
 insert into onboarding_tasks (mode, account, period_start, state, title, effect_key)
-values ($1, $2, $3, 'open', $4, $5)
+select $1, $2, $3, 'open', $4, $5 where exists (select from effects where key = $5 and state = 'done')
     on conflict (mode, account, period_start) do nothing`
 
 const cancelTaskSQL = `
-update onboarding_tasks set state = 'cancelled' where mode = $1 and account = $2 and period_start = $3 and state = 'open'`
+update onboarding_tasks set state = 'cancelled'
+ where mode = $1 and account = $2 and period_start = $3 and state = 'open'
+   and exists (select from effects where key = $4 and state = 'done')`
 
 const workspaceSQL = `
 insert into workspaces (mode, account, plan, state, effect_key)
