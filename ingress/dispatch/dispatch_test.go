@@ -241,6 +241,24 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	}
 }
 
+// What a dispatcher that is stopped has not started is due at once, not after its lease.
+func TestRun_Stopped_GivesBackItsQueue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var events []receipt.Pending
+	for i := range 20 {
+		events = append(events, b.insert(t, func(e *receipt.New) { e.EventID = fmt.Sprint("evt_", i) }))
+	}
+	b.d.Offer(events)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.d.Run(stopped)
+	due, err := b.store.Due(t.Context(), 100, time.Minute)
+	if err != nil || len(due) != len(events) {
+		t.Errorf("%d receipts are due, %v; want all %d", len(due), err, len(events))
+	}
+}
+
 // A start that Temporal refuses is not tried for ever: the receipt says why it waits, and the others go on.
 func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	t.Parallel()

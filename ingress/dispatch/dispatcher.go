@@ -138,7 +138,7 @@ func (d *Dispatcher) Offer(events []receipt.Pending) {
 }
 
 // Run starts workflows until ctx ends; it returns when no start is under way. What is still queued
-// then is in the table too.
+// then is in the table too, and due at once for whoever sweeps next.
 func (d *Dispatcher) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	var starting sync.WaitGroup
@@ -147,7 +147,11 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	}
 	// What is being started when ctx ends is recorded too.
 	marks, started := context.WithCancel(context.WithoutCancel(ctx))
-	wg.Go(func() { starting.Wait(); started() })
+	wg.Go(func() {
+		starting.Wait()
+		started()
+		d.giveBack(ctx)
+	})
 	wg.Go(func() { d.markAll(marks) })
 	wg.Go(func() { d.sweep(ctx) })
 	wg.Go(func() { d.sample(ctx) })
@@ -163,6 +167,10 @@ func (d *Dispatcher) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case p := <-d.queue:
+			if ctx.Err() != nil { // select has no preference
+				d.release(ctx, p.ReceiptID)
+				return
+			}
 			if d.down.Load() {
 				continue // the sweep has it
 			}
@@ -210,6 +218,23 @@ func (d *Dispatcher) release(ctx context.Context, ids ...string) {
 	defer cancel()
 	if err := d.cfg.Receipts.Release(ctx, ids...); err != nil {
 		d.cfg.Log.Warn("receipts wait for their lease", "error", err)
+	}
+}
+
+// giveBack makes what is still queued due.
+func (d *Dispatcher) giveBack(ctx context.Context) {
+	var ids []string
+	for {
+		select {
+		case p := <-d.queue:
+			ids = append(ids, p.ReceiptID)
+			continue
+		default:
+		}
+		break
+	}
+	if len(ids) > 0 {
+		d.release(ctx, ids...)
 	}
 }
 
