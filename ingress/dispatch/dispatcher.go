@@ -221,17 +221,11 @@ func (d *Dispatcher) release(ctx context.Context, ids ...string) {
 	}
 }
 
-// giveBack makes what is still queued due.
+// giveBack makes what is still queued due. The workers have ended: nobody else takes from the queue.
 func (d *Dispatcher) giveBack(ctx context.Context) {
 	var ids []string
-	for {
-		select {
-		case p := <-d.queue:
-			ids = append(ids, p.ReceiptID)
-			continue
-		default:
-		}
-		break
+	for len(d.queue) > 0 {
+		ids = append(ids, (<-d.queue).ReceiptID)
 	}
 	if len(ids) > 0 {
 		d.release(ctx, ids...)
