@@ -117,7 +117,7 @@ func (c *Consumers) RelayEvent(ctx context.Context, in RelayEventInput) (effect.
 func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r receipt.Receipt, body receipt.Body) (any, error) {
 	kept, err := body.Header()
 	if err != nil {
-		return nil, effect.Refuse("make request: %w", err)
+		return nil, effect.Infrastructure(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, consumer.URL, bytes.NewReader(body.Bytes))
 	if err != nil {
