@@ -122,16 +122,6 @@ func TestAppend_Concurrently_OneChain(t *testing.T) {
 	b.verify(20)
 }
 
-func TestStatements_Prepare(t *testing.T) {
-	b := setup(t)
-	conn, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, sql := range audit.Statements {
-		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+func TestStatements(t *testing.T) {
+	schematest.CheckStatements(t, schematest.New(t), audit.Statements)
 }

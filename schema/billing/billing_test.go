@@ -419,16 +419,6 @@ func TestStanding_Workspace_ActiveOnly(t *testing.T) {
 	}
 }
 
-func TestStatements_Prepare(t *testing.T) {
-	b := setup(t)
-	conn, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, sql := range billing.Statements {
-		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+func TestStatements(t *testing.T) {
+	schematest.CheckStatements(t, schematest.New(t), billing.Statements)
 }

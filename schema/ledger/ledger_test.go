@@ -346,16 +346,6 @@ func TestLook_TellsAndClaimsNothing(t *testing.T) {
 	}
 }
 
-func TestStatements_PrepareAgainstTheSchema(t *testing.T) {
-	b := setup(t)
-	conn, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, sql := range ledger.Statements {
-		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+func TestStatements(t *testing.T) {
+	schematest.CheckStatements(t, schematest.New(t), ledger.Statements)
 }

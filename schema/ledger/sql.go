@@ -1,7 +1,6 @@
 package ledger
 
-// Statements lists every statement of this package by name, so that a test can prepare each
-// against the migrated schema.
+// Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"claim":      claimSQL,
 	"look":       lookSQL,

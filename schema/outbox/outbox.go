@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements lists every statement of this package by name, so that a test can prepare each against
-// the migrated schema.
+// Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{"take": takeSQL, "settle": settleSQL, "pending": pendingSQL}
 
 // Store is the outbox in Postgres.

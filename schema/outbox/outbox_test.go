@@ -168,16 +168,6 @@ func TestTake_Concurrently_EachEventOnce(t *testing.T) {
 	}
 }
 
-func TestStatements_Prepare(t *testing.T) {
-	b := setup(t)
-	conn, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, sql := range outbox.Statements {
-		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+func TestStatements(t *testing.T) {
+	schematest.CheckStatements(t, schematest.New(t), outbox.Statements)
 }

@@ -1,33 +1,30 @@
 package receipt
 
-// Statements returns every statement of the package by name, so that a test can PREPARE each
-// against the migrated schema.
-func Statements() map[string]string {
-	return map[string]string{
-		"ready":             readySQL,
-		"durability":        durabilitySQL,
-		"insert":            insertSQL,
-		"insert one":        insertOneSQL,
-		"insert unsigned":   insertUnsignedSQL,
-		"lock hashes":       lockHashesSQL,
-		"duplicate":         duplicateSQL,
-		"started":           startedSQL,
-		"finished":          finishedSQL,
-		"transition":        transitionSQL,
-		"due":               dueSQL,
-		"release":           releaseSQL,
-		"unheard":           unheardSQL,
-		"backlog":           backlogSQL,
-		"other mode":        otherModeSQL,
-		"counts":            countsSQL,
-		"get":               getSQL,
-		"body":              bodySQL,
-		"deliveries":        deliveriesSQL,
-		"runs":              runsSQL,
-		"count rejections":  countRejectionsSQL,
-		"count secret uses": countSecretUsesSQL,
-		"secret uses":       secretUsesSQL,
-	}
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{
+	"ready":             readySQL,
+	"durability":        durabilitySQL,
+	"insert":            insertSQL,
+	"insert one":        insertOneSQL,
+	"insert unsigned":   insertUnsignedSQL,
+	"lock hashes":       lockHashesSQL,
+	"duplicate":         duplicateSQL,
+	"started":           startedSQL,
+	"finished":          finishedSQL,
+	"transition":        transitionSQL,
+	"due":               dueSQL,
+	"release":           releaseSQL,
+	"unheard":           unheardSQL,
+	"backlog":           backlogSQL,
+	"other mode":        otherModeSQL,
+	"counts":            countsSQL,
+	"get":               getSQL,
+	"body":              bodySQL,
+	"deliveries":        deliveriesSQL,
+	"runs":              runsSQL,
+	"count rejections":  countRejectionsSQL,
+	"count secret uses": countSecretUsesSQL,
+	"secret uses":       secretUsesSQL,
 }
 
 const readySQL = `

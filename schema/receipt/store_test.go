@@ -75,20 +75,9 @@ func mustGet(t testing.TB, s *receipt.Store, id string) receipt.Receipt {
 	return r
 }
 
-// Every statement fits the migrated schema.
-func TestStatements_Prepare(t *testing.T) {
+func TestStatements(t *testing.T) {
 	t.Parallel()
-	_, pool := setup(t)
-	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, sql := range receipt.Statements() {
-		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+	schematest.CheckStatements(t, schematest.New(t), receipt.Statements)
 }
 
 func TestInsert_KeepsWhatCameIn(t *testing.T) {

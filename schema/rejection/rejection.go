@@ -72,8 +72,7 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Statements lists every statement of this package by name, so that a test can prepare each against
-// the migrated schema.
+// Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"insert": insertSQL, "trim": trimSQL, "list": listSQL, "get": getSQL, "admitted": admittedSQL,
 }

@@ -48,19 +48,9 @@ func many(n int, source string, address func(i int) string) []rejection.Rejectio
 	return batch
 }
 
-func TestStatements_Prepare(t *testing.T) {
+func TestStatements(t *testing.T) {
 	t.Parallel()
-	_, pool := setup(t)
-	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, sql := range rejection.Statements {
-		if _, err := conn.Conn().Prepare(t.Context(), name, sql); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+	schematest.CheckStatements(t, schematest.New(t), rejection.Statements)
 }
 
 // What is kept comes back byte for byte: it is verified again when it is admitted.

@@ -1,5 +1,17 @@
 package timeline
 
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{
+	"receipt":    receiptSQL,
+	"list":       listSQL,
+	"find":       findSQL,
+	"deliveries": deliveriesSQL,
+	"runs":       runsSQL,
+	"effects":    effectsSQL,
+	"steps":      stepsSQL,
+	"actions":    actionsSQL,
+}
+
 // columns are the fields of [Receipt].
 const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
@@ -43,14 +55,18 @@ const runsSQL = `
 select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome
   from runs where receipt_id = $1::uuid order by started_at, run_id`
 
-// effectsSQL takes an effect's own row, and the rows of other receipts that this one met.
+// effectsSQL takes a receipt's own effects, and those of other receipts that it met. A union, because an
+// "or" over two tables would read the whole ledger.
 const effectsSQL = `
+with met as (
+    select key from effects where receipt_id = $1::uuid
+    union
+    select key from effect_attempts where receipt_id = $1::uuid and outcome = 'already_done'
+)
 select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class, e.claimed_at, e.done_at,
        e.generation, e.event_id as done_by, e.run_id, e.result,
        case when e.receipt_id <> $1::uuid then e.event_id else '' end as satisfied_by
-  from effects e
- where e.receipt_id = $1::uuid
-    or e.key in (select key from effect_attempts where receipt_id = $1::uuid and outcome = 'already_done')
+  from met join effects e using (key)
  order by e.claimed_at, e.key`
 
 const stepsSQL = `

@@ -51,6 +51,11 @@ func setup(t *testing.T) *pgxpool.Pool {
 	return db
 }
 
+func TestStatements(t *testing.T) {
+	// A list goes back in time until it has its rows.
+	schematest.CheckStatements(t, schematest.New(t), timeline.Statements, "list")
+}
+
 func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
