@@ -169,3 +169,34 @@ func TestMigrate_FromFirst_KeepsDeliveries(t *testing.T) {
 		t.Errorf("deliveries:\ngot  %q\nwant %q", got, want)
 	}
 }
+
+// What decides "once" must not depend on the order of a language, which an upgrade of the system changes.
+func TestMigrate_KeysCompareBytes(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	conn := connect(t, dsn)
+	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), `
+		select concat_ws(' ', i.indexrelid::regclass, a.attname, c.collname)
+		  from pg_index i
+		  cross join unnest(i.indkey::int[], i.indcollation::oid[]) as k(attribute, compared)
+		  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attribute
+		  join pg_collation c on c.oid = k.compared
+		 where i.indexrelid in ('receipts_event'::regclass, 'effects_pkey'::regclass, 'effect_attempts_key'::regclass)
+		 order by 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A mode is one of two words.
+	want := []string{"effect_attempts_key key C", "effects_pkey key C",
+		"receipts_event account C", "receipts_event event_id C", "receipts_event mode default", "receipts_event provider C"}
+	if !slices.Equal(got, want) {
+		t.Errorf("collations:\ngot  %q\nwant %q", got, want)
+	}
+}

@@ -26,19 +26,10 @@ select ` + columns + `
  order by r.id desc
  limit $4`
 
-// findSQL looks an event ID up under each (provider, account, mode) there is, stepping through the
-// unique index from one to the next: a plain "where event_id = $1" would read all receipts, and an
-// index for it would cost every insert. An ID that is no UUID cannot be a receipt's.
+// findSQL looks an ID up under each of its meanings. One that is no UUID cannot be a receipt's.
 const findSQL = `
-with recursive tenants as (
-    (select provider, account, mode from receipts order by provider, account, mode limit 1)
-    union all
-    select next.* from tenants t, lateral (
-        select provider, account, mode from receipts
-         where (provider, account, mode) > (t.provider, t.account, t.mode)
-         order by provider, account, mode limit 1) next
-), found as (
-    select r.id from tenants t join receipts r using (provider, account, mode) where r.event_id = $1
+with found as (
+    select id from receipts where event_id = $1
     union
     select receipt_id from runs where workflow_id = $1
     union
