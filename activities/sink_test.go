@@ -157,29 +157,33 @@ func TestProvisionWorkspace_UpgradeAndBack(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	p := b.provisioning(s.URL)
-	step := func(f billing.InvoicePaid, want string) effect.Result {
+	step := func(f billing.InvoicePaid, want string) {
 		t.Helper()
-		result := must(b, effect.Done, p.ProvisionWorkspace, input("provision-workspace", f))
+		must(b, effect.Done, p.ProvisionWorkspace, input("provision-workspace", f))
 		if got := b.lines(`select plan || ' ' || state from workspaces`); fmt.Sprint(got) != "["+want+"]" {
 			t.Errorf("workspace %v, want %s", got, want)
 		}
-		return result
 	}
 	starter, pro := fact(uuid.NewString()), fact(uuid.NewString())
 	starter.Plan, pro.Invoice = "starter", "in_2"
-	first := step(starter, "starter active")
-	second := step(pro, "pro active")
-	release := func(f billing.InvoicePaid, done effect.Result, want string) {
+	for _, f := range []billing.InvoicePaid{starter, pro} {
+		b.exec(`insert into invoices (mode, id, account, subscription, status, plan, amount, currency, period_start, fence_at, fence_event)
+			values ('live', $1, 'acme', 'sub_1', 'paid', $2, 1, 'usd', $3, now(), $1)`, f.Invoice, f.Plan, f.PeriodStart)
+	}
+	step(starter, "starter active")
+	step(pro, "pro active")
+	release := func(f billing.InvoicePaid, want string) {
 		t.Helper()
-		in := activities.ReleaseWorkspaceInput{Effect: input("release-workspace", f).Effect, Fact: f, Provisioned: done.Value}
+		in := input("release-workspace", f)
 		in.Effect.Compensates = input("provision-workspace", f).Effect.Key
+		defer b.exec(`update invoices set stands = false where id = $1`, f.Invoice)
 		must(b, effect.Done, p.ReleaseWorkspace, in)
 		if got := b.lines(`select plan || ' ' || state from workspaces`); fmt.Sprint(got) != "["+want+"]" {
 			t.Errorf("workspace %v, want %s", got, want)
 		}
 	}
-	release(pro, second, "starter active")
-	release(starter, first, "starter released")
+	release(pro, "starter active")
+	release(starter, "starter released")
 	var sent []string
 	for _, r := range s.Applied() {
 		sent = append(sent, r.Method+" "+r.Path+" "+r.Body)

@@ -37,7 +37,7 @@ func (s *Subscriptions) ActivateSubscription(ctx context.Context, in ActivateSub
 		if err != nil {
 			return nil, err
 		}
-		done, err := billing.ActivateSubscription(ctx, tx, in.Fact, s.Plans.Features[in.Fact.Plan], in.Reopen, in.Effect.Key, announcement)
+		done, err := billing.ActivateSubscription(ctx, tx, in.Fact, s.features(in.Fact.Plan), in.Reopen, in.Effect.Key, announcement)
 		if errors.Is(err, billing.ErrEnded) {
 			return nil, effect.Refuse("subscription_ended: %s is held as ended; it is not provisioned again without review", in.Fact.Subscription)
 		}
@@ -57,8 +57,8 @@ type RestoreSubscriptionInput struct {
 	Activation json.RawMessage
 }
 
-// RestoreSubscription undoes an activation: the subscription goes back to what it was, and the features
-// that were switched on are withdrawn. What newer events wrote since stays.
+// RestoreSubscription undoes an activation: the subscription goes back to what the other paid invoices make
+// of it, and the features that none of them gives are withdrawn. What newer invoices wrote since stays.
 func (s *Subscriptions) RestoreSubscription(ctx context.Context, in RestoreSubscriptionInput) (effect.Result, error) {
 	var done billing.Activation
 	if err := json.Unmarshal(in.Activation, &done); err != nil {
@@ -69,13 +69,15 @@ func (s *Subscriptions) RestoreSubscription(ctx context.Context, in RestoreSubsc
 		if err != nil {
 			return nil, err
 		}
-		return nil, billing.RestoreSubscription(ctx, tx, in.Fact, done, in.Effect.Key, announcement)
+		return nil, billing.RestoreSubscription(ctx, tx, in.Fact, done, s.features, in.Effect.Key, announcement)
 	})
 	if err == nil && result.State == effect.Done {
 		s.Announced()
 	}
 	return result, err
 }
+
+func (s *Subscriptions) features(plan string) []string { return s.Plans.Features[plan] }
 
 // invoiceEvent is the data of the internal events invoice.paid and invoice.paid.compensated.
 type invoiceEvent struct {

@@ -128,24 +128,10 @@ func (w *invoicePaid) effects() []*step {
 }
 
 func (w *invoicePaid) provision() *step {
-	object := w.fact.Account + ":" + w.fact.Invoice
-	return &step{
-		kind:             "provision-workspace",
-		key:              w.key("provision-workspace", object),
-		activity:         provisioning.ProvisionWorkspace,
-		input:            func(c effect.Call) any { return activities.InvoiceEffectInput{Effect: c, Fact: w.fact} },
-		refusalUndoesAll: true,
-		undo: func(done effect.Result) *step {
-			return &step{
-				kind:     "release-workspace",
-				key:      w.key("release-workspace", object),
-				activity: provisioning.ReleaseWorkspace,
-				input: func(c effect.Call) any {
-					return activities.ReleaseWorkspaceInput{Effect: c, Fact: w.fact, Provisioned: done.Value}
-				},
-			}
-		},
-	}
+	s := w.simple("provision-workspace", w.fact.Account+":"+w.fact.Invoice, provisioning.ProvisionWorkspace,
+		"release-workspace", provisioning.ReleaseWorkspace)
+	s.refusalUndoesAll = true
+	return s
 }
 
 // simple is a step, and its undo, that need nothing but the fact.

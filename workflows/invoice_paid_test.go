@@ -96,9 +96,8 @@ func setup(t *testing.T, load ...activities.LoadInvoicePaidResult) *flowTest {
 		})
 	effectOf(f, "ActivateSubscription", func(in activities.ActivateSubscriptionInput) effect.Call { return in.Effect })
 	effectOf(f, "RestoreSubscription", func(in activities.RestoreSubscriptionInput) effect.Call { return in.Effect })
-	effectOf(f, "ReleaseWorkspace", func(in activities.ReleaseWorkspaceInput) effect.Call { return in.Effect })
 	for _, name := range []string{
-		"ProvisionWorkspace", "ExportToFinance", "ReverseFinanceEntry", "SendReceiptEmail", "SendCorrectionNotice",
+		"ProvisionWorkspace", "ReleaseWorkspace", "ExportToFinance", "ReverseFinanceEntry", "SendReceiptEmail", "SendCorrectionNotice",
 		"CreateOnboardingTask", "CancelOnboardingTask",
 	} {
 		effectOf(f, name, func(in activities.InvoiceEffectInput) effect.Call { return in.Effect })
@@ -282,7 +281,7 @@ func TestInvoicePaid_ConnectedAccount_StandsInKeys(t *testing.T) {
 func TestInvoicePaid_OtherEventDidIt_AlreadyDoneByIt(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	already := answer{result: effect.Result{State: effect.AlreadyDone, By: "evt_0"}}
-	for _, name := range []string{"ActivateSubscription", "ProvisionWorkspace", "ExportToFinance", "SendReceiptEmail"} {
+	for _, name := range []string{"ActivateSubscription", "ProvisionWorkspace", "ReleaseWorkspace", "ExportToFinance", "SendReceiptEmail"} {
 		f.answer(name, already)
 	}
 	result := f.run()

@@ -80,7 +80,7 @@ func (b bundle) restore(f billing.InvoicePaid, done billing.Activation) {
 		b.Fatal(err)
 	}
 	err = pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
-		return billing.RestoreSubscription(b.Context(), tx, f, held, "undo:"+f.Invoice, json.RawMessage(`{}`))
+		return billing.RestoreSubscription(b.Context(), tx, f, held, func(plan string) []string { return features[plan] }, "undo:"+f.Invoice, json.RawMessage(`{}`))
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -186,11 +186,15 @@ func TestActivate_OlderInvoice_PaysButChangesNothingElse(t *testing.T) {
 	if got := b.lines(`select id from invoices where status = 'paid' order by id`); len(got) != 2 {
 		t.Errorf("paid invoices %v, want both", got)
 	}
-	if now, err := b.store.Standing(b.Context(), paid(0, "enterprise")); err != nil || now.SupersededBy != "evt_1" {
-		t.Errorf("Standing of the older event says %+v, %v", now, err)
+	if by, err := b.store.SupersededBy(b.Context(), paid(0, "enterprise")); err != nil || by != "evt_1" {
+		t.Errorf("the older invoice is superseded by %q, %v", by, err)
 	}
-	if now, err := b.store.Standing(b.Context(), paid(1, "pro")); err != nil || now.SupersededBy != "" {
-		t.Errorf("Standing of the newer event says %+v, %v", now, err)
+	sibling := paid(1, "pro")
+	sibling.OccurredAt = sibling.OccurredAt.Add(-time.Second)
+	for _, f := range []billing.InvoicePaid{paid(1, "pro"), sibling} {
+		if by, err := b.store.SupersededBy(b.Context(), f); err != nil || by != "" {
+			t.Errorf("the newer invoice is superseded by %q, %v", by, err)
+		}
 	}
 }
 
@@ -225,8 +229,8 @@ func TestRestore_UpgradeUndone_AsItWas(t *testing.T) {
 	if after.Status != before.Status || after.Plan != before.Plan || !after.PeriodEnd.Equal(*before.PeriodEnd) {
 		t.Errorf("subscription %+v, want %+v", after, before)
 	}
-	if after.FenceEvent != "evt_1" {
-		t.Errorf("the fence went back to %s", after.FenceEvent)
+	if !after.FenceAt.Equal(paid(1, "").OccurredAt) {
+		t.Errorf("the fence went back to %s", after.FenceAt)
 	}
 	if got := b.enabled(); got != "projects" {
 		t.Errorf("features %q, want only those from before", got)
@@ -257,6 +261,75 @@ func TestRestore_NewerInvoiceSince_ItsStateStays(t *testing.T) {
 	b.restore(old, done)
 	if got := b.state(); got != want {
 		t.Errorf("state\n%s\nwant what the newer invoice wrote\n%s", got, want)
+	}
+}
+
+// An invoice that is collected late pays for an older period, however new its event is.
+func TestActivate_OldInvoicePaidLate_NewerPlanStays(t *testing.T) {
+	t.Parallel()
+	late := paid(0, "starter")
+	late.OccurredAt = paid(1, "").OccurredAt.AddDate(0, 0, 5)
+	for _, order := range [][]billing.InvoicePaid{{paid(1, "pro"), late}, {late, paid(1, "pro")}} {
+		b := bundle{T: t, pool: schematest.New(t)}
+		for _, f := range order {
+			b.mustActivate(f)
+		}
+		if got := b.lines(`select plan || ' ' || fence_invoice from subscriptions`); !slices.Equal(got, []string{"pro in_1"}) || b.enabled() != "api projects" {
+			t.Errorf("after %s, %s: %q with %q", order[0].Invoice, order[1].Invoice, got, b.enabled())
+		}
+	}
+}
+
+// Whichever of an invoice's events takes it back, what the invoice wrote is undone.
+func TestRestore_BySiblingEvent(t *testing.T) {
+	b := setup(t)
+	b.mustActivate(paid(0, "enterprise"))
+	f := paid(1, "starter")
+	done := b.mustActivate(f)
+	f.EventID = "evt_sibling"
+	b.restore(f, done)
+	if held := b.subscription(); held.Plan != "enterprise" || b.enabled() != "api audit-log projects sso" {
+		t.Errorf("subscription %+v with %q", held, b.enabled())
+	}
+}
+
+func TestRestore_BothInvoices_NothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		b := bundle{T: t, pool: schematest.New(t)}
+		invoices := []billing.InvoicePaid{paid(0, "pro"), paid(1, "pro")}
+		done := []billing.Activation{b.mustActivate(invoices[0]), b.mustActivate(invoices[1])}
+		for _, i := range order {
+			b.restore(invoices[i], done[i])
+		}
+		if got := b.lines(`select status || plan from subscriptions`); !slices.Equal(got, []string{"incomplete"}) || b.enabled() != "" {
+			t.Errorf("order %v: subscription %q with %q", order, got, b.enabled())
+		}
+	}
+}
+
+// The newer invoice came first and is taken back: the older one stands and gives what it paid for.
+func TestRestore_Newer_OlderThatCameLaterGives(t *testing.T) {
+	b := setup(t)
+	newer := paid(1, "enterprise")
+	done := b.mustActivate(newer)
+	b.mustActivate(paid(0, "starter"))
+	b.restore(newer, done)
+	if held := b.subscription(); held.Status != "active" || held.Plan != "starter" || held.FenceInvoice != "in_0" || b.enabled() != "projects" {
+		t.Errorf("subscription %+v with %q", held, b.enabled())
+	}
+}
+
+// What another subscription's invoice gives, too, stays.
+func TestRestore_FeatureOfAnotherSubscription_Stays(t *testing.T) {
+	b := setup(t)
+	other := paid(0, "starter")
+	other.Subscription, other.Invoice = "sub_2", "in_other"
+	b.mustActivate(other)
+	f := paid(1, "pro")
+	b.restore(f, b.mustActivate(f))
+	if got := b.lines(`select feature || ' ' || invoice from entitlements where enabled`); !slices.Equal(got, []string{"projects in_other"}) {
+		t.Errorf("features %q", got)
 	}
 }
 
@@ -407,16 +480,25 @@ func TestAccountOf_FirstAccountKeepsTheCustomer(t *testing.T) {
 	}
 }
 
-func TestStanding_Workspace_ActiveOnly(t *testing.T) {
+func TestPlanWithout_OwnSubscriptionFirst(t *testing.T) {
 	b := setup(t)
-	for _, step := range []struct{ plan, state, want string }{{"pro", "active", "pro"}, {"starter", "active", "starter"}, {"starter", "released", ""}} {
-		f := paid(0, step.plan)
-		s := billing.RecordWorkspace(f, step.state, "key")
-		b.exec(s.SQL, s.Args...)
-		if now, err := b.store.Standing(b.Context(), f); err != nil || now.Workspace != step.want {
-			t.Errorf("after %+v: %+v, %v", step, now, err)
+	f := paid(1, "enterprise")
+	want := func(plan string) {
+		t.Helper()
+		if got, err := b.store.PlanWithout(b.Context(), f); err != nil || got != plan {
+			t.Errorf("plan %q, %v; want %q", got, err, plan)
 		}
 	}
+	b.mustActivate(f)
+	want("")
+	other := paid(2, "pro")
+	other.Subscription = "sub_2"
+	done := b.mustActivate(other)
+	want("pro")
+	b.mustActivate(paid(0, "starter"))
+	want("starter")
+	b.restore(other, done)
+	want("starter")
 }
 
 func TestStatements(t *testing.T) {

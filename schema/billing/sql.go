@@ -9,20 +9,21 @@ var Statements = map[string]string{
 	"activate":          activateSQL,
 	"restore":           restoreSQL,
 	"pay invoice":       payInvoiceSQL,
+	"take back invoice": takeBackInvoiceSQL,
+	"standing invoices": standingInvoicesSQL,
 	"enable features":   enableFeaturesSQL,
+	"hand over":         handOverFeaturesSQL,
 	"withdraw features": withdrawFeaturesSQL,
 	"withdraw others":   withdrawOthersSQL,
-	"return features":   returnFeaturesSQL,
 	"announce":          announceSQL,
 	"open task":         openTaskSQL,
 	"cancel task":       cancelTaskSQL,
 	"workspace":         workspaceSQL,
-	"standing":          standingSQL,
 	"finance entry":     financeEntrySQL,
 }
 
 const subscriptionSQL = `
-select account, status, plan, period_end, fence_at, fence_event from subscriptions where mode = $1 and id = $2`
+select account, status, plan, period_start, period_end, fence_at, fence_event, fence_invoice from subscriptions where mode = $1 and id = $2`
 
 const lockSubscriptionSQL = subscriptionSQL + ` for update`
 
@@ -38,21 +39,23 @@ select $1, $2, $3, case when exists (select 1 from accounts where mode = $1 and 
                         then '' else $4 end
     on conflict (mode, id) do update set customer = case when a.customer = '' then excluded.customer else a.customer end`
 
-// activateSQL holds the fence: a row that a newer event has written stays, and so does one that has
-// ended unless a person reopens it.
+// activateSQL writes the row only as it was judged under its lock ($10 is the event that had written it last,
+// null for no row): it has no effect where another account's event has made it meanwhile.
 const activateSQL = `
-insert into subscriptions as s (mode, id, account, status, plan, period_end, fence_at, fence_event)
-values ($1, $2, $3, 'active', $4, $5, $6, $7)
+insert into subscriptions as s (mode, id, account, status, plan, period_start, period_end, fence_at, fence_event, fence_invoice)
+values ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9)
     on conflict (mode, id) do update set
-       account = excluded.account, status = 'active', plan = excluded.plan,
+       account = excluded.account, status = 'active', plan = excluded.plan, period_start = excluded.period_start,
        period_end = greatest(s.period_end, excluded.period_end),
-       fence_at = greatest(s.fence_at, excluded.fence_at), fence_event = excluded.fence_event, updated_at = now()
- where case when s.status in ('canceled', 'incomplete_expired') then $8 else s.fence_at <= excluded.fence_at end`
+       fence_at = greatest(s.fence_at, excluded.fence_at), fence_event = excluded.fence_event,
+       fence_invoice = excluded.fence_invoice, updated_at = now()
+ where s.fence_event = $10`
 
-// restoreSQL undoes what this event wrote, and nothing that came after it. The fence stays.
+// restoreSQL undoes what an invoice wrote: the row becomes what another invoice, or nothing, makes of it. The
+// time of the fence never goes back.
 const restoreSQL = `
-update subscriptions set status = $3, plan = $4, period_end = $5, updated_at = now()
- where mode = $1 and id = $2 and fence_event = $6`
+update subscriptions set status = $3, plan = $4, period_start = $5, period_end = $6, fence_event = $7, fence_invoice = $8, updated_at = now()
+ where mode = $1 and id = $2`
 
 const payInvoiceSQL = `
 insert into invoices as i (mode, id, account, subscription, status, plan, amount, currency, period_start, period_end, paid_at, fence_at, fence_event)
@@ -86,16 +89,24 @@ update entitlements set enabled = false, updated_at = now()
    and invoice in (select id from invoices where mode = $1 and subscription = $4)
 returning feature`
 
-// returnFeaturesSQL switches on again what an activation had withdrawn, unless a newer event has written
-// the subscription since.
-const returnFeaturesSQL = `
-update entitlements set enabled = true, updated_at = now()
- where mode = $1 and account = $2 and feature = any($3)
-   and exists (select from subscriptions where mode = $1 and id = $4 and fence_event = $5)`
+// standingInvoicesSQL takes the newest standing invoice of each of the account's subscriptions, and each that
+// belongs to none, without $3.
+const standingInvoicesSQL = `
+select distinct on (owner) id, subscription, plan, period_start, period_end, fence_event
+  from (select *, coalesce(nullif(subscription, ''), id) as owner from invoices where mode = $1 and account = $2 and stands and id <> $3) i
+ order by owner, period_start desc nulls last, fence_at desc, id`
+
+const takeBackInvoiceSQL = `
+update invoices set stands = false, updated_at = now() where mode = $1 and id = $2`
+
+// handOverFeaturesSQL puts features that $3 gave on another invoice that gives them, too.
+const handOverFeaturesSQL = `
+update entitlements set invoice = $4, updated_at = now()
+ where mode = $1 and account = $2 and invoice = $3 and feature = any($5)`
 
 const withdrawFeaturesSQL = `
 update entitlements set enabled = false, updated_at = now()
- where mode = $1 and account = $2 and feature = any($3) and invoice = $4`
+ where mode = $1 and account = $2 and invoice = $3 and enabled`
 
 const announceSQL = `
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
@@ -117,10 +128,6 @@ const workspaceSQL = `
 insert into workspaces (mode, account, plan, state, effect_key)
 values ($1, $2, $3, $4, $5)
     on conflict (mode, account) do update set plan = excluded.plan, state = excluded.state, effect_key = excluded.effect_key, updated_at = now()`
-
-const standingSQL = `
-select coalesce((select plan from workspaces where mode = $1 and account = $2 and state = 'active'), ''),
-       coalesce((select fence_event from subscriptions where mode = $1 and id = $3 and fence_at > $4), '')`
 
 const financeEntrySQL = `
 insert into finance_entries (effect_key, mode, account, invoice, kind, amount, currency, reference)
