@@ -269,7 +269,9 @@ func TestOnboarding_CreateAndCancel(t *testing.T) {
 	if got := b.lines(`select concat_ws('|', account, state, title) from onboarding_tasks`); fmt.Sprint(got) != "[acme|open|Welcome acme to pro]" {
 		t.Errorf("tasks %v", got)
 	}
-	must(b, effect.Done, o.CancelOnboardingTask, input("cancel-onboarding-task", f))
+	undo := input("cancel-onboarding-task", f)
+	undo.Effect.Compensates = input("onboarding-task", f).Effect.Key
+	must(b, effect.Done, o.CancelOnboardingTask, undo)
 	if got := b.lines(`select state from onboarding_tasks`); fmt.Sprint(got) != "[cancelled]" {
 		t.Errorf("tasks %v", got)
 	}

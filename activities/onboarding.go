@@ -23,9 +23,9 @@ func (o *Onboarding) CreateOnboardingTask(ctx context.Context, in InvoiceEffectI
 	return o.write(ctx, in.Effect, billing.OpenOnboardingTask(f, "Welcome "+f.Account+" to "+f.Plan, in.Effect.Key))
 }
 
-// CancelOnboardingTask cancels the task while it is open.
+// CancelOnboardingTask cancels the task that this invoice's effect opened, while it is open.
 func (o *Onboarding) CancelOnboardingTask(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
-	return o.write(ctx, in.Effect, billing.CancelOnboardingTask(in.Fact, in.Effect.Key))
+	return o.write(ctx, in.Effect, billing.CancelOnboardingTask(in.Fact, in.Effect.Compensates, in.Effect.Key))
 }
 
 // write runs a statement in the commit that records the effect as done: with those of other effects, where

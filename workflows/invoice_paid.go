@@ -121,7 +121,9 @@ func (w *invoicePaid) effects() []*step {
 			"correction-notice", email.SendCorrectionNotice),
 	}
 	if w.onboarding {
-		steps = append(steps, w.simple("onboarding-task", w.fact.Account+":"+utcDay(w.fact.PeriodStart), onboarding.CreateOnboardingTask,
+		// One task a period, whichever invoice asks for it; but no invoice takes back another's.
+		object := w.fact.Account + ":" + utcDay(w.fact.PeriodStart) + ":" + w.fact.Invoice
+		steps = append(steps, w.simple("onboarding-task", object, onboarding.CreateOnboardingTask,
 			"cancel-onboarding-task", onboarding.CancelOnboardingTask))
 	}
 	return steps

@@ -264,7 +264,7 @@ func TestInvoicePaid_Enterprise_OnboardingTaskOfPeriod(t *testing.T) {
 	f := setup(t, loaded("enterprise"))
 	result := f.run()
 	f.wantOutcome(result, "processed", "")
-	if got := states(result)["onboarding-task:stripe:live:acme:2026-03-01"]; got != "done" || len(result.Effects) != 5 {
+	if got := states(result)["onboarding-task:stripe:live:acme:2026-03-01:in_1"]; got != "done" || len(result.Effects) != 5 {
 		t.Errorf("effects: %v", states(result))
 	}
 }
@@ -358,7 +358,7 @@ func TestInvoicePaid_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 		t.Errorf("undone\n got %v\nwant %v", undone, want)
 	}
 	for name, keys := range map[string][2]string{
-		"CancelOnboardingTask": {"cancel-onboarding-task:stripe:live:acme:2026-03-01", "onboarding-task:stripe:live:acme:2026-03-01"},
+		"CancelOnboardingTask": {"cancel-onboarding-task:stripe:live:acme:2026-03-01:in_1", "onboarding-task:stripe:live:acme:2026-03-01:in_1"},
 		"SendCorrectionNotice": {"correction-notice:stripe:live:in_1", "receipt-email:stripe:live:in_1"},
 		"ReverseFinanceEntry":  {"reverse-finance-entry:stripe:live:acme:in_1", "finance-export:stripe:live:acme:in_1"},
 		"RestoreSubscription":  {"restore-subscription:stripe:live:in_1", "activate-subscription:stripe:live:in_1"},

@@ -438,7 +438,7 @@ func (b bundle) waitForLock(ctx context.Context) {
 func TestOnboardingTask_OpenOncePerPeriod_DoneStaysDone(t *testing.T) {
 	b := setup(t)
 	f := paid(0, "enterprise")
-	open, cancel := billing.OpenOnboardingTask(f, "Welcome", "open"), billing.CancelOnboardingTask(f, "cancel")
+	open, cancel := billing.OpenOnboardingTask(f, "Welcome", "open"), billing.CancelOnboardingTask(f, "open", "cancel")
 	record := func(key, state string) {
 		b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
 			values ($1, 'kind', $2, gen_random_uuid(), 'evt_1', 'w', 'r', now()) on conflict (key) do update set state = excluded.state`, key, state)
@@ -460,6 +460,14 @@ func TestOnboardingTask_OpenOncePerPeriod_DoneStaysDone(t *testing.T) {
 	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"cancelled"}) {
 		t.Errorf("tasks %v, want one, cancelled", got)
 	}
+	other := billing.OpenOnboardingTask(f, "Welcome back", "other")
+	record("other", "done")
+	b.exec(other.SQL, other.Args...)
+	b.exec(cancel.SQL, cancel.Args...)
+	if got := b.lines(`select state || ' ' || title from onboarding_tasks`); !slices.Equal(got, []string{"open Welcome back"}) {
+		t.Errorf("tasks %v: another invoice has opened it again", got)
+	}
+	cancel = billing.CancelOnboardingTask(f, "other", "cancel")
 	b.exec(`update onboarding_tasks set state = 'done'`)
 	b.exec(cancel.SQL, cancel.Args...)
 	if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{"done"}) {

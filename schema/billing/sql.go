@@ -113,16 +113,18 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
 values (gen_random_uuid(), $1, $2, $3, $4, $5, $6)`
 
 // openTaskSQL and cancelTaskSQL look at the ledger row that was recorded just before: of a claim that was
-// taken over meanwhile it is somebody else's, who may have skipped or undone the effect.
+// taken over meanwhile it is somebody else's, who may have skipped or undone the effect. There is one task
+// a period; it belongs to the effect that opened it, or opened it again.
 const openTaskSQL = `
-insert into onboarding_tasks (mode, account, period_start, state, title, effect_key)
+insert into onboarding_tasks as t (mode, account, period_start, state, title, effect_key)
 select $1, $2, $3, 'open', $4, $5 where exists (select from effects where key = $5 and state = 'done')
-    on conflict (mode, account, period_start) do nothing`
+    on conflict (mode, account, period_start) do update set state = 'open', title = excluded.title, effect_key = excluded.effect_key
+ where t.state = 'cancelled'`
 
 const cancelTaskSQL = `
 update onboarding_tasks set state = 'cancelled'
- where mode = $1 and account = $2 and period_start = $3 and state = 'open'
-   and exists (select from effects where key = $4 and state = 'done')`
+ where mode = $1 and account = $2 and period_start = $3 and effect_key = $4 and state = 'open'
+   and exists (select from effects where key = $5 and state = 'done')`
 
 const workspaceSQL = `
 insert into workspaces (mode, account, plan, state, effect_key)
