@@ -53,8 +53,10 @@ type flow struct {
 	ctx  workflow.Context
 	in   EventInput
 	name string
-	// steps holds every step that was begun, in order: compensation goes through it backwards.
+	// steps holds every step that was begun, in order: compensation goes through it backwards. A decision
+	// concerns those that are being settled.
 	steps    []*step
+	settling []*step
 	settings map[string]activities.EffectSettings
 
 	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
@@ -82,6 +84,7 @@ func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
 // It returns a reason when everything that was done is to be taken back instead.
 func (f *flow) settle(steps ...*step) (undo string, err error) {
 	f.begin(steps)
+	f.settling = steps
 	for retried := false; ; {
 		if err := f.attemptAll(steps); err != nil {
 			return "", err
@@ -284,9 +287,10 @@ func (f *flow) show(headline string) {
 	workflow.SetCurrentDetails(f.ctx, details)
 }
 
-func (f *flow) unsettled() []*step { return unsettled(f.steps) }
+// unsettled returns the steps that a decision can be about.
+func (f *flow) unsettled() []*step { return unsettled(f.settling) }
 
-// match returns the unsettled steps that an operator means: by key, by kind, or all for "".
+// match returns those that an operator means: by key, by kind, or all for "".
 func (f *flow) match(name string) []*step {
 	var found []*step
 	for _, s := range f.unsettled() {

@@ -43,7 +43,11 @@ func (w *invoicePaid) run() (EventResult, error) {
 	}
 
 	// Activation goes first and alone: its fence decides whether the rest may happen at all.
-	undo, err := w.settle(w.activate())
+	activation := w.activate()
+	undo, err := w.settle(activation)
+	if err == nil && activation.skipped {
+		return w.finish(processed, "nothing done: "+activation.result.Reason)
+	}
 	if err == nil && undo == "" {
 		undo, err = w.settle(w.effects()...)
 	}

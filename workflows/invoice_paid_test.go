@@ -375,6 +375,33 @@ func TestInvoicePaid_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 	}
 }
 
+// A decision about an undo that parks is about it alone: what is still to be taken back is.
+func TestInvoicePaid_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ProvisionWorkspace", came(effect.Refused, "403"))
+	f.answer("ExportToFinance", answer{result: effect.Result{State: effect.Exhausted, Reason: "timeouts", Unanswered: true}})
+	f.answer("SendCorrectionNotice", came(effect.Refused, "mailbox is gone"))
+	f.decide(time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "compensated", "refused")
+	if skipped := f.callsOf("SkipEffect"); len(skipped) != 1 || skipped[0].input.(activities.SkipEffectInput).Effect.Key != "correction-notice:stripe:live:in_1" {
+		t.Errorf("skipped %+v, want the notice alone", skipped)
+	}
+	for _, name := range []string{"ReverseFinanceEntry", "RestoreSubscription"} {
+		if n := len(f.callsOf(name)); n != 1 {
+			t.Errorf("%s was called %d times, want once", name, n)
+		}
+	}
+}
+
+// Whoever skips the activation wants none of it: the rest hangs on its fence.
+func TestInvoicePaid_RefusedActivationSkipped_NothingIsDone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Refused, "subscription_ended"))
+	f.decide(time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "nothing done: skipped by ada: looked at it")
+	f.wantOrder("LoadInvoicePaid", "ActivateSubscription", "ParkRun", "RecordDecision", "LookAtEffects", "SkipEffect", "FinishRun")
+}
+
 func TestInvoicePaid_RefusedAfterUnansweredTry_IsUndone(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	f.answer("ProvisionWorkspace", answer{result: effect.Result{State: effect.Refused, Reason: "403", Unanswered: true}})
