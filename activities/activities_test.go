@@ -32,6 +32,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 type bundle struct {
 	*testing.T
 	pool     *pgxpool.Pool
+	ledger   *ledger.Store
 	effects  *effect.Runner
 	receipts *receipt.Store
 	billing  *billing.Store
@@ -54,7 +55,7 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bundle{T: t, pool: pool, effects: runner, receipts: receipts, billing: billing.New(pool)}
+	return &bundle{T: t, pool: pool, ledger: book, effects: runner, receipts: receipts, billing: billing.New(pool)}
 }
 
 // invoice is a payload, with the customer's address as given.
@@ -274,5 +275,28 @@ func TestOnboarding_CreateAndCancel(t *testing.T) {
 	must(b, effect.Done, o.CancelOnboardingTask, undo)
 	if got := b.lines(`select state from onboarding_tasks`); fmt.Sprint(got) != "[cancelled]" {
 		t.Errorf("tasks %v", got)
+	}
+}
+
+// A skip never hides what another run has done meanwhile, or is doing.
+func TestSkipEffect_OnlyWhatIsNotDone(t *testing.T) {
+	b := setup(t)
+	r := &activities.Runs{Ledger: b.ledger}
+	call := input("finance-export", fact(uuid.NewString())).Effect
+	skip := func() (activities.SkipEffectResult, error) {
+		return do(b, r.SkipEffect, activities.SkipEffectInput{Effect: call, Reason: "booked by hand"})
+	}
+	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+		values ($1, 'finance-export', 'claimed', gen_random_uuid(), 'evt_0', 'w', 'r', now() + interval '1 hour')`, call.Key)
+	if got, err := skip(); err == nil {
+		t.Errorf("skipped what is being done: %+v", got)
+	}
+	b.exec(`update effects set state = 'done'`)
+	if got, err := skip(); err != nil || got.Met == nil || got.Met.State != effect.AlreadyDone || got.Met.By != "evt_0" {
+		t.Errorf("result %+v, %v; want it met as done", got, err)
+	}
+	b.exec(`update effects set state = 'failed'`)
+	if got, err := skip(); err != nil || got.Met != nil {
+		t.Errorf("result %+v, %v; want it skipped", got, err)
 	}
 }

@@ -103,16 +103,26 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	return result, err
 }
 
-// again returns the decision from before a reset that settles this park, too. A retry is never taken
-// over: what was done is in the ledger, and what parks anew has to be looked at anew.
-func (f *flow) again() (decision, bool) {
+// again returns the decision from before a reset that settles this park, too: it was taken when the same
+// effects, or none, were not done. What was decided about another question has to be decided anew. A retry
+// is never taken over: what was done is in the ledger, and what parks anew has to be looked at anew.
+func (f *flow) again() (d decision, found bool, err error) {
+	open := keysOf(f.unsettled())
 	for i, d := range f.kept {
-		if d.action == UpdateCompensate || d.input.Effect == "" || len(f.match(d.input.Effect)) > 0 {
+		var then activities.RecallDecisionResult
+		if err := f.execute(f.ctx, attempt{
+			name: "recall:" + d.request, activity: runs.RecallDecision,
+			input: activities.RecallDecisionInput{RequestID: d.request},
+		}, &then); err != nil {
+			return decision{}, false, err
+		}
+		same := slices.ContainsFunc(open, func(key string) bool { return slices.Contains(then.Effects, key) })
+		if then.Found && (same || len(open) == 0 && len(then.Effects) == 0) {
 			f.kept = slices.Delete(f.kept, i, i+1)
-			return d, true
+			return d, true, nil
 		}
 	}
-	return decision{}, false
+	return decision{}, false, nil
 }
 
 // park shows on the receipt that a person must decide, and waits until one has.
@@ -127,8 +137,12 @@ func (f *flow) park(status, reason string) (decision, error) {
 	}, nil); err != nil {
 		return decision{}, err
 	}
+	d, found, err := f.again()
+	if err != nil {
+		return decision{}, err
+	}
 	f.parked = true
-	if d, found := f.again(); found {
+	if found {
 		if _, err := f.take(f.ctx, d); err != nil {
 			return decision{}, err
 		}

@@ -205,15 +205,20 @@ func (f *flow) attemptAll(steps []*step) error {
 	return failed
 }
 
-// skip records that steps shall not be done.
+// skip records that steps shall not be done. One that another run has done meanwhile counts as done.
 func (f *flow) skip(d decision, steps []*step) error {
 	for _, s := range steps {
 		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
+		var skipped activities.SkipEffectResult
 		if err := f.execute(f.ctx, attempt{
 			name: "skip:" + s.key, activity: runs.SkipEffect,
 			input: activities.SkipEffectInput{Effect: s.call(f.in), Reason: reason},
-		}, nil); err != nil {
+		}, &skipped); err != nil {
 			return err
+		}
+		if skipped.Met != nil {
+			s.result = *skipped.Met
+			continue
 		}
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: reason}
 	}

@@ -323,6 +323,30 @@ func (r *rig) checkTakenBack(b branch) {
 func (r *rig) resetAndCheck(b branch, e forge.Event, workflowID string, history *historypb.History) {
 	r.Helper()
 	before := r.footprint()
+	resetID := r.reset(workflowID, history)
+	if result := r.result(workflowID, resetID); result.Outcome != b.outcome {
+		r.Errorf("the reset run ended %s (%s), want %s", result.Outcome, result.Reason, b.outcome)
+	}
+	after := r.footprint()
+	for name := range before {
+		if !reflect.DeepEqual(before[name], after[name]) {
+			r.Errorf("the reset changed %s\nfrom %v\nto   %v", name, before[name], after[name])
+		}
+	}
+	if got := r.status(e, receipt.Processed, receipt.Compensated); string(got) != b.outcome {
+		r.Errorf("the receipt is %s after the reset, want %s", got, b.outcome)
+	}
+	first := history.Events[0].GetWorkflowExecutionStartedEventAttributes().OriginalExecutionRunId
+	got := r.rows(`select concat_ws(' ', run_id, kind, previous_run_id, outcome) from runs where workflow_id = $1 order by started_at, kind`, workflowID)
+	want := []string{first + " original  " + b.outcome, resetID + " reset " + first + " " + b.outcome}
+	if !reflect.DeepEqual(got, want) {
+		r.Errorf("runs\n got %q\nwant %q", got, want)
+	}
+}
+
+// reset resets a run to its first workflow task and returns the new run's ID.
+func (r *rig) reset(workflowID string, history *historypb.History) string {
+	r.Helper()
 	var task int64
 	for _, event := range history.Events {
 		if event.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
@@ -337,23 +361,27 @@ func (r *rig) resetAndCheck(b branch, e forge.Event, workflowID string, history 
 	if err != nil {
 		r.Fatal(err)
 	}
-	if result := r.result(workflowID, reset.RunId); result.Outcome != b.outcome {
-		r.Errorf("the reset run ended %s (%s), want %s", result.Outcome, result.Reason, b.outcome)
-	}
-	after := r.footprint()
-	for name := range before {
-		if !reflect.DeepEqual(before[name], after[name]) {
-			r.Errorf("the reset changed %s\nfrom %v\nto   %v", name, before[name], after[name])
-		}
-	}
-	if got := r.status(e, receipt.Processed, receipt.Compensated); string(got) != b.outcome {
-		r.Errorf("the receipt is %s after the reset, want %s", got, b.outcome)
-	}
-	first := history.Events[0].GetWorkflowExecutionStartedEventAttributes().OriginalExecutionRunId
-	got := r.rows(`select concat_ws(' ', run_id, kind, previous_run_id, outcome) from runs where workflow_id = $1 order by started_at, kind`, workflowID)
-	want := []string{first + " original  " + b.outcome, reset.RunId + " reset " + first + " " + b.outcome}
-	if !reflect.DeepEqual(got, want) {
-		r.Errorf("runs\n got %q\nwant %q", got, want)
+	return reset.RunId
+}
+
+// A dismissal before anything was begun says nothing about an effect that fails after a reset.
+func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	e := purchase(t, "dismissed-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	ended(r, e)
+	id := r.receive(e)
+	r.status(e, receipt.NeedsReview)
+	r.decide(id, workflows.UpdateSkip, workflows.DecisionInput{})
+	r.result(id, "")
+	r.exec(`update subscriptions set status = 'incomplete'`) // it was a mistake: it had not ended
+	r.fault(financeDown)
+	run := r.reset(id, r.history(id, ""))
+	r.status(e, receipt.Dead)
+	r.clearFaults()
+	r.decide(id, workflows.UpdateRetry, workflows.DecisionInput{})
+	if result := r.result(id, run); result.Outcome != "processed" || r.done("finance") != 1 {
+		t.Errorf("after the reset %+v with %d entries booked", result, r.done("finance"))
 	}
 }
 

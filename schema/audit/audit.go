@@ -17,7 +17,7 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"lock": lockSQL, "head": headSQL, "append": appendSQL, "all": allSQL}
+var Statements = map[string]string{"lock": lockSQL, "head": headSQL, "append": appendSQL, "before": beforeSQL, "all": allSQL}
 
 // Store is the audit trail in Postgres.
 type Store struct{ pool *pgxpool.Pool }
@@ -79,6 +79,20 @@ func (s *Store) Append(ctx context.Context, a Action) error {
 		return fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
 	}
 	return nil
+}
+
+const beforeSQL = `select before from operator_actions where request_id = $1`
+
+// Before returns what the operator saw when the action was recorded, and false where no such action is.
+func (s *Store) Before(ctx context.Context, requestID string) (before json.RawMessage, found bool, err error) {
+	err = s.pool.QueryRow(ctx, beforeSQL, requestID).Scan(&before)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s from the audit trail: %w", requestID, err)
+	}
+	return before, true, nil
 }
 
 // ErrBroken says that the chain has been tampered with; the wrapped text names the first bad row.
