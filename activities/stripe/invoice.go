@@ -29,17 +29,6 @@ type PaidInvoice struct {
 	Lines []Line
 }
 
-// Line is one line of an invoice.
-type Line struct {
-	Price     string
-	LookupKey string
-	Product   string
-	Amount    int64
-	Start     time.Time
-	End       time.Time
-	proration bool
-}
-
 // ReadPaidInvoice reads the event. Its error is a [FieldError]: it names the field that is in none
 // of its known places, and never leaves a zero value in its stead.
 func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
@@ -140,44 +129,6 @@ func metadata(in object) map[string]string {
 		}
 	}
 	return nil
-}
-
-// lines reads what was bought. Prorations of an upgrade name the plan that was left, too: they
-// count only when there is nothing else.
-func lines(in object) []Line {
-	var regular, prorations []Line
-	for _, l := range in.list("lines") {
-		line := readLine(l)
-		if line.proration {
-			prorations = append(prorations, line)
-		} else {
-			regular = append(regular, line)
-		}
-	}
-	if len(regular) > 0 {
-		return regular
-	}
-	return prorations
-}
-
-// readLine reads a line: price up to 2025-02, pricing.price_details since.
-func readLine(l object) Line {
-	amount, _ := l.integer("amount")
-	line := Line{Amount: amount, Start: l.object("period").unix("start"), End: l.object("period").unix("end")}
-	details := l.object("pricing", "price_details")
-	switch {
-	case !l.null("price"):
-		line.Price, line.Product = l.ref("price"), l.object("price").ref("product")
-		line.LookupKey = l.object("price").text("lookup_key")
-	case len(details) > 0:
-		line.Price, line.Product = details.ref("price"), details.ref("product")
-		line.LookupKey = details.object("price").text("lookup_key")
-	case !l.null("plan"):
-		line.Price, line.Product = l.ref("plan"), l.object("plan").ref("product")
-	}
-	line.proration = string(l["proration"]) == "true" ||
-		string(l.object("parent", "subscription_item_details")["proration"]) == "true"
-	return line
 }
 
 // period returns what was paid for. It stands on the lines: invoice.period_start and period_end are
