@@ -25,7 +25,7 @@ type PaidInvoice struct {
 	Currency    string
 	PeriodStart time.Time
 	PeriodEnd   time.Time
-	// Lines are what was bought, prorations left out where anything else is there.
+	// Lines are the lines that tell what was bought, all of one kind: see [lines].
 	Lines []Line
 }
 
@@ -102,11 +102,8 @@ func subscription(in object) (string, error) {
 	if id := in.object("parent", "subscription_details").ref("subscription"); id != "" {
 		return id, nil
 	}
-	for _, line := range in.list("lines") {
-		if id := line.ref("subscription"); id != "" {
-			return id, nil
-		}
-		if id := line.object("parent", "subscription_item_details").ref("subscription"); id != "" {
+	for _, l := range in.list("lines") {
+		if id := lineSubscription(l); id != "" {
 			return id, nil
 		}
 	}

@@ -49,7 +49,7 @@ func paidEvent(t testing.TB, version string) document {
 		invoice["subscription"], invoice["subscription_details"] = "sub_1", document{"metadata": metadata}
 		price := line["price"].(document)
 		price["id"], price["product"] = "price_pro", "prod_pro"
-		line["subscription"] = "sub_1"
+		line["type"], line["invoice_item"], line["subscription"] = "subscription", nil, "sub_1"
 	} else {
 		invoice["parent"] = document{"type": "subscription_details", "subscription_details": document{"metadata": metadata, "subscription": "sub_1"}}
 		line["pricing"] = document{"type": "price_details", "price_details": document{"price": "price_pro", "product": "prod_pro"}}

@@ -1,6 +1,9 @@
 package stripe
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Line is one line of an invoice.
 type Line struct {
@@ -10,25 +13,68 @@ type Line struct {
 	Amount    int64
 	Start     time.Time
 	End       time.Time
-	proration bool
 }
 
-// lines reads what was bought. Prorations of an upgrade name the plan that was left, too: they
-// count only when there is nothing else.
-func lines(in object) []Line {
-	var regular, prorations []Line
-	for _, l := range in.list("lines") {
-		line := readLine(l)
-		if line.proration {
-			prorations = append(prorations, line)
-		} else {
-			regular = append(regular, line)
+// lineSubscription finds a line's subscription: on the line up to 2025-02, since then under its
+// parent, which is a subscription item or an invoice item. "" is an item of no subscription.
+func lineSubscription(l object) string {
+	parent := l.object("parent")
+	for _, place := range []object{l, parent.object("subscription_item_details"), parent.object("invoice_item_details")} {
+		if id := place.ref("subscription"); id != "" {
+			return id
 		}
 	}
-	if len(regular) > 0 {
-		return regular
+	return ""
+}
+
+// lines returns the lines that tell what was bought. A line that takes money back names what was
+// left, and counts only where no line charges; among the others those of the lowest rank count.
+func lines(in object) []Line {
+	var charges, credits [ranks][]Line
+	for _, l := range in.list("lines") {
+		line, rank := readLine(l), rankOf(l)
+		if line.Amount < 0 {
+			credits[rank] = append(credits[rank], line)
+		} else {
+			charges[rank] = append(charges[rank], line)
+		}
 	}
-	return prorations
+	for _, found := range slices.Concat(charges[:], credits[:]) {
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// The ranks of lines. Prorations charge for the rest of a period that is paid for, and count where
+// the invoice has nothing of the next one. Invoice items that a person added come last: their period
+// is often a single instant, and their price no plan's.
+const (
+	rankSubscription = iota
+	rankProration
+	rankItemOfSubscription
+	rankItem
+	ranks
+)
+
+// rankOf reads a line's kind: type and proration up to 2025-02, parent since. Either kind of parent
+// can say that the line is a proration.
+func rankOf(l object) int {
+	parent := l.object("parent")
+	item, recurring := parent.object("invoice_item_details"), parent.object("subscription_item_details")
+	for _, place := range []object{l, item, recurring} {
+		if string(place["proration"]) == "true" {
+			return rankProration
+		}
+	}
+	switch {
+	case l.text("type") == "subscription", len(recurring) > 0 && parent.text("type") != "invoice_item_details":
+		return rankSubscription
+	case lineSubscription(l) != "":
+		return rankItemOfSubscription
+	}
+	return rankItem
 }
 
 // readLine reads a line: price up to 2025-02, pricing.price_details since.
@@ -46,7 +92,5 @@ func readLine(l object) Line {
 	case !l.null("plan"):
 		line.Price, line.Product = l.ref("plan"), l.object("plan").ref("product")
 	}
-	line.proration = string(l["proration"]) == "true" ||
-		string(l.object("parent", "subscription_item_details")["proration"]) == "true"
 	return line
 }

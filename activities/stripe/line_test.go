@@ -1,0 +1,159 @@
+package stripe
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// The kinds of lines, as 2023-10-16 tells them apart by type and proration, and basil by parent.
+const (
+	recurring  = "recurring"
+	proration  = "proration"
+	attached   = "invoice item of the subscription"
+	standalone = "invoice item of no subscription"
+)
+
+// sold is a line of an invoice, which document writes in the shape of a version.
+type sold struct {
+	kind, price string
+	amount      int
+	start, end  int
+}
+
+func (s sold) document(version string) document {
+	line := document{"object": "line_item", "amount": s.amount, "currency": "usd", "period": document{"start": s.start, "end": s.end}}
+	item := s.kind != recurring
+	var subscription any = "sub_1"
+	if s.kind == standalone {
+		subscription = nil
+	}
+	if version == before {
+		line["price"], line["subscription"] = document{"id": s.price, "object": "price", "product": "prod_of_" + s.price}, subscription
+		line["type"], line["proration"] = "subscription", s.kind == proration
+		if item {
+			line["type"], line["invoice_item"] = "invoiceitem", "ii_1"
+		}
+		return line
+	}
+	line["subscription"] = nil
+	line["pricing"] = document{"type": "price_details", "price_details": document{"price": s.price, "product": "prod_of_" + s.price}}
+	details, none := "subscription_item_details", "invoice_item_details"
+	if item {
+		details, none = none, details
+	}
+	line["parent"] = document{
+		"type": details, none: nil,
+		details: document{"proration": s.kind == proration, "proration_details": document{"credited_items": nil}, "subscription": subscription},
+	}
+	return line
+}
+
+func setLines(event document, version string, lines []sold) {
+	data := []any{}
+	for _, s := range lines {
+		data = append(data, s.document(version))
+	}
+	invoiceOf(event)["lines"].(document)["data"] = data
+}
+
+// The same invoice in both shapes must give the same plan and period, whichever order its lines have.
+func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
+	t.Parallel()
+	const middle, nextYear = periodStart + 86400, periodStart + 365*86400
+	prices := map[string]string{"price_starter": "starter", "price_pro": "pro", "price_enterprise": "enterprise"}
+	for name, tt := range map[string]struct {
+		lines      []sold
+		plan       string
+		start, end int
+	}{
+		"downgrade from a longer period": {
+			[]sold{{proration, "price_enterprise", -9100, middle, nextYear}, {recurring, "price_starter", 1000, middle, periodEnd}},
+			"starter", middle, periodEnd,
+		},
+		"change of plan, prorations only": {
+			[]sold{{proration, "price_starter", -100, middle, periodEnd}, {proration, "price_pro", 300, middle, periodEnd}},
+			"pro", middle, periodEnd,
+		},
+		"the credit has the later period": {
+			[]sold{{proration, "price_enterprise", -9100, middle, nextYear}, {proration, "price_starter", 900, middle, periodEnd}},
+			"starter", middle, periodEnd,
+		},
+		"renewal beside prorations": {
+			[]sold{{proration, "price_starter", 100, middle, nextYear}, {recurring, "price_pro", 4900, periodStart, periodEnd}},
+			"pro", periodStart, periodEnd,
+		},
+		"an item beside prorations": {
+			[]sold{{standalone, "price_setup", 100, middle, middle}, {proration, "price_starter", -100, middle, periodEnd}, {proration, "price_pro", 300, middle, periodEnd}},
+			"pro", middle, periodEnd,
+		},
+		"an item of the subscription beside prorations": {
+			[]sold{{attached, "price_setup", 100, middle, middle}, {proration, "price_pro", 300, middle, periodEnd}},
+			"pro", middle, periodEnd,
+		},
+		"an item that costs what a plan costs": {
+			[]sold{{standalone, "price_enterprise", 9900, middle, nextYear}, {recurring, "price_pro", 4900, periodStart, periodEnd}},
+			"pro", periodStart, periodEnd,
+		},
+		"items only, the subscription's first": {
+			[]sold{{standalone, "price_enterprise", 9900, middle, nextYear}, {attached, "price_pro", 4900, middle, periodEnd}},
+			"pro", middle, periodEnd,
+		},
+		"an item beside what was given back": {
+			[]sold{{standalone, "price_pro", 500, periodStart, periodEnd}, {proration, "price_enterprise", -9100, middle, nextYear}},
+			"pro", periodStart, periodEnd,
+		},
+		"a free month": {
+			[]sold{{recurring, "price_pro", 0, periodStart, periodEnd}, {proration, "price_starter", -100, middle, nextYear}},
+			"pro", periodStart, periodEnd,
+		},
+		"nothing but what was given back": {
+			[]sold{{proration, "price_starter", -100, middle, periodEnd}},
+			"starter", middle, periodEnd,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var facts []PaidInvoice
+			for _, version := range []string{before, since} {
+				for range 2 {
+					event := paidEvent(t, version)
+					setLines(event, version, tt.lines)
+					got, err := ReadPaidInvoice(encode(t, event))
+					if err != nil {
+						t.Fatal(err)
+					}
+					plan, err := got.Plan(prices)
+					if plan != tt.plan || err != nil || got.PeriodStart.Unix() != int64(tt.start) || got.PeriodEnd.Unix() != int64(tt.end) {
+						t.Errorf("%s: plan %q (%v) from %s to %s, want %q from %s to %s", version, plan, err, got.PeriodStart, got.PeriodEnd,
+							tt.plan, time.Unix(int64(tt.start), 0).UTC(), time.Unix(int64(tt.end), 0).UTC())
+					}
+					facts = append(facts, got)
+					slices.Reverse(tt.lines)
+				}
+			}
+			if !reflect.DeepEqual(facts[0], facts[2]) || !reflect.DeepEqual(facts[1], facts[3]) {
+				t.Errorf("the versions differ:\n%+v\n%+v", facts[:2], facts[2:])
+			}
+		})
+	}
+}
+
+func TestReadPaidInvoice_SubscriptionOnProrationsOnly(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		event := paidEvent(t, version)
+		setLines(event, version, []sold{
+			{standalone, "price_setup", 100, periodStart, periodStart}, {proration, "price_pro", 300, periodStart, periodEnd},
+		})
+		if version == before {
+			invoiceOf(event)["subscription"] = nil
+		} else {
+			invoiceOf(event)["parent"] = nil
+		}
+		if got, err := ReadPaidInvoice(encode(t, event)); err != nil || got.Subscription != "sub_1" {
+			t.Errorf("subscription %q, %v", got.Subscription, err)
+		}
+	})
+}
