@@ -11,22 +11,26 @@ type PlanError struct{ Reason string }
 func (e *PlanError) Error() string { return e.Reason }
 
 // Plan returns what was bought in our words: prices maps a price ID, a lookup key or a product ID to
-// a plan; the subscription's metadata.plan counts where none is mapped. The later period decides
-// between lines of different plans; a tie is an error, since guessing would grant or withhold.
+// a plan; the subscription's metadata.plan counts where none is mapped. Between lines of different
+// plans one that charges decides before one that takes money back, and then the later period; a tie
+// is an error, since guessing would grant or withhold. The order of lines means nothing.
 func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
-	var plan string
+	var plan, other string
 	var best Line
 	var seen []string
 	for _, l := range p.Lines {
 		mapped := firstOf(prices, l.Price, l.LookupKey, l.Product)
 		seen = append(seen, l.names()...)
 		switch {
-		case mapped == "" || mapped == plan:
-		case plan == "" || l.End.After(best.End) || l.End.Equal(best.End) && best.Amount < 0 && l.Amount >= 0:
-			plan, best = mapped, l
-		case l.End.Equal(best.End) && l.Amount >= 0:
-			return "", &PlanError{fmt.Sprintf("plan_ambiguous: the invoice's lines name the plans %s and %s for the same period", plan, mapped)}
+		case mapped == "":
+		case plan == "" || best.yields(l):
+			plan, other, best = mapped, "", l
+		case mapped != plan && !l.yields(best):
+			other = mapped
 		}
+	}
+	if other != "" {
+		return "", &PlanError{fmt.Sprintf("plan_ambiguous: the invoice's lines name the plans %s and %s for the same period", plan, other)}
 	}
 	if plan == "" {
 		plan = p.Metadata["plan"]
@@ -35,6 +39,14 @@ func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
 		return "", &PlanError{fmt.Sprintf("plan_unknown: none of %s stands in plans.prices, and the subscription has no metadata.plan", list(seen))}
 	}
 	return plan, nil
+}
+
+// yields reports whether the other line decides before l.
+func (l Line) yields(to Line) bool {
+	if (l.Amount < 0) != (to.Amount < 0) {
+		return l.Amount < 0
+	}
+	return l.End.Before(to.End)
 }
 
 func (l Line) names() []string {
