@@ -27,6 +27,9 @@ type PaidInvoice struct {
 	PeriodEnd   time.Time
 	// Lines are the lines that tell what was bought, all of one kind: see [lines].
 	Lines []Line
+	// Partial is set where the payload carries the first lines only: the period may then be another
+	// one, and [PaidInvoice.Plan] gives no plan.
+	Partial bool
 }
 
 // ReadPaidInvoice reads the event. Its error is a [FieldError]: it names the field that is in none
@@ -49,6 +52,7 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 		Metadata:        metadata(in),
 		Currency:        in.text("currency"),
 		Lines:           lines(in),
+		Partial:         string(in.object("lines")["has_more"]) == "true",
 	}
 	if err := paid.require(in); err != nil {
 		return PaidInvoice{}, err

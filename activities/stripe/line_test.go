@@ -1,8 +1,10 @@
 package stripe
 
 import (
+	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -154,6 +156,30 @@ func TestReadPaidInvoice_SubscriptionOnProrationsOnly(t *testing.T) {
 		}
 		if got, err := ReadPaidInvoice(encode(t, event)); err != nil || got.Subscription != "sub_1" {
 			t.Errorf("subscription %q, %v", got.Subscription, err)
+		}
+	})
+}
+
+// The first lines look complete. That they are not is what counts, whatever prices and metadata say.
+func TestPlan_PartOfTheLines_Review(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		event := paidEvent(t, version)
+		for _, more := range []any{true, false, nil, "true"} {
+			invoiceOf(event)["lines"].(document)["has_more"] = more
+			got, err := ReadPaidInvoice(encode(t, event))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := got.Plan(map[string]string{"price_pro": "pro"})
+			var unsure *PlanError
+			if more != true {
+				if plan != "pro" || err != nil {
+					t.Errorf("has_more %v: plan %q, %v; want pro", more, plan, err)
+				}
+			} else if plan != "" || !errors.As(err, &unsure) || !strings.HasPrefix(unsure.Reason, "lines_incomplete: ") {
+				t.Errorf("has_more %v: plan %q, %v; want a review", more, plan, err)
+			}
 		}
 	})
 }

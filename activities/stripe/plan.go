@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// PlanError says that a payload does not tell the plan, or tells two.
+// PlanError says that a payload does not tell the plan for sure, or tells two.
 type PlanError struct{ Reason string }
 
 func (e *PlanError) Error() string { return e.Reason }
@@ -14,7 +14,15 @@ func (e *PlanError) Error() string { return e.Reason }
 // a plan; the subscription's metadata.plan counts where none is mapped. Between lines of different
 // plans one that charges decides before one that takes money back, and then the later period; a tie
 // is an error, since guessing would grant or withhold. The order of lines means nothing.
+//
+// A part of the lines is an error as well. Stripe sorts the prorations before the subscription's own
+// lines (API reference, invoice.lines): what decides can be what is missing, and an event cannot be
+// asked for the rest.
 func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
+	if p.Partial {
+		return "", &PlanError{"lines_incomplete: the event carries only the first of the invoice's lines (lines.has_more), " +
+			"which tell neither plan nor period for sure; look at the invoice at Stripe, provide by hand what it bought, then skip the event"}
+	}
 	var plan, other string
 	var best Line
 	var seen []string
