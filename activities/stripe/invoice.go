@@ -46,22 +46,26 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 	paid := PaidInvoice{
 		ProviderAccount: event.text("account"),
 		Live:            string(event["livemode"]) == "true",
-		OccurredAt:      event.unix("created"),
 		ID:              in.text("id"),
 		Customer:        in.ref("customer"),
 		Metadata:        metadata(in),
 		Currency:        in.text("currency"),
-		Lines:           lines(in),
 		Partial:         string(in.object("lines")["has_more"]) == "true",
 	}
 	if err := paid.require(in); err != nil {
 		return PaidInvoice{}, err
+	}
+	if paid.OccurredAt, err = event.unix("created"); err != nil {
+		return PaidInvoice{}, &FieldError{"created", err.Error()}
 	}
 	if paid.Subscription, err = subscription(in); err != nil {
 		return PaidInvoice{}, err
 	}
 	if paid.Amount, err = in.integer("amount_paid"); err != nil {
 		return PaidInvoice{}, &FieldError{"invoice.amount_paid", err.Error()}
+	}
+	if paid.Lines, err = lines(in); err != nil {
+		return PaidInvoice{}, err
 	}
 	if paid.PeriodStart, paid.PeriodEnd, err = period(in, paid.Lines); err != nil {
 		return PaidInvoice{}, err
@@ -87,8 +91,6 @@ func (p PaidInvoice) require(in object) error {
 		return &FieldError{"invoice.customer", "absent"}
 	case p.Currency == "":
 		return &FieldError{"invoice.currency", "absent"}
-	case p.OccurredAt.IsZero():
-		return &FieldError{"created", "absent or no time"}
 	case in.has("status") && in.text("status") != "paid":
 		// "paid" is gone since 2025-03-31.basil; status says it in every version.
 		return &FieldError{"invoice.status", fmt.Sprintf("is %q in an event that says paid", in.text("status"))}
@@ -141,7 +143,9 @@ func period(in object, lines []Line) (start, end time.Time, err error) {
 		}
 	}
 	if start.IsZero() {
-		start, end = in.unix("period_start"), in.unix("period_end")
+		if start, end, err = in.span("invoice.", "period_start", "period_end"); err != nil {
+			return start, end, err
+		}
 	}
 	if start.IsZero() || end.IsZero() {
 		return start, end, &FieldError{"invoice.lines.data[].period", "no line, and no invoice.period_start and period_end, tell what was paid for"}

@@ -202,6 +202,7 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 	}
 	envelope := func(event document) document { return event }
 	data := func(event document) document { return event["data"].(document) }
+	linePeriod := func(event document) document { return lineOf(event)["period"].(document) }
 	var tests []struct {
 		name, field string
 		change      func(document)
@@ -226,7 +227,13 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 	for _, value := range []any{49.5, "4900", true, json.Number("1e3"), json.Number("99999999999999999999")} {
 		add(fmt.Sprintf("amount_paid %v", value), "invoice.amount_paid", set(invoiceOf, value, "amount_paid"))
 	}
-	add("created negative", "created", set(envelope, -1, "created"))
+	for _, value := range []any{-1, 0, "1772323260", 1772323260000, latest + 1, json.Number("1e9"), json.Number("99999999999999999999")} {
+		add(fmt.Sprintf("created %#v", value), "created", set(envelope, value, "created"))
+		add(fmt.Sprintf("line's start %#v", value), "invoice.lines.data[].period.start", set(linePeriod, value, "start"))
+		add(fmt.Sprintf("line's end %#v", value), "invoice.lines.data[].period.end", set(linePeriod, value, "end"))
+		add(fmt.Sprintf("start %#v", value), "invoice.period_start", set(invoiceOf, "delete", "lines"), set(invoiceOf, value, "period_start"))
+		add(fmt.Sprintf("end %#v", value), "invoice.period_end", set(invoiceOf, "delete", "lines"), set(invoiceOf, value, "period_end"))
+	}
 	add("status open", "invoice.status", set(invoiceOf, "open", "status"))
 	add("status null", "invoice.status", set(invoiceOf, nil, "status"))
 	add("thin event", "data.object", set(data, "delete", "object"))
@@ -266,6 +273,9 @@ func TestReadPaidInvoice_NoJSONObject_NamedError(t *testing.T) {
 func FuzzReadPaidInvoice(f *testing.F) {
 	f.Add(encode(f, paidEvent(f, before)))
 	f.Add(encode(f, paidEvent(f, since)))
+	milliseconds := paidEvent(f, since)
+	milliseconds["created"] = 1772323260000
+	f.Add(encode(f, milliseconds))
 	f.Add([]byte(`{"created":1,"data":{"object":{"id":{"id":"x"}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		kept := bytes.Clone(body)
@@ -282,6 +292,9 @@ func FuzzReadPaidInvoice(f *testing.F) {
 		}
 		if got.ID == "" || got.Customer == "" || got.Currency == "" || got.OccurredAt.IsZero() || got.PeriodStart.IsZero() || got.PeriodEnd.IsZero() {
 			t.Fatalf("a field is zero without an error: %+v", got)
+		}
+		if _, err := json.Marshal(got); err != nil {
+			t.Fatalf("cannot be an activity's result: %v", err)
 		}
 		if _, err := got.Plan(map[string]string{"price_pro": "pro"}); err != nil && err.Error() == "" {
 			t.Fatal("an error without a reason")

@@ -29,11 +29,15 @@ func lineSubscription(l object) string {
 
 // lines returns the lines that tell what was bought. A line that takes money back names what was
 // left, and counts only where no line charges; among the others those of the lowest rank count.
-func lines(in object) []Line {
+// Its error is a [FieldError].
+func lines(in object) ([]Line, error) {
 	var charges, credits [ranks][]Line
 	for _, l := range in.list("lines") {
-		line, rank := readLine(l), rankOf(l)
-		if line.Amount < 0 {
+		line, err := readLine(l)
+		if err != nil {
+			return nil, err
+		}
+		if rank := rankOf(l); line.Amount < 0 {
 			credits[rank] = append(credits[rank], line)
 		} else {
 			charges[rank] = append(charges[rank], line)
@@ -41,10 +45,10 @@ func lines(in object) []Line {
 	}
 	for _, found := range slices.Concat(charges[:], credits[:]) {
 		if len(found) > 0 {
-			return found
+			return found, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // The ranks of lines. Prorations charge for the rest of a period that is paid for, and count where
@@ -78,9 +82,11 @@ func rankOf(l object) int {
 }
 
 // readLine reads a line: price up to 2025-02, pricing.price_details since.
-func readLine(l object) Line {
-	amount, _ := l.integer("amount")
-	line := Line{Amount: amount, Start: l.object("period").unix("start"), End: l.object("period").unix("end")}
+func readLine(l object) (line Line, err error) {
+	line.Amount, _ = l.integer("amount")
+	if line.Start, line.End, err = l.object("period").span("invoice.lines.data[].period.", "start", "end"); err != nil {
+		return Line{}, err
+	}
 	details := l.object("pricing", "price_details")
 	switch {
 	case !l.null("price"):
@@ -92,5 +98,5 @@ func readLine(l object) Line {
 	case !l.null("plan"):
 		line.Price, line.Product = l.ref("plan"), l.object("plan").ref("product")
 	}
-	return line
+	return line, nil
 }

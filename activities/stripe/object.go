@@ -123,11 +123,31 @@ func (o object) integer(name string) (int64, error) {
 	return n, nil
 }
 
-// unix returns a time in Unix seconds, zero where it is absent or unreadable.
-func (o object) unix(name string) time.Time {
+// latest is the end of the year 9999: encoding/json refuses times behind it, in activities' results
+// as anywhere, and the activity would be tried again for ever. Milliseconds of any year since 1978 are
+// behind it.
+const latest = 253402300799
+
+// unix returns a time in Unix seconds.
+func (o object) unix(name string) (time.Time, error) {
 	n, err := o.integer(name)
-	if err != nil || n <= 0 {
-		return time.Time{}
+	if err != nil {
+		return time.Time{}, err
 	}
-	return time.Unix(n, 0).UTC()
+	if n <= 0 || n > latest {
+		return time.Time{}, fmt.Errorf("%d is no time in seconds between 1970 and 9999", n)
+	}
+	return time.Unix(n, 0).UTC(), nil
+}
+
+// span returns the times in the fields start and end, zero where they are absent. Its error is a
+// [FieldError] under the name that the caller gives to o with prefix.
+func (o object) span(prefix, start, end string) (from, to time.Time, err error) {
+	if from, err = o.unix(start); err != nil && !errors.Is(err, errAbsent) {
+		return time.Time{}, time.Time{}, &FieldError{prefix + start, err.Error()}
+	}
+	if to, err = o.unix(end); err != nil && !errors.Is(err, errAbsent) {
+		return time.Time{}, time.Time{}, &FieldError{prefix + end, err.Error()}
+	}
+	return from, to, nil
 }
