@@ -61,6 +61,9 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 	if paid.Subscription, err = subscription(in); err != nil {
 		return PaidInvoice{}, err
 	}
+	if err := paid.storable(); err != nil {
+		return PaidInvoice{}, err
+	}
 	if paid.Amount, err = in.integer("amount_paid"); err != nil {
 		return PaidInvoice{}, &FieldError{"invoice.amount_paid", err.Error()}
 	}
@@ -94,6 +97,19 @@ func (p PaidInvoice) require(in object) error {
 	case in.has("status") && in.text("status") != "paid":
 		// "paid" is gone since 2025-03-31.basil; status says it in every version.
 		return &FieldError{"invoice.status", fmt.Sprintf("is %q in an event that says paid", in.text("status"))}
+	}
+	return nil
+}
+
+// storable checks the texts that are stored as they are. The metadata is checked where it is used.
+func (p PaidInvoice) storable() error {
+	for _, f := range []struct{ name, value string }{
+		{"account", p.ProviderAccount}, {"invoice.id", p.ID}, {"invoice.customer", p.Customer},
+		{"invoice.subscription", p.Subscription}, {"invoice.currency", p.Currency},
+	} {
+		if why := unusable(f.value); why != "" {
+			return &FieldError{f.name, why}
+		}
 	}
 	return nil
 }

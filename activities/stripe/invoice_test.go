@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
@@ -234,6 +235,13 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 		add(fmt.Sprintf("start %#v", value), "invoice.period_start", set(invoiceOf, "delete", "lines"), set(invoiceOf, value, "period_start"))
 		add(fmt.Sprintf("end %#v", value), "invoice.period_end", set(invoiceOf, "delete", "lines"), set(invoiceOf, value, "period_end"))
 	}
+	for _, value := range []string{"a\x00b", "a\nb", "\u200b", "a\ufffd", strings.Repeat("a", mostText+1)} {
+		add(fmt.Sprintf("account %q", value), "account", set(envelope, value, "account"))
+		add(fmt.Sprintf("id %q", value), "invoice.id", set(invoiceOf, value, "id"))
+		add(fmt.Sprintf("customer %q", value), "invoice.customer", set(invoiceOf, document{"id": value}, "customer"))
+		add(fmt.Sprintf("subscription %q", value), "invoice.subscription", set(invoiceOf, value, "subscription"))
+		add(fmt.Sprintf("currency %q", value), "invoice.currency", set(invoiceOf, value, "currency"))
+	}
 	add("status open", "invoice.status", set(invoiceOf, "open", "status"))
 	add("status null", "invoice.status", set(invoiceOf, nil, "status"))
 	add("thin event", "data.object", set(data, "delete", "object"))
@@ -276,6 +284,9 @@ func FuzzReadPaidInvoice(f *testing.F) {
 	milliseconds := paidEvent(f, since)
 	milliseconds["created"] = 1772323260000
 	f.Add(encode(f, milliseconds))
+	nul := paidEvent(f, before)
+	lineOf(nul)["price"].(document)["id"] = "price\x00"
+	f.Add(encode(f, nul))
 	f.Add([]byte(`{"created":1,"data":{"object":{"id":{"id":"x"}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		kept := bytes.Clone(body)
@@ -288,6 +299,9 @@ func FuzzReadPaidInvoice(f *testing.F) {
 			if !errors.As(err, &field) || field.Field == "" {
 				t.Fatalf("error %v names no field", err)
 			}
+			if strings.Contains(err.Error(), "\x00") || !utf8.ValidString(err.Error()) {
+				t.Fatalf("%q cannot be stored", err)
+			}
 			return
 		}
 		if got.ID == "" || got.Customer == "" || got.Currency == "" || got.OccurredAt.IsZero() || got.PeriodStart.IsZero() || got.PeriodEnd.IsZero() {
@@ -296,8 +310,14 @@ func FuzzReadPaidInvoice(f *testing.F) {
 		if _, err := json.Marshal(got); err != nil {
 			t.Fatalf("cannot be an activity's result: %v", err)
 		}
-		if _, err := got.Plan(map[string]string{"price_pro": "pro"}); err != nil && err.Error() == "" {
+		plan, err := got.Plan(map[string]string{"price_pro": "pro"})
+		if err != nil && err.Error() == "" {
 			t.Fatal("an error without a reason")
+		}
+		for _, s := range []string{got.ProviderAccount, got.ID, got.Customer, got.Subscription, got.Currency, plan, fmt.Sprint(err)} {
+			if strings.Contains(s, "\x00") || !utf8.ValidString(s) {
+				t.Fatalf("%q cannot be stored", s)
+			}
 		}
 	})
 }
@@ -329,6 +349,10 @@ func TestPlan(t *testing.T) {
 		"two credits":                   {lines: []Line{{Price: "price_starter", Amount: -5, End: at(4)}, {Price: "price_pro", Amount: -9, End: at(4)}}, err: "plan_ambiguous: the invoice's lines name the plans starter and pro"},
 		"two plans":                     {lines: []Line{{Price: "price_starter", End: at(4)}, {Price: "price_pro", End: at(4)}}, err: "plan_ambiguous: the invoice's lines name the plans starter and pro"},
 		"unknown price":                 {lines: []Line{{Price: "price_x", Product: "prod_x"}}, err: "plan_unknown: none of price_x, prod_x stands in plans.prices"},
+		"metadata with NUL":             {metadata: map[string]string{"plan": "pro\x00"}, err: `plan_unusable: the subscription's metadata.plan "pro\x00" has unprintable`},
+		"metadata too long":             {metadata: map[string]string{"plan": strings.Repeat("p", mostText+1)}, err: "plan_unusable: the subscription's metadata.plan has 101 bytes"},
+		"metadata that is not used":     {lines: []Line{{Price: "price_pro"}}, metadata: map[string]string{"plan": "pro\x00"}, want: "pro"},
+		"unknown price with NUL":        {lines: []Line{{Price: "price\x00"}}, err: `plan_unknown: none of price\x00 stands`},
 		"no lines":                      {err: "plan_unknown: none of the (absent) prices"},
 	} {
 		t.Run(name, func(t *testing.T) {

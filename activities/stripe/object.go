@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,6 +20,23 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// mostText bounds what is stored, in bytes. An effect's key holds two IDs beside an account of up to
+// 200 bytes, and the ledger takes keys of 500.
+const mostText = 100
+
+// unusable says why s cannot be stored or stand in a key, "" when it can. Postgres refuses a NUL each
+// time it is tried; and encoding/json puts U+FFFD where escapes are broken, so that two IDs would be
+// one.
+func unusable(s string) string {
+	if len(s) > mostText {
+		return fmt.Sprintf("has %d bytes, at most %d can be stored", len(s), mostText)
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		return fmt.Sprintf("%q has unprintable or broken characters", s)
+	}
+	return ""
+}
 
 // object is a JSON object whose fields are read one by one. Names are matched exactly: encoding/json
 // into a struct would take "ID" for "id".

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -42,6 +43,9 @@ func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
 	}
 	if plan == "" {
 		plan = p.Metadata["plan"]
+		if why := unusable(plan); why != "" {
+			return "", &PlanError{"plan_unusable: the subscription's metadata.plan " + why}
+		}
 	}
 	if plan == "" {
 		return "", &PlanError{fmt.Sprintf("plan_unknown: none of %s stands in plans.prices, and the subscription has no metadata.plan", list(seen))}
@@ -76,9 +80,15 @@ func firstOf(prices map[string]string, names ...string) string {
 	return ""
 }
 
+// list names what was looked up. It is stored as the reason of a review, and escapes what cannot be.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "the (absent) prices"
 	}
-	return strings.Join(names, ", ")
+	escaped := make([]string, len(names))
+	for i, n := range names {
+		quoted := strconv.Quote(n)
+		escaped[i] = quoted[1 : len(quoted)-1]
+	}
+	return strings.Join(escaped, ", ")
 }
