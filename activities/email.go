@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail"
-	"golang.org/x/text/currency"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -135,12 +135,10 @@ func messageID(key, from string) string {
 	return readable + "." + hex.EncodeToString(sum[:6]) + "@" + domain
 }
 
-// money writes an amount in minor units for people: 1000 usd is "10.00 USD", 1000 jpy "1000 JPY".
+// money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
+// "1000 JPY". Which unit that is, is the provider's word: see [stripe.Decimals].
 func money(amount int64, code string) string {
-	scale := 2
-	if unit, err := currency.ParseISO(code); err == nil {
-		scale, _ = currency.Standard.Rounding(unit)
-	}
+	scale := stripe.Decimals(code)
 	sign := ""
 	digits, negative := strings.CutPrefix(strconv.FormatInt(amount, 10), "-")
 	if negative {

@@ -1,0 +1,25 @@
+package stripe
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDecimals(t *testing.T) {
+	t.Parallel()
+	for want, currencies := range map[int]string{
+		0: "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf JPY",
+		// What CLDR shows without decimals, and what Stripe lists as special cases.
+		2: "usd eur gbp idr cop pkr rsd tzs afn all lak lbp mmk sos yer uzs amd huf twd isk ugx UGX xyz",
+		3: "bhd jod kwd omr tnd KWD",
+	} {
+		for _, currency := range strings.Fields(currencies) {
+			if got := Decimals(currency); got != want {
+				t.Errorf("%s has %d decimals, want %d", currency, got, want)
+			}
+		}
+	}
+	if got := Decimals(""); got != 2 {
+		t.Errorf("no currency has %d decimals, want 2", got)
+	}
+}
