@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/stripe"
@@ -71,6 +70,9 @@ type LoadInvoicePaidResult struct {
 	Effects map[string]EffectSettings `json:",omitempty"`
 }
 
+// mostAccount bounds an account's ID, in bytes: it stands in keys.
+const mostAccount = 200
+
 // LoadInvoicePaid reads the receipt's payload and says what it means in our words. It changes
 // nothing. What a person must decide is a result; an error is only trouble of our own.
 func (i *Invoices) LoadInvoicePaid(ctx context.Context, in LoadInvoicePaidInput) (LoadInvoicePaidResult, error) {
@@ -98,8 +100,8 @@ func (i *Invoices) LoadInvoicePaid(ctx context.Context, in LoadInvoicePaidInput)
 		Amount: paid.Amount, Currency: paid.Currency, PeriodStart: paid.PeriodStart, PeriodEnd: paid.PeriodEnd,
 		OccurredAt: paid.OccurredAt, EventID: in.EventID, ReceiptID: in.ReceiptID,
 	}
-	if reason := unusable(account); reason != "" {
-		result.Review = reason
+	if why := stripe.Unusable(account, mostAccount); why != "" {
+		result.Review = "account_unusable: metadata.account " + why
 		return result, nil
 	}
 	if result.Fact.Plan, err = paid.Plan(i.Plans.Prices); err != nil {
@@ -137,20 +139,6 @@ func (i *Invoices) account(ctx context.Context, in LoadInvoicePaidInput, paid st
 		return account, err
 	}
 	return paid.Customer, nil
-}
-
-// unusable says why an account ID cannot be part of a key, "" when it can.
-func unusable(account string) string {
-	const most = 200
-	if len(account) > most {
-		return fmt.Sprintf("account_unusable: metadata.account has %d bytes, at most %d can be a key", len(account), most)
-	}
-	for _, r := range account {
-		if !unicode.IsPrint(r) {
-			return fmt.Sprintf("account_unusable: metadata.account %q has unprintable characters", account)
-		}
-	}
-	return ""
 }
 
 // emailOf reads the address from the receipt where it is needed, so that it is nowhere else.

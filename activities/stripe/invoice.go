@@ -67,6 +67,9 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 	if paid.Amount, err = in.integer("amount_paid"); err != nil {
 		return PaidInvoice{}, &FieldError{"invoice.amount_paid", err.Error()}
 	}
+	if paid.Amount < 0 {
+		return PaidInvoice{}, &FieldError{"invoice.amount_paid", fmt.Sprintf("%d is no payment", paid.Amount)}
+	}
 	if paid.Lines, err = lines(in); err != nil {
 		return PaidInvoice{}, err
 	}
@@ -94,6 +97,8 @@ func (p PaidInvoice) require(in object) error {
 		return &FieldError{"invoice.customer", "absent"}
 	case p.Currency == "":
 		return &FieldError{"invoice.currency", "absent"}
+	case len(p.Currency) != 3:
+		return &FieldError{"invoice.currency", fmt.Sprintf("%q is no ISO 4217 code", p.Currency)}
 	case in.has("status") && in.text("status") != "paid":
 		// "paid" is gone since 2025-03-31.basil; status says it in every version.
 		return &FieldError{"invoice.status", fmt.Sprintf("is %q in an event that says paid", in.text("status"))}
@@ -107,7 +112,7 @@ func (p PaidInvoice) storable() error {
 		{"account", p.ProviderAccount}, {"invoice.id", p.ID}, {"invoice.customer", p.Customer},
 		{"invoice.subscription", p.Subscription}, {"invoice.currency", p.Currency},
 	} {
-		if why := unusable(f.value); why != "" {
+		if why := Unusable(f.value, mostText); why != "" {
 			return &FieldError{f.name, why}
 		}
 	}

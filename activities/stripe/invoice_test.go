@@ -225,7 +225,7 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 		add(fmt.Sprintf("created %#v", value), "created", set(envelope, value, "created"))
 		add(fmt.Sprintf("amount_paid %#v", value), "invoice.amount_paid", set(invoiceOf, value, "amount_paid"))
 	}
-	for _, value := range []any{49.5, "4900", true, json.Number("1e3"), json.Number("99999999999999999999")} {
+	for _, value := range []any{49.5, "4900", true, -1, json.Number("1e3"), json.Number("99999999999999999999")} {
 		add(fmt.Sprintf("amount_paid %v", value), "invoice.amount_paid", set(invoiceOf, value, "amount_paid"))
 	}
 	for _, value := range []any{-1, 0, "1772323260", 1772323260000, latest + 1, json.Number("1e9"), json.Number("99999999999999999999")} {
@@ -242,6 +242,7 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 		add(fmt.Sprintf("subscription %q", value), "invoice.subscription", set(invoiceOf, value, "subscription"))
 		add(fmt.Sprintf("currency %q", value), "invoice.currency", set(invoiceOf, value, "currency"))
 	}
+	add("currency by name", "invoice.currency", set(invoiceOf, "dollars", "currency"))
 	add("status open", "invoice.status", set(invoiceOf, "open", "status"))
 	add("status null", "invoice.status", set(invoiceOf, nil, "status"))
 	add("thin event", "data.object", set(data, "delete", "object"))

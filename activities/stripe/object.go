@@ -25,12 +25,12 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 // 200 bytes, and the ledger takes keys of 500.
 const mostText = 100
 
-// unusable says why s cannot be stored or stand in a key, "" when it can. Postgres refuses a NUL each
-// time it is tried; and encoding/json puts U+FFFD where escapes are broken, so that two IDs would be
-// one.
-func unusable(s string) string {
-	if len(s) > mostText {
-		return fmt.Sprintf("has %d bytes, at most %d can be stored", len(s), mostText)
+// Unusable says why s, of at most the given number of bytes, cannot be stored or stand in a key, "" when it
+// can. Postgres refuses a NUL each time it is tried; and encoding/json puts U+FFFD where escapes are broken,
+// so that two IDs would be one.
+func Unusable(s string, most int) string {
+	if len(s) > most {
+		return fmt.Sprintf("has %d bytes, at most %d can be stored", len(s), most)
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
 		return fmt.Sprintf("%q has unprintable or broken characters", s)

@@ -43,7 +43,7 @@ func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
 	}
 	if plan == "" {
 		plan = p.Metadata["plan"]
-		if why := unusable(plan); why != "" {
+		if why := Unusable(plan, mostText); why != "" {
 			return "", &PlanError{"plan_unusable: the subscription's metadata.plan " + why}
 		}
 	}
