@@ -165,26 +165,57 @@ func TestDo_Once_LaterCallsLearnWhoDidIt(t *testing.T) {
 	}
 }
 
+// What an operator's retry sends depends on what is known of the attempts before it: only where the sink
+// cannot hold one of them is it a new request.
 func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
-	b := setup(t)
-	var sent []string
-	send := func(err error) work {
-		return func(_ context.Context, a *effect.Attempt) (any, error) {
-			sent = append(sent, a.IdempotencyKey+" "+string(a.Request))
-			return nil, err
-		}
-	}
-	_, err := b.do(call("evt_1", 0), policy, "first", send(busy(0, true)))
-	_ = b.again(err, effect.TypeTransient)
-	result, err := b.do(call("evt_2", 0), policy, "second", send(effect.Refuse("422")))
-	b.want(result, err, effect.Refused)
-	result, err = b.do(call("evt_2", 0), policy, "third", never(t))
-	round := b.want(result, err, effect.Refused).Round
-	result, err = b.do(call("evt_2", round+1), policy, "fourth", send(nil))
-	b.want(result, err, effect.Done)
 	key := call("", 0).Key
-	if want := []string{key + " first", key + " first", key + ":g2 fourth"}; !slices.Equal(sent, want) {
-		t.Errorf("sent\n got %q\nwant %q", sent, want)
+	for name, tt := range map[string]struct {
+		unanswered bool
+		second     error
+		retried    string
+	}{
+		"answered, then refused":    {false, effect.Refuse("422"), key + ":g2 fourth"},
+		"unanswered, then refused":  {true, effect.Refuse("401"), key + " first"},
+		"unanswered, then in doubt": {true, effect.Doubt("no answer to the final dot"), key + ":g2 fourth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			var sent []string
+			send := func(err error) work {
+				return func(_ context.Context, a *effect.Attempt) (any, error) {
+					sent = append(sent, a.IdempotencyKey+" "+string(a.Request))
+					return nil, err
+				}
+			}
+			_, err := b.do(call("evt_1", 0), policy, "first", send(busy(0, tt.unanswered)))
+			_ = b.again(err, effect.TypeTransient)
+			ended, err := b.do(call("evt_2", 0), policy, "second", send(tt.second))
+			if err != nil || ended.MayHaveHappened() != tt.unanswered {
+				t.Fatalf("result %+v, %v", ended, err)
+			}
+			result, err := b.do(call("evt_2", 0), policy, "third", never(t))
+			round := b.want(result, err, ended.State).Round
+			result, err = b.do(call("evt_2", round+1), policy, "fourth", send(nil))
+			b.want(result, err, effect.Done)
+			if want := []string{key + " first", key + " first", tt.retried}; !slices.Equal(sent, want) {
+				t.Errorf("sent\n got %q\nwant %q", sent, want)
+			}
+		})
+	}
+}
+
+// A doubt that a person let be repeated stays open when the repeat is refused.
+func TestDo_RefusedAfterADoubt_MayHaveHappened(t *testing.T) {
+	b := setup(t)
+	result, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Doubt("no answer to the final dot")))
+	b.want(result, err, effect.Uncertain)
+	result, err = b.do(call("evt_1", 1), policy, "x", fail(effect.Refuse("550")))
+	if got := b.want(result, err, effect.Refused); !got.MayHaveHappened() {
+		t.Errorf("result %+v", got)
+	}
+	result, err = b.do(call("evt_1", 1), policy, "x", never(t))
+	if got := b.want(result, err, effect.Refused); !got.MayHaveHappened() {
+		t.Errorf("the recorded result is %+v", got)
 	}
 }
 

@@ -85,8 +85,8 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
 }
 
-// idempotencyKey is the effect's key; a repeat that an operator asked for, of something that was
-// refused or in doubt, is a new request to the sink.
+// idempotencyKey is the effect's key; a repeat that an operator asked for, of something that was in
+// doubt, or refused with every attempt answered, is a new request to the sink.
 func idempotencyKey(key string, generation int) string {
 	if generation == 1 {
 		return key
@@ -171,9 +171,10 @@ func Recorded(g ledger.Grant, eventID string) Result {
 // at it was not answered.
 var unansweredResult = json.RawMessage(`{"Unanswered":true}`)
 
+// wasUnanswered reports whether an attempt of any generation was not answered.
 func wasUnanswered(result json.RawMessage) bool {
-	var kept struct{ Unanswered bool }
-	return json.Unmarshal(result, &kept) == nil && kept.Unanswered
+	var kept struct{ Unanswered, UnansweredBefore bool }
+	return json.Unmarshal(result, &kept) == nil && (kept.Unanswered || kept.UnansweredBefore)
 }
 
 // outcome is what one attempt came to.

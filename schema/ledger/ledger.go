@@ -49,7 +49,8 @@ type Claim struct {
 	// Lease is how long the claim holds; it must outlast one attempt.
 	Lease time.Duration
 	// Request holds the bytes to send. The first claim's are kept, and returned to each later
-	// claim of the same generation.
+	// claim of the same generation. A new generation begins when a later round repeats what was in
+	// doubt, or refused with every attempt answered.
 	Request []byte
 }
 
@@ -91,7 +92,10 @@ type Finish struct {
 	Key   string
 	Token int64
 	// State is Done, Skipped, Failed or Uncertain.
-	State  State
+	State State
+	// Result of what is Failed or Uncertain is nil, which keeps that of an earlier attempt, or an object:
+	// {"Unanswered": true} says that this attempt may have happened. The ledger makes "UnansweredBefore"
+	// of it when a new generation begins.
 	Result json.RawMessage
 	// Error and Class are for Failed and Uncertain.
 	Error string

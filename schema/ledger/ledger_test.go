@@ -146,6 +146,45 @@ func TestClaim_Refused_OnlyALaterRoundSendsAgain_AsANewGeneration(t *testing.T) 
 	}
 }
 
+// The sink may hold the attempt that nobody answered: under another key it would be applied twice.
+func TestClaim_RefusedAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
+	b := setup(t)
+	g := b.grant(b.claim("evt_1", 0))
+	first := g.ClaimedAt
+	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, Result: json.RawMessage(`{"Unanswered": true}`)})
+	g = b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent, Error: "401"})
+
+	got := b.grant(b.claim("evt_9", 1))
+	if !got.Granted || got.Generation != 1 || string(got.Request) != "bytes of evt_1" || !got.ClaimedAt.Equal(first) {
+		t.Errorf("got %+v with %q, want generation 1 with the first attempt's bytes and age", got, got.Request)
+	}
+}
+
+// What one generation left open is no reason to keep the key of the next, which was answered.
+func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
+	b := setup(t)
+	unanswered := json.RawMessage(`{"Unanswered": true}`)
+	g := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Uncertain, Class: ledger.Ambiguous, Result: unanswered})
+	g = b.grant(b.claim("evt_2", 1))
+	if !g.Granted || g.Generation != 2 || string(g.Request) != "bytes of evt_2" {
+		t.Fatalf("got %+v with %q, want a person's retry of a doubt to be generation 2", g, g.Request)
+	}
+	refused := b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent})
+	if string(refused.Result) != `{"UnansweredBefore": true}` {
+		t.Errorf("kept %s, want what the first generation left open", refused.Result)
+	}
+	g = b.grant(b.claim("evt_3", 2))
+	if !g.Granted || g.Generation != 3 || string(g.Request) != "bytes of evt_3" {
+		t.Fatalf("got %+v with %q, want generation 3", g, g.Request)
+	}
+	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent, Result: unanswered})
+	if g = b.grant(b.claim("evt_4", 3)); !g.Granted || g.Generation != 3 || string(g.Request) != "bytes of evt_3" {
+		t.Errorf("got %+v with %q, want generation 3 to stay, which was not answered either", g, g.Request)
+	}
+}
+
 // One attempt that nobody answered leaves open whether it happened, whatever the later ones are told.
 func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
 	b := setup(t)
@@ -213,8 +252,13 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), `select state from effects`).Scan(&state); err != nil || state != "uncertain" {
 		t.Errorf("row is %q (%v), want uncertain", state, err)
 	}
-	if got := b.grant(b.claim("evt_1", 1)); !got.Granted || got.Generation != 2 {
+	got := b.grant(b.claim("evt_1", 1))
+	if !got.Granted || got.Generation != 2 {
 		t.Errorf("got %+v, want a new generation after a person decided", got)
+	}
+	refused := b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: got.Token, State: ledger.Failed, Class: ledger.Permanent})
+	if string(refused.Result) != `{"UnansweredBefore": true}` {
+		t.Errorf("kept %s, want that the first generation may have happened", refused.Result)
 	}
 }
 

@@ -14,6 +14,10 @@ var Statements = map[string]string{
 	"uncertain":  uncertainSQL,
 }
 
+// begun is true when a claim begins a new generation. What was refused after an attempt that nobody
+// answered stays in its own: the sink may hold that attempt, under the key of this generation.
+const begun = `(e.error_class = 'uncertain' or e.error_class = 'permanent' and not coalesce(e.result @> '{"Unanswered": true}', false))`
+
 // claimSQL takes the keys that may be taken. A key that is not returned was not granted.
 //
 // The order of keys is the lock order of this package: flushes sort by key.
@@ -38,9 +42,11 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        round       = greatest(e.round, excluded.round),
        -- Only what was refused, or is in doubt, gets a new generation and new bytes. After a
        -- transient failure the sink may have taken the request: the same bytes under the same key.
-       generation  = e.generation + case when e.error_class in ('permanent', 'uncertain') then 1 else 0 end,
-       request     = case when e.error_class in ('permanent', 'uncertain') then excluded.request else coalesce(e.request, excluded.request) end,
-       claimed_at  = case when e.error_class in ('permanent', 'uncertain') then now() else e.claimed_at end,
+       generation  = e.generation + case when ` + begun + ` then 1 else 0 end,
+       request     = case when ` + begun + ` then excluded.request else coalesce(e.request, excluded.request) end,
+       claimed_at  = case when ` + begun + ` then now() else e.claimed_at end,
+       -- What an earlier generation left open stays known, and keeps no key of this one.
+       result      = case when e.error_class = 'uncertain' then coalesce(e.result, '{}') - 'Unanswered' || '{"UnansweredBefore": true}' else e.result end,
        error_class = ''
  where (e.state = 'failed' and (e.error_class = 'transient' or excluded.round > e.round))
     or (e.state = 'uncertain' and excluded.round > e.round)
