@@ -30,7 +30,7 @@ type Failure struct {
 	Class ledger.Class
 	// RetryAfter is what the other side asked for, zero if it did not.
 	RetryAfter time.Duration
-	// Unanswered is set when the request was on its way and no answer came back.
+	// Unanswered is set when the request was on its way and no answer came back that says what became of it.
 	Unanswered bool
 	Err        error
 }
@@ -81,6 +81,11 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 
 // FromStatus returns the failure that an HTTP answer means, nil for 2xx. 408, 409, 425, 429 and 5xx
 // can pass; every other answer is a refusal, since the same request would get it again.
+//
+// 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) turn a request away before the work.
+// Every other answer that can pass leaves open whether the work was done, and counts as unanswered: a
+// sink may fail after its commit (500), a gateway lose what the sink behind it said (502, 504, 408), and
+// 409 say that an earlier try under the key is still being worked on.
 func FromStatus(resp *http.Response, detail string, now time.Time) error {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
@@ -89,9 +94,12 @@ func FromStatus(resp *http.Response, detail string, now time.Time) error {
 	if detail != "" {
 		err = fmt.Errorf("%w: %s", err, detail)
 	}
+	wait := retryAfter(resp.Header.Get("Retry-After"), now)
 	switch code := resp.StatusCode; {
-	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusConflict, code == http.StatusTooEarly, code == http.StatusTooManyRequests:
-		return &Failure{Class: ledger.Transient, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now), Err: err}
+	case code == http.StatusTooEarly, code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return &Failure{Class: ledger.Transient, RetryAfter: wait, Err: err}
+	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusConflict:
+		return &Failure{Class: ledger.Transient, RetryAfter: wait, Unanswered: true, Err: err}
 	default:
 		return &Failure{Class: ledger.Permanent, Err: err}
 	}

@@ -522,6 +522,11 @@ func TestFromStatus(t *testing.T) {
 		if got, _ := effect.Classify(err); got != want || err.Error() != fmt.Sprintf("sink.test answered %d: because", status) {
 			t.Errorf("%d is %s (%v), want %s", status, got, err, want)
 		}
+		var failure *effect.Failure
+		open := want == ledger.Transient && status != 425 && status != 429 && status != 503
+		if !errors.As(err, &failure) || failure.Unanswered != open {
+			t.Errorf("%d: %+v; want unanswered %v", status, failure, open)
+		}
 	}
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0, "soon": 0, "999999999": time.Hour, "99999999999999999999": 0,
