@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Email sends mail to customers.
@@ -84,10 +85,11 @@ func (e *Email) send(ctx context.Context, in InvoiceEffectInput, l letter) (effe
 	})
 }
 
-// failure makes an unknown outcome a repeatable one where the guarantee is at least once.
+// failure makes an unknown outcome a repeatable one where the guarantee is at least once. It stays known
+// that the mail may have been taken: when a later attempt is refused, a correction has to follow it.
 func (e *Email) failure(err error) error {
 	if class, _ := effect.Classify(err); class == ambiguous && e.AtLeastOnce {
-		return fmt.Errorf("outcome unknown, sent again: %s", err)
+		return &effect.Failure{Class: ledger.Transient, Unanswered: true, Err: fmt.Errorf("outcome unknown, sent again: %s", err)}
 	}
 	return err
 }

@@ -82,6 +82,28 @@ func TestSendReceiptEmail_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
 	}
 }
 
+// The first mail is in the customer's box, whatever its repeat is told: a compensation sends a correction.
+func TestSendReceiptEmail_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	box.Next(activitiestest.Break{At: activitiestest.AtDot, Keep: true})
+	e := b.email(box)
+	e.AtLeastOnce = true
+	in := input("receipt-email", fact(b.keep(invoice("ada@example.com"))))
+	_, err := do(b, e.SendReceiptEmail, in)
+	wantAgain(t, err)
+	box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 550})
+	got := must(b, effect.Refused, e.SendReceiptEmail, in)
+	if len(box.Mails()) != 1 || !got.MayHaveHappened() {
+		t.Errorf("%d mails, result %+v; want one, and that it is known", len(box.Mails()), got)
+	}
+	in.Effect.Round = got.Round + 1 // an operator's retry is the same mail
+	must(b, effect.Done, e.SendReceiptEmail, in)
+	if mails := box.Mails(); len(mails) != 2 || mails[0].Data != mails[1].Data {
+		t.Errorf("mails %+v, want the same one twice", mails)
+	}
+}
+
 func wantAgain(t *testing.T, err error) {
 	t.Helper()
 	var app *temporal.ApplicationError
