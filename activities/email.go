@@ -64,7 +64,9 @@ type sentMail struct {
 }
 
 func (e *Email) send(ctx context.Context, in InvoiceEffectInput, l letter) (effect.Result, error) {
-	return e.Effects.Do(ctx, in.Effect, e.Policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
+	policy := e.Policy
+	policy.Marks = !e.AtLeastOnce
+	return e.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		to, err := emailOf(ctx, e.Receipts, in.Fact.ReceiptID)
 		if err != nil {
 			return nil, err

@@ -104,6 +104,28 @@ func TestSendReceiptEmail_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testin
 	}
 }
 
+// A worker dies at a mail: only one that had to mark the final dot cannot have sent it.
+func TestSendReceiptEmail_DiedThenRefused(t *testing.T) {
+	t.Parallel()
+	for name, atLeastOnce := range map[string]bool{"at most once": false, "at least once": true} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			e := b.email(box)
+			e.AtLeastOnce = atLeastOnce
+			in := input("receipt-email", fact(b.keep(invoice("ada@example.com"))))
+			box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 450})
+			_, err := do(b, e.SendReceiptEmail, in)
+			wantAgain(t, err)
+			b.exec(`update effects set state = 'claimed', error_class = '', lease_until = now() - interval '1 second'`)
+			box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 550})
+			if got := must(b, effect.Refused, e.SendReceiptEmail, in); got.MayHaveHappened() != atLeastOnce {
+				t.Errorf("result %+v, want may have happened %v", got, atLeastOnce)
+			}
+		})
+	}
+}
+
 func wantAgain(t *testing.T, err error) {
 	t.Helper()
 	var app *temporal.ApplicationError

@@ -32,6 +32,9 @@ type Policy struct {
 	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be
 	// applied a second time, so the effect becomes uncertain instead. Zero means for ever.
 	KeyLifetime time.Duration
+	// Marks says that fn calls [Attempt.Commit] before the effect can happen: an attempt that ended without
+	// an outcome and without the mark has then done nothing. Of any other it may have happened.
+	Marks bool
 	// Exclusive names what only one effect at a time may touch, "" for nothing.
 	Exclusive string
 }

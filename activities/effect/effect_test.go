@@ -348,6 +348,50 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
+// A worker dies at an effect, and the next attempt is refused or the last: what the first had come to is only
+// known where it had to set a mark.
+func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
+	marks := policy
+	marks.Marks = true
+	last := policy
+	last.MaxFailures = 1
+	for name, tt := range map[string]struct {
+		policy effect.Policy
+		then   error
+		want   effect.State
+		may    bool
+	}{
+		"refused":                {policy, effect.Refuse("401"), effect.Refused, true},
+		"exhausted":              {last, busy(0, false), effect.Exhausted, true},
+		"refused, before a mark": {marks, effect.Refuse("550"), effect.Refused, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			_, err := b.do(call("evt_1", 0), tt.policy, "x", fail(effect.Infrastructure(errors.New("the database is gone"))))
+			_ = b.again(err, effect.TypeInfrastructure)
+			b.exec(`update effects set lease_until = now() - interval '1 second'`)
+			result, err := b.do(call("evt_1", 0), tt.policy, "x", fail(tt.then))
+			if got := b.want(result, err, tt.want); got.MayHaveHappened() != tt.may {
+				t.Errorf("result %+v, want may have happened %v", got, tt.may)
+			}
+		})
+	}
+}
+
+// What is done is done with what it returned, whatever ended before it.
+func TestDo_DiedThenDone_KeepsTheValue(t *testing.T) {
+	b := setup(t)
+	_, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Infrastructure(errors.New("the database is gone"))))
+	_ = b.again(err, effect.TypeInfrastructure)
+	b.exec(`update effects set lease_until = now() - interval '1 second'`)
+	result, err := b.do(call("evt_1", 0), policy, "x", fail(nil))
+	b.want(result, err, effect.Done)
+	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
+	if got := b.want(result, err, effect.AlreadyDone); string(got.Value) != "null" || got.Unanswered {
+		t.Errorf("result %+v with %s", got, got.Value)
+	}
+}
+
 // A worker is slow, another takes over: the slow one must stop before its point of no return.
 func TestDo_TakenOver_StopsBeforePointOfNoReturn(t *testing.T) {
 	b := setup(t)
@@ -475,6 +519,18 @@ func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
 	}
 	if got := b.one(`select (select count(*) from seen) || ' ' || state from effects`); got != "1 done" {
 		t.Errorf("in the end: %s", got)
+	}
+}
+
+// What lies in our database cannot have happened when its claim ran out: it commits with the record.
+func TestDoTx_DiedAtTheRecordOfARefusal_HasNotHappened(t *testing.T) {
+	b := setup(t)
+	result, err := b.doTx(call("evt_1", 0), func(context.Context, ledger.Tx) (any, error) { return nil, effect.Refuse("subscription_ended") })
+	b.want(result, err, effect.Refused)
+	b.exec(`update effects set state = 'claimed', error_class = '', lease_until = now() - interval '1 second'`)
+	result, err = b.doTx(call("evt_1", 0), func(context.Context, ledger.Tx) (any, error) { return nil, effect.Refuse("subscription_ended") })
+	if got := b.want(result, err, effect.Refused); got.MayHaveHappened() {
+		t.Errorf("result %+v", got)
 	}
 }
 

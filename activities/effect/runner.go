@@ -102,7 +102,7 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 		Key: c.Key, Kind: c.Kind, Exclusive: p.Exclusive, Round: c.Round,
 		ReceiptID: c.ReceiptID, EventID: c.EventID,
 		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
-		Lease: p.lease(), Request: request,
+		Lease: p.lease(), Request: request, Unmarked: !p.Marks,
 	}
 	const patience, pause = time.Second, 20 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
@@ -203,7 +203,8 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		finish.State, finish.Error = ledger.Skipped, unwanted.Reason
 		result.State, result.Reason = Skipped, unwanted.Reason
 	case isInfrastructure(failure), errors.Is(failure, ledger.ErrTakenOver):
-		// Nothing is recorded: the claim runs out, and the next attempt takes over.
+		// Nothing is recorded: the claim runs out, and the next attempt takes over. Where it may have come
+		// as far as the answer, that one keeps it known; see Policy.Marks.
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, failure, "cannot do %s", c.Key)
 	default:
 		finish.Error = describe(failure)
@@ -290,8 +291,9 @@ func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledg
 	var unwanted *NotWanted
 	switch {
 	case errors.As(err, &failure), errors.As(err, &unwanted):
-		// Rolled back, the ledger row with it: claim again to record why.
-		grant, claimErr := r.claim(ctx, c, Policy{Timeout: 5 * time.Second}, nil)
+		// Rolled back, the ledger row with it: claim again to record why. Of such a claim, too, it is known
+		// that nothing has happened when it runs out.
+		grant, claimErr := r.claim(ctx, c, Policy{Timeout: 5 * time.Second, Marks: true}, nil)
 		if claimErr != nil {
 			return Result{}, claimErr
 		}

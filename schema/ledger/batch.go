@@ -126,13 +126,14 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	keyList := keys(b.claims)
 	n := len(keyList)
 	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	rounds, leases, requests := make([]int32, n), make([]float64, n), make([][]byte, n)
+	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
 	for i, key := range keyList {
 		c := b.ops[b.claims[key]].claim
 		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID, c.EventID
 		workflows[i], runs[i], leases[i], requests[i] = c.WorkflowID, c.RunID, c.Lease.Seconds(), c.Request
+		unmarked[i] = c.Unmarked
 	}
-	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, workflows, runs, leases, requests).Query(func(rows pgx.Rows) error {
+	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, workflows, runs, leases, requests, unmarked).Query(func(rows pgx.Rows) error {
 		var (
 			key string
 			g   Grant

@@ -52,6 +52,10 @@ type Claim struct {
 	// claim of the same generation. A new generation begins when a later round repeats what was in
 	// doubt, or refused with every attempt answered.
 	Request []byte
+	// Unmarked is set when the effect can happen outside before its Finish and without a Commit. Of such a
+	// claim that ran out nobody knows: the one that takes over keeps {"Unanswered": true} as the key's
+	// result. Of any other it is known that nothing happened before the mark, or the commit in our database.
+	Unmarked bool
 }
 
 // Grant is the answer to a claim.
@@ -94,8 +98,8 @@ type Finish struct {
 	// State is Done, Skipped, Failed or Uncertain.
 	State State
 	// Result of what is Failed or Uncertain is nil, which keeps that of an earlier attempt, or an object:
-	// {"Unanswered": true} says that this attempt may have happened. The ledger makes "UnansweredBefore"
-	// of it when a new generation begins.
+	// {"Unanswered": true} says that this attempt may have happened. The ledger adds it for a claim that
+	// ran out, see Claim.Unmarked, and makes "UnansweredBefore" of it when a new generation begins.
 	Result json.RawMessage
 	// Error and Class are for Failed and Uncertain.
 	Error string

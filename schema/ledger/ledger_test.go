@@ -280,6 +280,49 @@ func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 	}
 }
 
+// A worker died, and nobody knows how far it had come: unless it has to set a mark first.
+func TestClaim_LapsedUnmarked_KnownToBeUnanswered(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		unmarked bool
+		kept     string // before the claim runs out
+		want     string
+	}{
+		"unmarked":                  {true, ``, `{"Unanswered": true}`},
+		"after one that is":         {true, `{"Unanswered": true}`, `{"Unanswered": true}`},
+		"in a later generation":     {true, `{"UnansweredBefore": true}`, `{"Unanswered": true, "UnansweredBefore": true}`},
+		"marked first":              {false, ``, ``},
+		"marked, after one that is": {false, `{"Unanswered": true}`, `{"Unanswered": true}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for by, take := range map[string]func(bundle, ledger.Claim){
+				"the next claim": func(bundle, ledger.Claim) {},
+				"another's claim of what is exclusive": func(b bundle, c ledger.Claim) {
+					c.Key = "provision-workspace:2"
+					b.grant(c)
+				},
+			} {
+				t.Run(by, func(t *testing.T) {
+					b := setup(t)
+					c := b.claim("evt_1", 0)
+					c.Exclusive, c.Unmarked = "workspace:acme", tt.unmarked
+					b.grant(c)
+					if _, err := b.pool.Exec(t.Context(), `update effects set result = nullif($1, '')::jsonb`, tt.kept); err != nil {
+						t.Fatal(err)
+					}
+					b.lapse()
+					take(b, c)
+					g := b.grant(c)
+					refused := b.finish(ledger.Finish{Key: c.Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent, Error: "401"})
+					if !refused.Held || string(refused.Result) != tt.want {
+						t.Errorf("finished %+v with %s, want %s", refused, refused.Result, tt.want)
+					}
+				})
+			}
+		})
+	}
+}
+
 func TestFinish_Undo_CompensatesTheForwardEffectInTheSameCommit(t *testing.T) {
 	b := setup(t)
 	forward := b.grant(b.claim("evt_1", 0))

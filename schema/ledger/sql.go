@@ -45,8 +45,12 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        generation  = e.generation + case when ` + begun + ` then 1 else 0 end,
        request     = case when ` + begun + ` then excluded.request else coalesce(e.request, excluded.request) end,
        claimed_at  = case when ` + begun + ` then now() else e.claimed_at end,
-       -- What an earlier generation left open stays known, and keeps no key of this one.
-       result      = case when e.error_class = 'uncertain' then coalesce(e.result, '{}') - 'Unanswered' || '{"UnansweredBefore": true}' else e.result end,
+       -- What an earlier generation left open stays known, and keeps no key of this one. An attempt that
+       -- ended without an outcome may have come as far as the answer.
+       result      = case when e.error_class = 'uncertain' then coalesce(e.result, '{}') - 'Unanswered' || '{"UnansweredBefore": true}'
+                          when e.state = 'claimed' and (select u.unmarked from unnest($1::text[], $11::bool[]) as u(key, unmarked) where u.key = e.key)
+                          then coalesce(e.result, '{}') || '{"Unanswered": true}'
+                          else e.result end,
        error_class = ''
  where (e.state = 'failed' and (e.error_class = 'transient' or excluded.round > e.round))
     or (e.state = 'uncertain' and excluded.round > e.round)
@@ -114,9 +118,11 @@ insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome
 select key, generation, receipt_id, run_id, token, 'skipped', now(), $7 from skipped`
 
 // letGoSQL ends claims that lapsed while they held something exclusive. What they had sent is not
-// known to be refused, so they stay claimable with the same bytes.
+// known to be refused, so they stay claimable with the same bytes. $2 says that they may have sent
+// something: what is exclusive is done in one way, whoever claims it.
 const letGoSQL = `
-update effects set state = 'failed', error_class = 'transient', error = 'the attempt ended without an outcome'
+update effects set state = 'failed', error_class = 'transient', error = 'the attempt ended without an outcome',
+       result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end
  where exclusive = $1 and state = 'claimed' and lease_until < now() and not committing`
 
 const uncertainSQL = `select count(*) from effects where state = 'uncertain'`

@@ -55,7 +55,7 @@ func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	if isExclusive(err) {
 		// Another effect holds what this one needs for itself. A holder that lapsed is let go, so
 		// that a run that was terminated in the middle cannot hold it for ever.
-		if _, err := s.pool.Exec(ctx, letGoSQL, c.Exclusive); err != nil {
+		if _, err := s.pool.Exec(ctx, letGoSQL, c.Exclusive, c.Unmarked); err != nil {
 			return Grant{}, fmt.Errorf("let go of %s: %w", c.Exclusive, err)
 		}
 		return Grant{State: Claimed}, nil
