@@ -486,6 +486,56 @@ func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
 	}
 }
 
+// What a sink answered cannot be stored: it was sent once, and is parked instead of sent for ever.
+func TestDo_OutcomeThatCannotBeRecorded_RefusedAndMayHaveHappened(t *testing.T) {
+	b := setup(t)
+	b.exec(`create table seen (n int primary key check (n < 100)); create sequence tries minvalue 0`) // no rollback takes a try back
+	var sent []string
+	attempt := func(n int, value any) work {
+		return func(_ context.Context, a *effect.Attempt) (any, error) {
+			sent = append(sent, a.IdempotencyKey+" "+string(a.Request))
+			a.Also(ledger.Statement{SQL: `insert into seen select $1::int from nextval('tries')`, Args: []any{n}})
+			return value, nil
+		}
+	}
+	round := 0
+	for name, one := range map[string]work{
+		"a constraint": attempt(100, nil),
+		"data":         attempt(1, json.RawMessage(`1e999999`)), // refused before the statement is run
+	} {
+		result, err := b.do(call("evt_1", round), policy, "x", one)
+		got := b.want(result, err, effect.Refused)
+		if !strings.HasPrefix(got.Reason, "it may have happened, and cannot be recorded: ") || !got.MayHaveHappened() || len(got.Value) != 0 {
+			t.Errorf("%s: result %+v", name, got)
+		}
+		recorded, err := b.do(call("evt_1", round), policy, "x", never(t))
+		if recorded := b.want(recorded, err, effect.Refused); recorded.Reason != got.Reason || !recorded.MayHaveHappened() {
+			t.Errorf("%s: the recorded result is %+v", name, recorded)
+		}
+		round = got.Round + 1
+	}
+	if got := b.one(`select last_value::text from tries`); got != "0" {
+		t.Errorf("the same record was tried %s times more", got)
+	}
+	result, err := b.do(call("evt_1", round), policy, "y", attempt(1, nil)) // the check was mended
+	b.want(result, err, effect.Done)
+	key := call("", 0).Key
+	if want := []string{key + " x", key + " x", key + " x"}; !slices.Equal(sent, want) {
+		t.Errorf("sent\n got %q\nwant %q", sent, want)
+	}
+}
+
+// The caller is told what later ones read.
+func TestDo_ValueThatPostgresCannotHold_AsRecorded(t *testing.T) {
+	b := setup(t)
+	for _, state := range []effect.State{effect.Done, effect.AlreadyDone} {
+		result, err := b.do(call("evt_1", 0), policy, "x", func(context.Context, *effect.Attempt) (any, error) { return "a\x00b", nil })
+		if got := b.want(result, err, state); string(got.Value) != `"ab"` {
+			t.Errorf("%s with %s", state, got.Value)
+		}
+	}
+}
+
 func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
 	b := setup(t)
 	b.exec(`create table seen (n int)`)

@@ -198,7 +198,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 			return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
 		}
 		finish.State, finish.Result, finish.Also = ledger.Done, encoded, out.also
-		result.State, result.Value = Done, encoded
+		result.State = Done
 	case errors.As(failure, &unwanted):
 		finish.State, finish.Error = ledger.Skipped, unwanted.Reason
 		result.State, result.Reason = Skipped, unwanted.Reason
@@ -219,6 +219,14 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		result.Reason = finish.Error
 	}
 	finished, err := r.finish(ctx, finish)
+	if ledger.Unrecordable(err) {
+		// Tried again, it would be sent again for ever and never be recorded. A person is told instead; the
+		// key stays, under which a retry is answered from the sink's memory.
+		failure, result = err, Result{Reason: "it may have happened, and cannot be recorded: " + describe(err)}
+		finish.State, finish.Class, finish.Error = ledger.Failed, ledger.Permanent, result.Reason
+		finish.Result, finish.Also = unansweredResult, nil
+		finished, err = r.finish(ctx, finish)
+	}
 	if err != nil {
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
 	}
@@ -228,6 +236,9 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	}
 	if failure != nil && result.State == "" {
 		result.Unanswered, result.Round = wasUnanswered(finished.Result), g.Round
+	}
+	if result.State == Done {
+		result.Value = finished.Result
 	}
 	switch finished.Class {
 	case ledger.Transient:
@@ -253,7 +264,7 @@ func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, 
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		finished, err := r.Ledger.Finish(ctx, f)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || ledger.Unrecordable(err) {
 			return finished, err
 		}
 		select {

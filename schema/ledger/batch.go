@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +73,7 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 	for _, key := range keys(b.finishes) {
 		f := b.ops[b.finishes[key]].finish
 		keyList, tokens, states = append(keyList, key), append(tokens, f.Token), append(states, string(f.State))
-		results, errs, classes = append(results, f.Result), append(errs, clean(f.Error)), append(classes, string(f.Class))
+		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)), append(classes, string(f.Class))
 		limits, started = append(limits, int32(f.MaxFailures)), append(started, f.StartedAt)
 		if f.Compensates != "" && f.State == Done {
 			compensated = append(compensated, f.Compensates)
@@ -95,7 +97,7 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 	}
 	for _, key := range keyList {
 		for _, also := range b.ops[b.finishes[key]].finish.Also {
-			q.Queue(also.SQL, also.Args...)
+			q.Queue(also.SQL, cleanArgs(also.Args)...)
 		}
 	}
 }
@@ -226,7 +228,59 @@ func oneStatement(sql string, args ...any) *pgx.Batch {
 	return q
 }
 
-// clean drops what Postgres text cannot hold: an error text may quote what a peer answered.
+// clean drops what Postgres text cannot hold: an error text may quote what a peer answered, and so may
+// a result.
 func clean(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
+}
+
+// cleanArgs returns args with their strings clean.
+func cleanArgs(args []any) []any {
+	cleaned := slices.Clone(args)
+	for i, arg := range cleaned {
+		if s, ok := arg.(string); ok {
+			cleaned[i] = clean(s)
+		}
+	}
+	return cleaned
+}
+
+// cleanJSON returns a JSON text whose strings Postgres can hold: jsonb takes neither an escaped NUL nor half
+// a surrogate pair, though JSON does. One without such escapes is returned as it is.
+func cleanJSON(text json.RawMessage) json.RawMessage {
+	if !unholdable.Match(text) {
+		return text
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // numbers stay as they are written
+	var value any
+	if decoder.Decode(&value) != nil {
+		return text // Postgres says what is wrong with it
+	}
+	cleaned, err := json.Marshal(cleanValue(value))
+	if err != nil {
+		return text
+	}
+	return cleaned
+}
+
+// unholdable finds the escapes that jsonb may refuse, and some that it takes.
+var unholdable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
+
+func cleanValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return clean(v)
+	case []any:
+		for i := range v {
+			v[i] = cleanValue(v[i])
+		}
+	case map[string]any:
+		cleaned := make(map[string]any, len(v))
+		for key, member := range v {
+			cleaned[clean(key)] = cleanValue(member)
+		}
+		return cleaned
+	}
+	return value
 }

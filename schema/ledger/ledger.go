@@ -100,6 +100,9 @@ type Finish struct {
 	// Result of what is Failed or Uncertain is nil, which keeps that of an earlier attempt, or an object:
 	// {"Unanswered": true} says that this attempt may have happened. The ledger adds it for a claim that
 	// ran out, see Claim.Unmarked, and makes "UnansweredBefore" of it when a new generation begins.
+	//
+	// NUL and what is no UTF-8, which Postgres text cannot hold, is dropped from the strings of Result,
+	// Error and the arguments of Also.
 	Result json.RawMessage
 	// Error and Class are for Failed and Uncertain.
 	Error string

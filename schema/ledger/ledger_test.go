@@ -262,6 +262,40 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
+// JSON may hold what jsonb does not, and a sink's answer may hold anything.
+func TestFinish_WhatPostgresCannotHold_Dropped(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		`{"id":"a\u0000b"}`:                                        `{"id": "ab"}`,
+		`["\u0000",{"k\u0000":["\uD800"]}]`:                        `["", {"k": ["�"]}]`,
+		`{"n":12345678901234567890.10,"s":"\ud83d\ude00 \\u0000"}`: `{"n": 12345678901234567890.10, "s": "😀 \\u0000"}`,
+		`"\u00001"`: `"1"`,
+	} {
+		t.Run(given, func(t *testing.T) {
+			b := setup(t)
+			if _, err := b.pool.Exec(t.Context(), `create table seen (reference text)`); err != nil {
+				t.Fatal(err)
+			}
+			c := b.claim("evt_1", 0)
+			args := []any{"a\x00b\xff"}
+			done := b.finish(ledger.Finish{
+				Key: c.Key, Token: b.grant(c).Token, State: ledger.Done, Result: json.RawMessage(given),
+				Also: []ledger.Statement{{SQL: `insert into seen values ($1)`, Args: args}},
+			})
+			if !done.Held || string(done.Result) != want {
+				t.Errorf("finished %+v with %s, want %s", done, done.Result, want)
+			}
+			var reference string
+			if err := b.pool.QueryRow(t.Context(), `select reference from seen`).Scan(&reference); err != nil || reference != "ab?" {
+				t.Errorf("reference %q, %v", reference, err)
+			}
+			if args[0] != "a\x00b\xff" {
+				t.Error("the caller's arguments were changed")
+			}
+		})
+	}
+}
+
 func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 	b := setup(t)
 	first, second := b.claim("evt_1", 0), b.claim("evt_2", 0)

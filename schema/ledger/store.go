@@ -76,7 +76,7 @@ func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, erro
 	return out.held, nil
 }
 
-// Finish records what came of a claim.
+// Finish records what came of a claim. [Unrecordable] tells an error that the same record will meet again.
 func (s *Store) Finish(ctx context.Context, f Finish) (Finished, error) {
 	out, err := s.group.Do(ctx, op{finish: &f})
 	if err != nil {
@@ -197,6 +197,13 @@ type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Unrecordable reports whether Postgres refused a record for what it holds (SQLSTATE class 22, data, or 23,
+// constraints): nothing was written, and the same record will be refused again.
+func Unrecordable(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")
 }
 
 func isExclusive(err error) bool {
