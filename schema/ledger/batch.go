@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -18,14 +19,16 @@ import (
 type batch struct {
 	ops      []op
 	outcomes []outcome
-	// claims, marks and finishes hold for each key the index of the op that asked for it.
-	claims, marks, finishes map[string]int
+	// claims holds for each key the index of the op that asked for it; marks and finishes for each claim. Of
+	// one key, the holder's and that of somebody who was taken over can come together.
+	claims          map[string]int
+	marks, finishes map[hold]int
 }
 
 func newBatch(ops []op) *batch {
 	b := &batch{
 		ops: ops, outcomes: make([]outcome, len(ops)),
-		claims: map[string]int{}, marks: map[string]int{}, finishes: map[string]int{},
+		claims: map[string]int{}, marks: map[hold]int{}, finishes: map[hold]int{},
 	}
 	for i, o := range ops {
 		switch {
@@ -35,9 +38,9 @@ func newBatch(ops []op) *batch {
 				b.claims[o.claim.Key] = i
 			}
 		case o.mark != nil:
-			b.marks[o.mark.key] = i
+			b.marks[*o.mark] = i
 		case o.finish != nil:
-			b.finishes[o.finish.Key] = i
+			b.finishes[hold{o.finish.Key, o.finish.Token}] = i
 		}
 	}
 	return b
@@ -62,6 +65,13 @@ func keys(m map[string]int) []string {
 	return list
 }
 
+// holds returns the claims of m in the same order.
+func holds(m map[hold]int) []hold {
+	return slices.SortedFunc(maps.Keys(m), func(a, b hold) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
+	})
+}
+
 func (b *batch) queueFinishes(q *pgx.Batch) {
 	var (
 		keyList, states, errs, classes, compensated []string
@@ -70,23 +80,27 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 		limits                                      []int32
 		started                                     []time.Time
 	)
-	for _, key := range keys(b.finishes) {
-		f := b.ops[b.finishes[key]].finish
-		keyList, tokens, states = append(keyList, key), append(tokens, f.Token), append(states, string(f.State))
+	claims := holds(b.finishes)
+	for _, c := range claims {
+		f := b.ops[b.finishes[c]].finish
+		keyList, tokens, states = append(keyList, f.Key), append(tokens, f.Token), append(states, string(f.State))
 		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)), append(classes, string(f.Class))
 		limits, started = append(limits, int32(f.MaxFailures)), append(started, f.StartedAt)
 		if f.Compensates != "" && f.State == Done {
 			compensated = append(compensated, f.Compensates)
 		}
 	}
-	if len(keyList) == 0 {
+	if len(claims) == 0 {
 		return
 	}
 	q.Queue(finishSQL, keyList, tokens, states, results, errs, classes, limits, started).Query(func(rows pgx.Rows) error {
-		var key, class string
-		var result json.RawMessage
-		_, err := pgx.ForEachRow(rows, []any{&key, &class, &result}, func() error {
-			b.outcomes[b.finishes[key]].finished = Finished{Held: true, Class: Class(class), Result: slices.Clone(result)}
+		var (
+			c      hold
+			class  string
+			result json.RawMessage
+		)
+		_, err := pgx.ForEachRow(rows, []any{&c.key, &c.token, &class, &result}, func() error {
+			b.outcomes[b.finishes[c]].finished = Finished{Held: true, Class: Class(class), Result: slices.Clone(result)}
 			return nil
 		})
 		return err
@@ -95,8 +109,8 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 		slices.Sort(compensated)
 		q.Queue(compensateSQL, compensated)
 	}
-	for _, key := range keyList {
-		for _, also := range b.ops[b.finishes[key]].finish.Also {
+	for _, c := range claims {
+		for _, also := range b.ops[b.finishes[c]].finish.Also {
 			q.Queue(also.SQL, cleanArgs(also.Args)...)
 		}
 	}
@@ -106,15 +120,17 @@ func (b *batch) queueMarks(q *pgx.Batch) {
 	if len(b.marks) == 0 {
 		return
 	}
-	keyList := keys(b.marks)
-	tokens := make([]int64, len(keyList))
-	for i, key := range keyList {
-		tokens[i] = b.ops[b.marks[key]].mark.token
+	var (
+		keyList []string
+		tokens  []int64
+	)
+	for _, c := range holds(b.marks) {
+		keyList, tokens = append(keyList, c.key), append(tokens, c.token)
 	}
 	q.Queue(markSQL, keyList, tokens).Query(func(rows pgx.Rows) error {
-		var key string
-		_, err := pgx.ForEachRow(rows, []any{&key}, func() error {
-			b.outcomes[b.marks[key]].held = true
+		var c hold
+		_, err := pgx.ForEachRow(rows, []any{&c.key, &c.token}, func() error {
+			b.outcomes[b.marks[c]].held = true
 			return nil
 		})
 		return err

@@ -71,7 +71,7 @@ const markSQL = `
 update effects as e set committing = true
   from unnest($1::text[], $2::bigint[]) as m(key, token)
  where e.key = m.key and e.token = m.token and e.state = 'claimed' and e.lease_until > now()
-returning e.key`
+returning e.key, e.token`
 
 // finishSQL writes the outcome and its attempt in one statement; a claim that was taken over
 // carries an older token and writes neither.
@@ -94,7 +94,7 @@ with finished as (
     insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
     select key, generation, receipt_id, run_id, token, state, started_at, error from finished
 )
-select key, error_class, result from finished`
+select key, token, error_class, result from finished`
 
 // compensateSQL also closes what failed without an answer: it may have happened, and has been undone.
 const compensateSQL = `

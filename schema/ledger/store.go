@@ -33,12 +33,13 @@ func (s *Store) Close() { s.group.Close() }
 // op is one change that waits for a commit: exactly one field is set.
 type op struct {
 	claim  *Claim
-	mark   *mark
+	mark   *hold
 	finish *Finish
 	sight  *Sighting
 }
 
-type mark struct {
+// hold names one claim of a key.
+type hold struct {
 	key   string
 	token int64
 }
@@ -69,7 +70,7 @@ func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 // Commit marks the claim as past its point of no return. It returns false when the claim no longer
 // holds: the caller must then not go on. After true, a lease that runs out makes the effect uncertain.
 func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, error) {
-	out, err := s.group.Do(ctx, op{mark: &mark{key: key, token: token}})
+	out, err := s.group.Do(ctx, op{mark: &hold{key: key, token: token}})
 	if err != nil {
 		return false, fmt.Errorf("mark effect %s as committing: %w", key, err)
 	}
