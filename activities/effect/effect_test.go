@@ -312,6 +312,30 @@ func TestDo_KeyForgottenByTheSink_Uncertain(t *testing.T) {
 	b.want(result, err, effect.Done)
 }
 
+// The age of a key is told by one clock: a worker whose own is wrong neither gives up early nor sends late.
+func TestDo_KeyLifetime_ByTheDatabasesClock(t *testing.T) {
+	for _, ahead := range []string{"1 day", "-1 day"} {
+		t.Run(ahead, func(t *testing.T) {
+			b := setup(t)
+			// A now() that stands before the built-in one, for connections from here on.
+			b.exec(`create schema clock;
+				create function clock.now() returns timestamptz stable language sql as $$ select pg_catalog.now() + interval '` + ahead + `' $$;
+				alter table effects alter claimed_at set default clock.now();
+				do $$ begin execute format('alter database %I set search_path = clock, pg_catalog, public', current_database()); end $$`)
+			b.pool.Reset()
+			p := policy
+			p.KeyLifetime = time.Hour
+			_, err := b.do(call("evt_1", 0), p, "x", fail(busy(0, true)))
+			_ = b.again(err, effect.TypeTransient)
+			_, err = b.do(call("evt_1", 0), p, "x", fail(busy(0, true)))
+			_ = b.again(err, effect.TypeTransient)
+			b.exec(`update effects set claimed_at = claimed_at - interval '31 days'`)
+			result, err := b.do(call("evt_1", 0), p, "x", never(t))
+			b.want(result, err, effect.Uncertain)
+		})
+	}
+}
+
 func TestDo_NotWanted_Skipped(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(&effect.NotWanted{Reason: "superseded"}))

@@ -65,7 +65,7 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 		p.MaxFailures = 0
 	}
 	started := time.Now()
-	if p.KeyLifetime > 0 && grant.Attempt > 1 && started.Sub(grant.ClaimedAt) > p.KeyLifetime {
+	if p.KeyLifetime > 0 && grant.Attempt > 1 && grant.Age > p.KeyLifetime {
 		return r.record(ctx, c, p, grant, started, outcome{err: Doubt(
 			"the first attempt was at %s and the sink forgets keys after %s: another could be applied twice", grant.ClaimedAt.UTC().Format(time.RFC3339), p.KeyLifetime)})
 	}

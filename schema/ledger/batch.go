@@ -156,7 +156,7 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 			key string
 			g   Grant
 		)
-		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt, &g.Age}, func() error {
 			g.Granted, g.State = true, Claimed
 			g.Request = slices.Clone(g.Request)
 			b.outcomes[b.claims[key]].grant = g

@@ -73,8 +73,11 @@ type Grant struct {
 	Round int
 	// Request holds the bytes to send, which may be those of an earlier attempt.
 	Request []byte
-	// ClaimedAt is when this generation was first claimed: a sink's key lifetime counts from here.
+	// ClaimedAt is when this generation was first claimed.
 	ClaimedAt time.Time
+	// Age is how long ago that was when the claim was granted: a sink's key lifetime counts from there. Both
+	// times are the database's, so that no two clocks are compared.
+	Age time.Duration
 	// LeaseUntil is when a claim held by another runs out.
 	LeaseUntil time.Time
 

@@ -55,7 +55,7 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
  where (e.state = 'failed' and (e.error_class = 'transient' or excluded.round > e.round))
     or (e.state = 'uncertain' and excluded.round > e.round)
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
-returning key, token, generation, attempts, round, request, claimed_at`
+returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age`
 
 const lookSQL = `
 select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class
