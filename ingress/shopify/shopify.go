@@ -1,5 +1,5 @@
 // Package shopify verifies Shopify's webhooks, under both families of header names: X-Shopify-*,
-// and Shopify-* of the newer Events.
+// and Shopify-* of the newer Events, which are sent with both.
 //
 // Shopify signs the body and nothing else, with one client secret for all shops of an app: topic,
 // shop and IDs stand in unsigned headers. Replays are found by the body's hash, not here.
@@ -23,7 +23,7 @@ var Provider = webhook.Provider{
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of the body, base64",
 		ID:           "header X-Shopify-Webhook-Id, else X-Shopify-Event-Id (or Shopify-*)",
-		Type:         "header X-Shopify-Topic (or Shopify-*)",
+		Type:         "header X-Shopify-Topic; Events: Shopify-Topic/Shopify-Action, e.g. Product/update",
 		Account:      "header X-Shopify-Shop-Domain (or Shopify-*)",
 		Object:       "body id, else admin_graphql_api_id; Events: header Shopify-Resource-Id",
 		OccurredAt:   "header X-Shopify-Triggered-At (or Shopify-*), else body updated_at",
@@ -57,10 +57,10 @@ const (
 	events  = "Shopify-"
 )
 
-// family returns the prefix of r's headers, which is told by the signature's header, as in
-// Shopify's own library (shopify-app-js, webhooks/validate.ts).
+// family returns the prefix of r's headers. Events are sent with both families, and only they have
+// a signature under their own name (shopify-app-js, webhooks/validate.ts).
 func family(r *webhook.Request) string {
-	if len(r.Header.Values(events+signatureHeader)) > 0 && len(r.Header.Values(classic+signatureHeader)) == 0 {
+	if len(r.Header.Values(events+signatureHeader)) > 0 {
 		return events
 	}
 	return classic
@@ -72,9 +72,9 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	for _, other := range r.Header.Values(events + signatureHeader) {
+	for _, other := range r.Header.Values(classic + signatureHeader) {
 		if other != value {
-			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %[2]s%s differ", classic, signatureHeader, events)
+			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", classic, signatureHeader, events)
 		}
 	}
 	return webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(value)}, r.Body)
@@ -85,23 +85,41 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	prefix := family(r)
 	e := webhook.ReadEnvelope(r.Body)
 	event := webhook.Event{
-		Type:       r.HeaderTag(prefix + "Topic"),
+		Type:       eventType(r, prefix),
 		Account:    r.HeaderTag(prefix + "Shop-Domain"),
 		APIVersion: r.HeaderTag(prefix + "API-Version"),
 		Object:     objectID(e, r, prefix),
 		OccurredAt: occurredAt(e, r, prefix),
 	}
-	idHeader := prefix + "Webhook-Id"
-	if len(r.Header.Values(idHeader)) == 0 {
-		idHeader = prefix + "Event-Id"
-	}
-	event.ID, event.IDOrigin = r.HeaderID(e, idHeader)
+	event.ID, event.IDOrigin = eventID(e, r, prefix)
 	if event.Type == "" {
 		e.Note(webhook.MissingEventType, "header "+prefix+"Topic")
 	}
 	noteDisagreement(e, event)
 	event.Problem = e.Problem()
 	return []webhook.Event{event}
+}
+
+// eventID prefers the delivery's ID to the event's, and the names of r's family to those of the other.
+func eventID(e *webhook.Envelope, r *webhook.Request, prefix string) (string, webhook.IDOrigin) {
+	for _, prefix := range []string{prefix, classic, events} {
+		for _, name := range []string{prefix + "Webhook-Id", prefix + "Event-Id"} {
+			if len(r.Header.Values(name)) > 0 {
+				return r.HeaderID(e, name)
+			}
+		}
+	}
+	return webhook.HashID(r.Body), webhook.FromHash
+}
+
+// eventType returns the topic. The topic of Events names the resource only; with the action it reads
+// like a classic one.
+func eventType(r *webhook.Request, prefix string) string {
+	topic := r.HeaderTag(prefix + "Topic")
+	if action := r.HeaderTag(prefix + "Action"); prefix == events && topic != "" && action != "" {
+		topic += "/" + action
+	}
+	return topic
 }
 
 func objectID(e *webhook.Envelope, r *webhook.Request, prefix string) string {

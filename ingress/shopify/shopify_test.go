@@ -36,6 +36,12 @@ func TestConformance(t *testing.T) {
 	t.Run("classic", func(t *testing.T) { webhooktest.Run(t, suite) })
 	suite.Settings.Options = map[string]string{shopify.EventsOption: "true"}
 	suite.Headers, suite.Signature = []string{"Shopify-Hmac-Sha256"}, "Shopify-Hmac-Sha256"
+	// The classic signature beside it would stand in for the one that the suite takes away.
+	suite.Sign = func(in webhook.SignInput) (webhook.SignOutput, error) {
+		out, err := shopify.Sign(in)
+		out.Header.Del("X-Shopify-Hmac-Sha256")
+		return out, err
+	}
 	t.Run("Events", func(t *testing.T) { webhooktest.Run(t, suite) })
 }
 
@@ -103,15 +109,68 @@ func TestVerify_Header(t *testing.T) {
 
 func TestVerify_BothFamilies(t *testing.T) {
 	t.Parallel()
-	r := signed(t, "orders/paid", body)
-	r.Header.Set("Shopify-Hmac-Sha256", r.Header.Get("X-Shopify-Hmac-Sha256"))
-	if _, err := setup(t).Verify(r); err != nil {
+	v := setup(t)
+	if _, err := v.Verify(signedEvents(t, "Product/update", eventsBody)); err != nil {
 		t.Errorf("same value: %v", err)
 	}
-	r.Header.Set("Shopify-Hmac-Sha256", "AAAA")
-	_, err := setup(t).Verify(r)
-	if class, _ := webhook.ClassOf(err); class != webhook.MalformedHeader {
-		t.Errorf("different values: got %v, want malformed_header", err)
+	for _, name := range []string{"X-Shopify-Hmac-Sha256", "Shopify-Hmac-Sha256"} {
+		r := signedEvents(t, "Product/update", eventsBody)
+		r.Header.Set(name, "AAAA")
+		_, err := v.Verify(r)
+		if class, _ := webhook.ClassOf(err); class != webhook.MalformedHeader {
+			t.Errorf("another %s: got %v, want malformed_header", name, err)
+		}
+	}
+}
+
+const eventsBody = `{"action":"update","data":{"product":{"id":"gid://shopify/Product/123"}}}`
+
+// signedEvents is a delivery of Events, which carries both families of headers.
+func signedEvents(t testing.TB, topic, body string) *webhook.Request {
+	t.Helper()
+	out, err := shopify.Sign(webhook.SignInput{
+		Secret: secretA, At: at, ID: "wh-1", Type: topic, Account: shop, Body: []byte(body), Options: map[string]string{shopify.EventsOption: "true"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: at}
+}
+
+func TestEvents_OfEvents_OwnHeadersLead(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for name, c := range map[string]struct {
+		topic  string
+		change func(*webhook.Request)
+		want   webhook.Event
+	}{
+		"both families": {"Product/update", func(r *webhook.Request) {
+			for _, header := range []string{"X-Shopify-Topic", "X-Shopify-Webhook-Id", "X-Shopify-Shop-Domain"} {
+				r.Header.Set(header, "classic")
+			}
+			r.Header.Set("X-Shopify-Triggered-At", "2020-01-01T00:00:00Z")
+			r.Header.Set("Shopify-Resource-Id", "gid://shopify/Product/123")
+		}, webhook.Event{ID: "wh-1", Type: "Product/update", Object: "gid://shopify/Product/123"}},
+		"no action": {"Product", func(*webhook.Request) {}, webhook.Event{ID: "wh-1", Type: "Product"}},
+		"no topic": {"/update", func(*webhook.Request) {},
+			webhook.Event{ID: "wh-1", Problem: "missing_event_type: header Shopify-Topic"}},
+		"Event-Id only": {"Product/update", func(r *webhook.Request) {
+			r.Header.Del("Shopify-Webhook-Id")
+			r.Header.Set("Shopify-Event-Id", "ev-1")
+		}, webhook.Event{ID: "ev-1", Type: "Product/update"}},
+		"ID in the other family": {"Product/update", func(r *webhook.Request) {
+			r.Header.Del("Shopify-Webhook-Id")
+			r.Header.Set("X-Shopify-Webhook-Id", "wh-2")
+		}, webhook.Event{ID: "wh-2", Type: "Product/update"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := signedEvents(t, c.topic, eventsBody)
+			c.change(r)
+			c.want.IDOrigin, c.want.Account, c.want.OccurredAt = webhook.FromHeader, shop, at
+			webhooktest.SameEvents(t, v.Events(r), []webhook.Event{c.want})
+		})
 	}
 }
 

@@ -4,23 +4,37 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// EventsOption is the key of SignInput.Options that, when "true", makes [Sign] use the header
-// names of Shopify's Events instead of the classic ones. Verification needs no option.
+// EventsOption is the key of SignInput.Options that, when "true", makes [Sign] sign a delivery of
+// Shopify's Events. Verification needs no option.
 const EventsOption = "shopify_events"
 
-// Sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic.
+// Sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events
+// it is the topic and, behind a slash, the action. Events carry both families of headers.
 func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
-	prefix := classic
-	if in.Options[EventsOption] == "true" {
-		prefix = events
-	}
 	header := http.Header{}
 	header.Set("Content-Type", "application/json")
+	if in.Options[EventsOption] != "true" {
+		setHeaders(header, classic, in)
+		return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	}
+	var action string
+	in.Type, action, _ = strings.Cut(in.Type, "/")
+	setHeaders(header, classic, in)
+	setHeaders(header, events, in)
+	if action != "" {
+		header.Set(events+"Action", action)
+	}
+	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+}
+
+// setHeaders sets the headers of one family.
+func setHeaders(header http.Header, prefix string, in webhook.SignInput) {
 	header.Set(prefix+signatureHeader, base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, []byte(in.Secret), in.Body)))
 	for name, value := range map[string]string{"Webhook-Id": in.ID, "Topic": in.Type, "Shop-Domain": in.Account} {
 		if value != "" {
@@ -30,5 +44,4 @@ func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if !in.At.IsZero() {
 		header.Set(prefix+"Triggered-At", in.At.UTC().Format(time.RFC3339Nano))
 	}
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
 }
