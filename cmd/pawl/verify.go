@@ -81,7 +81,8 @@ func (a *app) verify() *cobra.Command {
 		Use: "verify --request FILE", Short: "Check one captured request offline", Args: cobra.NoArgs,
 		Long: `Check one captured request offline, for any provider. FILE ("-" for standard input) is JSON:
 provider, scheme, secret or secrets or public_key or certificate_pem, webhook_id, options, method,
-url, headers, body_base64, now_unix (the receive time), tolerance_seconds.
+url, headers, body_base64, now_unix (the receive time), tolerance_seconds. public_key is read for
+discord, sendgrid, standardwebhooks and svix.
 The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that cannot be read.`,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
@@ -145,6 +146,9 @@ func (c *captured) verify() (verdict, error) {
 		return verdict{}, fmt.Errorf("%q is no provider: use one of %s", c.Provider, strings.Join(providerNames(), ", "))
 	}
 	settings := c.settings()
+	if c.PublicKey != "" && len(settings.Secrets) == 0 && c.CertificatePEM == "" {
+		return verdict{}, fmt.Errorf("public_key: %s is not verified with a bare public key: use secret, secrets or certificate_pem", c.Provider)
+	}
 	verifier, err := provider.New(settings)
 	if err != nil {
 		return verdict{}, err
@@ -198,6 +202,10 @@ func optional(s string) *string {
 	return &s
 }
 
+// publicKeyPrefixes names the providers whose sources are configured with public keys, with the prefix
+// that tells one from a secret. For all others a public key would verify whatever anybody signs with it.
+var publicKeyPrefixes = map[string]string{"discord": "", "sendgrid": "", "standardwebhooks": "whpk_", "svix": "whpk_"}
+
 // settings are those of a source that would have received the request. Short secrets are allowed:
 // nothing is admitted here.
 func (c *captured) settings() webhook.Settings {
@@ -217,9 +225,8 @@ func (c *captured) settings() webhook.Settings {
 		s.Options[name] = value
 	}
 	keys := append([]string{c.Secret}, c.Secrets...)
-	// A certificate holds the public key.
-	if c.CertificatePEM == "" {
-		keys = append(keys, c.PublicKey)
+	if prefix, ok := publicKeyPrefixes[c.Provider]; ok && c.PublicKey != "" {
+		keys = append(keys, prefix+strings.TrimPrefix(c.PublicKey, prefix))
 	}
 	for _, key := range keys {
 		if key != "" {

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
 
@@ -113,14 +119,76 @@ func TestVerify_MalformedFile_ExitTwo(t *testing.T) {
 	}
 }
 
-func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
-	t.Parallel()
+// verifyRequest runs the command on content.
+func verifyRequest(t *testing.T, content string) result {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "request.json")
-	content := `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := pawl(t, nil, "verify", "--request", file)
+	return pawl(t, nil, "verify", "--request", file)
+}
+
+// A public key is no secret: whoever has it must not be able to sign with it.
+func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
+	t.Parallel()
+	public := make([]byte, ed25519.PublicKeySize)
+	key, now := base64.StdEncoding.EncodeToString(public), time.Unix(1_772_366_400, 0)
+	sent := func(provider, secret, fields string) result {
+		out, err := providers()[provider].Sign(webhook.SignInput{Secret: secret, At: now, ID: "m-1", Type: "a", Body: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers, err := json.Marshal(out.Header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return verifyRequest(t, fmt.Sprintf(`{"provider": %q, "public_key": %q, %s "now_unix": %d, "headers": %s, "body_base64": %q}`,
+			provider, key, fields, now.Unix(), headers, base64.StdEncoding.EncodeToString(out.Body)))
+	}
+	for _, provider := range []string{"standardwebhooks", "svix"} {
+		if r := sent(provider, "whsec_"+key, ""); r.code != 1 || !strings.Contains(r.out, "no_matching_signature") {
+			t.Errorf("%s: exit %d, %s%s; want no_matching_signature", provider, r.code, r.out, r.err)
+		}
+	}
+	for _, provider := range []string{"stripe", "github", "gitlab"} {
+		if r := sent(provider, key, ""); r.code != 2 || !strings.Contains(r.err, "public_key") {
+			t.Errorf("%s: exit %d, %s%s; want exit 2 and the field named", provider, r.code, r.out, r.err)
+		}
+	}
+	if r := sent("stripe", key, `"secret": "whsec_another",`); r.code != 1 || !strings.Contains(r.out, "no_matching_signature") {
+		t.Errorf("beside a secret: exit %d, %s%s; want no_matching_signature", r.code, r.out, r.err)
+	}
+}
+
+func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
+	t.Parallel()
+	public, private, err := standardwebhooks.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_772_366_400, 0)
+	for _, provider := range []string{"standardwebhooks", "svix"} {
+		out, err := providers()[provider].Sign(webhook.SignInput{Secret: private, At: now, ID: "m-1", Body: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers, err := json.Marshal(out.Header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{public, strings.TrimPrefix(public, "whpk_")} {
+			r := verifyRequest(t, fmt.Sprintf(`{"provider": %q, "public_key": %q, "now_unix": %d, "headers": %s, "body_base64": "e30="}`, provider, key, now.Unix(), headers))
+			if r.code != 0 {
+				t.Errorf("%s, key %s: exit %d, %s%s", provider, key, r.code, r.out, r.err)
+			}
+		}
+	}
+}
+
+func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
+	t.Parallel()
+	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`)
 	if got := decode[verdictJSON](t, r); r.code != 1 || got.Valid || got.Class == "" {
 		t.Errorf("exit %d, %+v; want a refusal with its class", r.code, got)
 	}
