@@ -177,11 +177,13 @@ func explainRefusal(provider webhook.Provider, settings webhook.Settings, r *web
 	if err != nil {
 		return refused.Detail
 	}
-	found := diagnoser.Diagnose(settings.Source, r, refused)
-	if len(found.Findings) == 0 {
-		return refused.Detail
+	texts := []string{refused.Detail}
+	for _, f := range diagnoser.Diagnose(settings.Source, r, refused).Findings {
+		if f.Text != refused.Detail {
+			texts = append(texts, f.Text)
+		}
 	}
-	return refused.Detail + "; " + found.String()
+	return strings.Join(texts, "; ")
 }
 
 func (a *accepted) read(e webhook.Event) {

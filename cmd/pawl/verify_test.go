@@ -193,3 +193,11 @@ func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
 		t.Errorf("exit %d, %+v; want a refusal with its class", r.code, got)
 	}
 }
+
+func TestVerify_MissingHeader_SaidOnce(t *testing.T) {
+	t.Parallel()
+	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {}, "body_base64": "e30="}`)
+	if got := decode[verdictJSON](t, r); got.Diagnosis != "header Stripe-Signature is missing" {
+		t.Errorf("diagnosis %q, want it said once", got.Diagnosis)
+	}
+}

@@ -56,6 +56,7 @@ var Provider = webhook.Provider{
 		Disables:     "4 failures in a row for 1 min, doubling to 24 h; 40 in a row for good",
 		BodyLimit:    25 << 20,
 		Tolerance:    tolerance,
+		OwnHeaders:   []string{tokenHeader, signatureHeader},
 	},
 	New:  newVerifier,
 	Sign: sign,

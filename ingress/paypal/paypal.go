@@ -151,7 +151,7 @@ func readTransmission(r *webhook.Request) (transmission, error) {
 		name  string
 		value *string
 	}{
-		{idHeader, &t.id}, {timeHeader, &t.time}, {signatureHeader, &encoded}, {certURLHeader, &t.certURL}, {algorithmHeader, &algo},
+		{signatureHeader, &encoded}, {idHeader, &t.id}, {timeHeader, &t.time}, {certURLHeader, &t.certURL}, {algorithmHeader, &algo},
 	} {
 		var err error
 		if *h.value, err = r.HeaderOnce(h.name); err != nil {

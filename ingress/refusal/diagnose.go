@@ -224,7 +224,7 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) {
 func (p *probe) look(found *Diagnosis, r *webhook.Request, refused *webhook.Error) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
-		if names := signatureHeaders(r); len(names) > 0 {
+		if names := p.otherSignatures(r, refused.Header); len(names) > 0 {
 			found.add(UnknownScheme, "it carries %s instead: another scheme than %s's, or another provider's", strings.Join(names, ", "), p.Provider.Name)
 		}
 	}
@@ -244,16 +244,31 @@ func (p *probe) look(found *Diagnosis, r *webhook.Request, refused *webhook.Erro
 	}
 }
 
-// signatureHeaders returns the names of headers that look like signatures, at most four.
-func signatureHeaders(r *webhook.Request) []string {
+// otherSignatures returns the names of headers that look like signatures of another scheme, at most
+// four. Where another part of the provider's own scheme is missing, its signature may be there.
+func (p *probe) otherSignatures(r *webhook.Request, missing string) []string {
+	if !namesSignature(missing) {
+		return nil
+	}
 	var names []string
+	own := append([]string{missing}, p.Provider.Contract.OwnHeaders...)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		lower := strings.ToLower(name)
-		if (strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") || strings.HasSuffix(lower, "-token")) && len(name) <= 64 && len(names) < 4 {
+		isOwn := slices.ContainsFunc(own, func(o string) bool { return strings.EqualFold(o, name) })
+		if !isOwn && namesSignature(name) && r.Header.Get(name) != "" && len(name) <= 64 && len(names) < 4 {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// namesSignature reports whether a header of that name seems to carry a signature or a token.
+func namesSignature(name string) bool {
+	lower := strings.ToLower(name)
+	if strings.HasSuffix(lower, "-timestamp") {
+		return false
+	}
+	return strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") ||
+		strings.HasSuffix(lower, "-token") || strings.HasSuffix(lower, "-sig")
 }
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/github"
+	"github.com/pawlhq/pawl/ingress/gitlab"
 	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/square"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -158,6 +162,57 @@ func TestDiagnose(t *testing.T) {
 			}
 			if d.Likely != c.likely {
 				t.Errorf("likely: got %t, want %t", d.Likely, c.likely)
+			}
+		})
+	}
+}
+
+// What is missing beside the signature says nothing of another scheme, and neither does the provider's
+// own header or an empty one.
+func TestDiagnose_MissingHeader_OtherSignatures(t *testing.T) {
+	t.Parallel()
+	signed := func(p webhook.Provider, secret, drop string, add ...string) *webhook.Request {
+		r := withoutHeader(sent(t, p, webhook.SignInput{Secret: secret, ID: "m-1", URL: registeredHook, Body: []byte("{}")}), drop)
+		for _, name := range add {
+			r.Header.Set(name, "x")
+		}
+		return r
+	}
+	const token, signing = "glwt-0123456789abcdefghijkl", "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3A="
+	for name, c := range map[string]struct {
+		provider webhook.Provider
+		secret   string
+		r        *webhook.Request
+		says     string // "" where no other header is to be named
+	}{
+		"timestamp missing":          {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Request-Timestamp"), ""},
+		"timestamp beside":           {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Signature", "X-Signature-Timestamp"), ""},
+		"signature empty":            {slack.Provider, token, withHeader(signed(slack.Provider, token, ""), "X-Slack-Signature", ""), ""},
+		"another empty":              {slack.Provider, token, withHeader(signed(slack.Provider, token, "X-Slack-Signature"), "Stripe-Signature", ""), ""},
+		"GitLab's other scheme":      {gitlab.Provider, signing, signed(gitlab.Provider, token, ""), ""},
+		"Twilio's idempotency token": {twilio.Provider, token, signed(twilio.Provider, token, "X-Twilio-Signature", "I-Twilio-Idempotency-Token"), ""},
+		"ID missing":                 {standardwebhooks.Provider, signing, signed(standardwebhooks.Provider, signing, "webhook-id"), ""},
+		"Svix's names":               {standardwebhooks.Provider, signing, signed(standardwebhooks.Svix, signing, ""), "carries Svix-Signature instead"},
+		"another provider's":         {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Signature", "Stripe-Signature"), "carries Stripe-Signature instead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := webhook.Settings{Source: "s", URL: registeredHook, Secrets: []webhook.Secret{{Label: "main", Value: c.secret}}}
+			v, err := c.provider.New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refused *webhook.Error
+			if _, err := v.Verify(c.r); !errors.As(err, &refused) || refused.Class != webhook.MissingHeader {
+				t.Fatalf("the source answers %v; the test wants missing_header", err)
+			}
+			d, err := refusal.NewDiagnoser(map[string]refusal.Source{"s": {Provider: c.provider, Settings: s}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := d.Diagnose("s", c.r, refused).String()
+			if c.says == "" && strings.Contains(found, "instead") || !strings.Contains(found, c.says) {
+				t.Errorf("says %q, want %q", found, c.says)
 			}
 		})
 	}

@@ -32,6 +32,7 @@ var Provider = webhook.Provider{
 		Retries:      "8 times over 4 hours, with the original payload",
 		RetryFor:     4 * time.Hour,
 		Disables:     "deletes a subscription made by the Admin API after 8 consecutive failures",
+		OwnHeaders:   []string{classic + signatureHeader, events + signatureHeader},
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,

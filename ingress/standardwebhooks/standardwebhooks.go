@@ -54,6 +54,7 @@ var Svix = webhook.Provider{
 		Retries:      "after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",
 		RetryFor:     28 * time.Hour,
 		Disables:     "after all attempts failed for 5 days",
+		OwnHeaders:   []string{svix + "signature", standard + "signature"},
 	}),
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewSvixVerifier(s)) },
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, svix) },
@@ -121,6 +122,10 @@ func parseKey(s webhook.Settings, value string) (key, error) {
 
 // Verify implements [webhook.Verifier].
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	list, err := v.header(r, "signature")
+	if err != nil {
+		return webhook.Match{}, err
+	}
 	id, err := v.header(r, "id")
 	if err != nil {
 		return webhook.Match{}, err
@@ -134,10 +139,6 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 		return webhook.Match{}, err
 	}
 	at, err := webhook.ParseUnix("header "+v.family(r)+"timestamp", stamp)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	list, err := v.header(r, "signature")
 	if err != nil {
 		return webhook.Match{}, err
 	}

@@ -121,7 +121,7 @@ func TestVerify_Headers(t *testing.T) {
 		"Arabic digits":            {v1, map[string]string{"webhook-timestamp": "١٧٧٢٣٦٦٤٠٠"}, webhook.MalformedHeader},
 		"empty timestamp":          {v1, map[string]string{"webhook-timestamp": ""}, webhook.MissingHeader},
 		"GetHook's or Stripe's":    {v1, map[string]string{"webhook-signature": "t=1772366400,v1=00"}, webhook.NoMatchingSignature},
-		"both families differ":     {either, map[string]string{"svix-id": "msg_2"}, webhook.MalformedHeader},
+		"both families differ":     {either, map[string]string{"svix-id": "msg_2", "svix-timestamp": "1772366400", "svix-signature": good}, webhook.MalformedHeader},
 		"the same, not Svix":       {v1, map[string]string{"svix-id": "msg_2"}, webhook.MalformedHeader},
 		"signatures differ":        {either, map[string]string{"svix-id": "msg_1", "svix-timestamp": "1772366400", "svix-signature": wrong}, webhook.MalformedHeader},
 		"family is not completed":  {either, map[string]string{"svix-id": "msg_1"}, webhook.MissingHeader},

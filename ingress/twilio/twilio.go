@@ -46,6 +46,7 @@ var Provider = webhook.Provider{
 		AnswerWithin: 15 * time.Second,
 		Retries:      "one after a failed connection, more by connection overrides (#rc=) or a fallback URL",
 		Disables:     "not published",
+		OwnHeaders:   []string{idempotencyHeader},
 	},
 	New:  newVerifier,
 	Sign: sign,

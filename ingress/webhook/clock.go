@@ -28,9 +28,9 @@ func (r *Request) CheckClock(signed time.Time, tolerance time.Duration) error {
 	age := r.ReceivedAt.Truncate(time.Second).Sub(signed.Truncate(time.Second))
 	switch {
 	case age > tolerance:
-		return &Error{TimestampTooOld, fmt.Sprintf("signed %s before it was received; the tolerance is %s", age, tolerance), age}
+		return &Error{Class: TimestampTooOld, Detail: fmt.Sprintf("signed %s before it was received; the tolerance is %s", age, tolerance), Skew: age}
 	case -age > tolerance:
-		return &Error{TimestampTooNew, fmt.Sprintf("signed %s after it was received; the tolerance is %s", -age, tolerance), age}
+		return &Error{Class: TimestampTooNew, Detail: fmt.Sprintf("signed %s after it was received; the tolerance is %s", -age, tolerance), Skew: age}
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ type Error struct {
 	// Skew is how long before its receipt the request was signed, negative for after; set with
 	// [TimestampTooOld] and [TimestampTooNew] only.
 	Skew time.Duration
+	// Header is the name of the header that is missing; set with [MissingHeader] only.
+	Header string
 }
 
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Detail }

@@ -29,7 +29,7 @@ type Request struct {
 func (r *Request) HeaderOnce(name string) (string, error) {
 	values := r.Header.Values(name)
 	if len(values) == 0 || values[0] == "" && len(values) == 1 {
-		return "", Errorf(MissingHeader, "header %s is missing", name)
+		return "", &Error{Class: MissingHeader, Detail: "header " + name + " is missing", Header: name}
 	}
 	for _, v := range values[1:] {
 		if v != values[0] {

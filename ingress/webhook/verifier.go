@@ -123,6 +123,9 @@ type Contract struct {
 	BodyLimit int64
 	// Tolerance is the default clock tolerance; zero where nothing is timed.
 	Tolerance time.Duration
+	// OwnHeaders are headers of the provider's that a diagnosis must not take for another scheme's
+	// signature, beside the one that is missed.
+	OwnHeaders []string
 	// Always401 is set where every refusal is to be answered with 401, also of a request that no
 	// secret could admit: Discord takes an endpoint away that answers otherwise.
 	Always401 bool
