@@ -9,11 +9,14 @@ import (
 )
 
 // kinds are the callbacks that tell a status, the more special first: a recording's callback
-// names its call too.
+// names its call too, and a transcription's its recording. Rooms and conferences share a parameter.
 var kinds = []struct{ name, status, object string }{
+	{"transcription", "TranscriptionStatus", "TranscriptionSid"},
+	{"room", "StatusCallbackEvent", "RoomSid"},
 	{"recording", "RecordingStatus", "RecordingSid"},
 	{"conference", "StatusCallbackEvent", "ConferenceSid"},
 	{"message", "MessageStatus", "MessageSid"},
+	{"message", "SmsStatus", "MessageSid"},
 	{"message", "SmsStatus", "SmsSid"},
 	{"call", "CallStatus", "CallSid"},
 }
@@ -66,17 +69,19 @@ func callback(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// describe returns the type and object of a callback; the type is "" for one that tells no status.
+// describe returns the type and object of a callback, of the first kind that tells both. Where none
+// does the type is "", and the object the first that is named.
 func describe(form url.Values) (eventType, object string) {
 	for _, k := range kinds {
-		if object == "" {
-			object = webhook.Tag(form.Get(k.object))
+		named := webhook.Tag(form.Get(k.object))
+		if status := webhook.Tag(form.Get(k.status)); named != "" && status != "" {
+			return k.name + "." + status, named
 		}
-		if status := webhook.Tag(form.Get(k.status)); eventType == "" && status != "" {
-			eventType = k.name + "." + status
+		if object == "" {
+			object = named
 		}
 	}
-	return eventType, object
+	return "", object
 }
 
 // streamEvent reads one CloudEvent of Event Streams.

@@ -181,9 +181,16 @@ func TestEvents(t *testing.T) {
 	const (
 		call      = "CallSid=CA1&CallStatus=completed&AccountSid=AC1&Timestamp=Sun%2C+01+Mar+2026+11%3A59%3A58+%2B0000"
 		recording = "RecordingSid=RE1&RecordingStatus=completed&CallSid=CA1"
-		plain     = "CallSid=CA1&Digits=1234"
-		object    = `{"property":"value"}`
-		broken    = `[{"id":"x"}`
+		// The action URL of <Record>: the status is the call's.
+		recorded      = "RecordingSid=RE1&CallStatus=in-progress&CallSid=CA1"
+		transcription = "TranscriptionSid=TR1&TranscriptionStatus=completed&RecordingSid=RE1&CallSid=CA1&CallStatus=completed"
+		room          = "RoomSid=RM1&StatusCallbackEvent=participant-connected&ParticipantSid=PA1"
+		conference    = "ConferenceSid=CF1&StatusCallbackEvent=participant-join&CallSid=CA1"
+		incoming      = "MessageSid=SM1&SmsSid=SM1&SmsStatus=received"
+		strayStatus   = "RecordingStatus=completed&CallSid=CA1&CallStatus=completed"
+		plain         = "CallSid=CA1&Digits=1234"
+		object        = `{"property":"value"}`
+		broken        = `[{"id":"x"}`
 	)
 	v := setup(t)
 	for body, c := range map[string]struct {
@@ -192,10 +199,16 @@ func TestEvents(t *testing.T) {
 	}{
 		call: {"", webhook.Event{Type: "call.completed", Account: "AC1", Object: "CA1",
 			OccurredAt: time.Date(2026, 3, 1, 11, 59, 58, 0, time.UTC)}},
-		recording: {"", webhook.Event{Type: "recording.completed", Object: "RE1"}},
-		plain:     {"", webhook.Event{Object: "CA1"}},
-		object:    {"application/json", webhook.Event{}},
-		broken:    {"application/json", webhook.Event{Problem: "not_json"}},
+		recording:     {"", webhook.Event{Type: "recording.completed", Object: "RE1"}},
+		recorded:      {"", webhook.Event{Type: "call.in-progress", Object: "CA1"}},
+		transcription: {"", webhook.Event{Type: "transcription.completed", Object: "TR1"}},
+		room:          {"", webhook.Event{Type: "room.participant-connected", Object: "RM1"}},
+		conference:    {"", webhook.Event{Type: "conference.participant-join", Object: "CF1"}},
+		incoming:      {"", webhook.Event{Type: "message.received", Object: "SM1"}},
+		strayStatus:   {"", webhook.Event{Type: "call.completed", Object: "CA1"}},
+		plain:         {"", webhook.Event{Object: "CA1"}},
+		object:        {"application/json", webhook.Event{}},
+		broken:        {"application/json", webhook.Event{Problem: "not_json"}},
 	} {
 		c.want.ID, c.want.IDOrigin = webhook.HashID([]byte(body)), webhook.FromHash
 		webhooktest.SameEvents(t, v.Events(signed(t, endpoint, c.contentType, body)), []webhook.Event{c.want})
