@@ -28,11 +28,12 @@ const (
 	signingPrefix   = "whsec_"
 	tolerance       = 5 * time.Minute
 
-	// schemeOption is the key in Settings.Options: "token", "signing", or left out to tell each
-	// secret by its form.
-	schemeOption  = "scheme"
-	tokenScheme   = "token"
-	signingScheme = "signing"
+	// schemeOption is the key in Settings.Options: "token", "signing" (or "signing_token"), or left
+	// out to tell each secret by its form.
+	schemeOption       = "scheme"
+	tokenScheme        = "token"
+	signingScheme      = "signing"
+	signingTokenScheme = "signing_token"
 )
 
 // Provider is GitLab.
@@ -71,7 +72,7 @@ type verifier struct {
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	var faults []error
 	scheme := s.Options[schemeOption]
-	if scheme != "" && scheme != tokenScheme && scheme != signingScheme {
+	if scheme != "" && scheme != tokenScheme && scheme != signingScheme && scheme != signingTokenScheme {
 		faults = append(faults, fmt.Errorf("source %s: options.%s: it is %q; use %s or %s, or leave it out",
 			s.Source, schemeOption, scheme, tokenScheme, signingScheme))
 	}
@@ -103,7 +104,7 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 
 // isSigning reports whether the secret is a signing token.
 func isSigning(scheme, secret string) bool {
-	return scheme == signingScheme || scheme == "" && strings.HasPrefix(secret, signingPrefix)
+	return scheme == signingScheme || scheme == signingTokenScheme || scheme == "" && strings.HasPrefix(secret, signingPrefix)
 }
 
 // signingKey decodes a signing token: base64 after whsec_, as Standard Webhooks has it. GitLab's

@@ -102,6 +102,8 @@ func TestVerify_BothSchemes(t *testing.T) {
 		"token on a source that signs":              {setup(t, nil, signingA), signed(t, tokenA, nil), webhook.MissingHeader},
 		"signing token sent as token": {setup(t, nil, signingA), signed(t, signingA, map[string]string{"scheme": "token"}),
 			webhook.MissingHeader},
+		"scheme by its long name": {setup(t, map[string]string{"scheme": "signing_token"}, tokenA),
+			signed(t, tokenA, map[string]string{"scheme": "signing_token"}), ""},
 		"signing token without prefix": {setup(t, signing, tokenA), signed(t, tokenA, signing), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
