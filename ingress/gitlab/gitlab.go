@@ -20,6 +20,8 @@ const (
 	eventUUIDHeader   = "X-Gitlab-Event-Uuid"
 	instanceHeader    = "X-Gitlab-Instance"
 	idempotencyHeader = "Idempotency-Key"
+	// systemHook is X-Gitlab-Event of every system hook, whatever it tells.
+	systemHook = "System Hook"
 
 	// The signing token's headers are those of Standard Webhooks.
 	idHeader        = "Webhook-Id"
@@ -47,8 +49,8 @@ var Provider = webhook.Provider{
 	Contract: webhook.Contract{
 		Scheme:       "secret token compared; signing token: HMAC-SHA256 of id.timestamp.body, base64",
 		ID:           "header webhook-id (signed), else Idempotency-Key or X-Gitlab-Event-UUID, else a hash",
-		Type:         "header X-Gitlab-Event",
-		Account:      "body project.id, project_id or group_id",
+		Type:         "header X-Gitlab-Event; of system hooks and without it: body object_kind, else event_name",
+		Account:      "body project.id, project_id, group_id or object_attributes.project_id",
 		Object:       "body object_attributes.id",
 		OccurredAt:   "body object_attributes.updated_at",
 		Dedupe:       "Idempotency-Key (= webhook-id)",
@@ -134,14 +136,11 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{
-		Type:       r.HeaderTag(eventHeader),
+		Type:       eventType(r.HeaderTag(eventHeader), body),
 		Object:     body.Tag("object_attributes.id"),
 		OccurredAt: occurredAt(body.String("object_attributes.updated_at")),
 	}
-	if e.Type == "" {
-		e.Type = body.EventType("object_kind")
-	}
-	for _, path := range []string{"project.id", "project_id", "group_id"} {
+	for _, path := range []string{"project.id", "project_id", "group_id", "object_attributes.project_id"} {
 		if e.Account = body.Tag(path); e.Account != "" {
 			break
 		}
@@ -149,6 +148,21 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e.ID, e.IDOrigin = eventID(r, body)
 	e.Problem = body.Problem()
 	return []webhook.Event{e}
+}
+
+// eventType returns the header's type, or the body's where the header does not tell one.
+func eventType(header string, body *webhook.Envelope) string {
+	if header != "" && header != systemHook {
+		return header
+	}
+	path := "object_kind"
+	if !body.Has(path) && body.Has("event_name") {
+		path = "event_name"
+	}
+	if header != "" && !body.Has(path) {
+		return header
+	}
+	return body.EventType(path)
 }
 
 // eventID returns the delivery's ID. X-Gitlab-Event-UUID comes last: hooks that one event sets off

@@ -1,6 +1,7 @@
 package gitlab_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,7 +174,7 @@ func TestEvents_Samples(t *testing.T) {
 	v := setup(t, nil, tokenA)
 	for file, want := range map[string]webhook.Event{
 		"gitlab-push-event.json":     {Type: "push", Account: "15"},
-		"gitlab-issue-event.json":    {Type: "issue", Object: "301", OccurredAt: time.Date(2013, 12, 3, 17, 15, 43, 0, time.UTC)},
+		"gitlab-issue-event.json":    {Type: "issue", Account: "14", Object: "301", OccurredAt: time.Date(2013, 12, 3, 17, 15, 43, 0, time.UTC)},
 		"gitlab-pipeline-event.json": {Type: "pipeline", Account: "1", Object: "31"},
 	} {
 		raw, err := os.ReadFile(filepath.Join(dir, file))
@@ -182,6 +183,33 @@ func TestEvents_Samples(t *testing.T) {
 		}
 		want.ID, want.IDOrigin = webhook.HashID(raw), webhook.FromHash
 		webhooktest.SameEvents(t, v.Events(&webhook.Request{Body: raw}), []webhook.Event{want})
+	}
+}
+
+func TestEvents_TypeAndAccount(t *testing.T) {
+	t.Parallel()
+	v := setup(t, nil, tokenA)
+	for name, c := range map[string]struct{ header, body, wantType, wantAccount, wantProblem string }{
+		"header leads":               {"Push Hook", `{"object_kind":"push","event_name":"push"}`, "Push Hook", "", ""},
+		"system hook":                {"System Hook", `{"event_name":"project_create","project_id":74}`, "project_create", "74", ""},
+		"system hook with a kind":    {"System Hook", `{"object_kind":"merge_request","event_name":"x"}`, "merge_request", "", ""},
+		"system hook without either": {"System Hook", `{}`, "System Hook", "", ""},
+		"no header, event_name":      {"", `{"event_name":"project_create"}`, "project_create", "", ""},
+		"nothing":                    {"", `{}`, "", "", "missing_event_type: object_kind"},
+		"project of the object":      {"Note Hook", `{"object_attributes":{"project_id":5}}`, "Note Hook", "5", ""},
+		"own project first":          {"Note Hook", `{"project_id":4,"object_attributes":{"project_id":5}}`, "Note Hook", "4", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &webhook.Request{Header: http.Header{}, Body: []byte(c.body)}
+			if c.header != "" {
+				r.Header.Set("X-Gitlab-Event", c.header)
+			}
+			got := v.Events(r)[0]
+			if got.Type != c.wantType || got.Account != c.wantAccount || got.Problem != c.wantProblem {
+				t.Errorf("got type %q, account %q, problem %q; want %q, %q, %q", got.Type, got.Account, got.Problem, c.wantType, c.wantAccount, c.wantProblem)
+			}
+		})
 	}
 }
 
