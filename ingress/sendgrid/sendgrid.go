@@ -147,8 +147,9 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
+// readItem reads one item. Custom arguments stand at its root, so that it may hold any key.
 func readItem(item []byte) webhook.Event {
-	e := webhook.ReadEnvelope(item)
+	e := webhook.ReadSharedEnvelope(item)
 	event := webhook.Event{ID: webhook.HashID(item), IDOrigin: webhook.FromHash, Body: item}
 	if e.Has("sg_event_id") {
 		event.ID, event.IDOrigin = e.EventID("sg_event_id")

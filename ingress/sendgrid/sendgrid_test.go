@@ -185,6 +185,8 @@ func TestEvents_Batch(t *testing.T) {
 	t.Parallel()
 	v, _ := setup(t)
 	item := `{"event":"open","sg_event_id":"e1","timestamp":1772366399}`
+	custom := `{"Event":"signup","event":"open","sg_event_id":"e1","timestamp":1772366399,"Timestamp":"x","plan":"a","plan":"b"}`
+	twice := `{"event":"open","sg_event_id":"e1","sg_event_id":"e2"}`
 	noID := `{"event":"open"}`
 	deep := `{"event":"open","sg_event_id":"e2","x":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`
 	open := func(body string) webhook.Event {
@@ -208,6 +210,10 @@ func TestEvents_Batch(t *testing.T) {
 			hashed("7", "", "not_an_object"), open(item), hashed("null", "", "not_an_object"),
 			{ID: "e2", IDOrigin: webhook.FromBody, Type: "open", Body: []byte(deep), Problem: "too_deep"},
 			hashed(`{"sg_event_id":5,"event":"open"}`, "open", "invalid_event_id: not a string"), open(item),
+		}},
+		"custom arguments": {"[" + custom + "]", []webhook.Event{open(custom)}},
+		"a key of SendGrid's twice": {`[` + twice + `]`, []webhook.Event{
+			hashed(twice, "open", `duplicate_key: "sg_event_id"`),
 		}},
 		"empty batch": {"[]\r\n", nil},
 		"object":      {item, []webhook.Event{whole(item, "not_an_array")}},

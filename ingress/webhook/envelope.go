@@ -28,6 +28,8 @@ const MaxEventID = 200
 type Envelope struct {
 	body    []byte
 	problem string
+	// shared says that the sender's own keys stand among the provider's.
+	shared bool
 	// objects are the objects on looked-up paths, by path; the root's path is "". nil when the
 	// body is unreadable.
 	objects map[string]object
@@ -36,7 +38,21 @@ type Envelope struct {
 // ReadEnvelope reads body, which it keeps and does not change.
 func ReadEnvelope(body []byte) *Envelope {
 	e := &Envelope{body: body}
-	raw, problem, readable := scanDocument(body)
+	e.read()
+	return e
+}
+
+// ReadSharedEnvelope is [ReadEnvelope] for objects that hold the sender's own keys beside the
+// provider's. A key that stands twice is a problem only where it is looked up, and one that differs
+// from it in case is another key.
+func ReadSharedEnvelope(body []byte) *Envelope {
+	e := &Envelope{body: body, shared: true}
+	e.read()
+	return e
+}
+
+func (e *Envelope) read() {
+	raw, problem, readable := scanDocument(e.body)
 	if problem != "" {
 		e.Note(problem, "")
 	}
@@ -46,12 +62,16 @@ func ReadEnvelope(body []byte) *Envelope {
 		e.Note(NotAnObject, "")
 	default:
 		root, problem := parseObject(raw)
-		if problem != "" {
-			e.Note(problem, "")
-		}
+		e.noteKeys(problem, "")
 		e.objects = map[string]object{"": root}
 	}
-	return e
+}
+
+// noteKeys records the problem that the keys of an object have, if any.
+func (e *Envelope) noteKeys(p Problem, detail string) {
+	if p != "" && !(e.shared && p == DuplicateKey) {
+		e.Note(p, detail)
+	}
 }
 
 // Note records a problem. The first one stays: it is the one nearest to the cause.
@@ -87,7 +107,10 @@ func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	m, ok := o[key]
-	if ok && o.ambiguous(key) {
+	switch {
+	case e.shared && m.twice:
+		e.Note(DuplicateKey, strconv.Quote(key))
+	case !e.shared && ok && o.ambiguous(key):
 		e.Note(AmbiguousKey, strconv.Quote(key))
 	}
 	if !ok || m.twice {
@@ -104,9 +127,8 @@ func (e *Envelope) object(path string) object {
 	var o object
 	if raw, ok := e.Raw(path); ok && raw[0] == '{' {
 		var problem Problem
-		if o, problem = parseObject(raw); problem != "" {
-			e.Note(problem, "in "+path)
-		}
+		o, problem = parseObject(raw)
+		e.noteKeys(problem, "in "+path)
 	}
 	e.objects[path] = o
 	return o

@@ -257,3 +257,25 @@ func TestEnvelope_QuotesAndBracketsInStrings_NotMistaken(t *testing.T) {
 		t.Errorf("problem %q, want none", p)
 	}
 }
+
+func TestReadSharedEnvelope_OnlyLookedUpKeys(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range webhook.MaxKeys {
+		fmt.Fprintf(&many, `"k%d":1,`, i)
+	}
+	for name, c := range map[string]struct{ body, id, problem string }{
+		"other key twice":         {`{"id":"a","x":1,"x":2}`, "a", ""},
+		"other case":              {`{"ID":"b","id":"a","Id":"c"}`, "a", ""},
+		"key twice":               {`{"id":"a","id":"a"}`, "", `duplicate_key: "id"`},
+		"too many, and one twice": {"{" + many.String() + `"id":1,"k1":1}`, "", "too_many_keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := webhook.ReadSharedEnvelope([]byte(c.body))
+			if id := e.String("id"); id != c.id || e.Problem() != c.problem {
+				t.Errorf("got ID %q, problem %q; want %q, %q", id, e.Problem(), c.id, c.problem)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -77,7 +78,7 @@ func parseObject(raw json.RawMessage) (o object, problem Problem) {
 		switch {
 		case seen:
 			m.twice = true
-			problem = DuplicateKey
+			problem = cmp.Or(problem, DuplicateKey) // less than too many
 		case len(o) == MaxKeys:
 			problem = TooManyKeys
 			return
