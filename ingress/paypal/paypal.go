@@ -184,10 +184,11 @@ func message(id, stamp, webhookID string, body []byte) []byte {
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{
-		Type:       body.EventType("event_type"),
-		Account:    body.Tag("resource.payee.merchant_id"),
-		Object:     body.Tag("resource.id"),
-		OccurredAt: body.RFC3339("create_time"),
+		Type:    body.EventType("event_type"),
+		Account: body.Tag("resource.payee.merchant_id"),
+		Object:  body.Tag("resource.id"),
+		// PayPal's simulator sends times of a nineteenth month.
+		OccurredAt: body.Moment("create_time"),
 		APIVersion: body.Tag("resource_version"),
 	}
 	e.ID, e.IDOrigin = body.EventID("id")

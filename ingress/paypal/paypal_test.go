@@ -153,6 +153,15 @@ func TestVerify_CertificateOutsideItsTime_Untrusted(t *testing.T) {
 	}
 }
 
+func TestEvents_ImpossibleTime_NoProblem(t *testing.T) {
+	t.Parallel()
+	r := signed(t, at)
+	r.Body = []byte(strings.Replace(body, "2026-03-01T11:59:58.613Z", "2018-19-12T22:20:32.000Z", 1))
+	if got := setup(t).Events(r)[0]; got.ID != "WH-1" || got.Problem != "" || !got.OccurredAt.IsZero() {
+		t.Errorf("got %+v, want WH-1 without a time and without a problem", got)
+	}
+}
+
 func TestCheckCertURL(t *testing.T) {
 	t.Parallel()
 	for url, ok := range map[string]bool{
