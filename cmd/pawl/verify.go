@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,13 +29,43 @@ type captured struct {
 	LegacySHA1     bool              `json:"legacy_sha1"`
 	Options        map[string]string `json:"options"`
 
-	Method  string            `json:"method"`
-	URL     string            `json:"url"`
-	Headers map[string]values `json:"headers"`
-	Body    *[]byte           `json:"body_base64"`
+	Method  string  `json:"method"`
+	URL     string  `json:"url"`
+	Headers headers `json:"headers"`
+	Body    *[]byte `json:"body_base64"`
 	// NowUnix is the receive time; 0 or missing, for what is not timed, is now.
 	NowUnix          int64 `json:"now_unix"`
 	ToleranceSeconds int64 `json:"tolerance_seconds"`
+}
+
+// headers reads an object as header lines: a name that stands twice, in whatever case, keeps all
+// its values in their order.
+type headers http.Header
+
+func (h *headers) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	switch open, err := d.Token(); {
+	case err != nil:
+		return err
+	case open == nil:
+		return nil
+	case open != json.Delim('{'):
+		return errors.New("headers: not an object")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var list values
+		if err := d.Decode(&list); err != nil {
+			return fmt.Errorf("headers: %s: %w", name, err)
+		}
+		for _, value := range list {
+			http.Header(*h).Add(name.(string), value) // a key of an object is a string
+		}
+	}
+	return nil
 }
 
 // values reads a string or a list of strings.
@@ -123,7 +154,7 @@ func (a *app) readCaptured(file string) (*captured, error) {
 		}
 		return nil, err
 	}
-	c := new(captured)
+	c := &captured{Headers: headers{}}
 	if err := json.Unmarshal(content, c); err != nil {
 		return nil, fmt.Errorf("not a captured request: %w", err)
 	}
@@ -239,17 +270,12 @@ func (c *captured) settings() webhook.Settings {
 }
 
 func (c *captured) request() *webhook.Request {
-	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header{}, Body: *c.Body, ReceivedAt: time.Now()}
+	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header(c.Headers), Body: *c.Body, ReceivedAt: time.Now()}
 	if c.Method != "" {
 		r.Method = c.Method
 	}
 	if c.NowUnix != 0 {
 		r.ReceivedAt = time.Unix(c.NowUnix, 0)
-	}
-	for name, list := range c.Headers {
-		for _, value := range list {
-			r.Header.Add(name, value)
-		}
 	}
 	return r
 }

@@ -186,6 +186,19 @@ func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
 	}
 }
 
+func TestVerify_HeaderTwice_IsTwoLines(t *testing.T) {
+	t.Parallel()
+	for _, headers := range []string{
+		`{"Stripe-Signature": "t=1,v1=aa", "Stripe-Signature": "t=1,v1=bb"}`,
+		`{"Stripe-Signature": "t=1,v1=aa", "stripe-signature": ["t=1,v1=bb"]}`,
+	} {
+		r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "body_base64": "e30=", "now_unix": 1, "headers": `+headers+`}`)
+		if got := decode[verdictJSON](t, r); got.Class != "malformed_header" {
+			t.Errorf("%s: exit %d, %+v; want malformed_header", headers, r.code, got)
+		}
+	}
+}
+
 func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
 	t.Parallel()
 	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`)
