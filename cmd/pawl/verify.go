@@ -29,13 +29,23 @@ type captured struct {
 	LegacySHA1     bool              `json:"legacy_sha1"`
 	Options        map[string]string `json:"options"`
 
-	Method  string  `json:"method"`
-	URL     string  `json:"url"`
-	Headers headers `json:"headers"`
-	Body    *[]byte `json:"body_base64"`
+	Method  string   `json:"method"`
+	URL     string   `json:"url"`
+	Headers headers  `json:"headers"`
+	Body    *encoded `json:"body_base64"`
 	// NowUnix is the receive time; 0 or missing, for what is not timed, is now.
 	NowUnix          int64 `json:"now_unix"`
 	ToleranceSeconds int64 `json:"tolerance_seconds"`
+}
+
+// encoded reads base64, and names its field where it cannot.
+type encoded []byte
+
+func (e *encoded) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, (*[]byte)(e)); err != nil {
+		return fmt.Errorf("body_base64: %w", err)
+	}
+	return nil
 }
 
 // headers reads an object as header lines: a name that stands twice, in whatever case, keeps all
@@ -163,8 +173,8 @@ func (a *app) readCaptured(file string) (*captured, error) {
 		return nil, errors.New("provider is missing: use one of " + strings.Join(providerNames(), ", "))
 	case c.Body == nil:
 		return nil, errors.New("body_base64 is missing")
-	case c.ToleranceSeconds < 0:
-		return nil, errors.New("tolerance_seconds is negative")
+	case c.ToleranceSeconds < 0 || c.ToleranceSeconds > int64(webhook.MaxTolerance/time.Second):
+		return nil, fmt.Errorf("tolerance_seconds is not between 0 and %d", int64(webhook.MaxTolerance/time.Second))
 	}
 	return c, nil
 }

@@ -186,6 +186,19 @@ func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
 	}
 }
 
+func TestVerify_MalformedFile_NamesTheField(t *testing.T) {
+	t.Parallel()
+	for field, content := range map[string]string{
+		"body_base64":       `{"provider": "stripe", "secret": "x", "body_base64": "%%"}`,
+		"headers: A":        `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
+		"tolerance_seconds": `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": 36893488157}`, // wraps to 13 s
+	} {
+		if r := verifyRequest(t, content); r.code != 2 || !strings.Contains(r.err, field) {
+			t.Errorf("exit %d, stderr %q; want exit 2 and %q named", r.code, r.err, field)
+		}
+	}
+}
+
 func TestVerify_HeaderTwice_IsTwoLines(t *testing.T) {
 	t.Parallel()
 	for _, headers := range []string{
