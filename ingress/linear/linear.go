@@ -80,7 +80,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 }
 
 // sentAt returns the time of sending. The header is not signed; it is read only for a body
-// without the field, because otherwise it would overrule what is signed.
+// without the field, because otherwise it would overrule what is signed. Without either, a body that
+// cannot be read is at fault, not the header.
 func sentAt(r *webhook.Request) (time.Time, error) {
 	body := webhook.ReadEnvelope(r.Body)
 	if raw, there := body.Raw(timestampField); there {
@@ -91,6 +92,9 @@ func sentAt(r *webhook.Request) (time.Time, error) {
 		return at, nil
 	}
 	stamp, err := r.HeaderOnce(timestampHeader)
+	if class, _ := webhook.ClassOf(err); class == webhook.MissingHeader && !body.Readable() {
+		return time.Time{}, webhook.Errorf(webhook.MalformedBody, "the body is not a JSON object, so it holds no %s", timestampField)
+	}
 	if err != nil {
 		return time.Time{}, err
 	}

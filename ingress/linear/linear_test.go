@@ -86,6 +86,8 @@ func TestVerify_Time(t *testing.T) {
 		want         webhook.Class
 	}{
 		"neither":          {untimed, "", webhook.MissingHeader},
+		"not JSON":         {"Hello", "", webhook.MalformedBody},
+		"not JSON, header": {"Hello", "1772366400000", ""},
 		"header not in ms": {untimed, "soon", webhook.MalformedHeader},
 		"body not in ms":   {`{"webhookTimestamp":"soon"}`, "1772366400000", webhook.MalformedBody},
 		"body null":        {`{"webhookTimestamp":null}`, "1772366400000", webhook.MalformedBody},
