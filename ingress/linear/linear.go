@@ -32,7 +32,7 @@ var Provider = webhook.Provider{
 		ID:           "header Linear-Delivery (unsigned), else a hash",
 		Type:         "body type.action",
 		Account:      "body organizationId",
-		Object:       "body data.id",
+		Object:       "body data.id, else agentSession.id or notification.id",
 		OccurredAt:   "body createdAt",
 		Dedupe:       "Linear-Delivery; webhookId names the configuration, not the event",
 		AnswerWithin: 5 * time.Second,
@@ -107,7 +107,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.Event{
 		Type:       body.EventType("type"),
 		Account:    body.Tag("organizationId"),
-		Object:     body.Tag("data.id"),
+		Object:     object(body),
 		OccurredAt: body.RFC3339("createdAt"),
 	}
 	if action := webhook.Tag(body.String("action")); e.Type != "" && action != "" {
@@ -116,18 +116,28 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if e.Type == "" {
 		e.Type = r.HeaderTag(eventHeader)
 	}
-	e.ID, e.IDOrigin = eventID(r, body)
+	e.ID, e.IDOrigin = eventID(r, body, e.Object)
 	e.Problem = body.Problem()
 	return []webhook.Event{e}
 }
 
+// object returns the ID of what the event is about. Events of agents and notifications have no data.
+func object(body *webhook.Envelope) string {
+	for _, path := range []string{"data.id", "agentSession.id", "notification.id"} {
+		if id := body.Tag(path); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
 // eventID returns Linear-Delivery, else the hash of what names the change. The body's own hash
 // would change with each attempt's webhookTimestamp.
-func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrigin) {
+func eventID(r *webhook.Request, body *webhook.Envelope, object string) (string, webhook.IDOrigin) {
 	if r.Header.Get(deliveryHeader) != "" {
 		return r.HeaderID(body, deliveryHeader)
 	}
-	object, created := body.String("data.id"), body.String("createdAt")
+	created := body.String("createdAt")
 	if object == "" || created == "" {
 		return webhook.HashID(r.Body), webhook.FromHash
 	}

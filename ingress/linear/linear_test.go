@@ -118,6 +118,21 @@ func TestEvents_NoDeliveryHeader_RetryIsOneEvent(t *testing.T) {
 	}
 }
 
+func TestEvents_Object(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for body, want := range map[string]string{
+		`{"type":"AgentSessionEvent","action":"created","agentSession":{"id":"as-1"}}`:             "as-1",
+		`{"type":"AppUserNotification","action":"issueAssignedToYou","notification":{"id":"n-1"}}`: "n-1",
+		`{"type":"Issue","action":"create","data":{"id":"i-1"},"agentSession":{"id":"as-1"}}`:      "i-1",
+		`{"type":"OAuthApp","action":"revoked","oauthClientId":"o-1"}`:                             "",
+	} {
+		if got := v.Events(signed(t, body, at))[0]; got.Object != want || got.Problem != "" {
+			t.Errorf("%s: got object %q, problem %q; want %q", body, got.Object, got.Problem, want)
+		}
+	}
+}
+
 func FuzzVerify(f *testing.F) {
 	webhooktest.FuzzVerify(f, setup(f), signed(f, body, at), "Linear-Signature")
 }
