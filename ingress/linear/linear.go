@@ -73,7 +73,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	if err := r.CheckClock(at, v.tolerance); err != nil {
+	if err := r.CheckClockMilli(at, v.tolerance); err != nil {
 		return webhook.Match{}, err
 	}
 	return match, nil

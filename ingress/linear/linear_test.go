@@ -78,6 +78,24 @@ func TestVerify_SignedTimeLeads(t *testing.T) {
 	}
 }
 
+func TestVerify_Clock_InMilliseconds(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for off, want := range map[time.Duration]webhook.Class{
+		time.Minute:                     "",
+		time.Minute + time.Millisecond:  webhook.TimestampTooOld,
+		-time.Minute:                    "",
+		-time.Minute - time.Millisecond: webhook.TimestampTooNew,
+	} {
+		r := signed(t, body, at.Add(300*time.Millisecond))
+		r.ReceivedAt = at.Add(300*time.Millisecond + off)
+		_, err := v.Verify(r)
+		if got, _ := webhook.ClassOf(err); got != want {
+			t.Errorf("received %s after it was signed: got %v, want class %q", off, err, want)
+		}
+	}
+}
+
 func TestVerify_Time(t *testing.T) {
 	t.Parallel()
 	v := setup(t)

@@ -25,7 +25,16 @@ func (s Settings) ToleranceOr(standard time.Duration) (time.Duration, error) {
 // seconds: a difference of exactly the tolerance is accepted. Senders stamp whole seconds, so a
 // fraction on our side would refuse what is in time by their clock.
 func (r *Request) CheckClock(signed time.Time, tolerance time.Duration) error {
-	age := r.ReceivedAt.Truncate(time.Second).Sub(signed.Truncate(time.Second))
+	return r.checkClock(signed, tolerance, time.Second)
+}
+
+// CheckClockMilli is [Request.CheckClock] for senders that stamp milliseconds.
+func (r *Request) CheckClockMilli(signed time.Time, tolerance time.Duration) error {
+	return r.checkClock(signed, tolerance, time.Millisecond)
+}
+
+func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) error {
+	age := r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit))
 	switch {
 	case age > tolerance:
 		return &Error{Class: TimestampTooOld, Detail: fmt.Sprintf("signed %s before it was received; the tolerance is %s", age, tolerance), Skew: age}
