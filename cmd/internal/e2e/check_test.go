@@ -158,11 +158,11 @@ func (c *checker) expect(e invoice, status string) {
 	object := e.account + ":" + e.invoice
 	effects := map[string]string{
 		"activate-subscription": e.invoice, "provision-workspace": object, "finance-export": object,
-		"receipt-email": e.invoice, "onboarding-task": e.account + ":" + e.day,
+		"receipt-email": e.invoice, "onboarding-task": e.account + ":" + e.day + ":" + e.invoice,
 	}
 	undo := map[string]string{
 		"restore-subscription": e.invoice, "reverse-finance-entry": object,
-		"correction-notice": e.invoice, "cancel-onboarding-task": e.account + ":" + e.day,
+		"correction-notice": e.invoice, "cancel-onboarding-task": e.account + ":" + e.day + ":" + e.invoice,
 	}
 	for kind, object := range effects {
 		state := "done"
