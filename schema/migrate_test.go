@@ -123,11 +123,8 @@ func (s signal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A database of the first version keeps what it knows of deliveries.
-func TestMigrate_FromFirst_KeepsDeliveries(t *testing.T) {
-	t.Parallel()
-	dsn := emptyDatabase(t)
-	conn := connect(t, dsn)
+func migrateTo(t *testing.T, conn *pgx.Conn, version int32) {
+	t.Helper()
 	migrator, err := migrate.NewMigrator(t.Context(), conn, "public.schema_version")
 	if err != nil {
 		t.Fatal(err)
@@ -135,9 +132,52 @@ func TestMigrate_FromFirst_KeepsDeliveries(t *testing.T) {
 	if err := migrator.LoadMigrations(os.DirFS("migrations")); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrator.MigrateTo(t.Context(), 1); err != nil {
+	if err := migrator.MigrateTo(t.Context(), version); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The invoice that wrote a subscription is found by its event, and what was compensated does not stand.
+func TestMigrate_StandingInvoices_FromWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	conn := connect(t, dsn)
+	migrateTo(t, conn, 3)
+	if _, err := conn.Exec(t.Context(), `
+		insert into subscriptions (mode, id, account, status, fence_at, fence_event) values
+			('live', 'sub_1', 'acme', 'active', now(), 'evt_2'), ('live', 'sub_2', 'acme', 'canceled', now(), 'evt_9');
+		insert into invoices (mode, id, account, subscription, status, amount, currency, period_start, fence_at, fence_event) values
+			('live', 'in_1', 'acme', 'sub_1', 'paid', 1, 'usd', '2026-01-01Z', now(), 'evt_1'),
+			('live', 'in_2', 'acme', 'sub_1', 'paid', 1, 'usd', '2026-02-01Z', now(), 'evt_2');
+		insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until) values
+			('activate-subscription:stripe:live:in_1', 'activate-subscription', 'compensated', gen_random_uuid(), 'evt_1', 'w', 'r', now()),
+			('activate-subscription:stripe:live:in_2', 'activate-subscription', 'done', gen_random_uuid(), 'evt_2', 'w', 'r', now())`); err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), `
+		select concat_ws(' ', id, fence_invoice, to_char(period_start at time zone 'UTC', 'MM')) from subscriptions
+		union all select concat_ws(' ', id, stands) from invoices order by 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"in_1 f", "in_2 t", "sub_1 in_2 02", "sub_2 "}; !slices.Equal(got, want) {
+		t.Errorf("held:\ngot  %q\nwant %q", got, want)
+	}
+}
+
+// A database of the first version keeps what it knows of deliveries.
+func TestMigrate_FromFirst_KeepsDeliveries(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	conn := connect(t, dsn)
+	migrateTo(t, conn, 1)
 	for i, first := range []string{"new", "replay"} {
 		id := fmt.Sprintf("00000000-0000-7000-8000-00000000000%d", i)
 		if _, err := conn.Exec(t.Context(), `
