@@ -3,6 +3,8 @@ package workflows
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"strings"
 )
 
 // EventInput is what every flow starts with: references and routing words, never a payload and
@@ -22,21 +24,41 @@ type EventInput struct {
 const maxID = 255
 
 // ID returns the workflow ID of the event: "stripe:evt_123", with a connected account between
-// ("stripe:acct_9:evt_123"). An ID that Temporal could not store is replaced by its hash.
+// ("stripe:acct_9:evt_123"). No two events have the same.
+//
+// It is printable ASCII, since Temporal's client sends it as a header and starts nothing under
+// another; the rest of what a provider calls its events and accounts is percent-encoded. An ID that
+// Temporal could not store is replaced by its hash.
 //
 // Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
 // come in both modes after all, the dispatcher starts the second as [EventInput.ModeID].
 func (in EventInput) ID() string {
-	id := in.Provider
-	if in.Account != "" {
-		id += ":" + in.Account
+	id := in.Provider + ":"
+	// Without an account, what stands before a colon in the event's ID would read as one: an empty
+	// account stands between.
+	if in.Account != "" || strings.Contains(in.EventID, ":") {
+		id += printable(in.Account, ":") + ":"
 	}
-	return bounded(id + ":" + in.EventID)
+	return bounded(id + printable(in.EventID, ""))
 }
 
 // ModeID returns the workflow ID of an event whose plain ID belongs to the same event ID of the
 // other mode.
 func (in EventInput) ModeID() string { return bounded(in.ID() + ":" + in.Mode) }
+
+// printable returns s with each byte percent-encoded that is not printable ASCII, stands in escaped or
+// is the percent sign itself: from different strings come different ones.
+func printable(s, escaped string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < 0x21 || c > 0x7e || c == '%' || strings.IndexByte(escaped, c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
 
 func bounded(id string) string {
 	if len(id) <= maxID {
