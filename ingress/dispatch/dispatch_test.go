@@ -2,7 +2,9 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +33,9 @@ type temporal struct {
 	lost  int // so many starts are made and their replies lost
 	// refuses is the ID of a workflow whose start is refused.
 	refuses string
+	// fails is the ID of a workflow whose start fails with failure.
+	fails   string
+	failure error
 	// terminated says that somebody ended every run.
 	terminated bool
 }
@@ -58,6 +63,9 @@ func (tp *temporal) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOpt
 	}
 	if o.ID == tp.refuses {
 		return nil, serviceerror.NewInvalidArgument("the input is too large")
+	}
+	if o.ID == tp.fails {
+		return nil, tp.failure
 	}
 	if old, ok := tp.runs[o.ID]; ok {
 		if o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE ||
@@ -283,6 +291,73 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	}
 	if _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
 		t.Errorf("mended: %v, status %s; want it processing", err, b.status(t, bad.ReceiptID))
+	}
+}
+
+// One start that fails by itself, in whatever way, is tried again later and stops no other.
+func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"of the client":   serviceerror.NewInternal("header key contains value with non-printable ASCII characters"),
+		"of the server":   errors.New("unknown"),
+		"of its database": serviceerror.NewDataLoss("corrupt"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_0", failure })
+			var all []receipt.Pending
+			for i := range 40 {
+				all = append(all, b.insert(t, id(fmt.Sprint("evt_", i))))
+			}
+			b.due(t)
+			if _, err := b.d.SweepOnce(t.Context()); err == nil {
+				t.Error("a failure passed for success")
+			}
+			for _, p := range all[1:] {
+				if st := b.status(t, p.ReceiptID); st != receipt.Processing {
+					t.Errorf("%s is %s, want processing", p.EventID, st)
+				}
+			}
+			if st := b.status(t, all[0].ReceiptID); st != receipt.Received {
+				t.Errorf("the one that failed is %s, want received", st)
+			}
+			if found, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+				t.Errorf("at once: found %d, %v; want it to wait for its lease", found, err)
+			}
+			b.temporal.set(func(tp *temporal) { tp.fails = "" })
+			b.due(t)
+			if _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, all[0].ReceiptID) != receipt.Processing {
+				t.Errorf("afterwards: %v, %s; want it processing", err, b.status(t, all[0].ReceiptID))
+			}
+		})
+	}
+}
+
+// What would fail each start is Temporal's: its receipts are due again at once, and none is parked.
+func TestSweep_TemporalUnable_ReleasedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"overloaded":   serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "slow down"),
+		"no namespace": serviceerror.NewNamespaceNotFound("pawl"),
+		"not let in":   serviceerror.NewPermissionDenied("no", ""),
+		"no route":     &net.OpError{Op: "dial", Err: errors.New("no route to host")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := b.insert(t)
+			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_1", failure })
+			b.due(t)
+			for range 2 {
+				if found, err := b.d.SweepOnce(t.Context()); found != 1 || err == nil {
+					t.Errorf("found %d, %v; want it again, and the failure", found, err)
+				}
+			}
+			if st := b.status(t, p.ReceiptID); st != receipt.Received {
+				t.Errorf("status %s, want received", st)
+			}
+		})
 	}
 }
 

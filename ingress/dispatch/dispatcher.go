@@ -200,13 +200,14 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 			log.Warn("Temporal takes no starts; receipts wait")
 		}
 	case refused(err):
+		d.down.Store(false) // it answers
 		log.Warn("Temporal refuses the start; the receipt is parked")
 		reason := "start_refused: Temporal does not take this start; mend what it names, then `pawl events run` the event"
 		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
 			log.Warn("not parked; the sweep will try again", "cause", err)
 		}
 	default:
-		log.Warn("start left to the sweep")
+		log.Warn("start failed; the sweep tries again when the receipt's lease is over")
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -19,7 +21,7 @@ import (
 var errUnable = errors.New("temporal is unable")
 
 // start starts p's workflow and returns what is to be recorded of it. An error leaves the receipt as it
-// is, for the sweep; it is errUnable unless Temporal refused this one start.
+// is, for the sweep; it is errUnable where no other start would fare better.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Started, error) {
 	in := eventInput(p)
 	flow := workflows.Route(p.Provider, p.Type)
@@ -129,14 +131,30 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 		return run.GetRunID(), false, nil
 	case errors.As(err, &started):
 		return started.RunId, true, nil
-	case refused(err):
-		return "", false, err
+	case unable(err):
+		return "", false, fmt.Errorf("%w: %w", errUnable, err)
 	}
-	return "", false, fmt.Errorf("%w: %w", errUnable, err)
+	return "", false, err
 }
 
-// refused reports whether Temporal looked at this one start and would not have it, now or later: the
-// next receipt may fare better.
+// unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does
+// not let us in. Whatever else went wrong went wrong for one start, and the next may fare better.
+func unable(err error) bool {
+	var connection net.Error
+	var notActive *serviceerror.NamespaceNotActive
+	var invalidState *serviceerror.NamespaceInvalidState
+	var oldClient *serviceerror.ClientVersionNotSupported
+	var oldServer *serviceerror.ServerVersionNotSupported
+	switch serviceerror.ToStatus(err).Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled,
+		codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented: // NotFound: the namespace
+		return true
+	}
+	return errors.As(err, &connection) || errors.As(err, &notActive) || errors.As(err, &invalidState) ||
+		errors.As(err, &oldClient) || errors.As(err, &oldServer)
+}
+
+// refused reports whether Temporal looked at this one start and would not have it, now or later.
 func refused(err error) bool {
 	var invalid *serviceerror.InvalidArgument
 	return errors.As(err, &invalid)

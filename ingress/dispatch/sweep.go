@@ -15,7 +15,7 @@ import (
 func (d *Dispatcher) sweep(ctx context.Context) {
 	pause := firstPause
 	for {
-		found, err := d.SweepOnce(ctx)
+		_, started, err := d.sweepOnce(ctx)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errUnable) {
 			d.cfg.Log.Warn("sweep failed", "error", err)
 		}
@@ -23,8 +23,9 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 		switch {
 		case d.down.Load():
 			next, pause = pause, min(2*pause, lastPause)
-		case err == nil && found > 0:
-			next, pause = 0, firstPause // there may be more
+		case started > 0:
+			// There may be more. One that fails alone is leased for a while and slows nobody.
+			next, pause = 0, firstPause
 		default:
 			pause = firstPause
 		}
@@ -37,34 +38,40 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 
 // SweepOnce starts the receipts that are due, one batch of them, and returns how many it found.
 // While Temporal is down it tries a single one; a success ends that state. What it could not start
-// because Temporal was unable is due again at once.
+// because Temporal was unable is due again at once; another start that failed is due after its lease,
+// and stops no other.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found int, err error) {
+	found, _, err = d.sweepOnce(ctx)
+	return found, err
+}
+
+func (d *Dispatcher) sweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {
 		limit = 1
 	}
 	due, err := d.cfg.Receipts.Due(ctx, limit, lease)
 	if err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
+		return 0, 0, fmt.Errorf("sweep: %w", err)
 	}
 	if len(due) == 0 {
 		// Nothing that could show whether Temporal is back, so let the way in memory find out.
 		d.down.Store(false)
-		return 0, nil
+		return 0, 0, nil
 	}
-	left, err := d.startAll(ctx, due)
+	started, left, err := d.startAll(ctx, due)
 	if len(left) > 0 {
 		d.release(ctx, left...)
 	}
 	if err != nil {
-		return len(due), fmt.Errorf("sweep: %w", err)
+		return len(due), started, fmt.Errorf("sweep: %w", err)
 	}
-	return len(due), nil
+	return len(due), started, nil
 }
 
-// startAll starts due and returns the IDs of those that Temporal was unable to take, with the
-// first error. After the first of these the rest are not tried.
-func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (left []string, first error) {
+// startAll starts due and returns how many it started, and the IDs of those that Temporal was unable to
+// take, with the first error. After the first of these the rest are not tried.
+func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (began int, left []string, first error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	unable := false
@@ -89,10 +96,10 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (left 
 						d.failed(ctx, p, err)
 					}
 				}
-				if err == nil {
-					continue
-				}
 				mu.Lock()
+				if err == nil {
+					began++
+				}
 				if errors.Is(err, errUnable) {
 					unable = true
 					left = append(left, p.ReceiptID)
@@ -105,5 +112,5 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (left 
 		})
 	}
 	wg.Wait()
-	return left, first
+	return began, left, first
 }
