@@ -36,8 +36,10 @@ type temporal struct {
 	// fails is the ID of a workflow whose start fails with failure.
 	fails   string
 	failure error
-	// terminated says that somebody ended every run.
-	terminated bool
+	// ended, where set, is how every run has ended.
+	ended enumspb.WorkflowExecutionStatus
+	// meanwhile, where set, happens while a run is looked at.
+	meanwhile func()
 }
 
 type started struct {

@@ -30,6 +30,7 @@ type Receipts interface {
 	OtherMode(ctx context.Context, k receipt.Key) (workflowID string, found bool, err error)
 	Backlog(ctx context.Context) (receipt.Backlog, error)
 	Unheard(ctx context.Context, limit int, quiet, lease time.Duration) ([]receipt.Unheard, error)
+	ParkUnheard(ctx context.Context, u receipt.Unheard, reason string) (parked bool, err error)
 }
 
 // Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.

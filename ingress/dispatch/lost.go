@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -27,6 +28,9 @@ const (
 	quiet     = 2 * time.Minute
 	lookAgain = 10 * time.Minute
 	lookBatch = 100
+
+	// runEnded begins the reason of a receipt whose run has ended and will not finish it.
+	runEnded = "run_ended: "
 )
 
 // look goes on finding lost runs until ctx ends.
@@ -40,8 +44,9 @@ func (d *Dispatcher) look(ctx context.Context) {
 
 // LookOnce looks at runs of which nothing was heard for the time quiet, and returns how many it mended. A
 // run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
-// again: the ledger keeps what it had done from being done twice. One that was ended from outside parks
-// its receipt, since nobody would finish it.
+// again: the ledger keeps what it had done from being done twice. One that has ended without finishing
+// its receipt, whether from outside or by itself, parks it, since nobody else would finish it; what a
+// person has ended is not started again when Temporal's retention is over.
 func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	unheard, err := d.cfg.Receipts.Unheard(ctx, lookBatch, quiet, lookAgain)
 	if err != nil {
@@ -64,22 +69,31 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 	defer cancel()
 	found, err := d.cfg.Inspect.DescribeWorkflowExecution(ctx, u.WorkflowID, "")
 	var missing *serviceerror.NotFound
+	ended := strings.HasPrefix(u.Reason, runEnded)
 	if errors.As(err, &missing) {
+		if ended {
+			return false, nil
+		}
 		return true, d.startAgain(ctx, u)
 	}
-	if err != nil {
+	if err != nil || ended {
 		return false, err
 	}
+	reason := runEnded
 	switch status := found.GetWorkflowExecutionInfo().GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		if u.Status == receipt.NeedsReview {
-			return false, nil
-		}
-		reason := fmt.Sprintf("run_ended: the run was ended from outside (%s); reset the workflow to go on", status)
-		return true, d.cfg.Receipts.Transition(ctx, u.ReceiptID, receipt.NeedsReview, reason, reason)
+		reason += fmt.Sprintf("the run was ended from outside (%s); reset the workflow to go on", status)
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		reason += "the run is complete and has not finished this receipt; it may be another event's, or the database an older copy; look at it, and reset the workflow to go on"
+	default:
+		return false, nil
 	}
-	return false, nil
+	if u.Reason != "" {
+		reason += "; it was " + string(u.Status) + ": " + u.Reason
+	}
+	// A run finishes its receipt before it ends: one that ended between the two looks has moved it.
+	return d.cfg.Receipts.ParkUnheard(ctx, u, reason)
 }
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.

@@ -22,8 +22,11 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 		return nil, serviceerror.NewNotFound("workflow not found")
 	}
 	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	if tp.terminated {
-		status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	if tp.ended != 0 {
+		status = tp.ended
+	}
+	if tp.meanwhile != nil {
+		tp.meanwhile()
 	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}}, nil
 }
@@ -41,10 +44,16 @@ func begun(t *testing.T, b *bench) receipt.Pending {
 	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("found %d, %v", found, err)
 	}
+	b.silent(t)
+	return p
+}
+
+// silent makes it an hour since anything was heard of any run.
+func (b *bench) silent(t *testing.T) {
+	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `update receipts set dispatch_at = now() - interval '1 second', updated_at = now() - interval '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
-	return p
 }
 
 func (b *bench) lookOnce(t *testing.T) int {
@@ -89,7 +98,7 @@ func TestLookOnce_RunTerminatedFromOutside_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
-	b.temporal.set(func(tp *temporal) { tp.terminated = true })
+	b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED })
 
 	if got := b.lookOnce(t); got != 1 {
 		t.Fatalf("mended %d, want 1", got)
@@ -97,5 +106,78 @@ func TestLookOnce_RunTerminatedFromOutside_ReceiptSaysSo(t *testing.T) {
 	r, err := b.store.Get(t.Context(), p.ReceiptID)
 	if err != nil || r.Status != receipt.NeedsReview || !strings.Contains(r.Reason, "run_ended") {
 		t.Errorf("receipt is %s (%s), %v; want needs_review with the reason", r.Status, r.Reason, err)
+	}
+}
+
+// Days after somebody ended a run, Temporal has forgotten it: that is no reason to run its effects.
+func TestLookOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
+	t.Parallel()
+	for _, before := range []receipt.Status{receipt.Processing, receipt.NeedsReview, receipt.Dead} {
+		t.Run(string(before), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := begun(t, b)
+			if err := b.store.Transition(t.Context(), p.ReceiptID, before, "plan unknown", ""); err != nil {
+				t.Fatal(err)
+			}
+			b.silent(t)
+			b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED })
+			if got := b.lookOnce(t); got != 1 {
+				t.Fatalf("mended %d, want 1", got)
+			}
+			b.silent(t)
+			if got := b.lookOnce(t); got != 0 {
+				t.Errorf("looked again and mended %d, want none", got)
+			}
+			b.silent(t)
+			b.temporal.set(func(tp *temporal) { clear(tp.runs) })
+			if got := b.lookOnce(t); got != 0 {
+				t.Errorf("after Temporal's retention: mended %d, want none", got)
+			}
+			if n := len(b.temporal.runs); n != 0 {
+				t.Errorf("%d runs were started, want none", n)
+			}
+			r, err := b.store.Get(t.Context(), p.ReceiptID)
+			if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: ") || !strings.Contains(r.Reason, "plan unknown") {
+				t.Errorf("receipt is %s (%s), %v; want it parked, with what it waited for before", r.Status, r.Reason, err)
+			}
+		})
+	}
+}
+
+// A run that is complete finishes no receipt any more: one that it has left open waits for a person.
+func TestLookOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := begun(t, b)
+	b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
+	if got := b.lookOnce(t); got != 1 {
+		t.Fatalf("mended %d, want 1", got)
+	}
+	r, err := b.store.Get(t.Context(), p.ReceiptID)
+	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: the run is complete") {
+		t.Errorf("receipt is %s (%s), %v; want it parked with the reason", r.Status, r.Reason, err)
+	}
+}
+
+// A run that finishes while it is looked at is left as it ended.
+func TestLookOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := begun(t, b)
+	b.temporal.set(func(tp *temporal) {
+		tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+		tp.meanwhile = func() {
+			if err := b.store.FinishRun(t.Context(), receipt.Finish{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
+				StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if got := b.lookOnce(t); got != 0 {
+		t.Errorf("mended %d, want none", got)
+	}
+	if got := b.status(t, p.ReceiptID); got != receipt.Processed {
+		t.Errorf("receipt is %s, want processed", got)
 	}
 }

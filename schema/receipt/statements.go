@@ -15,6 +15,7 @@ var Statements = map[string]string{
 	"due":               dueSQL,
 	"release":           releaseSQL,
 	"unheard":           unheardSQL,
+	"park unheard":      parkUnheardSQL,
 	"backlog":           backlogSQL,
 	"other mode":        otherModeSQL,
 	"counts":            countsSQL,

@@ -13,6 +13,7 @@ type Unheard struct {
 	Pending
 	WorkflowID string
 	Status     Status
+	Reason     string
 }
 
 // unheardSQL goes through the partial index of open receipts. dispatch_at, which means nothing for a
@@ -24,7 +25,7 @@ update receipts r set dispatch_at = now() + $3::interval
            and updated_at < now() - $2::interval and dispatch_at <= now()
          order by dispatch_at limit $1 for no key update skip locked) quiet
  where r.id = quiet.id
-returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.status`
+returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.status, r.reason`
 
 // Unheard takes up to limit open receipts of which nothing was heard for the time quiet, so that somebody
 // looks whether their runs are still there. For the length of lease no other look takes them.
@@ -40,4 +41,27 @@ func (s *Store) Unheard(ctx context.Context, limit int, quiet, lease time.Durati
 		return nil, fmt.Errorf("take unheard receipts: %w", err)
 	}
 	return unheard, nil
+}
+
+const parkUnheardSQL = `
+update receipts set status = 'needs_review', reason = $4, last_error = $4, updated_at = now()
+ where id = $1 and status = $2 and reason = $3`
+
+// ParkUnheard moves u to needs_review with a reason, unless it has moved on since it was taken: its run
+// may have ended well meanwhile. It reports whether it did.
+func (s *Store) ParkUnheard(ctx context.Context, u Unheard, reason string) (parked bool, err error) {
+	id, err := parseID(u.ReceiptID)
+	if err == nil {
+		err = Next(u.Status, NeedsReview)
+	}
+	if err != nil {
+		return false, fmt.Errorf("park unheard receipt: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, parkUnheardSQL, [16]byte(id), string(u.Status), u.Reason, reason)
+	if err != nil {
+		return false, fmt.Errorf("park unheard receipt %s: %w", u.ReceiptID, err)
+	}
+	return tag.RowsAffected() > 0, nil
 }
