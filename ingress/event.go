@@ -33,7 +33,6 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		APIVersion: text(e.APIVersion),
 		OccurredAt: e.OccurredAt,
 		Body:       body,
-		Unsigned:   !s.Provider.Contract.IDSigned && e.IDOrigin == webhook.FromHeader,
 	}
 	if n.EventID == "" {
 		n.EventID, n.IDOrigin = hashed(string(body)), string(webhook.FromHash)
@@ -41,6 +40,9 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if n.IDOrigin == "" {
 		n.IDOrigin = string(webhook.FromBody)
 	}
+	// Also without the header: who leaves it out, or changes an account that stands in one, must not make
+	// another event of the same bytes.
+	n.Unsigned = !s.Provider.Contract.IDSigned && n.IDOrigin != string(webhook.FromBody)
 	if n.Mode == "" {
 		n.Mode = s.mode()
 	}

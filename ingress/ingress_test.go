@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { schematest.Main(m) }
 
 // hmacVerifier is the smallest scheme that signs: hex HMAC-SHA256 of the body under "secret" in
-// X-Sig. Its bodies are one event or an array of them; X-Id, where sent, is an ID that is not signed.
+// X-Sig. Its bodies are one event or an array of them; X-Id and X-Account, where sent, are not signed.
 type hmacVerifier struct{}
 
 func sign(body []byte) string {
@@ -76,6 +76,9 @@ func (hmacVerifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.Event{ID: it.ID, IDOrigin: webhook.FromBody, Type: it.Type, Account: it.Account, Mode: webhook.Mode(it.Mode)}
 	if id := r.Header.Get("X-Id"); id != "" {
 		e.ID, e.IDOrigin = id, webhook.FromHeader
+	}
+	if account := r.Header.Get("X-Account"); account != "" {
+		e.Account = account
 	}
 	return []webhook.Event{e}
 }
@@ -443,6 +446,41 @@ func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 	}
 	if len(b.handed) != 1 || b.handed[0].EventID != "guid-1" {
 		t.Errorf("handed over %+v, want guid-1 only", b.handed)
+	}
+}
+
+// Leaving the ID's header out, or changing what else is not signed, makes no new event of the same bytes.
+func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = false })
+	b.post(t, `{"type":"paid"}`, "X-Id", "guid-1", "X-Account", "a")
+	for _, account := range []string{"", "a", "b", "c"} {
+		b.post(t, `{"type":"paid"}`, "X-Account", account)
+	}
+	if n := b.count(t, `select count(*) from receipts where status = 'needs_review' and reason like 'suspected_replay: same bytes as %'`); n != 4 {
+		t.Errorf("%d suspected replays, want 4", n)
+	}
+	if len(b.handed) != 1 || b.handed[0].EventID != "guid-1" {
+		t.Errorf("handed over %+v, want guid-1 only", b.handed)
+	}
+}
+
+// A provider that gives this event no ID sends it again as it was: a duplicate, and no replay.
+func TestDeliver_NoID_RetryIsDuplicate(t *testing.T) {
+	t.Parallel()
+	for name, signed := range map[string]bool{"never an ID": true, "an unsigned one elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = signed })
+			for i, want := range []int{http.StatusAccepted, http.StatusOK, http.StatusOK} {
+				if got := b.post(t, `{"type":"paid"}`, "X-Account", "a"); got.status != want {
+					t.Errorf("delivery %d: got %d, want %d", i+1, got.status, want)
+				}
+			}
+			if n := b.count(t, `select duplicates from receipts where status = 'received'`); n != 2 {
+				t.Errorf("%d duplicates, want 2 of the one receipt", n)
+			}
+		})
 	}
 }
 

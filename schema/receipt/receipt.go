@@ -41,8 +41,9 @@ type New struct {
 	// Status is Received, or Ignored or NeedsReview with a Reason.
 	Status Status
 	Reason string
-	// Unsigned marks an event whose ID stands outside the signature; its IDOrigin is then not body. If its bytes are held under
-	// another ID already, it is a suspected replay: kept, parked and not run.
+	// Unsigned marks an event whose ID stands outside the signature, or was made of its bytes because such
+	// an ID was left out; its IDOrigin is then not body. If its bytes are held under another key already,
+	// it is a suspected replay: kept, parked and not run.
 	Unsigned bool
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
