@@ -224,10 +224,10 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		return unavailable(c, "unavailable")
 	}
 	var sum summary
-	for i, o := range outcomes {
+	for _, o := range outcomes {
 		sum.add(o)
 		if o.Uncounted != nil {
-			s.cfg.Log.Warn("duplicate not counted", "provider", d.Provider, "source", d.Source, "event_id", d.Events[i].EventID, "error", o.Uncounted)
+			s.cfg.Log.Warn("duplicate not counted", "provider", d.Provider, "source", d.Source, "event_id", o.EventID, "error", o.Uncounted)
 		}
 	}
 	l.outcome = sum.outcome()
@@ -241,7 +241,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	for i, o := range outcomes {
 		if e := &d.Events[i]; !o.Duplicate && o.Status == receipt.Received {
 			pending = append(pending, receipt.Pending{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account,
-				Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt})
+				Mode: e.Mode, EventID: o.EventID, Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt})
 		}
 	}
 	if len(pending) > 0 {

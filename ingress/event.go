@@ -49,6 +49,7 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if y := n.OccurredAt.Year(); y < 1 || y > 9999 {
 		n.OccurredAt = time.Time{} // a number that is no time of anything
 	}
+	n.Restamped = s.Provider.Contract.Restamped
 	n.Status, n.Reason = s.decide(e, n)
 	if n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test) {
 		n.Mode = s.mode()

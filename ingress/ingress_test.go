@@ -449,6 +449,42 @@ func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 	}
 }
 
+// An ID that is not signed may come with other authentic bytes: both events run, each under its own ID.
+func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = false })
+	for _, want := range []int{http.StatusAccepted, http.StatusOK} {
+		for _, kind := range []string{"created", "updated"} {
+			if got := b.post(t, `{"type":"`+kind+`"}`, "X-Id", "guid-1"); got.status != want {
+				t.Errorf("%s: got %d, want %d", kind, got.status, want)
+			}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.handed) != 2 || b.handed[0].EventID != "guid-1" || !strings.HasPrefix(b.handed[1].EventID, "guid-1~") {
+		t.Fatalf("handed over %+v, want both events, each under its own ID", b.handed)
+	}
+	for _, p := range b.handed {
+		if r := b.only(t, p.EventID); r.ID != p.ReceiptID || r.Duplicates != 1 {
+			t.Errorf("%s is receipt %s with %d duplicates, want %s with one", p.EventID, r.ID, r.Duplicates, p.ReceiptID)
+		}
+	}
+}
+
+// A sender that writes the time of sending into the body sends other bytes with each attempt.
+func TestDeliver_UnsignedID_Restamped_Duplicate(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		s.Provider.Contract.IDSigned, s.Provider.Contract.Restamped = false, true
+	})
+	for attempt, want := range []int{http.StatusAccepted, http.StatusOK} {
+		if got := b.post(t, fmt.Sprintf(`{"type":"created","at":%d}`, attempt), "X-Id", "guid-1"); got.status != want {
+			t.Errorf("attempt %d: got %d, want %d", attempt+1, got.status, want)
+		}
+	}
+}
+
 // Leaving the ID's header out, or changing what else is not signed, makes no new event of the same bytes.
 func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	t.Parallel()

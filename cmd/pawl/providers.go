@@ -98,6 +98,9 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		identity := c.Dedupe
 		if !c.IDSigned && strings.Contains(c.ID, "header") {
 			identity += "; the ID is not signed, so the same bytes under another one are parked as a suspected replay"
+			if !c.Restamped {
+				identity += ", and other bytes under it are another event"
+			}
 		}
 		clock := "not timed"
 		if c.Tolerance > 0 {

@@ -34,6 +34,7 @@ var Provider = webhook.Provider{
 		Account:      "body organizationId",
 		Object:       "body data.id, else agentSession.id or notification.id",
 		OccurredAt:   "body createdAt",
+		Restamped:    true,
 		Dedupe:       "Linear-Delivery; webhookId names the configuration, not the event",
 		AnswerWithin: 5 * time.Second,
 		Retries:      "3: after 1 min, 1 h, 6 h",

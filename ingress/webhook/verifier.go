@@ -110,6 +110,9 @@ type Contract struct {
 	// IDSigned is false where the ID stands in a header outside the signature (GitHub, Shopify):
 	// the same bytes under a new ID are then a suspected replay.
 	IDSigned bool
+	// Restamped is true where the body holds the time of sending, so that the attempts of one event
+	// differ: other bytes under an ID that is not signed are then no other event.
+	Restamped bool
 	// Dedupe is what identifies an event.
 	Dedupe string
 	// AnswerWithin is the provider's published limit for an answer; zero where none is published.

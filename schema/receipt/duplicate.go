@@ -36,6 +36,7 @@ func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome
 		if err != nil {
 			outcomes[i].Uncounted = err
 		} else {
+			held[j].EventID = outcomes[i].EventID
 			outcomes[i] = held[j]
 		}
 	}

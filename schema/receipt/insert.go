@@ -42,6 +42,9 @@ type row struct {
 // A nil error means that every event is committed, now or by an earlier delivery. With an error
 // nothing may be acknowledged; the commit may be in doubt, and the same delivery again is
 // harmless. An event that stands twice in d is one receipt and a duplicate.
+//
+// An event whose ID no signature covers is held under an ID of its own where that ID has other bytes
+// already: see [New].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 	if len(d.Events) == 0 {
 		return nil, nil
@@ -50,12 +53,22 @@ func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.insert(ctx, in)
+}
+
+func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 	failpoint.Hit("receipt-before-insert")
 	outcomes, err := s.inserts.Do(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("insert receipts: %w", err)
 	}
 	failpoint.Hit("receipt-after-commit")
+	for i := range outcomes {
+		outcomes[i].EventID = in.rows[i].key.EventID
+	}
+	if err := s.insertApart(ctx, in, outcomes); err != nil {
+		return nil, err
+	}
 	s.countRest(ctx, in, outcomes)
 	return outcomes, nil
 }
@@ -112,9 +125,9 @@ with fresh as (
 ), counted as (
     update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id
 )
-select id as asked, id, status, reason, false as duplicate from fresh
+select id as asked, id, status, reason, false as duplicate, false as other from fresh
 union all
-select $1, id, status, reason, true from held`
+select $1, id, status, reason, true, false from held`
 
 // insertUnsignedSQL also looks for the same bytes under another ID. It runs in one transaction
 // after lockHashesSQL: of two requests with the same bytes that come together, the second looks
@@ -145,10 +158,10 @@ with input as materialized (` + insertInput + `
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
-        $16::text[], $17::text[], $20::boolean[], $21::text[])
+        $16::text[], $17::text[], $20::boolean[], $21::text[], $22::boolean[])
     as t(id, source, provider, account, mode, event_id, id_origin, type,
         object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
-        status, reason, unsigned, twin)`
+        status, reason, unsigned, twin, by_bytes)`
 
 const insertColumns = `id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
         occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
@@ -157,19 +170,20 @@ const insertRest = `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
     select id, headers::json, body from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body) join fresh using (id)
 ), held as materialized (
-    select i.id as asked, i.source, i.received_at, i.body_hash, i.secret_label, r.id, r.status, r.reason
+    select i.id as asked, i.source, i.received_at, i.body_hash, i.secret_label, r.id, r.status, r.reason,
+           i.by_bytes and r.body_hash <> i.body_hash as other
       from input i join receipts r using (provider, account, mode, event_id)
      where not exists (select from fresh where fresh.id = i.id)
        for no key update of r skip locked
 ), logged as (
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
-    select id, source, received_at, body_hash, secret_label from held
+    select id, source, received_at, body_hash, secret_label from held where not other
 ), counted as (
-    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id
+    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id and not other
 )
-select id as asked, id, status, reason, false as duplicate from fresh
+select id as asked, id, status, reason, false as duplicate, false as other from fresh
 union all
-select asked, id, status, reason, true from held`
+select asked, id, status, reason, true, other from held`
 
 // lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
 // what the other wants. They end with the transaction: no session state.
@@ -204,7 +218,7 @@ type insertRow struct {
 
 // distinct returns the first row of each event, sorted by key: two flushes that insert the same
 // events then wait for each other in one direction only. unsigned reports whether any of them
-// needs the replay check.
+// has an ID that no signature covers.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type bytes struct {
@@ -219,8 +233,8 @@ func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 				continue
 			}
 			seen[r.key] = true
+			unsigned = unsigned || r.Unsigned
 			if r.Unsigned && r.Status == Received {
-				unsigned = true
 				b := bytes{r.key.Provider, r.hash}
 				if first, ok := firstID[b]; ok {
 					r.twin = first
@@ -284,9 +298,9 @@ func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 	entered := map[uuid.UUID]Outcome{}
 	var asked, id [16]byte
 	var status, reason string
-	var duplicate bool
-	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &duplicate}, func() error {
-		entered[asked] = Outcome{ReceiptID: uuid.UUID(id).String(), Duplicate: duplicate, Status: Status(status), Reason: reason}
+	var duplicate, other bool
+	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &duplicate, &other}, func() error {
+		entered[asked] = Outcome{ReceiptID: uuid.UUID(id).String(), Duplicate: duplicate, Status: Status(status), Reason: reason, other: other}
 		return nil
 	})
 	return entered, err
@@ -340,6 +354,7 @@ func insertArgs(rows []insertRow) []any {
 		received       = make([]time.Time, n)
 		hashes, bodies = make([][]byte, n), make([][]byte, n)
 		unsigned       = make([]bool, n)
+		byBytes        = make([]bool, n)
 		twins          = make([]*string, n)
 	)
 	for i := range texts {
@@ -354,11 +369,11 @@ func insertArgs(rows []insertRow) []any {
 		occurred[i] = r.occurred()
 		received[i] = r.in.ReceivedAt
 		hashes[i], bodies[i] = r.hash[:], r.bytes()
-		unsigned[i] = r.Unsigned
+		unsigned[i], byBytes[i] = r.Unsigned, r.byBytes()
 		if r.twin != "" {
 			twins[i] = &r.twin
 		}
 	}
 	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
-		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, unsigned, twins}
+		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, unsigned, twins, byBytes}
 }

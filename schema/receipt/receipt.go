@@ -43,8 +43,13 @@ type New struct {
 	Reason string
 	// Unsigned marks an event whose ID stands outside the signature, or was made of its bytes because such
 	// an ID was left out; its IDOrigin is then not body. If its bytes are held under another key already,
-	// it is a suspected replay: kept, parked and not run.
+	// it is a suspected replay: kept, parked and not run. If its ID is held with other bytes, it is another
+	// event, which is held as "<ID>~" and 16 digits of its hash: what nobody has signed must not make one
+	// event of two.
 	Unsigned bool
+	// Restamped marks an event whose bytes differ between attempts, because its sender writes the time of
+	// sending into them. Other bytes under its ID are then a duplicate also where it is Unsigned.
+	Restamped bool
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
 }
@@ -55,6 +60,8 @@ func (n *New) hash() [sha256.Size]byte { return sha256.Sum256(n.Body) }
 // committed.
 type Outcome struct {
 	ReceiptID string
+	// EventID is the ID under which the event is held: its own, unless [New] says otherwise.
+	EventID string
 	// Duplicate is true when the event was held already; ReceiptID and Status are then the first
 	// one's.
 	Duplicate bool
@@ -64,6 +71,9 @@ type Outcome struct {
 	// Uncounted is why the duplicate could not be entered, nil when it was. The event is safe all
 	// the same; ReceiptID is then unknown.
 	Uncounted error
+
+	// other is set on a duplicate of an ID that is held with other bytes.
+	other bool
 }
 
 // Pending is a receipt that waits for its workflow: what a start needs, and no payload.

@@ -7,6 +7,7 @@ var Statements = map[string]string{
 	"insert":            insertSQL,
 	"insert one":        insertOneSQL,
 	"insert unsigned":   insertUnsignedSQL,
+	"held hash":         heldHashSQL,
 	"lock hashes":       lockHashesSQL,
 	"duplicate":         duplicateSQL,
 	"started":           startedSQL,

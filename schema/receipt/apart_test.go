@@ -1,0 +1,170 @@
+package receipt_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// unsigned is an event whose ID stands outside the signature.
+func unsigned(id, body string) receipt.New {
+	e := event(id)
+	e.Unsigned, e.IDOrigin, e.Body = true, "header", []byte(body)
+	return e
+}
+
+// Other bytes under an ID that nobody signed are another event; its retries are duplicates of it.
+func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"guid-1", strings.Repeat("g", 200)} {
+		s, pool := setup(t)
+		first := mustInsert(t, s, delivery(unsigned(id, "a")))[0]
+		second := mustInsert(t, s, delivery(unsigned(id, "b")))[0]
+		if second.Duplicate || second.Status != receipt.Received || second.ReceiptID == first.ReceiptID || len(second.EventID) > 200 ||
+			!strings.HasSuffix(second.EventID, "~3e23e8160039594a") {
+			t.Errorf("other bytes: got %+v, want an event of their own", second)
+		}
+		if r := mustGet(t, s, second.ReceiptID); r.EventID != second.EventID {
+			t.Errorf("held as %s, said %s", r.EventID, second.EventID)
+		}
+		if body, err := s.Body(t.Context(), second.ReceiptID); err != nil || string(body.Bytes) != "b" {
+			t.Errorf("body %q, %v; want its own", body.Bytes, err)
+		}
+		for body, want := range map[string]receipt.Outcome{"a": first, "b": second} {
+			if got := mustInsert(t, s, delivery(unsigned(id, body)))[0]; !got.Duplicate || got.ReceiptID != want.ReceiptID || got.EventID != want.EventID {
+				t.Errorf("%s again: got %+v, want a duplicate of %+v", body, got, want)
+			}
+		}
+		if n := count(t, pool, `select count(*) from receipts where duplicates = 1`); n != 2 {
+			t.Errorf("%d receipts with one duplicate, want both", n)
+		}
+		// Under its own ID, too, it is looked for under others.
+		if got := mustInsert(t, s, delivery(unsigned("guid-2", "b")))[0]; got.Status != receipt.NeedsReview {
+			t.Errorf("the same bytes under another ID: got %+v, want a suspected replay", got)
+		}
+		if got := mustInsert(t, s, delivery(unsigned("guid-2", "a")))[0]; got.Duplicate || got.Status != receipt.NeedsReview {
+			t.Errorf("held bytes under an ID that has others: got %+v, want a suspected replay", got)
+		}
+	}
+}
+
+// Whoever takes the longer ID beforehand loses nobody's bytes either.
+func TestInsert_UnsignedID_OwnIDTaken_AnotherEvent(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	mustInsert(t, s, delivery(unsigned("guid", "a"), unsigned("guid~3e23e8160039594a", "squatter")))
+	for _, duplicate := range []bool{false, true} {
+		if got := mustInsert(t, s, delivery(unsigned("guid", "b")))[0]; got.Duplicate != duplicate || got.EventID != "guid~3e23e8160039594a~3e23e8160039594a" {
+			t.Errorf("got %+v, want an event of its own, duplicate %t", got, duplicate)
+		}
+	}
+	if n := count(t, pool, `select count(*) from receipts`); n != 3 {
+		t.Errorf("receipts: got %d, want 3", n)
+	}
+}
+
+// In one delivery, one after the other, and where the status says that it is not run.
+func TestInsert_UnsignedID_OtherBytes_InOneDelivery(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	ignored := unsigned("guid", "c")
+	ignored.Status, ignored.Reason = receipt.Ignored, "type_not_wanted"
+	out := mustInsert(t, s, delivery(unsigned("guid", "a"), unsigned("guid", "b"), unsigned("guid", "a"), ignored, event("signed")))
+	for i, duplicate := range []bool{false, false, true, false, false} {
+		if out[i].Duplicate != duplicate {
+			t.Errorf("event %d: got %+v, want duplicate %t", i, out[i], duplicate)
+		}
+	}
+	if n := count(t, pool, `select count(distinct body_hash) from receipts`); n != 4 {
+		t.Errorf("different bytes: got %d, want all 4", n)
+	}
+}
+
+// Bytes that hold the time of sending say nothing about the event.
+func TestInsert_UnsignedID_Restamped_Duplicate(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	for i, body := range []string{"at 1", "at 2"} {
+		e := unsigned("guid", body)
+		e.Restamped = true
+		if got := mustInsert(t, s, delivery(e))[0]; got.Duplicate != (i > 0) {
+			t.Errorf("attempt %d: got %+v", i+1, got)
+		}
+	}
+	if n := count(t, pool, `select duplicates from receipts`); n != 1 {
+		t.Errorf("duplicates: got %d, want 1", n)
+	}
+}
+
+// 200 deliveries of five events that share an unsigned ID, over two processes' stores: five receipts,
+// 195 counted, and each delivery is told its own.
+func TestInsert_UnsignedID_OtherBytes_Concurrent(t *testing.T) {
+	t.Parallel()
+	a, pool := setup(t)
+	b := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
+	defer b.Close()
+	const events = 5
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	told := map[string]map[string]int{}
+	fresh := 0
+	for i := range 200 {
+		s, body := []*receipt.Store{a, b}[i%2], fmt.Sprint("bytes ", i%events)
+		wg.Go(func() {
+			out, err := s.Insert(t.Context(), delivery(unsigned("guid", body)))
+			if err != nil || out[0].Uncounted != nil {
+				t.Errorf("delivery %d: %v %+v", i, err, out)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if told[body] == nil {
+				told[body] = map[string]int{}
+			}
+			told[body][out[0].ReceiptID]++
+			if !out[0].Duplicate {
+				fresh++
+			}
+		})
+	}
+	wg.Wait()
+	for body, ids := range told {
+		if len(ids) != 1 {
+			t.Errorf("%s: told receipts %v, want one", body, ids)
+		}
+	}
+	if fresh != events {
+		t.Errorf("new: got %d, want %d", fresh, events)
+	}
+	if n := count(t, pool, `select count(*) from receipts where status = 'received'`); n != events {
+		t.Errorf("receipts that will run: got %d, want %d", n, events)
+	}
+	if n := count(t, pool, `select sum(duplicates) from receipts`); n != 200-events {
+		t.Errorf("duplicates: got %d, want %d", n, 200-events)
+	}
+	if n := count(t, pool, `select count(*) from deliveries where outcome = 'duplicate'`); n != 200-events {
+		t.Errorf("duplicate deliveries: got %d, want %d", n, 200-events)
+	}
+}
+
+// A receipt that somebody has locked cannot be counted at once; what its bytes are is known all the same.
+func TestInsert_UnsignedID_LockedReceipt_OtherBytes_AnotherEvent(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	mustInsert(t, s, delivery(unsigned("guid", "a")))
+	lock, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback(t.Context()) }()
+	if _, err := lock.Exec(t.Context(), `select from receipts for update`); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustInsert(t, s, delivery(unsigned("guid", "b")))[0]; got.Duplicate || got.Status != receipt.Received {
+		t.Errorf("got %+v, want an event of its own", got)
+	}
+}
