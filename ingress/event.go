@@ -54,6 +54,9 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test) {
 		n.Mode = s.mode()
 	}
+	if n.Account == "" && s.Provider.Contract.Generic {
+		n.Account = s.Name
+	}
 	return n
 }
 

@@ -485,6 +485,51 @@ func TestDeliver_UnsignedID_Restamped_Duplicate(t *testing.T) {
 	}
 }
 
+// Two sources of a way of signing are two senders: one's IDs and bytes say nothing about the other's.
+// Two sources of one provider hear of the same events.
+func TestReadmit_SameIDAtTwoSources(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		contract webhook.Contract
+		body, id string
+		apart    bool
+	}{
+		"generic, signed ID":    {webhook.Contract{Generic: true, IDSigned: true}, `{"id":"1001"}`, "", true},
+		"generic, unsigned ID":  {webhook.Contract{Generic: true}, `{"type":"paid"}`, "1001", true},
+		"generic, no ID":        {webhook.Contract{Generic: true}, `{"type":"ping"}`, "", true},
+		"provider, signed ID":   {webhook.Contract{IDSigned: true}, `{"id":"1001"}`, "", false},
+		"provider, unsigned ID": {webhook.Contract{}, `{"type":"paid"}`, "1001", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := receipt.NewStore(schematest.New(t), receipt.Options{Timeout: 20 * time.Second})
+			t.Cleanup(store.Close)
+			for i, source := range []string{"orders", "tickets", "tickets"} {
+				s := ingress.Source{Name: source, Provider: webhook.Provider{Name: "acme", Contract: c.contract}, Verifier: hmacVerifier{}, Mode: webhook.Live}
+				r := &webhook.Request{Method: http.MethodPost, Header: http.Header{"X-Sig": {sign([]byte(c.body))}}, Body: []byte(c.body), ReceivedAt: time.Now()}
+				if c.id != "" {
+					r.Header.Set("X-Id", c.id)
+				}
+				d, err := s.Readmit(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := store.Insert(t.Context(), d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fresh := i == 0 || i == 1 && c.apart
+				if out[0].Duplicate == fresh || out[0].Status != receipt.Received {
+					t.Errorf("delivery %d, at %s: got %+v, want new %t and received", i+1, source, out[0], fresh)
+				}
+				if want := map[bool]string{true: source}[c.apart]; d.Events[0].Account != want {
+					t.Errorf("delivery %d: account %q, want %q", i+1, d.Events[0].Account, want)
+				}
+			}
+		})
+	}
+}
+
 // Leaving the ID's header out, or changing what else is not signed, makes no new event of the same bytes.
 func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	t.Parallel()

@@ -16,9 +16,10 @@ var Provider = webhook.Provider{
 	Name: "hmac",
 	Contract: webhook.Contract{
 		Scheme:    "HMAC of a configured template",
+		Generic:   true,
 		ID:        "options.id, else a hash",
 		Type:      "options.type",
-		Account:   "options.account",
+		Account:   "options.account, else the source's name",
 		Object:    "options.object",
 		Dedupe:    "as configured",
 		Retries:   "the sender's choice",

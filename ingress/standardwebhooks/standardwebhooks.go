@@ -64,8 +64,10 @@ var Svix = webhook.Provider{
 func contract(c webhook.Contract) webhook.Contract {
 	c.Scheme = "HMAC-SHA256 (v1) or ed25519 (v1a) of id.timestamp.body, any of several"
 	c.Type = "body type, else event_type or eventType"
+	c.Account = "none: the source's name"
 	c.Object = "body data.id"
 	c.OccurredAt = "body timestamp"
+	c.Generic = true
 	c.IDSigned = true
 	c.Dedupe = "message ID"
 	c.Tolerance = tolerance

@@ -107,6 +107,9 @@ type Contract struct {
 	Scheme string
 	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" where it is not told.
 	ID, Type, Account, Object, OccurredAt, Mode string
+	// Generic is true where the name stands for a way of signing and not for one sender. Each source is
+	// then a sender with IDs of its own: its name stands in for an account that an event does not give.
+	Generic bool
 	// IDSigned is false where the ID stands in a header outside the signature (GitHub, Shopify):
 	// the same bytes under a new ID are then a suspected replay.
 	IDSigned bool

@@ -146,7 +146,7 @@ with input as materialized (` + insertInput + `
       left join lateral (
           select r.event_id from receipts r
            where i.unsigned and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
-             and r.id_origin <> 'body'
+             and r.id_origin <> 'body' and (not i.generic or r.source = i.source)
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
            limit 1) held on true
     on conflict (provider, account, mode, event_id) do nothing
@@ -158,10 +158,11 @@ with input as materialized (` + insertInput + `
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
-        $16::text[], $17::text[], $20::boolean[], $21::text[], $22::boolean[])
+        $16::text[], $17::text[], $20::boolean[], $21::text[], $22::boolean[],
+        $23::boolean[])
     as t(id, source, provider, account, mode, event_id, id_origin, type,
         object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
-        status, reason, unsigned, twin, by_bytes)`
+        status, reason, unsigned, twin, by_bytes, generic)`
 
 const insertColumns = `id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
         occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
@@ -222,8 +223,8 @@ type insertRow struct {
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type bytes struct {
-		provider string
-		hash     [sha256.Size]byte
+		provider, source string // the source of a generic provider
+		hash             [sha256.Size]byte
 	}
 	firstID := map[bytes]string{}
 	for _, req := range reqs {
@@ -235,7 +236,10 @@ func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 			seen[r.key] = true
 			unsigned = unsigned || r.Unsigned
 			if r.Unsigned && r.Status == Received {
-				b := bytes{r.key.Provider, r.hash}
+				b := bytes{provider: r.key.Provider, hash: r.hash}
+				if req.Generic {
+					b.source = req.Source
+				}
 				if first, ok := firstID[b]; ok {
 					r.twin = first
 				} else {
@@ -355,6 +359,7 @@ func insertArgs(rows []insertRow) []any {
 		hashes, bodies = make([][]byte, n), make([][]byte, n)
 		unsigned       = make([]bool, n)
 		byBytes        = make([]bool, n)
+		generic        = make([]bool, n)
 		twins          = make([]*string, n)
 	)
 	for i := range texts {
@@ -369,11 +374,11 @@ func insertArgs(rows []insertRow) []any {
 		occurred[i] = r.occurred()
 		received[i] = r.in.ReceivedAt
 		hashes[i], bodies[i] = r.hash[:], r.bytes()
-		unsigned[i], byBytes[i] = r.Unsigned, r.byBytes()
+		unsigned[i], byBytes[i], generic[i] = r.Unsigned, r.byBytes(), r.in.Generic
 		if r.twin != "" {
 			twins[i] = &r.twin
 		}
 	}
 	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
-		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, unsigned, twins, byBytes}
+		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, unsigned, twins, byBytes, generic}
 }

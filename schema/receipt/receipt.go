@@ -15,8 +15,10 @@ type Key struct {
 
 // Delivery is one authentic request with the events that it carries, as the ingress hands it over.
 type Delivery struct {
-	Source     string
-	Provider   string
+	Source   string
+	Provider string
+	// Generic marks a Provider that is no one sender: what another source of it has sent is no replay.
+	Generic    bool
 	ReceivedAt time.Time
 	// Secret is the label of the secret that admitted the request.
 	Secret string
