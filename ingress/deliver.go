@@ -39,12 +39,14 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	source, ok := s.cfg.Sources[c.Param("source")]
 	if !ok {
 		l.class = "unknown_source"
+		leaveUnread(c)
 		return answer(c, http.StatusNotFound, l.class)
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
 	r := &webhook.Request{Method: c.Request().Method, URL: source.urlWithQuery(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
 	from := remoteAddr(c.Request(), s.cfg.Limits.TrustedProxies)
 	if r.Method != http.MethodPost {
+		leaveUnread(c) // whatever comes of it, no body is read
 		return s.greet(c, &source, r, from, &l)
 	}
 	release, done := s.admit(c, &source, from, &l)

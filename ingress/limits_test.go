@@ -136,6 +136,33 @@ func TestLimits_Paths(t *testing.T) {
 	}
 }
 
+// What is refused by its path or method is answered without waiting for a body, and leaves no connection
+// that goes on sending one.
+func TestLimits_RefusedUnread_AnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Read, c.Limits.Total = time.Minute, 2*time.Minute })
+	for request, want := range map[string]int{
+		"POST /hooks/unknown":             http.StatusNotFound,
+		"POST /elsewhere":                 http.StatusNotFound,
+		"PUT /hooks/shop":                 http.StatusMethodNotAllowed,
+		"GET /hooks/shop":                 http.StatusMethodNotAllowed,
+		"PURGE /hooks/shop":               http.StatusMethodNotAllowed,
+		"GET /hooks/shop?challenge=bad":   http.StatusBadRequest,
+		"GET /hooks/shop?challenge=right": http.StatusOK,
+	} {
+		conn := b.dial(t, request+" HTTP/1.1\r\nHost: pawl\r\nContent-Length: 100\r\n\r\n{")
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v; want an answer before the body has come", request, err)
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want || !resp.Close {
+			t.Errorf("%s: got %d, connection closed %t; want %d and closed", request, resp.StatusCode, resp.Close, want)
+		}
+	}
+}
+
 func TestLimits_PerSource(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

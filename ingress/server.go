@@ -127,6 +127,7 @@ func (s *Server) routeError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
+	leaveUnread(c)
 	var he *echo.HTTPError
 	if errors.As(err, &he) && he.Code == http.StatusMethodNotAllowed {
 		c.Response().Header().Set("Allow", http.MethodPost)
