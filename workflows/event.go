@@ -33,13 +33,17 @@ const maxID = 255
 // Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
 // come in both modes after all, the dispatcher starts the second as [EventInput.ModeID].
 func (in EventInput) ID() string {
-	id := in.Provider + ":"
+	return bounded(in.Provider + ":" + in.name())
+}
+
+// name tells the event from all others of its provider and mode: "evt_123", or "acct_9:evt_123".
+func (in EventInput) name() string {
 	// Without an account, what stands before a colon in the event's ID would read as one: an empty
 	// account stands between.
-	if in.Account != "" || strings.Contains(in.EventID, ":") {
-		id += printable(in.Account, ":") + ":"
+	if in.Account == "" && !strings.Contains(in.EventID, ":") {
+		return printable(in.EventID, "")
 	}
-	return bounded(id + printable(in.EventID, ""))
+	return printable(in.Account, ":") + ":" + printable(in.EventID, "")
 }
 
 // ModeID returns the workflow ID of an event whose plain ID belongs to the same event ID of the

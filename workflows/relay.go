@@ -84,9 +84,5 @@ func (w *relay) deliveries() []*step {
 // relayKey names a delivery: relay:<provider>:<mode>[:<account>]:<event>:<consumer>. It names the event
 // and not the provider's object: two events about one object are two messages.
 func (in EventInput) relayKey(consumer string) string {
-	key := "relay:" + in.Provider + ":" + in.Mode
-	if in.Account != "" {
-		key += ":" + in.Account
-	}
-	return key + ":" + in.EventID + ":" + consumer
+	return "relay:" + in.Provider + ":" + in.Mode + ":" + bounded(in.name()) + ":" + consumer
 }

@@ -122,6 +122,15 @@ func TestRelay_EachConsumerItsOwnEffect(t *testing.T) {
 	if connected.tries["relay:github:live:acct_9:d-1:crm"] != 1 {
 		t.Errorf("with an account: tries %v", connected.tries)
 	}
+	// An account with a colon is no other event's key, and no ID is too long for the ledger.
+	in.Account, in.EventID = "a:b", strings.Repeat("ü", 100)
+	odd := newRelayWorld("crm")
+	odd.run(t, in)
+	for key := range odd.tries {
+		if strings.Contains(key, "a:b") || len(key) > 400 {
+			t.Errorf("key %q", key)
+		}
+	}
 }
 
 // One consumer is down: the other has the event, the run parks as dead, and a retry goes on with what

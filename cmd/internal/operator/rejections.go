@@ -192,7 +192,7 @@ func (a *Admitter) Admit(ctx context.Context, id, who, why string) (*Admission, 
 	admission := &Admission{Rejection: id, Source: r.Source, Secret: d.Secret, Receipts: []Receipt{}}
 	for i, o := range outcomes {
 		e := d.Events[i]
-		admission.Receipts = append(admission.Receipts, Receipt{o.ReceiptID, e.EventID, e.Type, o.Status, o.Reason, o.Duplicate})
+		admission.Receipts = append(admission.Receipts, Receipt{o.ReceiptID, o.EventID, e.Type, o.Status, o.Reason, o.Duplicate})
 	}
 	return admission, nil
 }
