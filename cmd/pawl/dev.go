@@ -125,8 +125,12 @@ func localAddr(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprin
 // stateVersion is the layout of a state directory; a directory of another one is left alone.
 const stateVersion = "1"
 
-// stateDir makes the directory, or checks that this pawl knows it. It returns an absolute path.
+// stateDir makes the directory, or checks that it is a state directory that this pawl knows. It returns an
+// absolute path. It leaves a directory that holds anything else as it is.
 func stateDir(dir string) (string, error) {
+	if dir == "" {
+		return "", usagef("--state is empty: name a directory, or leave the flag out for .pawl")
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("--state: %w", err)
@@ -135,21 +139,37 @@ func stateDir(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return "", fmt.Errorf("--state: %w", err)
 	}
+	if err := checkVersion(dir); err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
 		return "", fmt.Errorf("--state: %w", err)
 	}
+	return dir, nil
+}
+
+// checkVersion reads which layout the state directory has, and marks an empty directory as one. The mark
+// comes before all else: a dev that is killed after it finds its own directory again.
+func checkVersion(dir string) error {
 	file := filepath.Join(dir, "version")
 	held, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir, os.WriteFile(file, []byte(stateVersion+"\n"), 0o600)
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("--state: %w", err)
+		}
+		if len(entries) > 0 {
+			return fmt.Errorf("%s holds files and is no state directory of pawl: name another one with --state, one that is empty or not there yet", dir)
+		}
+		return os.WriteFile(file, []byte(stateVersion+"\n"), 0o600)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--state: %w", err)
+		return fmt.Errorf("--state: %w", err)
 	}
 	if version := strings.TrimSpace(string(held)); version != stateVersion {
-		return "", fmt.Errorf("%s was made by another version of pawl (layout %q, this one has %q): use another --state, or remove it to begin anew", dir, version, stateVersion)
+		return fmt.Errorf("%s was made by another version of pawl (layout %q, this one has %q): use another --state, or remove it to begin anew", dir, version, stateVersion)
 	}
-	return dir, nil
+	return nil
 }
 
 // startStack starts what pawl needs beside itself. The two slow ones start side by side.
