@@ -90,6 +90,35 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 	}
 }
 
+// Whoever copies a configuration out of a page must not be told that it has faults.
+func TestDocs_Configurations_AreFine(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for page, content := range pages(t) {
+		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(content, -1) {
+			if !regexp.MustCompile("(?m)^sources:").MatchString(m[1]) {
+				continue // a part of one
+			}
+			found++
+			s := stack{filepath.Join(t.TempDir(), "pawl.yaml"), map[string]string{"DATABASE_URL": "postgres://localhost/pawl"}}
+			for _, ref := range regexp.MustCompile(`(env|file):([\w./-]+)`).FindAllStringSubmatch(m[1], -1) {
+				if ref[1] == "env" {
+					s.env[ref[2]] = testSecret
+				} else {
+					write(t, filepath.Join(filepath.Dir(s.file), ref[2]), testSecret)
+				}
+			}
+			write(t, s.file, m[1])
+			if r := s.pawl(t, "config", "check"); r.code != 0 {
+				t.Errorf("%s: exit %d for the configuration\n%s\n%s", page, r.code, m[1], r.out)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("found %d configurations in the documentation: the reader of this test no longer finds them", found)
+	}
+}
+
 // Every metric that is registered is explained, and every one that is explained is registered.
 func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	t.Parallel()
@@ -347,4 +376,14 @@ func isSeconds(option *ast.CallExpr) bool {
 	}
 	unit, ok := option.Args[0].(*ast.BasicLit)
 	return ok && unit.Value == `"s"`
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
