@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -23,31 +21,17 @@ func (a *app) configCheck() *cobra.Command {
 		Use: "check", Short: "Report everything that is wrong with the configuration", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			result := configResult{Faults: config.Faults{}, Warnings: config.Faults{}}
-			cfg, err := config.Load(a.configFile, a.env, providerNames()...)
+			cfg, err := config.Check(a.configFile, a.env, providers())
 			if err != nil && !errors.As(err, &result.Faults) {
 				return err
 			}
 			if cfg != nil {
-				result.Faults = append(result.Faults, sourceFaults(cfg)...)
 				result.Warnings = append(result.Warnings, cfg.Warnings...)
 			}
 			result.OK = len(result.Faults) == 0
 			return a.writeConfigResult(result)
 		},
 	}
-}
-
-// sourceFaults asks each provider whether its source would start: keys that cannot be decoded,
-// options that are missing.
-func sourceFaults(cfg *config.Config) config.Faults {
-	var faults config.Faults
-	all := providers()
-	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
-		if _, err := all[cfg.Sources[name].Provider].New(cfg.Settings(name)); err != nil {
-			faults = append(faults, config.Fault{Key: "sources." + name, Problem: err.Error()})
-		}
-	}
-	return faults
 }
 
 func (a *app) writeConfigResult(result configResult) error {
@@ -66,7 +50,11 @@ func (a *app) writeConfigResult(result configResult) error {
 	if !result.OK {
 		return fmt.Errorf("%s has %s", a.configFile, plural(len(result.Faults), "fault"))
 	}
-	if !a.json {
+	switch {
+	case a.json:
+	case len(result.Warnings) > 0:
+		fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, plural(len(result.Warnings), "warning"))
+	default:
 		fmt.Fprintf(a.out, "%s is fine\n", a.configFile)
 	}
 	return nil

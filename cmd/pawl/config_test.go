@@ -38,11 +38,37 @@ func TestConfigCheck_ProviderRefusesKey_Fault(t *testing.T) {
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"adyen": "adyen"}).with("SECRET", "not hexadecimal, but long enough")
 	r := s.pawl(t, "config", "check", "--json")
 	got := decode[configResult](t, r)
-	if r.code != 1 || len(got.Faults) != 1 || got.Faults[0].Key != "sources.adyen" {
+	if r.code != 1 || len(got.Faults) != 1 || got.Faults[0].Key != "sources.adyen" || got.Faults[0].Line == 0 {
 		t.Errorf("exit %d, %+v; want one fault of sources.adyen", r.code, got)
 	}
 	if strings.Contains(r.out, "not hexadecimal, but") {
 		t.Error("the secret was printed")
+	}
+}
+
+// Every fault has a line of its own, also where a provider reports several at once.
+func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"paypal": "paypal", "tickets": "hmac"})
+	r := s.pawl(t, "config", "check")
+	// A mode each, PayPal's webhook ID and certificate, and the header of the HMAC.
+	for _, says := range []string{"sources.paypal.mode", "sources.tickets.mode", "webhook_id", "header"} {
+		if !strings.Contains(r.out, says) {
+			t.Errorf("output does not say %q", says)
+		}
+	}
+	if r.code != 1 || strings.Contains(r.out, `\u000a`) || strings.Contains(r.out, "source paypal") {
+		t.Errorf("exit %d, stdout:\n%s", r.code, r.out)
+	}
+}
+
+func TestConfigCheck_Warning_NotFine(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
+	write(t, s.file, strings.Replace(read(t, s.file), "{value: env:SECRET}", "{value: env:SECRET, not_after: 2020-01-31T00:00:00Z}", 1))
+	r := s.pawl(t, "config", "check")
+	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "every delivery is refused") || !strings.Contains(r.out, "1 warning") {
+		t.Errorf("exit %d, stdout %q; want the warning and no \"is fine\"", r.code, r.out)
 	}
 }
 

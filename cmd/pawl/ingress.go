@@ -149,7 +149,7 @@ func wanted(s config.Source) func(string) bool {
 
 func ingressLimits(c config.Ingress) ingress.Limits {
 	limits := ingress.Limits{
-		Body: int64(c.BodyLimit), InFlight: c.Limits.MaxConcurrent,
+		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent,
 		PerSource:  ingress.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
 		PerAddress: ingress.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
 	}

@@ -7,7 +7,6 @@ import (
 	"net/mail"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,10 @@ type checker struct {
 	cfg       *Config
 	dir       string
 	env       func(string) (string, bool)
+	now       time.Time
 	providers []string
+	// ask holds the providers that are asked about their sources; nil asks none.
+	ask map[string]webhook.Provider
 }
 
 // bad adds a fault of the setting at key, unless the decoder already refused it.
@@ -44,11 +46,13 @@ func (c *checker) check() {
 	if v := cfg.Database.Value(); v != "" && !strings.HasPrefix(v, "postgres://") && !strings.HasPrefix(v, "postgresql://") && !strings.Contains(v, "=") {
 		c.bad("database", "does not refer to a Postgres DSN", "use postgres://user:password@host:5432/database")
 	}
+	c.temporal()
 	c.hostPort("ingress.listen", cfg.Ingress.Listen)
 	c.hostPort("console.listen", cfg.Console.Listen)
 	c.hostPort("ops.listen", cfg.Ops.Listen)
 	c.listenersDiffer()
 	c.optionalURL("ingress.public_url", cfg.Ingress.PublicURL)
+	c.bodyLimit("ingress.body_limit", cfg.Ingress.BodyLimit)
 	c.notNegative("ingress.limits", cfg.Ingress.Limits)
 	c.rate("ingress.limits.per_source", cfg.Ingress.Limits.PerSource)
 	c.rate("ingress.limits.per_address", cfg.Ingress.Limits.PerAddress)
@@ -71,68 +75,6 @@ func (c *checker) resolve(r *Ref, key string) {
 	}
 	if warning != "" {
 		c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: warning, Fix: "chmod 600 it"})
-	}
-}
-
-// sourceName is what may stand in /hooks/{source}, in metrics and in file names.
-var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
-
-func (c *checker) source(name string, s Source) {
-	key := "sources." + name
-	if !sourceName.MatchString(name) {
-		c.bad(key, "is no source name", "use lower-case letters, digits, - and _: it is the last part of the URL")
-	}
-	switch {
-	case s.Provider == "":
-		c.bad(key+".provider", "is missing", "name one of "+strings.Join(c.providers, ", "))
-	case len(c.providers) > 0 && !slices.Contains(c.providers, s.Provider):
-		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), c.suggestProvider(s.Provider))
-	}
-	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
-		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
-	}
-	c.optionalURL(key+".url", s.URL)
-	if s.Tolerance < 0 {
-		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
-	}
-	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
-		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only", fmt.Sprintf("remove it and use a secret of at least %d bytes", MinSecret))
-	}
-	c.noDuplicates(key+".events", s.Events)
-	c.noDuplicates(key+".accounts", s.Accounts)
-	c.secrets(key+".secrets", s.Secrets)
-}
-
-func (c *checker) suggestProvider(name string) string {
-	known := make(map[string]int, len(c.providers))
-	for i, p := range c.providers {
-		known[p] = i
-	}
-	return suggest(name, known)
-}
-
-func (c *checker) secrets(key string, secrets []Secret) {
-	if len(secrets) == 0 {
-		c.bad(key, "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
-	}
-	labels := map[string]int{}
-	for i := range secrets {
-		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)
-		if first, ok := labels[s.Label]; ok {
-			c.bad(at+".label", fmt.Sprintf("%q is also the label of secrets[%d]", s.Label, first), "give each secret a label of its own")
-		}
-		labels[s.Label] = i
-		if !s.NotBefore.IsZero() && !s.NotAfter.IsZero() && !s.NotBefore.Before(s.NotAfter) {
-			c.bad(at+".not_after", "is not later than not_before", "the secret would never be active; correct one of them")
-		}
-		if s.Value.from == "" {
-			c.bad(at+".value", "is missing", fixRef)
-			continue
-		}
-		c.resolve(&s.Value, at+".value")
-		if n := len(s.Value.Value()); n > 0 && n < MinSecret && !c.cfg.Dev {
-			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", MinSecret))
-		}
 	}
 }
 
@@ -236,16 +178,50 @@ func (c *checker) hostPort(key, addr string) {
 	}
 }
 
-// listenersDiffer keeps the operator's listeners off the public one.
+// listenersDiffer keeps the operator's listeners off the public one, and each off the others' ports.
 func (c *checker) listenersDiffer() {
-	seen := map[string]string{}
-	for _, l := range []struct{ key, addr string }{
+	listeners := []struct{ key, addr string }{
 		{"ingress.listen", c.cfg.Ingress.Listen}, {"console.listen", c.cfg.Console.Listen}, {"ops.listen", c.cfg.Ops.Listen},
-	} {
-		if other, ok := seen[l.addr]; ok && !strings.HasSuffix(l.addr, ":0") {
-			c.bad(l.key, "is the address of "+other+" as well", "give each listener a port of its own")
+	}
+	for i, l := range listeners {
+		for _, other := range listeners[:i] {
+			if collide(l.addr, other.addr) {
+				c.bad(l.key, fmt.Sprintf("%s takes the port of %s (%s)", l.addr, other.key, other.addr), "give each listener a port of its own")
+			}
 		}
-		seen[l.addr] = l.key
+	}
+}
+
+// collide reports whether two listen addresses cannot be taken at once: one port of one host, or of every
+// host beside a single one.
+func collide(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	return hostA == hostB || everyHost(hostA) || everyHost(hostB) || loopback(hostA) && loopback(hostB)
+}
+
+func everyHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// loopback reports whether host is what localhost stands for.
+func loopback(host string) bool {
+	return host == "localhost" || host == "127.0.0.1" || host == "::1"
+}
+
+// BodiesAtOnce is how many bytes of bodies an ingress holds at once: with body limits alone, a thousand
+// strangers could have it hold a thousand times one.
+const BodiesAtOnce = 64 << 20
+
+// bodyLimit refuses a limit that no body could come up to: the ingress would shed it for want of room, and
+// the provider would send it again for ever.
+func (c *checker) bodyLimit(key string, limit Bytes) {
+	if limit > BodiesAtOnce {
+		c.bad(key, fmt.Sprintf("is more than the %d MiB of bodies that the ingress holds at once", BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", BodiesAtOnce>>20))
 	}
 }
 

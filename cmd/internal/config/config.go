@@ -105,6 +105,11 @@ type Secret struct {
 	NotAfter  time.Time `yaml:"not_after"`
 }
 
+// Active reports whether the secret may admit a request that is received at t.
+func (s Secret) Active(t time.Time) bool {
+	return webhook.Secret{NotBefore: s.NotBefore, NotAfter: s.NotAfter}.Active(t)
+}
+
 // Sinks are the outside systems that effects reach.
 type Sinks struct {
 	Workspaces  HTTPSink     `yaml:"workspaces"`
@@ -142,17 +147,6 @@ type EmailSink struct {
 	Timeout time.Duration `yaml:"timeout"`
 	// Effects is "local" (default) or "activity".
 	Effects string `yaml:"effects"`
-}
-
-// Retries says how often an effect is tried before its run parks and a person decides.
-type Retries struct {
-	// Attempts counts the tries that failed on the other side; default 8. Trouble of our own (the
-	// database is down, a worker died) does not count.
-	Attempts int `yaml:"attempts"`
-	// First is the wait after the first failure, doubled up to Max; default 2s and 5m: with eight
-	// attempts a sink may be away for four minutes before a person is asked.
-	First time.Duration `yaml:"first"`
-	Max   time.Duration `yaml:"max"`
 }
 
 // Subscriber takes internal events as CloudEvents.

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 const (
@@ -171,6 +173,16 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"window turned round", "value: env:STRIPE", "value: env:STRIPE\n        not_before: 2026-02-01T00:00:00Z\n        not_after: 2026-01-01T00:00:00Z", "sources.stripe.secrets[0].not_after", "never be active"},
 		{"bad source name", "  stripe:\n", "  Stripe/Live:\n", "sources.Stripe/Live", "lower-case"},
 		{"short secrets by option", "provider: stripe", "provider: stripe\n    options: {allow_short_secrets: true}", "sources.stripe.options.allow_short_secrets", "dev"},
+		{"port of the public listener", "database: env:DSN", "database: env:DSN\ningress: {listen: ':8080'}\nops: {listen: '127.0.0.1:8080'}", "ops.listen", "ingress.listen"},
+		{"port by another name", "database: env:DSN", "database: env:DSN\nops: {listen: 'localhost:8080'}", "ops.listen", "ingress.listen"},
+		{"Temporal's file missing", "database: env:DSN", "database: env:DSN\ntemporal: {config_file: not-there.toml}", "temporal.config_file", "not-there.toml"},
+		{"no attempt", "database: env:DSN", "database: env:DSN\nretries: {attempts: 0}", "retries.attempts", "1 or more"},
+		{"negative attempts", "database: env:DSN", "database: env:DSN\nretries: {attempts: -1}", "retries.attempts", "1 or more"},
+		{"negative wait", "database: env:DSN", "database: env:DSN\nretries: {first: -1s}", "retries.first", "is -1s"},
+		{"no wait", "database: env:DSN", "database: env:DSN\nretries: {max: 0}", "retries.max", "is 0s"},
+		{"longest wait below the first", "database: env:DSN", "database: env:DSN\nretries: {first: 10m}", "retries.max", "less than the first wait"},
+		{"body beyond the budget", "database: env:DSN", "database: env:DSN\ningress: {body_limit: 65MiB}", "ingress.body_limit", "64 MiB"},
+		{"a source's body beyond the budget", "provider: stripe", "provider: stripe\n    body_limit: 1GiB", "sources.stripe.body_limit", "64 MiB"},
 		{"database literal", "env:DSN", dsn, "database", "env:NAME or file:PATH"},
 	}
 	for _, tt := range cases {
@@ -192,6 +204,82 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 			}
 			t.Errorf("faults %v: none of %s that says %q", faults, tt.key, tt.says)
 		})
+	}
+}
+
+// What the file alone shows does not hide what only a provider can tell, nor is anything told twice.
+func TestCheck_ProvidersFaults_BesideTheFiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	if err := os.WriteFile(path, []byte(`
+database: env:DSN
+ingress: {listen: nowhere}
+sources:
+  code: {provider: github, secrets: [{value: env:SHORT}, {value: env:STRIPE}], options: {legacy: perhaps}}
+  fine: {provider: stripe, secrets: [{value: env:STRIPE}]}
+  modeless: {provider: github, secrets: [{value: env:STRIPE}]}
+sinks: {workspaces: {url: "http://w.test"}, finance: {url: "http://f.test"}, email: {address: "m.test:25", from: a@b.test}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	take := func(s webhook.Settings) (webhook.Verifier, error) {
+		if s.Options["legacy"] == "" {
+			return nil, nil
+		}
+		problems := []error{fmt.Errorf("source %s: options.legacy: use true", s.Source)}
+		for _, secret := range s.Secrets {
+			if secret.Value == "short" {
+				problems = append(problems, errors.New("secrets: told twice"))
+			}
+		}
+		return nil, errors.Join(append(problems, errors.New("another thing"))...)
+	}
+	_, err := config.Check(path, environment, map[string]webhook.Provider{
+		"stripe": {Name: "stripe", Contract: webhook.Contract{Mode: "body livemode"}, New: take}, "github": {Name: "github", New: take},
+	})
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("err = %v, want Faults", err)
+	}
+	var got []string
+	for _, f := range faults {
+		got = append(got, f.Key+" "+f.Problem)
+		if f.Line == 0 != strings.HasSuffix(f.Key, ".mode") {
+			t.Errorf("%v: want a line, unless it stands nowhere", f)
+		}
+	}
+	want := []string{
+		`ingress.listen "nowhere" is no address`,
+		"sources.code options.legacy: use true",
+		"sources.code another thing",
+		"sources.code.secrets[0].value the secret has 5 bytes",
+		"sources.code.mode is missing, and events of github do not say theirs",
+		"sources.modeless.mode is missing, and events of github do not say theirs",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestLoad_NoSecretActive_Warning(t *testing.T) {
+	t.Parallel()
+	for says, window := range map[string]string{
+		"secret-1 ended 2020-01-31":  "\n        not_after: 2020-01-31T00:00:00Z",
+		"secret-1 begins 2999-01-31": "\n        not_before: 2999-01-31T00:00:00Z",
+		"secret-2 begins 2999-01-31": "\n        not_after: 2020-01-31T00:00:00Z\n      - value: env:DSN\n        not_before: 2999-01-31T00:00:00Z",
+		"":                           "\n        not_after: 2020-01-31T00:00:00Z\n      - value: env:DSN",
+	} {
+		cfg, err := load(t, strings.Replace(valid, "value: env:STRIPE", "value: env:STRIPE"+window, 1))
+		if err != nil {
+			t.Errorf("%s: %v, want a warning at most: a window ends while processes run", says, err)
+			continue
+		}
+		if says == "" && len(cfg.Warnings) == 0 {
+			continue
+		}
+		if len(cfg.Warnings) != 1 || says == "" || cfg.Warnings[0].Key != "sources.stripe.secrets" || !strings.Contains(cfg.Warnings[0].Problem, says) {
+			t.Errorf("warnings %v, want %q", cfg.Warnings, says)
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type decoder struct {
 	faults Faults
 	// lines holds the line of every key that stands in the file.
 	lines map[string]int
+	// written holds every key that has a single value in the file, also a zero one.
+	written map[string]bool
 }
 
 func (d *decoder) fault(key string, line int, problem, fix string) {
@@ -113,6 +115,7 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 		d.fault(key, line, "is not a single value", "write one value after the colon")
 		return
 	}
+	d.written[key] = true
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
 			problem, fix := "cannot be read", err.Error()

@@ -4,31 +4,47 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // Load reads the file at path, fills in the defaults, resolves every reference through env and the
 // files beside it, and checks the whole. providers lists the names of the providers there are;
 // without it their names are not checked. The error is a [Faults] when the file could be read.
 func Load(path string, env func(string) (string, bool), providers ...string) (*Config, error) {
+	return load(path, checker{env: env, providers: providers})
+}
+
+// Check is [Load] that also asks the provider of each source whether the source would start, so that
+// what only the provider can tell stands beside every other fault.
+func Check(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
+	return load(path, checker{env: env, providers: slices.Sorted(maps.Keys(providers)), ask: providers})
+}
+
+func load(path string, c checker) (*Config, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration (--config): %w", err)
 	}
-	cfg, err := parse(content, filepath.Dir(path), env, providers)
+	c.dir, c.now = filepath.Dir(path), time.Now()
+	cfg, err := c.parse(content)
 	if err != nil {
 		return nil, err
 	}
 	return cfg, nil
 }
 
-func parse(content []byte, dir string, env func(string) (string, bool), providers []string) (*Config, error) {
+// parse reads content, for which c knows all but the file's own.
+func (c checker) parse(content []byte) (*Config, error) {
 	file, err := parser.ParseBytes(content, 0)
 	if err != nil {
 		return nil, Faults{syntaxFault(err)}
@@ -36,18 +52,18 @@ func parse(content []byte, dir string, env func(string) (string, bool), provider
 	if len(file.Docs) > 1 {
 		return nil, Faults{{Problem: "the file holds several YAML documents", Fix: "keep one"}}
 	}
-	cfg, d := new(Config), &decoder{lines: map[string]int{}}
+	c.cfg, c.decoder = new(Config), &decoder{lines: map[string]int{}, written: map[string]bool{}}
 	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
-		d.decode(file.Docs[0].Body, reflect.ValueOf(cfg).Elem(), "")
+		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}
-	cfg.setDefaults(dir)
-	c := &checker{decoder: d, cfg: cfg, dir: dir, env: env, providers: providers}
+	c.retries() // before the defaults take the place of a 0 that stands in the file
+	c.cfg.setDefaults(c.dir)
 	c.check()
-	if len(d.faults) > 0 {
-		d.faults.sort()
-		return nil, d.faults
+	if len(c.faults) > 0 {
+		c.faults.sort()
+		return nil, c.faults
 	}
-	return cfg, nil
+	return c.cfg, nil
 }
 
 // syntaxFault turns the parser's error into one line: its own shows a picture of the source, which
@@ -104,9 +120,9 @@ func (c *Config) setDefaults(dir string) {
 	or(&mail.Guarantee, "at_most_once")
 	or(&mail.Timeout, emailTimeout)
 	or(&mail.Effects, "local")
-	or(&c.Retries.Attempts, 8)
-	or(&c.Retries.First, 2*time.Second)
-	or(&c.Retries.Max, 5*time.Minute)
+	or(&c.Retries.Attempts, retryAttempts)
+	or(&c.Retries.First, retryFirst)
+	or(&c.Retries.Max, retryMax)
 	for name, consumer := range c.Consumers {
 		or(&consumer.Timeout, httpTimeout)
 		or(&consumer.Effects, "local")

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -19,6 +21,20 @@ type Temporal struct {
 	// fileOnly keeps TEMPORAL_* variables out: a developer who works with another cluster must not
 	// have `pawl dev` run against it.
 	fileOnly bool
+}
+
+// temporal refuses a file that is not there: the SDK takes it for an empty one, and dials 127.0.0.1:7233.
+func (c *checker) temporal() {
+	file := c.cfg.Temporal.ConfigFile
+	if file == "" {
+		return
+	}
+	if _, err := os.ReadFile(file); err != nil {
+		if pe := new(os.PathError); errors.As(err, &pe) {
+			err = pe.Err
+		}
+		c.bad("temporal.config_file", fmt.Sprintf("the file %s cannot be read: %v", file, err), "correct the path, or leave it out for the SDK's default place and TEMPORAL_* variables")
+	}
 }
 
 // ClientOptions reads the SDK's own configuration: the named TOML file, with the TEMPORAL_*

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// sourceName is what may stand in /hooks/{source}, in metrics and in file names.
+var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
+
+func (c *checker) source(name string, s Source) {
+	key := "sources." + name
+	if !sourceName.MatchString(name) {
+		c.bad(key, "is no source name", "use lower-case letters, digits, - and _: it is the last part of the URL")
+	}
+	switch {
+	case s.Provider == "":
+		c.bad(key+".provider", "is missing", "name one of "+strings.Join(c.providers, ", "))
+	case len(c.providers) > 0 && !slices.Contains(c.providers, s.Provider):
+		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), c.suggestProvider(s.Provider))
+	}
+	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
+		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
+	}
+	c.optionalURL(key+".url", s.URL)
+	if s.Tolerance < 0 {
+		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
+	}
+	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
+		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only", fmt.Sprintf("remove it and use a secret of at least %d bytes", MinSecret))
+	}
+	c.bodyLimit(key+".body_limit", s.BodyLimit)
+	c.noDuplicates(key+".events", s.Events)
+	c.noDuplicates(key+".accounts", s.Accounts)
+	c.secrets(key+".secrets", s.Secrets)
+	if provider, ok := c.ask[s.Provider]; ok {
+		c.provider(name, s, provider)
+	}
+}
+
+// provider adds what the source's provider has against it. It is asked without what is faulty already, so
+// that nothing is told twice; without one secret that could be right it has nothing to say.
+func (c *checker) provider(name string, s Source, p webhook.Provider) {
+	key := "sources." + name
+	if s.Mode == "" && p.Contract.Mode == "" {
+		c.bad(key+".mode", fmt.Sprintf("is missing, and events of %s do not say theirs", p.Name), "write live or test")
+	}
+	set := c.cfg.Settings(name)
+	set.Secrets = nil
+	for i, secret := range c.cfg.Settings(name).Secrets {
+		if !c.faulty(fmt.Sprintf("%s.secrets[%d]", key, i)) {
+			set.Secrets = append(set.Secrets, secret)
+		}
+	}
+	if c.faulty(key + ".tolerance") {
+		set.Tolerance = 0
+	}
+	if len(set.Secrets) == 0 {
+		return
+	}
+	if _, err := p.New(set); err != nil {
+		// Joined errors are a line each; the key says the source already.
+		for line := range strings.Lines(err.Error()) {
+			c.fault(key, c.lines[key], strings.TrimPrefix(strings.TrimSpace(line), "source "+name+": "), "")
+		}
+	}
+}
+
+// faulty reports whether the setting at key, or a part of it, has a fault.
+func (c *checker) faulty(key string) bool {
+	return slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+".") })
+}
+
+func (c *checker) suggestProvider(name string) string {
+	known := make(map[string]int, len(c.providers))
+	for i, p := range c.providers {
+		known[p] = i
+	}
+	return suggest(name, known)
+}
+
+func (c *checker) secrets(key string, secrets []Secret) {
+	if len(secrets) == 0 {
+		c.bad(key, "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
+	}
+	labels := map[string]int{}
+	for i := range secrets {
+		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)
+		if first, ok := labels[s.Label]; ok {
+			c.bad(at+".label", fmt.Sprintf("%q is also the label of secrets[%d]", s.Label, first), "give each secret a label of its own")
+		}
+		labels[s.Label] = i
+		if !s.NotBefore.IsZero() && !s.NotAfter.IsZero() && !s.NotBefore.Before(s.NotAfter) {
+			c.bad(at+".not_after", "is not later than not_before", "the secret would never be active; correct one of them")
+		}
+		if s.Value.from == "" {
+			c.bad(at+".value", "is missing", fixRef)
+			continue
+		}
+		c.resolve(&s.Value, at+".value")
+		if n := len(s.Value.Value()); n > 0 && n < MinSecret && !c.cfg.Dev {
+			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", MinSecret))
+		}
+	}
+	c.activeSecret(key, secrets)
+}
+
+// activeSecret warns of a source that takes nothing now. It is no fault: a window that ends must not keep
+// a process from starting that was fine before.
+func (c *checker) activeSecret(key string, secrets []Secret) {
+	problem := ""
+	for _, s := range secrets {
+		switch {
+		case s.Active(c.now):
+			return
+		case c.now.Before(s.NotBefore):
+			problem = fmt.Sprintf("no secret is active now (%s begins %s), so every delivery is refused", s.Label, s.NotBefore.UTC().Format(time.RFC3339))
+		case problem == "":
+			problem = fmt.Sprintf("no secret is active any more (%s ended %s), so every delivery is refused", s.Label, s.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	if problem != "" {
+		c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: problem, Fix: "add the secret that the provider signs with, or mend the window"})
+	}
+}
