@@ -103,7 +103,7 @@ func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.
 	u, everUsed := used[s.Label]
 	r := secretReport{
 		Label: s.Label, NotBefore: optionalTime(s.NotBefore), NotAfter: optionalTime(s.NotAfter), Uses: u.Uses, LastUsed: optionalTime(u.LastUsed),
-		Active: !now.Before(s.NotBefore) && (s.NotAfter.IsZero() || !now.After(s.NotAfter)),
+		Active: s.Active(now),
 	}
 	successor := ""
 	for _, other := range all {
@@ -111,8 +111,11 @@ func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.
 			successor = other.Label
 		}
 	}
+	ended := !s.NotAfter.IsZero() && now.After(s.NotAfter)
 	switch {
-	case !s.NotAfter.IsZero() && now.After(s.NotAfter):
+	case ended && !slices.ContainsFunc(all, func(other config.Secret) bool { return other.Active(now) }):
+		r.Verdict = "ended " + day(s.NotAfter) + ", and no other is active: every delivery is refused until one is added"
+	case ended:
 		r.SafeToRemove, r.Verdict = true, "safe to remove: its window ended "+day(s.NotAfter)
 	case now.Before(s.NotBefore):
 		r.Verdict = "waits: its window begins " + day(s.NotBefore)

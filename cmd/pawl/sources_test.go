@@ -23,16 +23,18 @@ func TestReportSources_Verdicts(t *testing.T) {
 		safe    bool
 		says    string
 	}{
-		"in use":                  {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(1)}}, "a", false, "in use"},
-		"left for another":        {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(1)}}, "a", true, "not used since 2026-03-21, and b is"},
-		"left, and nothing else":  {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}}, "a", false, "no other secret is in use"},
-		"left, other long ago":    {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(9)}}, "a", false, "no other secret is in use"},
-		"only one":                {[]config.Secret{{Label: "a"}}, nil, "a", false, "only one"},
-		"the next one":            {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "b", false, "never used"},
-		"window over":             {[]config.Secret{{Label: "a", NotAfter: ago(1)}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(2)}}, "a", true, "window ended 2026-03-30"},
-		"window to come":          {[]config.Secret{{Label: "a"}, {Label: "b", NotBefore: now.AddDate(0, 0, 1)}}, nil, "b", false, "begins 2026-04-01"},
-		"used at another source":  {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "other", Label: "a", LastUsed: ago(0)}, {Source: "s", Label: "b", LastUsed: ago(0)}}, "a", false, "never used"},
-		"window over, still used": {[]config.Secret{{Label: "a", NotAfter: now.Add(time.Hour)}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "a", false, "in use"},
+		"in use":                     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(1)}}, "a", false, "in use"},
+		"left for another":           {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(1)}}, "a", true, "not used since 2026-03-21, and b is"},
+		"left, and nothing else":     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}}, "a", false, "no other secret is in use"},
+		"left, other long ago":       {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(9)}}, "a", false, "no other secret is in use"},
+		"only one":                   {[]config.Secret{{Label: "a"}}, nil, "a", false, "only one"},
+		"the next one":               {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "b", false, "never used"},
+		"window over":                {[]config.Secret{{Label: "a", NotAfter: ago(1)}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(2)}}, "a", true, "window ended 2026-03-30"},
+		"window over, the only one":  {[]config.Secret{{Label: "a", NotAfter: ago(1)}}, nil, "a", false, "ended 2026-03-30"},
+		"window over, other to come": {[]config.Secret{{Label: "a", NotAfter: ago(1)}, {Label: "b", NotBefore: now.AddDate(0, 0, 1)}}, nil, "a", false, "no other is active"},
+		"window to come":             {[]config.Secret{{Label: "a"}, {Label: "b", NotBefore: now.AddDate(0, 0, 1)}}, nil, "b", false, "begins 2026-04-01"},
+		"used at another source":     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "other", Label: "a", LastUsed: ago(0)}, {Source: "s", Label: "b", LastUsed: ago(0)}}, "a", false, "never used"},
+		"window over, still used":    {[]config.Secret{{Label: "a", NotAfter: now.Add(time.Hour)}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "a", false, "in use"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
