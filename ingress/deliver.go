@@ -252,20 +252,6 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	}
 }
 
-// keptHeader returns what is stored of the headers: all but those that are themselves secrets.
-// A signature is none; a token that is sent in clear is.
-func keptHeader(h http.Header) http.Header {
-	kept := make(http.Header, len(h))
-	for name, values := range h {
-		switch name {
-		case "Authorization", "Proxy-Authorization", "Cookie", "X-Gitlab-Token":
-			values = []string{"(not kept)"}
-		}
-		kept[name] = values
-	}
-	return kept
-}
-
 // urlWithQuery returns the URL that the provider called: that of the configuration, never of the Host
 // header, with the query that came.
 func (s *Source) urlWithQuery(query string) string {

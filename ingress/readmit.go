@@ -25,7 +25,7 @@ func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
 func (s *Source) delivery(r *webhook.Request, match webhook.Match) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, ReceivedAt: r.ReceivedAt,
-		Secret: match.Secret, Correlation: uuid.NewString(), Header: keptHeader(r.Header), Events: make([]receipt.New, len(events))}
+		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.KeptHeader(r.Header), Events: make([]receipt.New, len(events))}
 	for i, e := range events {
 		d.Events[i] = s.accept(e, r.Body)
 	}

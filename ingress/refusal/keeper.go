@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,6 +55,8 @@ type Keeper struct {
 	queue   chan refusal
 	waiting atomic.Int64 // bytes of bodies in the queue
 	dropped atomic.Int64
+	// needs holds, by source, the headers that its deliveries are verified by.
+	needs map[string][]string
 
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter
@@ -81,7 +85,27 @@ func NewKeeper(cfg Config) *Keeper {
 	if cfg.Trim <= 0 {
 		cfg.Trim = time.Hour
 	}
-	return &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), limits: map[string]*rate.Limiter{}}
+	k := &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), needs: map[string][]string{}, limits: map[string]*rate.Limiter{}}
+	for source, p := range cfg.Diagnoser.probes {
+		k.needs[source] = p.headers()
+	}
+	return k
+}
+
+// headers returns the names of the headers that a delivery of the source's provider has: those that it is
+// verified by are among them. Where pawl cannot sign as the provider does, with a public key, there are
+// none, and no such scheme sends a secret.
+func (p *probe) headers() []string {
+	var names []string
+	for _, secret := range p.Secrets {
+		if p.Provider.Sign == nil {
+			break
+		}
+		if out, err := p.Provider.Sign(webhook.SignInput{Secret: secret.Value, ID: "id", Type: "type", URL: p.URL, Body: []byte("{}"), Options: p.Options}); err == nil {
+			names = slices.AppendSeq(names, maps.Keys(out.Header))
+		}
+	}
+	return names
 }
 
 // Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
@@ -184,7 +208,7 @@ func (k *Keeper) row(f refusal) rejection.Rejection {
 	return rejection.Rejection{
 		Source: f.source, ReceivedAt: f.request.ReceivedAt, Class: string(f.err.Class), Detail: f.err.Detail,
 		Diagnosis: d.Findings, Likely: d.Likely, RemoteAddr: f.remote, Method: f.request.Method, Query: query,
-		Header: f.request.Header, Body: f.request.Body, BodySize: int64(len(f.request.Body)), Truncated: f.err.Class.Incomplete(),
+		Header: webhook.KeptHeader(f.request.Header, k.needs[f.source]...), Body: f.request.Body, BodySize: int64(len(f.request.Body)), Truncated: f.err.Class.Incomplete(),
 	}
 }
 

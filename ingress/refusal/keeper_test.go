@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/gitlab"
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -76,6 +78,41 @@ func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 	}
 	if !got.Likely || len(got.Diagnosis) == 0 || got.Diagnosis[0].Code != refusal.OtherSource {
 		t.Errorf("diagnosis %+v, want that it fits another source", got.Diagnosis)
+	}
+}
+
+// What others sign in with is not kept, as with events, except where the source itself is verified by it: a
+// request could not be admitted otherwise.
+func TestKeeper_Credentials_OnlyThoseOfTheSource(t *testing.T) {
+	t.Parallel()
+	all := sources()
+	token := webhook.Settings{Source: "gitlab", Secrets: []webhook.Secret{{Label: "main", Value: "glwt-0123456789abcdefghijkl"}}}
+	all["gitlab"] = refusal.Source{Provider: gitlab.Provider, Settings: token}
+	all["keyed"] = refusal.Source{Provider: hmac.Provider, Settings: webhook.Settings{Source: "keyed", Options: map[string]string{"header": "X-Api-Key", "template": "{id}.{body}", "id": "header:X-Id"},
+		Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
+	d, err := refusal.NewDiagnoser(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for source, needed := range map[string]string{"live": "", "gitlab": "X-Gitlab-Token", "keyed": "X-Api-Key"} {
+		store := newShelf()
+		k, stop := run(t, refusal.Config{Store: store, Diagnoser: d})
+		r := forged(1)
+		for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Gitlab-Token"} {
+			r.Header.Set(name, "hush")
+		}
+		k.Offer(source, r, noMatch, "")
+		<-store.written
+		stop()
+		for name, values := range store.rows[0].Header {
+			credential, kept := name != "Stripe-Signature", values[0] == "hush"
+			if credential && kept != (name == needed) {
+				t.Errorf("%s: header %s is %q", source, name, values)
+			}
+			if !credential && values[0] != r.Header.Get(name) {
+				t.Errorf("%s: the signature is %q", source, values)
+			}
+		}
 	}
 }
 
