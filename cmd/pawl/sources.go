@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -21,7 +22,8 @@ type sourceReport struct {
 	// Mode is "" where the provider's events say theirs and both are taken.
 	Mode string `json:"mode"`
 	Path string `json:"path"`
-	URL  string `json:"url,omitempty"`
+	// URL is without user and query, which may hold secrets.
+	URL string `json:"url,omitempty"`
 	// Events is the allow-list, empty for every type that has a flow.
 	Events  []string       `json:"events"`
 	Relay   []string       `json:"relay"`
@@ -88,7 +90,7 @@ func reportSources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, 
 			}
 		}
 		r := sourceReport{
-			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name, URL: s.URL,
+			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name, URL: refusal.ShownURL(s.URL),
 			Events: append([]string{}, s.Events...), Relay: append([]string{}, s.Relay...), Secrets: []secretReport{},
 		}
 		for _, secret := range s.Secrets {

@@ -52,6 +52,7 @@ func TestSources(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe", "code": "github"})
+	write(t, s.file, strings.Replace(read(t, s.file), "provider: github,", "provider: github, url: 'https://us:hush@hooks.example/in?token=hush',", 1))
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,10 @@ func TestSources(t *testing.T) {
 	if screen.code != 0 || !strings.Contains(screen.out, "in use") || !strings.Contains(screen.out, "github") {
 		t.Errorf("screen:\n%s%s", screen.out, screen.err)
 	}
-	if strings.Contains(r.out+screen.out, testSecret) {
+	if !strings.Contains(screen.out, "https://hooks.example/in ") {
+		t.Errorf("the URL is not shown:\n%s", screen.out)
+	}
+	if strings.Contains(r.out+screen.out, testSecret) || strings.Contains(r.out+screen.out, "hush") {
 		t.Error("a secret is shown")
 	}
 }

@@ -214,7 +214,7 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) {
 		changed.URL = withQuery(elsewhere.URL, r.URL)
 		if match, ok := elsewhere.fits(&changed); ok {
 			found.Likely = true
-			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the source's url is not the one that the provider was given", match.Secret, shown(elsewhere.URL))
+			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the source's url is not the one that the provider was given", match.Secret, ShownURL(elsewhere.URL))
 			return
 		}
 	}

@@ -111,8 +111,8 @@ func withQuery(other, received string) string {
 	return base
 }
 
-// shown returns a URL without what must not be shown: queries and user parts hold tokens.
-func shown(text string) string {
+// ShownURL returns a URL without what must not be shown: queries and user parts hold tokens.
+func ShownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "(unreadable)"
