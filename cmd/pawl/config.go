@@ -27,6 +27,9 @@ func (a *app) configCheck() *cobra.Command {
 			}
 			if cfg != nil {
 				result.Warnings = append(result.Warnings, cfg.Warnings...)
+				if _, err := parseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
+					result.Faults = append(result.Faults, config.Fault{Problem: err.Error()})
+				}
 			}
 			result.OK = len(result.Faults) == 0
 			return a.writeConfigResult(result)

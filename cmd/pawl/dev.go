@@ -180,6 +180,9 @@ func (a *app) startStack(ctx context.Context, s *devStack) error {
 	group.Go(func() error {
 		if url, ok := a.env("DATABASE_URL"); ok && url != "" {
 			fmt.Fprintln(a.err, "postgres  using DATABASE_URL")
+			if _, err := parseDSN("DATABASE_URL", url); err != nil {
+				return err
+			}
 			s.dsn = url
 		} else {
 			fmt.Fprintln(a.err, "postgres  starting a private server")

@@ -16,6 +16,9 @@ func (a *app) migrate() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := parseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
+				return err
+			}
 			if err := schema.Migrate(cmd.Context(), cfg.Database.Value(), a.log); err != nil {
 				return err
 			}

@@ -65,9 +65,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 }
 
 func newPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
-	options, err := pgxpool.ParseConfig(cfg.Database.Value())
+	options, err := parseDSN(cfg.Database.String(), cfg.Database.Value())
 	if err != nil {
-		return nil, fmt.Errorf("database: %s is no Postgres DSN", cfg.Database) // the error of pgx quotes it
+		return nil, err
 	}
 	// Group commit needs few connections; effects in our own database need one each while they run.
 	options.MaxConns = max(options.MaxConns, 24)

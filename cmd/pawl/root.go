@@ -156,11 +156,7 @@ func (a *app) database(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pgxpool.New(ctx, cfg.Database.Value())
-	if err != nil {
-		return nil, fmt.Errorf("open the database (%s): %w", cfg.Database, err)
-	}
-	return pool, nil
+	return newPool(ctx, cfg)
 }
 
 // providerNames lists the providers there are.
