@@ -30,6 +30,9 @@ func (a *app) decide(action, short string) *cobra.Command {
 				return err
 			}
 			defer n.close()
+			if err := checkDatabase(cmd.Context(), cfg, n.pool); err != nil {
+				return err
+			}
 			result, err := operator.Decide(cmd.Context(), n.pool, n.temporal, args[0], action, in)
 			if err != nil {
 				return err

@@ -234,9 +234,7 @@ func (s *devStack) explain(err error) error {
 	if s.postgres != nil || !errors.As(err, &connect) {
 		return err
 	}
-	// One line for each address and TLS mode that was tried; the first is enough.
-	cause, _, _ := strings.Cut(connect.Unwrap().Error(), "\n")
-	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", cause)
+	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", causeOf(connect))
 }
 
 // configure writes the configuration that the stack runs with and reads it back, so that every other

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -26,12 +29,11 @@ func (a *app) eventsList() *cobra.Command {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
 			}
-			db, err := a.database(cmd.Context())
-			if err != nil {
+			var receipts []timeline.Receipt
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				receipts, err = operator.ListEvents(ctx, db, f)
 				return err
-			}
-			defer db.Close()
-			receipts, err := operator.ListEvents(cmd.Context(), db, f)
+			})
 			if err != nil {
 				return err
 			}
@@ -59,12 +61,11 @@ func (a *app) eventsShow() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			db, err := a.database(cmd.Context())
-			if err != nil {
+			var event *timeline.Event
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				event, err = operator.ShowEvent(ctx, db, args[0])
 				return err
-			}
-			defer db.Close()
-			event, err := operator.ShowEvent(cmd.Context(), db, args[0])
+			})
 			if err != nil {
 				return err
 			}

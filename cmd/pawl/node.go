@@ -101,8 +101,8 @@ func (n *node) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
-	if latest := schema.Latest(); version < latest {
-		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)
+	if err := checkVersionOf(version); err != nil {
+		return err
 	}
 	if err := n.receipts.CheckDurability(ctx); err != nil {
 		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)

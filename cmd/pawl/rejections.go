@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -28,12 +30,11 @@ func (a *app) rejectionsList() *cobra.Command {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
 			}
-			db, err := a.database(cmd.Context())
-			if err != nil {
+			var found []operator.Rejection
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				found, err = operator.ListRejections(ctx, rejection.New(db), f)
 				return err
-			}
-			defer db.Close()
-			found, err := operator.ListRejections(cmd.Context(), rejection.New(db), f)
+			})
 			if err != nil {
 				return err
 			}
@@ -56,12 +57,11 @@ func (a *app) rejectionsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a refused request, without its signatures and secrets", Args: oneID("rejections show"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			db, err := a.database(cmd.Context())
-			if err != nil {
+			var r *operator.Rejection
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				r, err = operator.ShowRejection(ctx, rejection.New(db), args[0])
 				return err
-			}
-			defer db.Close()
-			r, err := operator.ShowRejection(cmd.Context(), rejection.New(db), args[0])
+			})
 			if err != nil {
 				return err
 			}
@@ -80,21 +80,16 @@ func (a *app) rejectionsAdmit() *cobra.Command {
 		Long: `Verify a refused request again, with the secrets that are configured now and against the time when
 it came, and take it in as if it came now. A request that is still refused stays out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.config()
-			if err != nil {
+			var admission *operator.Admission
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
+				receipts := receipt.NewStore(db, receipt.Options{})
+				defer receipts.Close()
+				admitter := operator.Admitter{
+					Rejections: rejection.New(db), Verify: reverifier(cfg), Insert: receipts.Insert, Audit: audit.New(db),
+				}
+				admission, err = admitter.Admit(ctx, args[0], a.who(who), why)
 				return err
-			}
-			pool, err := newPool(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			receipts := receipt.NewStore(pool, receipt.Options{})
-			defer receipts.Close()
-			admitter := operator.Admitter{
-				Rejections: rejection.New(pool), Verify: reverifier(cfg), Insert: receipts.Insert, Audit: audit.New(pool),
-			}
-			admission, err := admitter.Admit(cmd.Context(), args[0], a.who(who), why)
+			})
 			if err != nil {
 				return err
 			}

@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -37,12 +37,14 @@ type app struct {
 	json       bool
 	logLevel   string
 	logFormat  string
+	// queryWithin bounds what a command asks the database.
+	queryWithin time.Duration
 }
 
 // run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
 // call that could not be understood.
 func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
-	a := &app{stdio: io, env: env}
+	a := &app{stdio: io, env: env, queryWithin: queryWithin}
 	started := false
 	root := a.root(&started)
 	root.SetArgs(args)
@@ -148,15 +150,6 @@ func (a *app) config() (*config.Config, error) {
 		a.log.Warn("configuration", "key", w.Key, "problem", w.Problem, "fix", w.Fix)
 	}
 	return cfg, nil
-}
-
-// database opens the configured database; the caller closes it.
-func (a *app) database(ctx context.Context) (*pgxpool.Pool, error) {
-	cfg, err := a.config()
-	if err != nil {
-		return nil, err
-	}
-	return newPool(ctx, cfg)
 }
 
 // providerNames lists the providers there are.

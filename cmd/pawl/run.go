@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 func (a *app) eventsRun() *cobra.Command {
@@ -17,18 +21,13 @@ func (a *app) eventsRun() *cobra.Command {
 		Long: `Run an event that was kept and not run: one that is ignored (a type or account that nobody wanted
 then), or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.config()
-			if err != nil {
+			var r *timeline.Receipt
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				receipts := receipt.NewStore(db, receipt.Options{})
+				defer receipts.Close()
+				r, err = operator.RunEvent(ctx, db, receipts, audit.New(db), args[0], a.who(who), why)
 				return err
-			}
-			pool, err := newPool(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			receipts := receipt.NewStore(pool, receipt.Options{})
-			defer receipts.Close()
-			r, err := operator.RunEvent(cmd.Context(), pool, receipts, audit.New(pool), args[0], a.who(who), why)
+			})
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -52,22 +54,17 @@ func (a *app) sources() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sources", Short: "Show the sources, and which of their secrets are in use", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.config()
+			var report []sourceReport
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) error {
+				receipts := receipt.NewStore(db, receipt.Options{})
+				defer receipts.Close()
+				uses, err := receipts.SecretUses(ctx)
+				report = reportSources(cfg, uses, time.Now(), unused)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			pool, err := newPool(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			receipts := receipt.NewStore(pool, receipt.Options{})
-			defer receipts.Close()
-			uses, err := receipts.SecretUses(cmd.Context())
-			if err != nil {
-				return err
-			}
-			report := reportSources(cfg, uses, time.Now(), unused)
 			if a.json {
 				return a.writeJSON(report)
 			}
