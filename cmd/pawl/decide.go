@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,15 +10,26 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
+// accountable refuses a decision that nobody answers for, before anything is looked up.
+func accountable(command, who, why string) error {
+	switch {
+	case strings.TrimSpace(why) == "":
+		return usagef("%s needs --why REASON: it goes into the audit trail", command)
+	case strings.TrimSpace(who) == "":
+		return usagef("%s needs --who NAME: it goes into the audit trail", command)
+	}
+	return nil
+}
+
 // decide is one of the commands that take a person's decision to a parked run.
 func (a *app) decide(action, short string) *cobra.Command {
 	var in workflows.DecisionInput
 	cmd := &cobra.Command{
 		Use: action + " ID --why REASON", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if in.Who == "" {
-				user, _ := a.env("USER")
-				in.Who = cmp.Or(user, "operator")
+			in.Who = a.who(in.Who)
+			if err := accountable("events "+action, in.Who, in.Why); err != nil {
+				return err
 			}
 			cfg, err := a.config()
 			if err != nil {

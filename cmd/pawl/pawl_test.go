@@ -90,6 +90,8 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 		{"nonsense"}, {"evnts"}, {"--nonsense"}, {"events"}, {"events", "nonsense"}, {"events", "show"}, {"events", "list", "--status", "odd"},
 		{"events", "list", "--limit", "0"}, {"send"}, {"send", "--source", "stripe", "--count", "0"}, {"verify"},
 		{"send", "--source", "stripe", "--event-id", "evt_1", "--count", "2"}, {"--log-level", "loud", "migrate"},
+		{"events", "retry", "evt_1"}, {"events", "skip", "evt_1", "--why", " "}, {"events", "compensate", "evt_1"}, {"events", "run", "evt_1"},
+		{"events", "retry", "evt_1", "--why", "x", "--who", " "}, {"rejections", "admit", "id"},
 		{"--log-format", "xml", "migrate"}, {"migrate", "extra"},
 	} {
 		r := s.pawl(t, args...)

@@ -80,6 +80,9 @@ func (a *app) rejectionsAdmit() *cobra.Command {
 		Long: `Verify a refused request again, with the secrets that are configured now and against the time when
 it came, and take it in as if it came now. A request that is still refused stays out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := accountable("rejections admit", a.who(who), why); err != nil {
+				return err
+			}
 			var admission *operator.Admission
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
 				receipts := receipt.NewStore(db, receipt.Options{})

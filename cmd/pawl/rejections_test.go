@@ -121,7 +121,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 		t.Errorf("admit before it is mended: exit %d, %s", r.code, r.err)
 	}
 	mended := s.with("SECRET", providersSecret)
-	if r := mended.pawl(t, "rejections", "admit", id); r.code != 1 || !strings.Contains(r.err, "why") {
+	if r := mended.pawl(t, "rejections", "admit", id); r.code != 2 || !strings.Contains(r.err, "why") {
 		t.Errorf("admit without a reason: exit %d, %s", r.code, r.err)
 	}
 	first := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--json"))

@@ -21,6 +21,9 @@ func (a *app) eventsRun() *cobra.Command {
 		Long: `Run an event that was kept and not run: one that is ignored (a type or account that nobody wanted
 then), or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := accountable("events run", a.who(who), why); err != nil {
+				return err
+			}
 			var r *timeline.Receipt
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
 				receipts := receipt.NewStore(db, receipt.Options{})

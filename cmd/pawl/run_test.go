@@ -26,7 +26,7 @@ func TestEventsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"evt_ignored", "evt_replay"} {
-		if r := s.pawl(t, "events", "run", id); r.code != 1 || !strings.Contains(r.err, "why") {
+		if r := s.pawl(t, "events", "run", id); r.code != 2 || !strings.Contains(r.err, "why") {
 			t.Errorf("%s without a reason: exit %d, %s", id, r.code, r.err)
 		}
 		got := decode[timeline.Receipt](t, s.pawl(t, "events", "run", id, "--reason", "wanted after all", "--who", "ada", "--json"))
