@@ -77,7 +77,12 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 	if err != nil {
 		return nil, fmt.Errorf("start Temporal: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	// The histories hold what events and customers say: nobody else may read them.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start Temporal: %w", err)
+	}
+	// One that was made before may be open to others.
+	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start Temporal: %w", err)
 	}
 	t := &Temporal{log: filepath.Join(dir, "temporal.log")}
@@ -104,7 +109,28 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 	if err != nil {
 		return nil, err
 	}
+	if err := closeToOthers(dir); err != nil {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
+		defer cancel()
+		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
+		return nil, fmt.Errorf("start Temporal: %w", err)
+	}
 	return t, nil
+}
+
+// closeToOthers takes the server's database and log from everybody else, for when they are copied out of
+// their directory: the server makes them with the umask's mode. What SQLite adds later follows its database.
+func closeToOthers(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "temporal.*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := os.Chmod(file, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // AwaitStopped returns when the server that a killed pawl left in dir has ended, so that its ports can be

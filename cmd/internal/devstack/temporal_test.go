@@ -69,11 +69,23 @@ func dial(t *testing.T, server *devstack.Temporal) client.Client {
 
 func TestStartTemporal_RestartFindsWorkflowsAndAttributes(t *testing.T) {
 	t.Parallel()
-	opts := devstack.TemporalOptions{Dir: t.TempDir(), SearchAttributes: map[string]string{"PawlProvider": "Keyword"}}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { // as versions before have made it
+		t.Fatal(err)
+	}
+	opts := devstack.TemporalOptions{Dir: dir, SearchAttributes: map[string]string{"PawlProvider": "Keyword"}}
 	first := start(t, opts)
 	run, err := dial(t, first).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "kept", TaskQueue: "nobody"}, "Flow")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"": 0o700, "temporal.db": 0o600, "temporal.log": 0o600} {
+		info, err := os.Stat(filepath.Join(opts.Dir, name))
+		if err != nil {
+			t.Error(err)
+		} else if got := info.Mode().Perm(); got != want {
+			t.Errorf("mode of %q is %o, want %o: nobody else may read histories", info.Name(), got, want)
+		}
 	}
 	stop(t, first)
 

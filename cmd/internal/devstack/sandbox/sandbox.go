@@ -83,7 +83,11 @@ func (s *Sandbox) open(dir string) (err error) {
 	if dir == "" {
 		return errors.New("Config.Dir is empty")
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	// Journals hold mails and accounts: nobody else may read them, also where the directory was made before.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
 	s.lock, err = keeper.TryLock(filepath.Join(dir, "lock"))

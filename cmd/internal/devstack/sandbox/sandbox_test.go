@@ -560,3 +560,23 @@ func TestAccepted_TellsOfEachRequest(t *testing.T) {
 		t.Errorf("told of %s; want %s", got, want)
 	}
 }
+
+func TestStart_DirOpenToOthers_Closed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { // as versions before have made it
+		t.Fatal(err)
+	}
+	s, err := sandbox.Start(t.Context(), sandbox.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o700 {
+		t.Errorf("mode %o, want 700: journals hold mails", got)
+	}
+}
