@@ -209,6 +209,9 @@ func (a *app) writeRejection(r *operator.Rejection) error {
 }
 
 func bodyText(r *operator.Rejection) string {
+	if r.Truncated && r.BodySize == 0 {
+		return "not read"
+	}
 	size := fmt.Sprintf("%d bytes", r.BodySize)
 	if r.Truncated {
 		size += fmt.Sprintf(", %d kept", len(r.Body))

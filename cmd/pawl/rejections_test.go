@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -160,18 +161,23 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := rejection.Rejection{Source: "stripe", ReceivedAt: at, Class: "no_matching_signature", Method: "POST", Header: out.Header, Body: body}
-	tampered, truncated, late, gone := kept, kept, kept, kept
+	tampered, truncated, unread, late, gone := kept, kept, kept, kept, kept
+	unread.ID, unread.Truncated, unread.Body, unread.BodySize = "00000000-0000-7000-8000-000000000006", true, nil, 0
+	cut := kept
+	cut.ID, cut.Truncated, cut.BodySize = "00000000-0000-7000-8000-000000000007", true, int64(len(body)+9)
 	kept.ID = "00000000-0000-7000-8000-000000000001"
 	tampered.ID, tampered.Body = "00000000-0000-7000-8000-000000000002", bytes.Replace(body, []byte("in_1"), []byte("in_2"), 1)
-	truncated.ID, truncated.Truncated = "00000000-0000-7000-8000-000000000003", true
+	truncated.ID, truncated.Truncated, truncated.BodySize = "00000000-0000-7000-8000-000000000003", true, int64(len(body))
 	late.ID, late.ReceivedAt = "00000000-0000-7000-8000-000000000004", time.Now()
 	gone.ID, gone.Source = "00000000-0000-7000-8000-000000000005", "former"
-	if err := rejection.New(g.pool).Keep(t.Context(), []rejection.Rejection{kept, tampered, truncated, late, gone}); err != nil {
+	if err := rejection.New(g.pool).Keep(t.Context(), []rejection.Rejection{kept, tampered, truncated, unread, cut, late, gone}); err != nil {
 		t.Fatal(err)
 	}
 	for id, says := range map[string]string{
 		tampered.ID:                            "no_matching_signature",
-		truncated.ID:                           "cannot be admitted",
+		truncated.ID:                           fmt.Sprintf("only the first %d bytes of its body were read", len(body)),
+		unread.ID:                              "its body was not read",
+		cut.ID:                                 fmt.Sprintf("only %d of its %d bytes were kept", len(body), len(body)+9),
 		late.ID:                                "timestamp_too_old",
 		gone.ID:                                "not configured any more",
 		"00000000-0000-7000-8000-000000000009": "no rejection",
@@ -179,6 +185,9 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 		if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, says) {
 			t.Errorf("%s: exit %d, %q; want it to say %q", id, r.code, r.err, says)
 		}
+	}
+	if r := s.pawl(t, "rejections", "show", unread.ID); !strings.Contains(r.out, "not read") {
+		t.Errorf("show of a body that was not read:\n%s", r.out)
 	}
 	admission := decode[operator.Admission](t, s.pawl(t, "rejections", "admit", kept.ID, "--why", "mended", "--json"))
 	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "evt_old" {

@@ -149,6 +149,17 @@ type Admitter struct {
 	Audit  *audit.Store
 }
 
+// missing says what of a truncated request's body is there.
+func missing(r rejection.Rejection) string {
+	switch {
+	case r.BodySize == 0:
+		return "its body was not read"
+	case int64(len(r.Body)) == r.BodySize:
+		return fmt.Sprintf("only the first %d bytes of its body were read", r.BodySize)
+	}
+	return fmt.Sprintf("only %d of its %d bytes were kept", len(r.Body), r.BodySize)
+}
+
 // Admit takes a refused request in after all: it is verified again against its own receive time and
 // accepted as a live one is. It may be called twice; the second time finds the receipt that is there.
 // The dispatcher of a running ingress finds what was admitted.
@@ -163,8 +174,8 @@ func (a *Admitter) Admit(ctx context.Context, id, who, why string) (*Admission, 
 		return nil, err
 	}
 	if r.Truncated {
-		return nil, fmt.Errorf("rejection %s cannot be admitted: only %d of its %d bytes were kept, and without the rest no signature can be checked; "+
-			"let the provider send it again", id, len(r.Body), r.BodySize)
+		return nil, fmt.Errorf("rejection %s cannot be admitted: %s, and without the rest no signature can be checked; "+
+			"let the provider send it again", id, missing(r))
 	}
 	d, err := a.Verify(r)
 	if err != nil {
