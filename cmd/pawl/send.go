@@ -71,7 +71,7 @@ Other providers take any type; --template gives a body of your own (Go text/temp
 	flags.IntVar(&f.duplicates, "duplicates", 0, "how many more times each is sent")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "how many requests at once")
 	flags.StringVar(&f.url, "url", "", "where to post (default: the configured ingress)")
-	flags.StringVar(&f.key, "key", "", "sign with this key, a `file`, where the configured one can only verify (PayPal, Discord, SendGrid)")
+	flags.StringVar(&f.key, "key", "", "sign with this key, a `file`, where the configured one can only verify (PayPal, Discord, SendGrid, Standard Webhooks with a public key)")
 	return cmd
 }
 
@@ -204,7 +204,23 @@ func (f *sendFlags) target(cfg *config.Config, name string) (forge.Target, error
 		return forge.Target{}, fmt.Errorf("no secret of source %s is active now", name)
 	}
 	t.Secret = settings.Secrets[i].Value
+	if verifiesOnly(provider.Name, t.Secret) {
+		return forge.Target{}, fmt.Errorf("%s signs with a private key, and secret %s of source %s can only verify: give the private key with --key FILE",
+			provider.Name, settings.Secrets[i].Label, name)
+	}
 	return t, nil
+}
+
+// verifiesOnly reports whether a source's secret is the public half of a pair. It must be known from the
+// provider: a public key of Discord's has the form of a private one.
+func verifiesOnly(provider, secret string) bool {
+	switch provider {
+	case "discord", "paypal", "sendgrid":
+		return true
+	case "standardwebhooks", "svix":
+		return strings.HasPrefix(secret, "whpk_")
+	}
+	return false
 }
 
 // events makes the events. With a seed and a count, each is a purchase of its own.

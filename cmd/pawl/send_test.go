@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -111,5 +114,32 @@ func TestSend_Choices(t *testing.T) {
 		if r.code != 1 || !strings.Contains(r.err, tt.says) {
 			t.Errorf("send %v: exit %d, stderr %q; want exit 1 that says %q", tt.args, r.code, r.err, tt.says)
 		}
+	}
+}
+
+// Where the source holds a public key only, the error names the flag that takes the private one.
+func TestSend_PublicKeyOnly_NamesFlag(t *testing.T) {
+	t.Parallel()
+	rec := receive(t, func(int) int { return http.StatusOK })
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := setup(t, "postgres://localhost/none", map[string]string{"chat": "discord", "pay": "paypal", "mail": "sendgrid", "std": "standardwebhooks"})
+	for source, secret := range map[string]string{
+		"chat": hex.EncodeToString(public), "pay": testSecret, "mail": testSecret, "std": "whpk_" + base64.StdEncoding.EncodeToString(public),
+	} {
+		r := s.with("SECRET", secret).pawl(t, "send", "--source", source, "--url", rec.URL)
+		if r.code != 1 || !strings.Contains(r.err, "--key FILE") || !strings.Contains(r.err, source) {
+			t.Errorf("%s: exit %d, stderr %q; want 1 and --key", source, r.code, r.err)
+		}
+	}
+	key := filepath.Join(t.TempDir(), "key")
+	write(t, key, hex.EncodeToString(private))
+	if r := s.with("SECRET", hex.EncodeToString(public)).pawl(t, "send", "--source", "chat", "--url", rec.URL, "--key", key); r.code != 0 {
+		t.Errorf("with the key: exit %d, stderr %q", r.code, r.err)
+	}
+	if len(rec.bodies) != 1 {
+		t.Errorf("received %d bodies, want that of the one that was signed", len(rec.bodies))
 	}
 }
