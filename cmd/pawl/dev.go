@@ -125,8 +125,11 @@ func localAddr(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprin
 // stateVersion is the layout of a state directory; a directory of another one is left alone.
 const stateVersion = "1"
 
+// stateEntries are what dev makes in its state directory, and would write over.
+var stateEntries = []string{"pawl.yaml", "secrets", "postgres", "temporal", "sandbox"}
+
 // stateDir makes the directory, or checks that it is a state directory that this pawl knows. It returns an
-// absolute path. It leaves a directory that holds anything else as it is.
+// absolute path. It leaves a directory in which somebody else has made what dev makes as it is.
 func stateDir(dir string) (string, error) {
 	if dir == "" {
 		return "", usagef("--state is empty: name a directory, or leave the flag out for .pawl")
@@ -148,18 +151,16 @@ func stateDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// checkVersion reads which layout the state directory has, and marks an empty directory as one. The mark
+// checkVersion reads which layout the state directory has, and marks a new directory as one. The mark
 // comes before all else: a dev that is killed after it finds its own directory again.
 func checkVersion(dir string) error {
 	file := filepath.Join(dir, "version")
 	held, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return fmt.Errorf("--state: %w", err)
-		}
-		if len(entries) > 0 {
-			return fmt.Errorf("%s holds files and is no state directory of pawl: name another one with --state, one that is empty or not there yet", dir)
+		for _, name := range stateEntries {
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				return fmt.Errorf("%s holds a %s that `pawl dev` has not made: name another directory with --state", dir, name)
+			}
 		}
 		return os.WriteFile(file, []byte(stateVersion+"\n"), 0o600)
 	}

@@ -36,7 +36,11 @@ func TestDev_StateEmpty_UsageError(t *testing.T) {
 
 func TestStateDir_EmptyOrOwn_Taken(t *testing.T) {
 	t.Parallel()
-	for name, dir := range map[string]string{"empty": t.TempDir(), "not there": filepath.Join(t.TempDir(), "a", "b")} {
+	withLog := t.TempDir() // pawl dev --state DIR > DIR/dev.log
+	if err := os.WriteFile(filepath.Join(withLog, "dev.log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{"empty": t.TempDir(), "not there": filepath.Join(t.TempDir(), "a", "b"), "with a log": withLog} {
 		for range 2 { // the second time it is its own
 			if got, err := stateDir(dir); err != nil || got != dir {
 				t.Errorf("%s: stateDir(%q) = %q, %v", name, dir, got, err)
