@@ -1,6 +1,7 @@
 package webhooktest
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -168,11 +169,13 @@ func LoadVectors(t testing.TB, provider string) []Vector {
 	return vectors
 }
 
-// SharedDir returns the directory of shared vectors and payloads, or skips the test.
+// SharedDir returns the directory of shared vectors and payloads, or skips the test. A PAWL_SHARED that is
+// relative begins at the module's root: tests run in the directories of their packages.
 func SharedDir(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv("PAWL_SHARED"); dir != "" {
-		return dir
+	named := os.Getenv("PAWL_SHARED")
+	if filepath.IsAbs(named) {
+		return named
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -182,8 +185,8 @@ func SharedDir(t testing.TB) string {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 			continue
 		}
-		shared := filepath.Join(filepath.Dir(dir), "shared")
-		if _, err := os.Stat(filepath.Join(shared, "vectors")); err == nil {
+		shared := filepath.Join(dir, cmp.Or(named, "../shared"))
+		if _, err := os.Stat(filepath.Join(shared, "vectors")); err == nil || named != "" {
 			return shared
 		}
 		break
