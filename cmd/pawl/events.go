@@ -109,11 +109,7 @@ func (a *app) writeEvent(e *timeline.Event) error {
 		}
 		effects = append(effects, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, note})
 	}
-	steps := [][]string{{"TIME", "WHAT", "DETAIL"}}
-	for _, s := range e.Timeline {
-		steps = append(steps, []string{clock(s.At), s.What, s.Detail + because(s.Error)})
-	}
-	for _, rows := range [][][]string{head, effects, steps} {
+	for _, rows := range [][][]string{head, effects, timelineRows(e.Timeline)} {
 		if err := table(a.out, rows); err != nil {
 			return err
 		}
@@ -122,6 +118,23 @@ func (a *app) writeEvent(e *timeline.Event) error {
 		}
 	}
 	return nil
+}
+
+// timelineRows are the steps of an event, a storm of equal ones in one row: it is to fit on a screen.
+func timelineRows(entries []timeline.Entry) [][]string {
+	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
+	for i := 0; i < len(entries); {
+		s, times := entries[i], 1
+		for i += 1; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
+			times++
+		}
+		detail := s.Detail + because(s.Error)
+		if times > 1 {
+			detail += fmt.Sprintf(" (%d times, until %s)", times, clock(entries[i-1].At))
+		}
+		rows = append(rows, []string{clock(s.At), s.What, detail})
+	}
+	return rows
 }
 
 func because(reason string) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -59,6 +60,20 @@ func TestEvents_ListAndShow(t *testing.T) {
 	r = s.pawl(t, "events", "show", "evt_none", "--json")
 	if r.code != 1 || r.out != "" || !strings.Contains(r.err, `no event "evt_none"`) {
 		t.Errorf("unknown: exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+}
+
+func TestTimelineRows_AStormIsOneRow(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	entries := []timeline.Entry{{At: at, What: "delivered", Detail: "to stripe"}}
+	for i := range 200 {
+		entries = append(entries, timeline.Entry{At: at.Add(time.Duration(i) * time.Millisecond), What: "duplicate", Detail: "to stripe"})
+	}
+	entries = append(entries, timeline.Entry{At: at.Add(time.Second), What: "duplicate", Detail: "to stripe, other bytes"})
+	got := timelineRows(entries)
+	if len(got) != 4 || got[1][2] != "to stripe" || got[2][2] != "to stripe (200 times, until 2026-03-01 10:00:00.199)" || got[3][2] != "to stripe, other bytes" {
+		t.Errorf("rows %q", got)
 	}
 }
 
