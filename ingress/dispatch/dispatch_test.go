@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -168,6 +169,15 @@ func (b *bench) status(t *testing.T, id string) receipt.Status {
 	return r.Status
 }
 
+func (b *bench) runs(t *testing.T, id string) []timeline.Run {
+	t.Helper()
+	event, err := timeline.Show(t.Context(), b.pool, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event.Runs
+}
+
 // eventually waits for a row or a state to come about.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -206,9 +216,9 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 	if got, _ := attributes.GetKeyword(workflows.PawlReceipt); got != p.ReceiptID {
 		t.Errorf("PawlReceipt %q, want %s", got, p.ReceiptID)
 	}
-	runs, err := b.store.Runs(t.Context(), p.ReceiptID)
-	if err != nil || len(runs) != 1 || runs[0].RunID != s.runID || runs[0].WorkflowID != "stripe:evt_1" || runs[0].Kind != receipt.Original {
-		t.Errorf("runs %+v, %v", runs, err)
+	runs := b.runs(t, p.ReceiptID)
+	if len(runs) != 1 || runs[0].RunID != s.runID || runs[0].WorkflowID != "stripe:evt_1" || runs[0].Kind != string(receipt.Original) {
+		t.Errorf("runs %+v", runs)
 	}
 }
 
@@ -245,9 +255,9 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("second sweep: %d, %v; want the receipt at once, not after its lease", found, err)
 	}
-	runs, err := b.store.Runs(t.Context(), p.ReceiptID)
-	if err != nil || len(runs) != 1 || runs[0].RunID != "run-1" || b.status(t, p.ReceiptID) != receipt.Processing {
-		t.Errorf("runs %+v, %v; want the first one's ID", runs, err)
+	runs := b.runs(t, p.ReceiptID)
+	if len(runs) != 1 || runs[0].RunID != "run-1" || b.status(t, p.ReceiptID) != receipt.Processing {
+		t.Errorf("runs %+v; want the first one's ID", runs)
 	}
 }
 

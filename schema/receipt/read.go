@@ -51,39 +51,6 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	return b, nil
 }
 
-const deliveriesSQL = `
-select source, received_at, outcome, body_hash, secret_label from deliveries where receipt_id = $1 order by received_at, outcome = 'duplicate'`
-
-// Deliveries returns every authentic delivery of a receipt's event, oldest first.
-func (s *Store) Deliveries(ctx context.Context, id string) ([]Seen, error) {
-	u, err := parseID(id)
-	if err != nil {
-		return nil, err
-	}
-	seen, err := query[Seen](ctx, s, deliveriesSQL, [16]byte(u))
-	if err != nil {
-		return nil, fmt.Errorf("list deliveries of receipt %s: %w", id, err)
-	}
-	return seen, nil
-}
-
-const runsSQL = `
-select workflow_id, run_id, receipt_id::text as receipt_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome
-  from runs where receipt_id = $1 order by started_at, run_id`
-
-// Runs returns the runs of a receipt, oldest first.
-func (s *Store) Runs(ctx context.Context, id string) ([]Run, error) {
-	u, err := parseID(id)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := query[Run](ctx, s, runsSQL, [16]byte(u))
-	if err != nil {
-		return nil, fmt.Errorf("list runs of receipt %s: %w", id, err)
-	}
-	return runs, nil
-}
-
 func query[T any](ctx context.Context, s *Store, sql string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

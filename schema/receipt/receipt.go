@@ -129,29 +129,6 @@ func (b Body) Header() (h http.Header, err error) {
 	return h, nil
 }
 
-// Seen is one authentic delivery of a receipt's event.
-type Seen struct {
-	Source      string
-	ReceivedAt  time.Time
-	Outcome     string // new, duplicate or replay
-	BodyHash    []byte
-	SecretLabel string
-}
-
-// Run is one Temporal execution for a receipt.
-type Run struct {
-	WorkflowID    string
-	RunID         string
-	ReceiptID     string
-	Kind          Kind
-	RequestedBy   string
-	Reason        string
-	PreviousRunID string
-	StartedAt     time.Time
-	ClosedAt      *time.Time
-	Outcome       string
-}
-
 // Kind says why a run exists.
 type Kind string
 

@@ -22,8 +22,6 @@ var Statements = map[string]string{
 	"counts":            countsSQL,
 	"get":               getSQL,
 	"body":              bodySQL,
-	"deliveries":        deliveriesSQL,
-	"runs":              runsSQL,
 	"count rejections":  countRejectionsSQL,
 	"count secret uses": countSecretUsesSQL,
 	"secret uses":       secretUsesSQL,

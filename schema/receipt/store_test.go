@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 func TestMain(m *testing.M) {
@@ -42,6 +43,16 @@ func event(id string) receipt.New {
 func delivery(events ...receipt.New) receipt.Delivery {
 	return receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Secret: "first",
 		Correlation: "c-1", Header: http.Header{"Content-Type": {"application/json"}}, Events: events}
+}
+
+// show returns the deliveries and runs of a receipt, as they are read everywhere.
+func show(t *testing.T, pool *pgxpool.Pool, id string) *timeline.Event {
+	t.Helper()
+	event, err := timeline.Show(t.Context(), pool, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event
 }
 
 func mustInsert(t testing.TB, s *receipt.Store, d receipt.Delivery) []receipt.Outcome {
@@ -138,7 +149,7 @@ func TestInsert_SameID_OtherTenantOrMode_AnotherReceipt(t *testing.T) {
 // The first body wins; that another one came shows in the deliveries.
 func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
+	s, pool := setup(t)
 	first, second := event("evt_1"), event("evt_1")
 	second.Body = []byte(`{"id":"evt_1","pending_webhooks":0}`)
 	id := mustInsert(t, s, delivery(first))[0].ReceiptID
@@ -150,9 +161,9 @@ func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
 	if err != nil || !bytes.Equal(body.Bytes, first.Body) {
 		t.Errorf("body %q, %v; want the first one", body.Bytes, err)
 	}
-	seen, err := s.Deliveries(t.Context(), id)
-	if err != nil || len(seen) != 2 || seen[0].Outcome != "new" || seen[1].Outcome != "duplicate" || bytes.Equal(seen[0].BodyHash, seen[1].BodyHash) {
-		t.Errorf("deliveries %+v, %v; want new and a duplicate with another hash", seen, err)
+	seen := show(t, pool, id).Deliveries
+	if len(seen) != 2 || seen[0].Outcome != "new" || seen[1].Outcome != "duplicate" || seen[0].BodyHash == seen[1].BodyHash {
+		t.Errorf("deliveries %+v; want new and a duplicate with another hash", seen)
 	}
 }
 
@@ -280,31 +291,25 @@ func TestInsert_BadRow_FailsAlone(t *testing.T) {
 func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
-	twin := func(id string) receipt.New {
-		e := event(id)
-		e.Unsigned, e.IDOrigin, e.Body = true, "header", []byte("same bytes")
-		return e
-	}
-	first := mustInsert(t, s, delivery(twin("guid-1")))[0]
-	again := mustInsert(t, s, delivery(twin("guid-1")))[0]
+	first := mustInsert(t, s, delivery(unsigned("guid-1", "same bytes")))[0]
+	again := mustInsert(t, s, delivery(unsigned("guid-1", "same bytes")))[0]
 	if first.Status != receipt.Received || !again.Duplicate {
 		t.Errorf("redelivery under its own ID: got %+v, want a duplicate", again)
 	}
-	replayed := mustInsert(t, s, delivery(twin("guid-2")))[0]
+	replayed := mustInsert(t, s, delivery(unsigned("guid-2", "same bytes")))[0]
 	if replayed.Status != receipt.NeedsReview || replayed.Reason != "suspected_replay: same bytes as guid-1" {
 		t.Errorf("got %+v, want it parked as a suspected replay of guid-1", replayed)
 	}
-	seen, err := s.Deliveries(t.Context(), replayed.ReceiptID)
-	if err != nil || len(seen) != 1 || seen[0].Outcome != "replay" {
-		t.Errorf("deliveries %+v, %v; want one replay", seen, err)
+	seen := show(t, pool, replayed.ReceiptID).Deliveries
+	if len(seen) != 1 || seen[0].Outcome != "replay" {
+		t.Errorf("deliveries %+v; want one replay", seen)
 	}
 
 	// However many come at once, only one runs.
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			e := twin(fmt.Sprint("storm-", i))
-			e.Body = []byte("other bytes")
+			e := unsigned(fmt.Sprint("storm-", i), "other bytes")
 			if _, err := s.Insert(t.Context(), delivery(e)); err != nil {
 				t.Error(err)
 			}
@@ -420,14 +425,14 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 	if r := mustGet(t, s, id); r.Status != receipt.Compensated {
 		t.Errorf("after the reset run: %s, want compensated", r.Status)
 	}
-	runs, err := s.Runs(ctx, id)
-	if err != nil || len(runs) != 2 {
-		t.Fatalf("runs %+v, %v; want 2", runs, err)
+	runs := show(t, pool, id).Runs
+	if len(runs) != 2 {
+		t.Fatalf("runs %+v; want 2", runs)
 	}
-	if runs[0].Kind != receipt.Original || runs[0].Outcome != "processed" || runs[0].ClosedAt == nil {
+	if runs[0].Kind != string(receipt.Original) || runs[0].Outcome != "processed" || runs[0].ClosedAt == nil {
 		t.Errorf("first run %+v", runs[0])
 	}
-	if runs[1].Kind != receipt.Reset || runs[1].PreviousRunID != "run-1" || runs[1].ClosedAt == nil {
+	if runs[1].Kind != string(receipt.Reset) || runs[1].PreviousRunID != "run-1" || runs[1].ClosedAt == nil {
 		t.Errorf("reset run %+v", runs[1])
 	}
 	if n := count(t, pool, `select count(*) from runs`); n != 2 {
@@ -438,7 +443,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 // A run can end before anybody has marked its start; marking it later keeps the end.
 func TestFinishRun_BeforeStarted(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
+	s, pool := setup(t)
 	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
 	end := receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}
 	if err := s.FinishRun(t.Context(), end); err != nil {
@@ -448,9 +453,9 @@ func TestFinishRun_BeforeStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustGet(t, s, id)
-	runs, err := s.Runs(t.Context(), id)
-	if err != nil || r.Status != receipt.Processed || r.WorkflowID != "w" || len(runs) != 1 || runs[0].Kind != receipt.Original || runs[0].ClosedAt == nil {
-		t.Errorf("receipt %s %q, runs %+v, %v", r.Status, r.WorkflowID, runs, err)
+	runs := show(t, pool, id).Runs
+	if r.Status != receipt.Processed || r.WorkflowID != "w" || len(runs) != 1 || runs[0].Kind != string(receipt.Original) || runs[0].ClosedAt == nil {
+		t.Errorf("receipt %s %q, runs %+v", r.Status, r.WorkflowID, runs)
 	}
 }
 
