@@ -65,16 +65,23 @@ func TestSendReceiptEmail_WhatArrives(t *testing.T) {
 	}
 }
 
-// A mail that is sent again is the same mail: a reader's program shows it once.
-func TestSendReceiptEmail_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
-	b := setup(t)
-	box := activitiestest.NewMailbox(t, false)
+// takenUnanswered sends a mail, at least once, that is taken and whose answer is lost.
+func (b *bundle) takenUnanswered() (*activitiestest.Mailbox, *activities.Email, activities.InvoiceEffectInput) {
+	b.Helper()
+	box := activitiestest.NewMailbox(b.T, false)
 	box.Next(activitiestest.Break{At: activitiestest.AtDot, Keep: true})
 	e := b.email(box)
 	e.AtLeastOnce = true
 	in := input("receipt-email", fact(b.keep(invoice("ada@example.com"))))
 	_, err := do(b, e.SendReceiptEmail, in)
-	wantAgain(t, err)
+	wantAgain(b.T, err)
+	return box, e, in
+}
+
+// A mail that is sent again is the same mail: a reader's program shows it once.
+func TestSendReceiptEmail_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
+	b := setup(t)
+	box, e, in := b.takenUnanswered()
 	must(b, effect.Done, e.SendReceiptEmail, in)
 	mails := box.Mails()
 	if len(mails) != 2 || mails[0].Data != mails[1].Data || mails[0].Header("Message-ID") == "" {
@@ -85,13 +92,7 @@ func TestSendReceiptEmail_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
 // The first mail is in the customer's box, whatever its repeat is told: a compensation sends a correction.
 func TestSendReceiptEmail_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
 	b := setup(t)
-	box := activitiestest.NewMailbox(t, false)
-	box.Next(activitiestest.Break{At: activitiestest.AtDot, Keep: true})
-	e := b.email(box)
-	e.AtLeastOnce = true
-	in := input("receipt-email", fact(b.keep(invoice("ada@example.com"))))
-	_, err := do(b, e.SendReceiptEmail, in)
-	wantAgain(t, err)
+	box, e, in := b.takenUnanswered()
 	box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 550})
 	got := must(b, effect.Refused, e.SendReceiptEmail, in)
 	if len(box.Mails()) != 1 || !got.MayHaveHappened() {

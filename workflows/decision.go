@@ -106,7 +106,7 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 // again returns the decision from before a reset that settles this park, too: it was taken when the same
 // effects, or none, were not done. What was decided about another question has to be decided anew. A retry
 // is never taken over: what was done is in the ledger, and what parks anew has to be looked at anew.
-func (f *flow) again() (d decision, found bool, err error) {
+func (f *flow) again() (decision, bool, error) {
 	open := keysOf(f.unsettled())
 	for i, d := range f.kept {
 		var then activities.RecallDecisionResult
