@@ -51,8 +51,9 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 		c.bad(key+".mode", fmt.Sprintf("is missing, and events of %s do not say theirs", p.Name), "write live or test")
 	}
 	set := c.cfg.Settings(name)
+	secrets := set.Secrets
 	set.Secrets = nil
-	for i, secret := range c.cfg.Settings(name).Secrets {
+	for i, secret := range secrets {
 		if !c.faulty(fmt.Sprintf("%s.secrets[%d]", key, i)) {
 			set.Secrets = append(set.Secrets, secret)
 		}
