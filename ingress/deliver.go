@@ -60,7 +60,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	if status, refused := s.read(c, &source, r, &held); status != 0 {
 		return s.refuseUnread(c, &l, r, status, refused, from)
 	}
-	match, err := source.Verifier.Verify(r)
+	match, err := source.verify(c.Request().Context(), r)
 	if err != nil {
 		return s.refuseUnverified(c, &source, &l, r, err, from)
 	}
@@ -196,8 +196,10 @@ func (s *Server) refuseUnread(c echo.Context, l *label, r *webhook.Request, stat
 func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
 	var refusal *webhook.Error
 	if !errors.As(err, &refusal) {
-		// Not one of the classes: the verifier itself is at fault, and the delivery should come again.
-		s.cfg.Log.Error("verifier failed", "source", l.source, "provider", l.provider, "error", err)
+		// Not one of the classes: what it takes to verify is not there, and the delivery should come again.
+		s.unverified.Do(func() {
+			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error", err)
+		})
 		l.outcome, l.class = unfinished, "verifier"
 		return unavailable(c, "unavailable")
 	}

@@ -510,7 +510,7 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 				if c.id != "" {
 					r.Header.Set("X-Id", c.id)
 				}
-				d, err := s.Readmit(r)
+				d, err := s.Readmit(t.Context(), r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -606,6 +606,43 @@ func TestDeliver_Panic_503(t *testing.T) {
 	}
 	if got := b.post(t, `{"id":"e1"}`); got.status != http.StatusAccepted {
 		t.Errorf("afterwards: got %d, want 202", got.status)
+	}
+}
+
+// unprepared is a verifier that needs something which is not there for as long as away is set.
+type unprepared struct {
+	hmacVerifier
+	away *atomic.Bool
+}
+
+func (u unprepared) Prepare(context.Context, *webhook.Request) error {
+	if u.away.Load() {
+		return errors.New("the provider's certificate cannot be fetched")
+	}
+	return nil
+}
+
+// What cannot be verified now is neither refused nor taken: it comes again.
+func TestDeliver_NotPrepared_503(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	var log bytes.Buffer
+	b := setup(t, func(cfg *ingress.Config, source *ingress.Source) {
+		source.Verifier = unprepared{away: &away}
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	away.Store(true)
+	for range 20 {
+		if got := b.post(t, `{"id":"e1"}`); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+			t.Fatalf("got %d, Retry-After %q; want 503 with it", got.status, got.header.Get("Retry-After"))
+		}
+	}
+	away.Store(false)
+	if got := b.post(t, `{"id":"e1"}`); got.status != http.StatusAccepted {
+		t.Errorf("afterwards: got %d, want 202", got.status)
+	}
+	if n := strings.Count(log.String(), "cannot be fetched"); n != 1 {
+		t.Errorf("the log tells it %d times, want once", n)
 	}
 }
 

@@ -1,6 +1,8 @@
 package ingress
 
 import (
+	"context"
+
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -10,11 +12,11 @@ import (
 // Readmit verifies a kept request again, against its own receive time, and returns the delivery that a
 // live one would have been, ready for [receipt.Store.Insert]. The request's query is taken from r.URL
 // and the rest of the URL from the source, as when it came in. The error is a *[webhook.Error] when the
-// request is refused, also now.
-func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
+// request is refused, also now, and another when that cannot be known now.
+func (s *Source) Readmit(ctx context.Context, r *webhook.Request) (receipt.Delivery, error) {
 	again := *r
 	again.URL = s.urlWithQuery(queryOf(r.URL))
-	match, err := s.Verifier.Verify(&again)
+	match, err := s.verify(ctx, &again)
 	if err != nil {
 		return receipt.Delivery{}, err
 	}

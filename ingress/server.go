@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -51,6 +52,9 @@ type Server struct {
 	http    *http.Server
 	metrics *metrics
 	tally   *tally
+
+	// unverified keeps what strangers can bring about from filling the log.
+	unverified rate.Sometimes
 
 	slots     chan struct{}
 	bodies    budget
@@ -91,6 +95,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, metrics: metrics, tally: newTally(cfg.Receipts, cfg.Log),
+		unverified: rate.Sometimes{Interval: 10 * time.Second},
+
 		slots:     make(chan struct{}, cfg.Limits.InFlight),
 		bodies:    budget{most: cfg.Limits.Bodies},
 		perSource: newBuckets[string](cfg.Limits.PerSource),

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -66,6 +67,16 @@ func (s *Source) routes(account string) bool {
 }
 
 func (s *Source) wants(eventType string) bool { return s.Wanted == nil || s.Wanted(eventType) }
+
+// verify reports which secret admits r, after it has got what the verifier needs for that.
+func (s *Source) verify(ctx context.Context, r *webhook.Request) (webhook.Match, error) {
+	if p, ok := s.Verifier.(webhook.Preparer); ok {
+		if err := p.Prepare(ctx, r); err != nil {
+			return webhook.Match{}, err
+		}
+	}
+	return s.Verifier.Verify(r)
+}
 
 func (s *Source) admits(addr netip.Addr) bool {
 	return len(s.AllowFrom) == 0 || contains(s.AllowFrom, addr)

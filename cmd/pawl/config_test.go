@@ -62,6 +62,27 @@ func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	}
 }
 
+// The one provider that may do without a secret needs the option that says so.
+func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "secrets: [{value: env:SECRET}]"
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"pay": "paypal", "stripe": "stripe"})
+	given := read(t, s.file)
+	for options, ok := range map[string]bool{
+		"mode: live, options: {webhook_id: W1, certificates: fetch}": true,
+		"mode: live, options: {webhook_id: W1}":                      false,
+	} {
+		before, after, found := strings.Cut(given, "provider: paypal, ")
+		if !found || !strings.Contains(after, secret) {
+			t.Fatalf("no source of paypal in\n%s", given)
+		}
+		write(t, s.file, before+"provider: paypal, "+strings.Replace(after, secret, options, 1))
+		if r := s.pawl(t, "config", "check"); (r.code == 0) != ok || !ok && !strings.Contains(r.out, "certificates: fetch") && !strings.Contains(r.out, "write one of") {
+			t.Errorf("%s: exit %d, stdout:\n%s", options, r.code, r.out)
+		}
+	}
+}
+
 func TestConfigCheck_Warning_NotFine(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})

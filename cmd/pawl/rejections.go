@@ -134,8 +134,8 @@ func oneID(command string) cobra.PositionalArgs {
 }
 
 // reverifier verifies kept requests by the configured sources.
-func reverifier(cfg *config.Config) func(rejection.Rejection) (receipt.Delivery, error) {
-	return func(r rejection.Rejection) (receipt.Delivery, error) {
+func reverifier(cfg *config.Config) func(context.Context, rejection.Rejection) (receipt.Delivery, error) {
+	return func(ctx context.Context, r rejection.Rejection) (receipt.Delivery, error) {
 		if _, ok := cfg.Sources[r.Source]; !ok {
 			return receipt.Delivery{}, fmt.Errorf("source %q is not configured any more", r.Source)
 		}
@@ -143,7 +143,7 @@ func reverifier(cfg *config.Config) func(rejection.Rejection) (receipt.Delivery,
 		if err != nil {
 			return receipt.Delivery{}, err
 		}
-		d, err := source.Readmit(&webhook.Request{
+		d, err := source.Readmit(ctx, &webhook.Request{
 			Method: r.Method, URL: "?" + r.Query, Header: r.Header, Body: r.Body, ReceivedAt: r.ReceivedAt,
 		})
 		var refused *webhook.Error

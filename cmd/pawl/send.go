@@ -200,6 +200,9 @@ func (f *sendFlags) target(cfg *config.Config, name string) (forge.Target, error
 		return t, nil
 	}
 	i := slices.IndexFunc(settings.Secrets, func(s webhook.Secret) bool { return s.Active(time.Now()) })
+	if len(settings.Secrets) == 0 {
+		return forge.Target{}, fmt.Errorf("source %s has no secret to sign with: give the private key with --key FILE", name)
+	}
 	if i < 0 {
 		return forge.Target{}, fmt.Errorf("no secret of source %s is active now", name)
 	}

@@ -93,7 +93,20 @@ func reportSources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, 
 		for _, secret := range s.Secrets {
 			r.Secrets = append(r.Secrets, reportSecret(secret, s.Secrets, used, now, unused))
 		}
+		if len(s.Secrets) == 0 {
+			r.Secrets = reportFetched(used)
+		}
 		reports = append(reports, r)
+	}
+	return reports
+}
+
+// reportFetched says which keys a source without secrets of its own has used: its provider hands them out.
+func reportFetched(used map[string]receipt.SecretUse) []secretReport {
+	reports := []secretReport{}
+	for _, label := range slices.Sorted(maps.Keys(used)) {
+		u := used[label]
+		reports = append(reports, secretReport{Label: label, Active: true, Uses: u.Uses, LastUsed: optionalTime(u.LastUsed), Verdict: "fetched from the provider"})
 	}
 	return reports
 }
@@ -162,6 +175,9 @@ func (a *app) writeSources(reports []sourceReport) error {
 			mode = "both"
 		}
 		head := []string{r.Name, r.Provider, mode, url, events}
+		if len(r.Secrets) == 0 {
+			rows = append(rows, append(slices.Clone(head), "(none yet)", "", "", ""))
+		}
 		for _, s := range r.Secrets {
 			last := ""
 			if s.LastUsed != nil {

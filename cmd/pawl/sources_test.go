@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,14 +36,17 @@ func TestReportSources_Verdicts(t *testing.T) {
 		"window to come":             {[]config.Secret{{Label: "a"}, {Label: "b", NotBefore: now.AddDate(0, 0, 1)}}, nil, "b", false, "begins 2026-04-01"},
 		"used at another source":     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "other", Label: "a", LastUsed: ago(0)}, {Source: "s", Label: "b", LastUsed: ago(0)}}, "a", false, "never used"},
 		"window over, still used":    {[]config.Secret{{Label: "a", NotAfter: now.Add(time.Hour)}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "a", false, "in use"},
+		"fetched":                    {nil, []receipt.SecretUse{{Source: "s", Label: "certificate badc0de", Uses: 3, LastUsed: ago(0)}}, "certificate badc0de", false, "fetched"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reports := reportSources(&config.Config{Sources: map[string]config.Source{"s": {Provider: "stripe", Secrets: c.secrets}}}, c.uses, now, unusedFor)
-			for _, s := range reports[0].Secrets {
-				if s.Label == c.label && (s.SafeToRemove != c.safe || !strings.Contains(s.Verdict, c.says)) {
-					t.Errorf("safe %t, %q; want %t and %q", s.SafeToRemove, s.Verdict, c.safe, c.says)
-				}
+			i := slices.IndexFunc(reports[0].Secrets, func(s secretReport) bool { return s.Label == c.label })
+			if i < 0 {
+				t.Fatalf("%s is not told of: %+v", c.label, reports)
+			}
+			if s := reports[0].Secrets[i]; s.SafeToRemove != c.safe || !strings.Contains(s.Verdict, c.says) {
+				t.Errorf("safe %t, %q; want %t and %q", s.SafeToRemove, s.Verdict, c.safe, c.says)
 			}
 		})
 	}

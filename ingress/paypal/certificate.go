@@ -15,21 +15,29 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// CertificateStore holds the certificates that PayPal may have signed with.
-//
-// The store of configured certificates is the only one here, and it does not look at the URL.
-// Until certificates are fetched online, PayPal's yearly change of certificate is a second secret
-// of the source, added before the old one ends.
+// CertificateStore holds the certificates that PayPal may have signed with: [Fetched], or those that are
+// configured.
 type CertificateStore interface {
 	// Match returns the label of the first certificate in use at the time that admits the
-	// request, or an error of class [webhook.NoMatchingSignature]. url is the request's
-	// PAYPAL-CERT-URL, which has passed [CheckCertURL]. Match is called while a request is
-	// verified: it must not wait. A store that follows the URL fetches beforehand, checks host,
-	// chain and subject, and answers from memory.
+	// request, or a refusal. url is the request's PAYPAL-CERT-URL, which has passed [CheckCertURL].
+	// It answers from memory.
 	Match(url string, at time.Time, admits func(*x509.Certificate) bool) (webhook.Match, error)
 }
 
-// configured is the store of a source's own certificates.
+// newStore returns the store that the settings ask for.
+func newStore(s webhook.Settings) (CertificateStore, error) {
+	switch from := s.Options[certificatesOption]; {
+	case from == "":
+		return newConfigured(s)
+	case from != fetch:
+		return nil, fmt.Errorf("source %s: options.%s: %q is not known; write %s, or leave it out and configure the certificate", s.Source, certificatesOption, from, fetch)
+	case len(s.Secrets) > 0 || s.Options[certificateOption] != "":
+		return nil, fmt.Errorf("source %s: options.%s: %s, and a certificate is configured too; remove one of them", s.Source, certificatesOption, fetch)
+	}
+	return NewFetched(FetchConfig{}, s.Mode), nil
+}
+
+// configured is the store of a source's own certificates. It does not look at the URL.
 type configured struct {
 	keys *webhook.Keyring[*x509.Certificate]
 }
@@ -37,6 +45,10 @@ type configured struct {
 func newConfigured(s webhook.Settings) (configured, error) {
 	if text := s.Options[certificateOption]; text != "" {
 		s.Secrets = append(slices.Clone(s.Secrets), webhook.Secret{Label: certificateOption, Value: text})
+	}
+	if len(s.Secrets) == 0 {
+		return configured{}, fmt.Errorf("source %s: there is no certificate; set options.%s: %s to have PayPal's fetched, or give one as a secret",
+			s.Source, certificatesOption, fetch)
 	}
 	keys, err := webhook.NewKeyring(s, parseCertificate)
 	return configured{keys}, err

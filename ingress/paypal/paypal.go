@@ -1,4 +1,4 @@
-// Package paypal verifies PayPal's webhooks offline, with a configured certificate.
+// Package paypal verifies PayPal's webhooks offline, with PayPal's certificate.
 //
 // Source: developer.paypal.com/api/rest/webhooks/rest ("self cryptographic verification is the
 // preferred method"), PayPal-Java-SDK, PayPal-Python-SDK.
@@ -12,12 +12,14 @@
 //
 // # Certificates
 //
-// The certificate is configured as PEM: the source's secrets, or options.certificate_pem. The URL
-// in PAYPAL-CERT-URL is checked (see [CheckCertURL]) and not followed; fetching certificates
-// online is a later step, for which [CertificateStore] is the seam.
+// With options.certificates: fetch, the certificate that PAYPAL-CERT-URL names is fetched from PayPal,
+// once, by the first delivery that needs it (see [Fetched]). Otherwise certificates are configured as PEM,
+// as the source's secrets or options.certificate_pem, and PayPal's yearly change of certificate is a
+// second secret, added before the old one ends. The URL is checked either way (see [CheckCertURL]).
 package paypal
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -49,8 +51,10 @@ const (
 	tolerance = 5 * time.Minute
 
 	// The keys in Settings.Options.
-	webhookIDOption   = "webhook_id"
-	certificateOption = "certificate_pem"
+	webhookIDOption    = "webhook_id"
+	certificateOption  = "certificate_pem"
+	certificatesOption = "certificates"
+	fetch              = "fetch"
 )
 
 // Provider is PayPal. It needs options.webhook_id and a certificate.
@@ -69,10 +73,11 @@ var Provider = webhook.Provider{
 		Disables:   "not published",
 		Tolerance:  tolerance,
 		// The checksum alone stands between the ID and the signature.
-		IDSigned: true,
+		IDSigned:       true,
+		SecretOptional: true,
 	},
 	New: func(s webhook.Settings) (webhook.Verifier, error) {
-		store, storeErr := newConfigured(s)
+		store, storeErr := newStore(s)
 		v, err := New(s, store)
 		if err := errors.Join(storeErr, err); err != nil {
 			return nil, err
@@ -89,7 +94,7 @@ type verifier struct {
 }
 
 // New returns a verifier that takes its certificates from store. Provider.New is New with the
-// store of the configured ones.
+// store that the settings ask for.
 func New(s webhook.Settings, store CertificateStore) (webhook.Verifier, error) {
 	limit, err := s.ToleranceOr(tolerance)
 	id := s.Options[webhookIDOption]
@@ -135,6 +140,20 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 		return webhook.Match{}, err
 	}
 	return match, nil
+}
+
+// Prepare has a store that fetches get the certificate of r. A request that Verify refuses whatever the
+// certificate fetches nothing.
+func (v *verifier) Prepare(ctx context.Context, r *webhook.Request) error {
+	store, ok := v.store.(*Fetched)
+	if !ok {
+		return nil
+	}
+	t, err := readTransmission(r)
+	if err != nil || CheckCertURL(t.certURL) != nil {
+		return nil //nolint:nilerr // Verify says why
+	}
+	return store.Prepare(ctx, t.certURL, r.ReceivedAt)
 }
 
 // transmission is what PayPal's headers say.

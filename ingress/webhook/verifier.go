@@ -1,12 +1,13 @@
 package webhook
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
 
-// Verifier checks the deliveries of one source. It is safe for concurrent use, does no I/O and
-// keeps no state about requests.
+// Verifier checks the deliveries of one source. It is safe for concurrent use, does no I/O (but see
+// [Preparer]) and keeps no state about requests.
 type Verifier interface {
 	// Verify reports which secret admits r, or an *[Error] with the class of the refusal.
 	// It reads raw bytes only and compares in constant time.
@@ -25,6 +26,15 @@ func AsVerifier[V Verifier](v V, err error) (Verifier, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// Preparer is implemented by a Verifier that checks with something which the provider hands out and may
+// change at any time: the certificate that PayPal signs with.
+type Preparer interface {
+	// Prepare gets what Verify needs for r and does not have yet. It is called before Verify, may wait
+	// for the network as long as ctx allows, and returns nil at once when nothing is missing. An *[Error]
+	// refuses r; any other error says that nobody can know now, so that r should come again.
+	Prepare(ctx context.Context, r *Request) error
 }
 
 // Answerer is implemented by a Verifier whose provider wants an answer of its own to some
@@ -132,6 +142,8 @@ type Contract struct {
 	// OwnHeaders are headers of the provider's that a diagnosis must not take for another scheme's
 	// signature, beside the one that is missed.
 	OwnHeaders []string
+	// SecretOptional is set where a source may do without a secret of its own: New says whether this one may.
+	SecretOptional bool
 	// Always401 is set where every refusal is to be answered with 401, also of a request that no
 	// secret could admit: Discord takes an endpoint away that answers otherwise.
 	Always401 bool

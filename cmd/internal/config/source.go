@@ -37,8 +37,12 @@ func (c *checker) source(name string, s Source) {
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)
 	c.noDuplicates(key+".accounts", s.Accounts)
+	provider, known := c.ask[s.Provider]
+	if len(s.Secrets) == 0 && !provider.Contract.SecretOptional {
+		c.bad(key+".secrets", "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
+	}
 	c.secrets(key+".secrets", s.Secrets)
-	if provider, ok := c.ask[s.Provider]; ok {
+	if known {
 		c.provider(name, s, provider)
 	}
 }
@@ -61,7 +65,7 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 	if c.faulty(key + ".tolerance") {
 		set.Tolerance = 0
 	}
-	if len(set.Secrets) == 0 {
+	if len(set.Secrets) == 0 && (len(secrets) > 0 || !p.Contract.SecretOptional) {
 		return
 	}
 	if _, err := p.New(set); err != nil {
@@ -86,9 +90,6 @@ func (c *checker) suggestProvider(name string) string {
 }
 
 func (c *checker) secrets(key string, secrets []Secret) {
-	if len(secrets) == 0 {
-		c.bad(key, "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
-	}
 	labels := map[string]int{}
 	for i := range secrets {
 		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)

@@ -144,7 +144,7 @@ type Admitter struct {
 	Rejections Rejections
 	// Verify checks a request again against its own receive time, as its source does, and returns the
 	// delivery that a live one would have been. Its error says why the request is still refused.
-	Verify func(rejection.Rejection) (receipt.Delivery, error)
+	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
 	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
 	Audit  *audit.Store
 }
@@ -177,7 +177,7 @@ func (a *Admitter) Admit(ctx context.Context, id, who, why string) (*Admission, 
 		return nil, fmt.Errorf("rejection %s cannot be admitted: %s, and without the rest no signature can be checked; "+
 			"let the provider send it again", id, missing(r))
 	}
-	d, err := a.Verify(r)
+	d, err := a.Verify(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("rejection %s is still refused: %w", id, err)
 	}
