@@ -71,6 +71,7 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 	for options, ok := range map[string]bool{
 		"mode: live, options: {webhook_id: W1, certificates: fetch}": true,
 		"mode: live, options: {webhook_id: W1}":                      false,
+		"mode: live, options: {webhook_id: W1, certificate: fetch}":  false,
 	} {
 		before, after, found := strings.Cut(given, "provider: paypal, ")
 		if !found || !strings.Contains(after, secret) {

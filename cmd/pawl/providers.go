@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +34,8 @@ type providerReport struct {
 	Disables     string  `json:"disables"`
 	BodyLimit    int64   `json:"body_limit"`
 	Tolerance    float64 `json:"tolerance_s"`
+	// Options says of each option what it does.
+	Options map[string]string `json:"options"`
 }
 
 func (a *app) providers() *cobra.Command {
@@ -79,7 +83,7 @@ func reportProvider(p webhook.Provider) providerReport {
 	return providerReport{
 		Name: p.Name, Scheme: c.Scheme, ID: c.ID, Type: c.Type, Account: c.Account, Object: c.Object, OccurredAt: c.OccurredAt, Mode: c.Mode,
 		IDSigned: c.IDSigned, Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(), Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
-		Disables: c.Disables, BodyLimit: c.BodyLimit, Tolerance: c.Tolerance.Seconds(),
+		Disables: c.Disables, BodyLimit: c.BodyLimit, Tolerance: c.Tolerance.Seconds(), Options: maps.Clone(c.Options),
 	}
 }
 
@@ -129,6 +133,19 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	b.WriteString(`
+## Options
+
+What a source of the provider can have under [` + "`sources.NAME.options`" + `](configuration.md#sources). A place is ` + "`header:NAME`" + ` or a JSON pointer into the body.
+
+| provider | option | what it does |
+|---|---|---|
+`)
+	for _, p := range all {
+		for _, name := range slices.Sorted(maps.Keys(p.Contract.Options)) {
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", p.Name, name, strings.ReplaceAll(p.Contract.Options[name], "|", "\\|"))
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -39,8 +39,12 @@ func TestDocs_Providers_AreFresh(t *testing.T) {
 		}
 	}
 	for _, name := range providerNames() {
-		if strings.Count(r.out, "| `"+name+"` |") != 2 {
+		tables, options, _ := strings.Cut(r.out, "## Options")
+		if strings.Count(tables, "| `"+name+"` |") != 2 {
 			t.Errorf("%s does not stand in both tables", name)
+		}
+		if strings.Count(options, "| `"+name+"` |") != len(providers()[name].Contract.Options) {
+			t.Errorf("not every option of %s is told", name)
 		}
 	}
 }

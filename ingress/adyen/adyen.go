@@ -52,6 +52,9 @@ var Provider = webhook.Provider{
 		Retries:      "3 at once (9, 18, 27 s), then 2, 5, 10, 15, 30 min, 1, 2, 4 h and every 8 h",
 		RetryFor:     30 * 24 * time.Hour,
 		Disables:     "never; the endpoint's queue waits behind a failure",
+		Options: map[string]string{
+			schemeOption: "`" + paymentsItem + "` (a signature in each item of a payments webhook) or `" + rawBody + "` (one in the header); left out, the delivery's shape tells",
+		},
 	},
 	New:  newVerifier,
 	Sign: sign,

@@ -38,7 +38,10 @@ var Provider = webhook.Provider{
 		AnswerWithin: 30 * time.Second,
 		Retries:      "set per route at GetHook (max_attempts, backoff)",
 		Disables:     "not published",
-		Tolerance:    tolerance,
+		Options: map[string]string{
+			IDHeaderOption: "the header with the event's ID, where the route at GetHook sends one",
+		},
+		Tolerance: tolerance,
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,

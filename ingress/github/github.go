@@ -45,8 +45,11 @@ var Provider = webhook.Provider{
 		Dedupe:       "delivery ID (a redelivery keeps it) and the body's hash",
 		AnswerWithin: 10 * time.Second,
 		Retries:      "none; redelivery by hand or by API",
-		Disables:     "not published",
-		BodyLimit:    25 << 20,
+		Options: map[string]string{
+			LegacySHA1Option: "`true` takes a delivery that has `X-Hub-Signature` (SHA-1) only, as old GitHub Enterprise servers send",
+		},
+		Disables:  "not published",
+		BodyLimit: 25 << 20,
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,

@@ -30,6 +30,9 @@ var Meta = func() webhook.Provider {
 		Dedupe:     "hash of each change with its entry",
 		Retries:    "for some hours (not re-checked)",
 		Disables:   "when it fails for long (not re-checked)",
+		Options: map[string]string{
+			verifyTokenOption: "the token that is entered in Meta's dashboard, of 24 bytes at least; without it the subscription's handshake is refused",
+		},
 	})
 	p.New = newMeta
 	return p

@@ -25,6 +25,23 @@ var Provider = webhook.Provider{
 		Retries:   "the sender's choice",
 		Disables:  "the sender's choice",
 		Tolerance: defaultTolerance,
+		Options: map[string]string{
+			"header":           "required: the header with the signatures",
+			"prefix":           "what stands before a signature, such as `sha256=`",
+			"separator":        "what stands between several signatures",
+			"hash":             "`sha256` (default), `sha512` or `sha1`",
+			"encoding":         "of the signature: `hex` (default), `base64` or `base64url`",
+			"key_encoding":     "of the secret: `text` (default), `hex` or `base64`",
+			"template":         "what is signed, of literals and `{id} {ts} {body} {url} {method}`; `{body}` (default) must be there",
+			"timestamp":        "the place of the time of sending",
+			"timestamp_unit":   "`s` (default), `ms` or `rfc3339`",
+			"id":               "the place of the event's ID; left out, a hash is the ID",
+			"type":             "the place of the event's type",
+			"account":          "the place of the account at the sender; left out, the source's name",
+			"object":           "the place of the ID of what the event is about",
+			"occurred_at":      "the place of the time at which it happened",
+			"occurred_at_unit": "`rfc3339` (default), `s` or `ms`",
+		},
 	},
 	New: func(s webhook.Settings) (webhook.Verifier, error) {
 		scheme, optionsErr := schemeOf(s.Options)

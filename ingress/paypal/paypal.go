@@ -73,7 +73,12 @@ var Provider = webhook.Provider{
 		Disables:   "not published",
 		Tolerance:  tolerance,
 		// The checksum alone stands between the ID and the signature.
-		IDSigned:       true,
+		IDSigned: true,
+		Options: map[string]string{
+			webhookIDOption:    "required: Webhook ID, of the app's webhook page. PayPal signs it",
+			certificatesOption: "`fetch`: PayPal's certificate is fetched when a delivery first names it, so the source needs no secret. Outgoing requests to PayPal's API hosts must be allowed",
+			certificateOption:  "the certificate in PEM, where it is neither fetched nor a secret",
+		},
 		SecretOptional: true,
 	},
 	New: func(s webhook.Settings) (webhook.Verifier, error) {

@@ -32,7 +32,10 @@ var Provider = webhook.Provider{
 		Retries:      "8 times over 4 hours, with the original payload",
 		RetryFor:     4 * time.Hour,
 		Disables:     "deletes a subscription made by the Admin API after 8 consecutive failures",
-		OwnHeaders:   []string{classic + signatureHeader, events + signatureHeader},
+		Options: map[string]string{
+			EventsOption: "`true` has `pawl send` sign what Shopify Events sends, with both families of headers. Either is verified without it",
+		},
+		OwnHeaders: []string{classic + signatureHeader, events + signatureHeader},
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,

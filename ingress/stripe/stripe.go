@@ -36,7 +36,10 @@ var Provider = webhook.Provider{
 		Retries:    "live: up to 3 days, exponentially; test: 3 times over a few hours",
 		RetryFor:   72 * time.Hour,
 		Disables:   "not published; its e-mails speak of nine consecutive days of failure",
-		Tolerance:  tolerance,
+		Options: map[string]string{
+			"payload": "`snapshot` (default) or `thin`: the kind of events that the endpoint is registered for. Both are read; it explains refusals",
+		},
+		Tolerance: tolerance,
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,

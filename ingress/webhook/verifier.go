@@ -139,6 +139,8 @@ type Contract struct {
 	BodyLimit int64
 	// Tolerance is the default clock tolerance; zero where nothing is timed.
 	Tolerance time.Duration
+	// Options are the settings of a source that only this provider knows, each with what it does.
+	Options map[string]string
 	// OwnHeaders are headers of the provider's that a diagnosis must not take for another scheme's
 	// signature, beside the one that is missed.
 	OwnHeaders []string

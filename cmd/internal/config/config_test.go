@@ -215,7 +215,7 @@ func TestCheck_ProvidersFaults_BesideTheFiles(t *testing.T) {
 database: env:DSN
 ingress: {listen: nowhere}
 sources:
-  code: {provider: github, secrets: [{value: env:SHORT}, {value: env:STRIPE}], options: {legacy: perhaps}}
+  code: {provider: github, secrets: [{value: env:SHORT}, {value: env:STRIPE}], options: {legacy: perhaps, legcy: "true"}}
   fine: {provider: stripe, secrets: [{value: env:STRIPE}]}
   modeless: {provider: github, secrets: [{value: env:STRIPE}]}
 sinks: {workspaces: {url: "http://w.test"}, finance: {url: "http://f.test"}, email: {address: "m.test:25", from: a@b.test}}
@@ -235,7 +235,7 @@ sinks: {workspaces: {url: "http://w.test"}, finance: {url: "http://f.test"}, ema
 		return nil, errors.Join(append(problems, errors.New("another thing"))...)
 	}
 	_, err := config.Check(path, environment, map[string]webhook.Provider{
-		"stripe": {Name: "stripe", Contract: webhook.Contract{Mode: "body livemode"}, New: take}, "github": {Name: "github", New: take},
+		"stripe": {Name: "stripe", Contract: webhook.Contract{Mode: "body livemode"}, New: take}, "github": {Name: "github", New: take, Contract: webhook.Contract{Options: map[string]string{"legacy": "takes SHA-1"}}},
 	})
 	var faults config.Faults
 	if !errors.As(err, &faults) {
@@ -252,6 +252,7 @@ sinks: {workspaces: {url: "http://w.test"}, finance: {url: "http://f.test"}, ema
 		`ingress.listen "nowhere" is no address`,
 		"sources.code options.legacy: use true",
 		"sources.code another thing",
+		"sources.code.options.legcy is no option of github",
 		"sources.code.secrets[0].value the secret has 5 bytes",
 		"sources.code.mode is missing, and events of github do not say theirs",
 		"sources.modeless.mode is missing, and events of github do not say theirs",

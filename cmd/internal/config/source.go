@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 		c.bad(key+".mode", fmt.Sprintf("is missing, and events of %s do not say theirs", p.Name), "write live or test")
 	}
 	set := c.cfg.Settings(name)
+	set.Options = c.options(key+".options", set.Options, p)
 	secrets := set.Secrets
 	set.Secrets = nil
 	for i, secret := range secrets {
@@ -74,6 +76,23 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 			c.fault(key, c.lines[key], strings.TrimPrefix(strings.TrimSpace(line), "source "+name+": "), "")
 		}
 	}
+}
+
+// options returns those that p knows, and reports the rest: a misspelt one would be without effect.
+func (c *checker) options(key string, given map[string]string, p webhook.Provider) map[string]string {
+	known := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := p.Contract.Options[name]; ok || name == webhook.AllowShortSecrets {
+			known[name] = given[name]
+			continue
+		}
+		fix := p.Name + " has no options: remove it"
+		if len(p.Contract.Options) > 0 {
+			fix = "write one of " + strings.Join(slices.Sorted(maps.Keys(p.Contract.Options)), ", ")
+		}
+		c.bad(key+"."+name, "is no option of "+p.Name, fix)
+	}
+	return known
 }
 
 // faulty reports whether the setting at key, or a part of it, has a fault.
