@@ -114,7 +114,9 @@ type Finish struct {
 	MaxFailures int
 	// Compensates names the effect that this one undoes: it becomes Compensated in the same commit.
 	Compensates string
-	// Also runs in the same commit: what our own tables hold of an effect that happened outside.
+	// Also runs in the same commit, after the record: what our own tables hold of an effect that happened
+	// outside. It runs for a claim that was taken over, too, because that happened as well; a statement that
+	// must not looks for the record itself.
 	Also      []Statement
 	StartedAt time.Time
 }
@@ -127,7 +129,7 @@ type Statement struct {
 
 // Finished tells what a Finish came to.
 type Finished struct {
-	// Held is false when the claim had been taken over: nothing was written.
+	// Held is false when the claim had been taken over: nothing was recorded under the key.
 	Held bool
 	// Class is the class after counting: a Transient failure may have become Exhausted.
 	Class Class
