@@ -61,12 +61,11 @@ func (t Target) Request(ctx context.Context, e Event, now time.Time) (*http.Requ
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", e.ID, err)
 	}
-	to := t.URL
-	if out.URL != "" && out.URL != signed {
-		// The scheme signs in the query.
-		if to, err = withQueryOf(to, out.URL); err != nil {
-			return nil, err
-		}
+	// A provider calls the URL that it was given, with the query that stands there and what its scheme
+	// puts in: the receiver verifies the query that came.
+	to, err := withQueryOf(t.URL, out.URL)
+	if err != nil {
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(out.Body))
 	if err != nil {
@@ -95,12 +94,16 @@ func (t Target) Identify(ctx context.Context, v webhook.Verifier, e Event) (stri
 	return events[0].ID, nil
 }
 
+// withQueryOf returns to with the query of from, and as it is where from has none.
 func withQueryOf(to, from string) (string, error) {
-	u, err := url.Parse(to)
+	signed, err := url.Parse(from)
 	if err != nil {
 		return "", err
 	}
-	signed, err := url.Parse(from)
+	if signed.RawQuery == "" {
+		return to, nil
+	}
+	u, err := url.Parse(to)
 	if err != nil {
 		return "", err
 	}

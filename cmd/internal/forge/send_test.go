@@ -1,0 +1,51 @@
+package forge_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/twilio"
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// A registered URL may have a query of its own; where the scheme signs the URL, the receiver verifies
+// the query that came.
+func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
+	t.Parallel()
+	const registered = "https://shop.example/in?tenant=a&note=It%27s"
+	settings := webhook.Settings{Source: "s", URL: registered, Secrets: []webhook.Secret{{Label: "a", Value: "0123456789abcdef01234567"}}}
+	verifier, err := twilio.Provider.New(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := forge.New(forge.Params{Provider: "twilio", At: at}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"http://127.0.0.1:1/hooks/s", "http://127.0.0.1:1/hooks/s?x=1"} {
+		target := forge.Target{URL: to, SignedURL: registered, Secret: settings.Secrets[0].Value, Sign: twilio.Provider.Sign}
+		if _, err := verifier.Verify(received(t, target, e)); err != nil {
+			t.Errorf("sent to %s: %v", to, err)
+		}
+	}
+}
+
+// received returns what the receiver of a delivery of e sees, under the URL that it was registered with.
+func received(t *testing.T, target forge.Target, e forge.Event) *webhook.Request {
+	t.Helper()
+	req, err := target.Request(t.Context(), e, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "https://shop.example/in"
+	if req.URL.RawQuery != "" {
+		url += "?" + req.URL.RawQuery
+	}
+	return &webhook.Request{Method: http.MethodPost, URL: url, Header: req.Header, Body: body, ReceivedAt: at}
+}
