@@ -107,6 +107,8 @@ func New(p Params, source string) (Event, error) {
 		return Event{}, fmt.Errorf("forge %s %s: the template does not give JSON: %w", p.Provider, p.Type, err)
 	}
 	e.Body = compact.Bytes()
+	// What a scheme signs can depend on it: Twilio's usual body is a form.
+	e.ContentType = "application/json"
 	return e, nil
 }
 

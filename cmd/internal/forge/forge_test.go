@@ -141,8 +141,12 @@ func TestNew_EveryProvider_BodyHasTypeOrID(t *testing.T) {
 		if e.ID == "" || e.Type == "" || len(e.Body) == 0 {
 			t.Errorf("%s: ID %q, type %q, %d bytes; want all", provider, e.ID, e.Type, len(e.Body))
 		}
-		if form := e.ContentType != ""; form != (provider == "twilio") {
-			t.Errorf("%s: content type %q", provider, e.ContentType)
+		want := "application/json"
+		if provider == "twilio" {
+			want = "application/x-www-form-urlencoded"
+		}
+		if e.ContentType != want {
+			t.Errorf("%s: content type %q, want %q", provider, e.ContentType, want)
 		}
 	}
 }

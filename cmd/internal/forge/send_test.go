@@ -32,6 +32,28 @@ func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
 	}
 }
 
+// A JSON body of Twilio's is an event of Event Streams and no form: the URL carries its hash.
+func TestRequest_TwilioJSON_IsEventStreams(t *testing.T) {
+	t.Parallel()
+	e, err := forge.New(forge.Params{Provider: "twilio", At: at}, `{"specversion": "1.0", "id": "EZ1", "type": "com.twilio.test", "data": {}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := webhook.Settings{Source: "s", URL: "https://shop.example/in", Secrets: []webhook.Secret{{Label: "a", Value: "0123456789abcdef01234567"}}}
+	verifier, err := twilio.Provider.New(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := forge.Target{URL: "http://127.0.0.1:1/hooks/s", SignedURL: settings.URL, Secret: settings.Secrets[0].Value, Sign: twilio.Provider.Sign}
+	r := received(t, target, e)
+	if _, err := verifier.Verify(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := verifier.Events(r); r.Header.Get("Content-Type") != "application/json" || len(got) != 1 || got[0].ID != "EZ1" || got[0].Type != "com.twilio.test" {
+		t.Errorf("content type %q, events %+v; want the one that the body names", r.Header.Get("Content-Type"), got)
+	}
+}
+
 // received returns what the receiver of a delivery of e sees, under the URL that it was registered with.
 func received(t *testing.T, target forge.Target, e forge.Event) *webhook.Request {
 	t.Helper()
