@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		Keys:     [2]webhooktest.Key{{Verify: secretA}, {Verify: secretB}},
 		Input:    webhook.SignInput{ID: "wh-1", Type: "orders/paid", Account: shop, Body: []byte(body)},
 		Want: webhook.Event{
-			ID: "wh-1", IDOrigin: webhook.FromHeader, Type: "orders/paid", Account: shop, Object: "820982911946154508",
+			ID: "wh-1", IDOrigin: webhook.FromHeader, Type: "orders/paid", Account: shop, Object: "820982911946154508", APIVersion: "2026-01",
 		},
 		Headers:   []string{"X-Shopify-Hmac-Sha256"},
 		Signature: "X-Shopify-Hmac-Sha256",
@@ -66,6 +66,25 @@ func signed(t testing.TB, topic, body string) *webhook.Request {
 		t.Fatal(err)
 	}
 	return &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: at}
+}
+
+// What Shopify's own library requires of a delivery (shopify-app-js, webhooks/validate.ts).
+func TestSign_HeadersThatShopifysLibraryNeeds(t *testing.T) {
+	t.Parallel()
+	needed := []string{"Hmac-Sha256", "Topic", "Shop-Domain", "API-Version", "Webhook-Id"}
+	for prefix, c := range map[string]struct {
+		r      *webhook.Request
+		needed []string
+	}{
+		"X-Shopify-": {signed(t, "orders/paid", body), needed},
+		"Shopify-":   {signedEvents(t, "Product/update", eventsBody), append(needed, "Event-Id")},
+	} {
+		for _, name := range c.needed {
+			if c.r.Header.Get(prefix+name) == "" {
+				t.Errorf("header %s%s is missing", prefix, name)
+			}
+		}
+	}
 }
 
 func TestVerify_Header(t *testing.T) {
@@ -161,6 +180,7 @@ func TestEvents_OfEvents_OwnHeadersLead(t *testing.T) {
 		}, webhook.Event{ID: "ev-1", Type: "Product/update"}},
 		"ID in the other family": {"Product/update", func(r *webhook.Request) {
 			r.Header.Del("Shopify-Webhook-Id")
+			r.Header.Del("Shopify-Event-Id")
 			r.Header.Set("X-Shopify-Webhook-Id", "wh-2")
 		}, webhook.Event{ID: "wh-2", Type: "Product/update"}},
 	} {
@@ -168,7 +188,7 @@ func TestEvents_OfEvents_OwnHeadersLead(t *testing.T) {
 			t.Parallel()
 			r := signedEvents(t, c.topic, eventsBody)
 			c.change(r)
-			c.want.IDOrigin, c.want.Account, c.want.OccurredAt = webhook.FromHeader, shop, at
+			c.want.IDOrigin, c.want.Account, c.want.OccurredAt, c.want.APIVersion = webhook.FromHeader, shop, at, "2026-01"
 			webhooktest.SameEvents(t, v.Events(r), []webhook.Event{c.want})
 		})
 	}
@@ -178,7 +198,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
 	want := func(f func(*webhook.Event)) webhook.Event {
-		e := webhook.Event{ID: "wh-1", IDOrigin: webhook.FromHeader, Account: shop, OccurredAt: at}
+		e := webhook.Event{ID: "wh-1", IDOrigin: webhook.FromHeader, Account: shop, OccurredAt: at, APIVersion: "2026-01"}
 		f(&e)
 		return e
 	}
@@ -190,8 +210,8 @@ func TestEvents(t *testing.T) {
 		"without Triggered-At": {"orders/paid", body, func(r *webhook.Request) { r.Header.Del("X-Shopify-Triggered-At") }, want(func(e *webhook.Event) {
 			e.Type, e.Object, e.OccurredAt = "orders/paid", "820982911946154508", time.Date(2026, 3, 1, 10, 59, 59, 0, time.UTC)
 		})},
-		"API version": {"carts/update", `{"id":"c1"}`, func(r *webhook.Request) { r.Header.Set("X-Shopify-Api-Version", "2026-01") }, want(func(e *webhook.Event) {
-			e.Type, e.Object, e.APIVersion = "carts/update", "c1", "2026-01"
+		"API version": {"carts/update", `{"id":"c1"}`, func(r *webhook.Request) { r.Header.Set("X-Shopify-Api-Version", "2025-10") }, want(func(e *webhook.Event) {
+			e.Type, e.Object, e.APIVersion = "carts/update", "c1", "2025-10"
 		})},
 		"Event-Id only": {"a/b", `{}`, func(r *webhook.Request) {
 			r.Header.Del("X-Shopify-Webhook-Id")

@@ -14,6 +14,10 @@ import (
 // Shopify's Events. Verification needs no option.
 const EventsOption = "shopify_events"
 
+// apiVersion is that of every delivery. Shopify's own library refuses one without it, and one of its
+// Events without an Event-Id.
+const apiVersion = "2026-01"
+
 // Sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events
 // it is the topic and, behind a slash, the action. Events carry both families of headers.
 func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
@@ -27,14 +31,17 @@ func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	in.Type, action, _ = strings.Cut(in.Type, "/")
 	setHeaders(header, classic, in)
 	setHeaders(header, events, in)
-	if action != "" {
-		header.Set(events+"Action", action)
+	for name, value := range map[string]string{"Action": action, "Event-Id": in.ID} {
+		if value != "" {
+			header.Set(events+name, value)
+		}
 	}
 	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
 }
 
 // setHeaders sets the headers of one family.
 func setHeaders(header http.Header, prefix string, in webhook.SignInput) {
+	header.Set(prefix+"API-Version", apiVersion)
 	header.Set(prefix+signatureHeader, base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, []byte(in.Secret), in.Body)))
 	for name, value := range map[string]string{"Webhook-Id": in.ID, "Topic": in.Type, "Shop-Domain": in.Account} {
 		if value != "" {

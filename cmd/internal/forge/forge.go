@@ -39,7 +39,8 @@ type Params struct {
 	// Amount is in minor units.
 	Amount int64
 	Live   bool
-	// ConnectedAccount is the provider-side account (a Connect account); "" for none.
+	// ConnectedAccount is the provider-side account (a Connect account, a shop's domain); "" for none,
+	// which Shopify does not have.
 	ConnectedAccount string
 	At               time.Time
 }
@@ -65,6 +66,9 @@ func (p Params) WithDefaults() Params {
 	or(&p.APIVersion, Basil)
 	if p.Account == "" {
 		p.Account = "acct-" + hash(p.Seed, "account", 8)
+	}
+	if p.Provider == "shopify" {
+		or(&p.ConnectedAccount, "pawl.myshopify.com")
 	}
 	or(&p.Plan, "pro")
 	or(&p.Email, p.Account+"@example.com")

@@ -151,6 +151,17 @@ func TestNew_EveryProvider_BodyHasTypeOrID(t *testing.T) {
 	}
 }
 
+// Every delivery of Shopify's names its shop, and its own library refuses one that does not.
+func TestNew_Shopify_NamesAShop(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{"": "pawl.myshopify.com", "one.myshopify.com": "one.myshopify.com"} {
+		e, err := forge.New(forge.Params{Provider: "shopify", ConnectedAccount: given, At: at}, "")
+		if err != nil || e.Account != want {
+			t.Errorf("account %q, %v; want %s", e.Account, err, want)
+		}
+	}
+}
+
 func TestNew_OwnTemplate(t *testing.T) {
 	t.Parallel()
 	e, err := forge.New(forge.Params{Provider: "hmac", EventID: "e1", Amount: 7}, `{"n": {{.Amount}}, "id": {{json .EventID}}}`)
