@@ -162,6 +162,20 @@ func TestNew_Shopify_NamesAShop(t *testing.T) {
 	}
 }
 
+// Paddle's own library reads the lists of a transaction unasked, and fails without them.
+func TestNew_Paddle_HasTheListsOfATransaction(t *testing.T) {
+	t.Parallel()
+	e, err := forge.New(forge.Params{Provider: "paddle", At: at}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"data.items", "data.payments"} {
+		if _, ok := dig(t, e.Body, path).([]any); !ok {
+			t.Errorf("%s is no list:\n%s", path, e.Body)
+		}
+	}
+}
+
 func TestNew_OwnTemplate(t *testing.T) {
 	t.Parallel()
 	e, err := forge.New(forge.Params{Provider: "hmac", EventID: "e1", Amount: 7}, `{"n": {{.Amount}}, "id": {{json .EventID}}}`)
