@@ -46,8 +46,9 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 func callback(r *webhook.Request) webhook.Event {
 	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
 	if len(r.Body) == 0 {
-		// The URL is what differs between callbacks that carry their parameters there.
-		e.ID = webhook.HashID([]byte(r.URL))
+		// The URL is what differs between callbacks that carry their parameters there. It is signed in
+		// any of its spellings: a captured one comes to the same event in another.
+		e.ID = webhook.HashID([]byte(spelling(r.URL)))
 		e.Problem = string(webhook.EmptyBody)
 	}
 	if token := r.Header.Get(idempotencyHeader); token != "" {

@@ -2,6 +2,7 @@ package twilio_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,7 +99,16 @@ func TestVerify_URLForms(t *testing.T) {
 		"colon in the query":            {"https://h.example:443/a?b=c:1", "https://h.example/a?b=c:1", true},
 		"at sign in the query":          {"https://h.example:443/?b=x@y:1", "https://h.example/?b=x@y:1", true},
 		"connection overrides":          {"https://h.example/a", "https://h.example/a#rc=2", true},
-		"escapes stay":                  {"https://h.example/a?b=It's", "https://h.example/a?b=It%27s", false},
+		"signed unescaped":              {"https://h.example/a?b=It's", "https://h.example/a?b=It%27s", true},
+		"signed escaped":                {"https://h.example/a?b=It%27s+x", "https://h.example/a?b=It's+x", true},
+		"signed escaped, with port":     {"https://h.example:443/a?b=It%27s", "https://h.example/a?b=It's", true},
+		"signed with %20":               {"https://h.example/a?b=x%20y", "https://h.example/a?b=x+y", true},
+		"signed in UTF-8 escapes":       {"https://h.example/%C3%BC?b=%C3%BC", "https://h.example/ü?b=ü", true},
+		"signed with escaped brackets":  {"https://h.example/a?b%5B%5D=%7B%7D", "https://h.example/a?b[]={}", true},
+		"signed with a path":            {"https://h.example/?b=1", "https://h.example?b=1", true},
+		"another value":                 {"https://h.example/a?b=It's", "https://h.example/a?b=Its", false},
+		"two pairs made one":            {"https://h.example/a?b=1&c=2", "https://h.example/a?b=1%26c%3D2", false},
+		"a broken escape":               {"https://h.example/a?b=%zz", "https://h.example/a?b=%zz", true},
 		"order of the query":            {"https://h.example/?a=1&b=2", "https://h.example/?b=2&a=1", false},
 		"no scheme":                     {"h.example/a", "h.example/a", true},
 	} {
@@ -165,6 +175,11 @@ func TestVerify_BodyThatNothingSigns_Refused(t *testing.T) {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		},
 		"no body": func(r *webhook.Request) { r.Body = nil },
+		"no body, and the hash's name escaped": func(r *webhook.Request) {
+			r.Body = nil
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.URL = strings.Replace(r.URL, "bodySHA256=", "b%6FdySHA256=", 1)
+		},
 	} {
 		r := *hashed
 		r.Header = hashed.Header.Clone()
@@ -173,6 +188,28 @@ func TestVerify_BodyThatNothingSigns_Refused(t *testing.T) {
 		if got, _ := webhook.ClassOf(err); got != webhook.BodyHashMismatch {
 			t.Errorf("%s: got %v, want %s", name, err, webhook.BodyHashMismatch)
 		}
+	}
+}
+
+func TestEvents_EmptyBody_OneEventInEachSpellingOfTheURL(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	r := signed(t, "https://h.example/a?b=It's%20x", "", "")
+	want := v.Events(r)[0].ID
+	for _, url := range []string{"https://h.example/a?b=It%27s+x", "https://h.example/a?b=%49t's%20x"} {
+		again := *r
+		again.URL = url
+		if _, err := v.Verify(&again); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		if got := v.Events(&again)[0].ID; got != want {
+			t.Errorf("%s: got ID %s, want %s", url, got, want)
+		}
+	}
+	other := *r
+	other.URL = "https://h.example/a?b=Its%20x"
+	if v.Events(&other)[0].ID == want {
+		t.Error("another value has the same ID")
 	}
 }
 
