@@ -43,7 +43,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		return answer(c, http.StatusNotFound, l.class)
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
-	r := &webhook.Request{Method: c.Request().Method, URL: source.urlWithQuery(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
+	r := &webhook.Request{Method: c.Request().Method, URL: source.CalledURL(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
 	from := remoteAddr(c.Request(), s.cfg.Limits.TrustedProxies)
 	if r.Method != http.MethodPost {
 		leaveUnread(c) // whatever comes of it, no body is read
@@ -254,10 +254,11 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	}
 }
 
-// urlWithQuery returns the URL that the provider called: that of the configuration, never of the Host
-// header, with the query that came.
-func (s *Source) urlWithQuery(query string) string {
-	base, _, _ := strings.Cut(s.PublicURL, "?")
+// CalledURL returns the URL that the provider called: that of the configuration, never of the Host
+// header, with the query that came. A fragment is never called: Twilio's holds connection overrides.
+func (s *Source) CalledURL(query string) string {
+	base, _, _ := strings.Cut(s.PublicURL, "#")
+	base, _, _ = strings.Cut(base, "?")
 	if query == "" {
 		return base
 	}

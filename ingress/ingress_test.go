@@ -487,6 +487,24 @@ func TestDeliver_UnsignedID_Restamped_Duplicate(t *testing.T) {
 
 // Two sources of a way of signing are two senders: one's IDs and bytes say nothing about the other's.
 // Two sources of one provider hear of the same events.
+func TestSource_CalledURL(t *testing.T) {
+	t.Parallel()
+	for registered, want := range map[string]string{
+		"https://h.example/in":          "https://h.example/in?b=2",
+		"https://h.example/in?a=1":      "https://h.example/in?b=2",
+		"https://h.example/in#rc=2":     "https://h.example/in?b=2",
+		"https://h.example/in?a=1#rc=2": "https://h.example/in?b=2",
+	} {
+		s := ingress.Source{PublicURL: registered}
+		if got := s.CalledURL("b=2"); got != want {
+			t.Errorf("%s: called at %s, want %s", registered, got, want)
+		}
+		if got := s.CalledURL(""); got != "https://h.example/in" {
+			t.Errorf("%s: called at %s without a query", registered, got)
+		}
+	}
+}
+
 func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 // request is refused, also now, and another when that cannot be known now.
 func (s *Source) Readmit(ctx context.Context, r *webhook.Request) (receipt.Delivery, error) {
 	again := *r
-	again.URL = s.urlWithQuery(queryOf(r.URL))
+	again.URL = s.CalledURL(queryOf(r.URL))
 	match, err := s.verify(ctx, &again)
 	if err != nil {
 		return receipt.Delivery{}, err

@@ -145,9 +145,10 @@ func isForm(r *webhook.Request) bool {
 	return err == nil && mediaType == formType
 }
 
-// sign makes a callback as Twilio does. A body that is no form gets its bodySHA256 into the URL.
+// sign makes a callback as Twilio does. A body that is no form gets its bodySHA256 into the URL, and the
+// fragment, which holds connection overrides, stays at Twilio.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
-	out := webhook.SignOutput{Header: http.Header{}, Body: in.Body, URL: in.URL}
+	out := webhook.SignOutput{Header: http.Header{}, Body: in.Body, URL: withoutFragment(in.URL)}
 	contentType := in.ContentType
 	if contentType == "" {
 		contentType = formType
@@ -161,7 +162,7 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 		params = signedParams(form)
 	} else {
 		separator := "?"
-		if strings.Contains(in.URL, "?") {
+		if strings.Contains(out.URL, "?") {
 			separator = "&"
 		}
 		sum := sha256.Sum256(in.Body)

@@ -123,6 +123,17 @@ func TestVerify_URLForms(t *testing.T) {
 	}
 }
 
+func TestSign_ConnectionOverrides_StayAtTwilio(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for contentType, body := range map[string]string{"": form, "application/json": stream} {
+		r := signed(t, "https://h.example/a?b=1#rc=2", contentType, body)
+		if _, err := v.Verify(r); err != nil || strings.Contains(r.URL, "#") {
+			t.Errorf("%q: called at %s: %v", contentType, r.URL, err)
+		}
+	}
+}
+
 func TestVerify_Parameters(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
