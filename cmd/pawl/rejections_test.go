@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -196,5 +198,33 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	var n int
 	if err := g.pool.QueryRow(t.Context(), `select count(*) from receipts`).Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d receipts, %v; want 1", n, err)
+	}
+}
+
+// Why a kept request is refused again is looked for at the URL that was called, without a query where
+// there was none.
+func TestReverifier_URLSigned_Explained(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
+	content, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.file, string(content)+"  calls: {provider: twilio, mode: live, url: 'https://shop.example/in', "+
+		"secrets: [{value: env:SECRET, not_after: 2020-01-01T00:00:00Z}]}\n")
+	cfg, err := config.Load(s.file, func(k string) (string, bool) { v, ok := s.env[k]; return v, ok }, providerNames()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "a=1"} {
+		url := strings.TrimSuffix("https://shop.example/in?"+query, "?")
+		out, err := twilio.Provider.Sign(webhook.SignInput{Secret: testSecret, URL: url, Body: []byte("CallSid=CA1&CallStatus=completed")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = reverifier(cfg)(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
+		if err == nil || !strings.Contains(err.Error(), "ended 2020-01-01") {
+			t.Errorf("query %q: %v; want the secret's end", query, err)
+		}
 	}
 }
