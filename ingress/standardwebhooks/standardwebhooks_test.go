@@ -163,7 +163,9 @@ func TestNew_Secrets(t *testing.T) {
 	}{
 		"without prefix":        {strings.TrimPrefix(secretA, "whsec_"), true},
 		"public key":            {keys.Verify, true},
+		"spare bits":            {"whsec_" + strings.Repeat("A", 42) + "B=", true},
 		"newline":               {secretA + "\n", false},
+		"padding missing":       {"whsec_" + strings.Repeat("A", 43), false},
 		"newline inside":        {secretA[:20] + "\n" + secretA[20:], false},
 		"eight bytes":           {"whsec_MDEyMzQ1Njc=", false},
 		"prefix only":           {"whsec_", false},

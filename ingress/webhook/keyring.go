@@ -124,9 +124,10 @@ func HexKey(value string) ([]byte, error) {
 	return key, nil
 }
 
-// Base64Key takes a secret that is written in standard base64.
+// Base64Key takes a secret that is written in standard base64. Unlike in a signature, spare bits may be
+// set: a secret that somebody has thought up has them, and the libraries of Standard Webhooks take it.
 func Base64Key(value string) ([]byte, error) {
-	key, err := base64.StdEncoding.Strict().DecodeString(value)
+	key, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || strings.ContainsAny(value, "\r\n") {
 		return nil, errors.New("it is not base64; copy the key as the provider shows it")
 	}
