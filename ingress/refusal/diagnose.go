@@ -87,13 +87,15 @@ func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook
 		return found
 	}
 	own.ask(&found, r, refused)
+	fits := found.Likely
 	if !found.Likely {
 		d.askOthers(&found, source, r)
 	}
 	if !found.Likely {
 		own.askVariants(&found, r)
+		fits = found.Likely
 	}
-	own.look(&found, r, refused)
+	own.look(&found, r, refused, fits)
 	return found
 }
 
@@ -220,15 +222,16 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) {
 	}
 }
 
-// look says what shows without any secret.
-func (p *probe) look(found *Diagnosis, r *webhook.Request, refused *webhook.Error) {
+// look says what shows without any secret. Where one of the source's own fits, the provider's hints are
+// left out: they guess why none does.
+func (p *probe) look(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
 		if names := p.otherSignatures(r, refused.Header); len(names) > 0 {
 			found.add(UnknownScheme, "it carries %s instead: another scheme than %s's, or another provider's", strings.Join(names, ", "), p.Provider.Name)
 		}
 	}
-	if hinter, ok := p.verifier.(webhook.Hinter); ok {
+	if hinter, ok := p.verifier.(webhook.Hinter); ok && !fits {
 		for _, h := range hinter.Hints(r) {
 			found.add(h.Code, "%s", h.Text)
 		}

@@ -169,6 +169,23 @@ func TestDiagnose(t *testing.T) {
 
 // What is missing beside the signature says nothing of another scheme, and neither does the provider's
 // own header or an empty one.
+// A thin event that is signed with a secret of the source's own needs no other secret.
+func TestDiagnose_OwnSecretFits_NoOtherSecretAdvised(t *testing.T) {
+	t.Parallel()
+	const thin = `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`
+	old := sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, At: now.Add(-time.Hour), Body: []byte(thin)})
+	changed := sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(thin)})
+	changed.Body = append(changed.Body, '\n')
+	for name, c := range map[string]struct {
+		r    *webhook.Request
+		want string
+	}{"held back": {old, refusal.ClockOff}, "body changed": {changed, refusal.BodyChanged}} {
+		if got := codes(refuse(t, "live", c.r)); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: got %v, want %s alone", name, got, c.want)
+		}
+	}
+}
+
 func TestDiagnose_MissingHeader_OtherSignatures(t *testing.T) {
 	t.Parallel()
 	signed := func(p webhook.Provider, secret, drop string, add ...string) *webhook.Request {
