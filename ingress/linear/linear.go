@@ -60,7 +60,7 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 }
 
 // Verify checks Linear-Signature over the body and then, as Linear's SDK does, the time that the
-// body holds, or that of the header when it holds none.
+// body holds.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	signature, err := r.HeaderOnce(signatureHeader)
 	if err != nil {
@@ -70,7 +70,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	at, err := sentAt(r)
+	at, err := sentAt(r.Body)
 	if err != nil {
 		return webhook.Match{}, err
 	}
@@ -80,26 +80,22 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, nil
 }
 
-// sentAt returns the time of sending. The header is not signed; it is read only for a body
-// without the field, because otherwise it would overrule what is signed. Without either, a body that
-// cannot be read is at fault, not the header.
-func sentAt(r *webhook.Request) (time.Time, error) {
-	body := webhook.ReadEnvelope(r.Body)
-	if raw, there := body.Raw(timestampField); there {
-		at, err := webhook.ParseUnixMilli(timestampField, string(raw))
-		if err != nil {
-			return time.Time{}, webhook.Errorf(webhook.MalformedBody, "%s is not a time in milliseconds", timestampField)
-		}
-		return at, nil
-	}
-	stamp, err := r.HeaderOnce(timestampHeader)
-	if class, _ := webhook.ClassOf(err); class == webhook.MissingHeader && !body.Readable() {
+// sentAt returns the time of sending. Linear-Timestamp says it too and is not signed: whoever holds a
+// delivery could write a fresh one, so Linear's SDK ignores it since 97.
+func sentAt(body []byte) (time.Time, error) {
+	envelope := webhook.ReadEnvelope(body)
+	raw, there := envelope.Raw(timestampField)
+	switch {
+	case !envelope.Readable():
 		return time.Time{}, webhook.Errorf(webhook.MalformedBody, "the body is not a JSON object, so it holds no %s", timestampField)
+	case !there:
+		return time.Time{}, webhook.Errorf(webhook.MalformedBody, "the body holds no %s, or two", timestampField)
 	}
+	at, err := webhook.ParseUnixMilli(timestampField, string(raw))
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, webhook.Errorf(webhook.MalformedBody, "%s is not a time in milliseconds", timestampField)
 	}
-	return webhook.ParseUnixMilli(timestampHeader, stamp)
+	return at, nil
 }
 
 // Events reads the one event of r.
