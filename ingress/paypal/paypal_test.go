@@ -211,6 +211,7 @@ func TestNew(t *testing.T) {
 		"secret":            {good, "", "W1", true},
 		"option":            {"", good, "W1", true},
 		"both":              {good, keys()[1].Verify, "W1", true},
+		"text before it":    {"subject=CN = " + subject + "\n" + good, "\n" + good, "W1", true},
 		"neither":           {"", "", "W1", false},
 		"no webhook ID":     {good, "", "", false},
 		"separator in ID":   {good, "", "W|1", false},

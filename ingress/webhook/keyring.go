@@ -63,7 +63,8 @@ func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyri
 		case strings.TrimSpace(secret.Value) == "":
 			fault("it is empty; copy the secret from the provider")
 			continue
-		case strings.TrimSpace(secret.Value) != secret.Value && !strings.HasPrefix(secret.Value, "-----BEGIN "):
+		// A PEM file ends with a line break, and what made it may have written text before it.
+		case strings.TrimSpace(secret.Value) != secret.Value && !strings.Contains(secret.Value, "-----BEGIN "):
 			fault("white space or a line break stands around it; store it without")
 			continue
 		}
