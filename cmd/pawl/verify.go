@@ -190,14 +190,19 @@ func (c *captured) verify() (verdict, error) {
 	if c.PublicKey != "" && len(settings.Secrets) == 0 && c.CertificatePEM == "" {
 		return verdict{}, fmt.Errorf("public_key: %s is not verified with a bare public key: use secret, secrets or certificate_pem", c.Provider)
 	}
+	var refused *webhook.Error
 	verifier, err := provider.New(settings)
-	if err != nil {
+	switch {
+	case errors.As(err, &refused):
+		// certificate_pem is what the request's PAYPAL-CERT-URL names: a foreign one is a forgery, not a
+		// mistake in the file.
+		return verdict{rejected: &rejected{refused.Class, "certificate_pem: " + refused.Detail}}, nil
+	case err != nil:
 		return verdict{}, err
 	}
 	r := c.request()
 	match, err := verifier.Verify(r)
 	if err != nil {
-		var refused *webhook.Error
 		if !errors.As(err, &refused) {
 			return verdict{}, err
 		}

@@ -2,9 +2,15 @@ package main
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,6 +165,65 @@ func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 	if r := sent("stripe", key, `"secret": "whsec_another",`); r.code != 1 || !strings.Contains(r.out, "no_matching_signature") {
 		t.Errorf("beside a secret: exit %d, %s%s; want no_matching_signature", r.code, r.out, r.err)
 	}
+}
+
+// Whoever forges a delivery names a certificate of his own: that is a verdict about the request.
+func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_772_366_400, 0)
+	for _, c := range []struct {
+		subject string
+		bits    int
+		want    string // "" admits
+	}{
+		{"messageverificationcerts.paypal.com", 2048, ""},
+		{"messageverificationcerts.paypal.com.evil.example", 2048, "untrusted_certificate"},
+		{"messageverificationcerts.paypal.com", 1024, "untrusted_certificate"},
+	} {
+		certificate, private := selfSigned(t, c.subject, c.bits, now)
+		out, err := providers()["paypal"].Sign(webhook.SignInput{
+			Secret: private, At: now, ID: "t-1", Body: []byte("{}"), Options: map[string]string{"webhook_id": "W1"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := json.Marshal(map[string]any{
+			"provider": "paypal", "certificate_pem": certificate, "webhook_id": "W1", "now_unix": now.Unix(), "headers": out.Header, "body_base64": out.Body,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := verifyRequest(t, string(request))
+		if r.code == 2 {
+			t.Errorf("%s, %d bits: exit 2, stderr %q", c.subject, c.bits, r.err)
+			continue
+		}
+		if got := decode[verdictJSON](t, r); got.Valid != (c.want == "") || got.Class != c.want {
+			t.Errorf("%s, %d bits: %+v; want class %q", c.subject, c.bits, got, c.want)
+		}
+	}
+}
+
+// selfSigned returns a certificate for subject that is valid at the time, and its private key, in PEM.
+func selfSigned(t *testing.T, subject string, bits int, at time.Time) (certificate, private string) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
 func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {

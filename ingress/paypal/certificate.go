@@ -91,7 +91,8 @@ func CheckCertURL(text string) error {
 
 // parseCertificate reads the leaf certificate, the first of text, and checks that it is one that
 // PayPal signs messages with. The configuration is what is trusted: a self-signed certificate
-// with PayPal's subject is taken, an authentic one of another service is not.
+// with PayPal's subject is taken, an authentic one of another service is not. The error about a
+// certificate that can be read and is not PayPal's has class [webhook.UntrustedCert].
 func parseCertificate(text string) (*x509.Certificate, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -103,10 +104,10 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 	}
 	key, ok := leaf.PublicKey.(*rsa.PublicKey)
 	if !ok || key.N.BitLen() < 2048 {
-		return nil, errors.New("its key is not RSA of at least 2048 bits; it is not PayPal's")
+		return nil, webhook.Errorf(webhook.UntrustedCert, "its key is not RSA of at least 2048 bits; it is not PayPal's")
 	}
 	if !certSubject.MatchString(leaf.Subject.CommonName) {
-		return nil, fmt.Errorf("its subject is %q, not messageverificationcerts(.sandbox).paypal.com; it is not the one that PayPal signs messages with", leaf.Subject.CommonName)
+		return nil, webhook.Errorf(webhook.UntrustedCert, "its subject is %q, not messageverificationcerts(.sandbox).paypal.com; it is not the one that PayPal signs messages with", leaf.Subject.CommonName)
 	}
 	return leaf, nil
 }

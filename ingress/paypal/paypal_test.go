@@ -229,6 +229,9 @@ func TestNew(t *testing.T) {
 		if (err == nil) != c.ok || (v == nil) == c.ok {
 			t.Errorf("%s: got %v, want accepted=%t", name, err, c.ok)
 		}
+		if class, _ := webhook.ClassOf(err); (class == webhook.UntrustedCert) != (name == "foreign subject" || name == "elliptic curve") {
+			t.Errorf("%s: class %q of %v", name, class, err)
+		}
 		if err != nil && (!strings.Contains(err.Error(), "source pay") || strings.Contains(err.Error(), "PRIVATE KEY")) {
 			t.Errorf("%s: %q must name the source and no key", name, err)
 		}
