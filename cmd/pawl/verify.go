@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -33,9 +34,10 @@ type captured struct {
 	URL     string   `json:"url"`
 	Headers headers  `json:"headers"`
 	Body    *encoded `json:"body_base64"`
-	// NowUnix is the receive time; 0 or missing, for what is not timed, is now.
-	NowUnix          int64 `json:"now_unix"`
-	ToleranceSeconds int64 `json:"tolerance_seconds"`
+	// NowUnix is the receive time; 0 or missing, for what is not timed, is now. Both may have a fraction:
+	// some languages know no other time, and Linear stamps milliseconds.
+	NowUnix          float64 `json:"now_unix"`
+	ToleranceSeconds float64 `json:"tolerance_seconds"`
 }
 
 // encoded reads base64, and names its field where it cannot.
@@ -173,8 +175,10 @@ func (a *app) readCaptured(file string) (*captured, error) {
 		return nil, errors.New("provider is missing: use one of " + strings.Join(providerNames(), ", "))
 	case c.Body == nil:
 		return nil, errors.New("body_base64 is missing")
-	case c.ToleranceSeconds < 0 || c.ToleranceSeconds > int64(webhook.MaxTolerance/time.Second):
-		return nil, fmt.Errorf("tolerance_seconds is not between 0 and %d", int64(webhook.MaxTolerance/time.Second))
+	case c.ToleranceSeconds < 0 || c.ToleranceSeconds > webhook.MaxTolerance.Seconds():
+		return nil, fmt.Errorf("tolerance_seconds is not between 0 and %g", webhook.MaxTolerance.Seconds())
+	case math.Abs(c.NowUnix) > 1<<53:
+		return nil, errors.New("now_unix is no time in seconds")
 	}
 	return c, nil
 }
@@ -258,7 +262,7 @@ var publicKeyPrefixes = map[string]string{"discord": "", "sendgrid": "", "standa
 // nothing is admitted here.
 func (c *captured) settings() webhook.Settings {
 	s := webhook.Settings{
-		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds) * time.Second,
+		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds * float64(time.Second)),
 		Options: map[string]string{webhook.AllowShortSecrets: "true"},
 	}
 	for name, value := range map[string]string{"scheme": c.Scheme, "webhook_id": c.WebhookID, "certificate_pem": c.CertificatePEM} {
@@ -290,7 +294,9 @@ func (c *captured) request() *webhook.Request {
 		r.Method = c.Method
 	}
 	if c.NowUnix != 0 {
-		r.ReceivedAt = time.Unix(c.NowUnix, 0)
+		seconds, fraction := math.Modf(c.NowUnix)
+		// Rounded, or .084 would be 83.9999 ms.
+		r.ReceivedAt = time.Unix(int64(seconds), 0).Add(time.Duration(math.Round(fraction*1e6)) * time.Microsecond)
 	}
 	return r
 }

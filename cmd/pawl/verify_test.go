@@ -110,6 +110,7 @@ func TestVerify_MalformedFile_ExitTwo(t *testing.T) {
 		"headers no object": `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": []}`,
 		"header a number":   `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
 		"negative":          `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": -1}`,
+		"no time":           `{"provider": "stripe", "secret": "x", "body_base64": "", "now_unix": 1e300}`,
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -260,6 +261,39 @@ func TestVerify_MalformedFile_NamesTheField(t *testing.T) {
 	} {
 		if r := verifyRequest(t, content); r.code != 2 || !strings.Contains(r.err, field) {
 			t.Errorf("exit %d, stderr %q; want exit 2 and %q named", r.code, r.err, field)
+		}
+	}
+}
+
+func TestVerify_TimeWithFraction(t *testing.T) {
+	t.Parallel()
+	sent := time.UnixMilli(1_772_366_400_084)
+	out, err := providers()["linear"].Sign(webhook.SignInput{Secret: "lin_wh_test", At: sent, Body: []byte(`{"webhookTimestamp":0}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers, err := json.Marshal(out.Header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for times, want := range map[string]string{
+		`"now_unix": 1772366460.084`:                              "",
+		`"now_unix": 1772366460.085`:                              "timestamp_too_old",
+		`"now_unix": 1772366340.084`:                              "",
+		`"now_unix": 1772366340.083`:                              "timestamp_too_new",
+		`"now_unix": 1.7723664e9, "tolerance_seconds": 1.0`:       "",
+		`"now_unix": 1772366402.0, "tolerance_seconds": 1.5`:      "timestamp_too_old",
+		`"now_unix": 1772366402, "tolerance_seconds": 1.916`:      "",
+		`"now_unix": 99999999999.0, "tolerance_seconds": 86400.0`: "timestamp_too_old",
+	} {
+		r := verifyRequest(t, fmt.Sprintf(`{"provider": "linear", "secret": "lin_wh_test", %s, "headers": %s, "body_base64": %q}`,
+			times, headers, base64.StdEncoding.EncodeToString(out.Body)))
+		if r.code == 2 {
+			t.Errorf("%s: exit 2, stderr %q", times, r.err)
+			continue
+		}
+		if got := decode[verdictJSON](t, r); got.Class != want {
+			t.Errorf("%s: %+v; want class %q", times, got, want)
 		}
 	}
 }
