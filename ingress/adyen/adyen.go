@@ -42,7 +42,7 @@ var Provider = webhook.Provider{
 		Scheme:       "HMAC-SHA256 with a hex key, base64: of eight fields of each item (payments), of the body (others)",
 		ID:           "pspReference:eventCode:success of each item; others: none (hash)",
 		Type:         "eventCode of each item; others: body type",
-		Account:      "merchantAccountCode of each item; others: body data.balancePlatform or data.merchantId",
+		Account:      "merchantAccountCode of each item; others: body data.balancePlatform, data.merchantId or data.merchantAccount",
 		Object:       "pspReference of each item; others: the ID in body data",
 		OccurredAt:   "eventDate of each item (unsigned); others: body timestamp or createdAt",
 		Mode:         "body live or environment",

@@ -167,6 +167,22 @@ func TestVerify_Shape(t *testing.T) {
 	}
 }
 
+// The shapes are those of Adyen's webhook models: platform, management and tokenization.
+func TestEvents_RawBody_AccountAndObject(t *testing.T) {
+	t.Parallel()
+	v := setup(t, "raw_body", keyA)
+	for body, want := range map[string][2]string{
+		`{"type":"balancePlatform.transfer.created","data":{"balancePlatform":"BP1","id":"T1"}}`:                         {"BP1", "T1"},
+		`{"type":"paymentMethod.created","data":{"merchantId":"M1","id":"PM1"}}`:                                         {"M1", "PM1"},
+		`{"type":"recurring.token.created","eventId":"P1","data":{"merchantAccount":"M1","storedPaymentMethodId":"S1"}}`: {"M1", "S1"},
+	} {
+		got := v.Events(signed(t, keyA, body))[0]
+		if got.Account != want[0] || got.Object != want[1] || got.Problem != "" {
+			t.Errorf("%s: account %q, object %q, problem %q; want %q", body, got.Account, got.Object, got.Problem, want)
+		}
+	}
+}
+
 func TestNew_Keys(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

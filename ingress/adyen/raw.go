@@ -15,15 +15,12 @@ func rawEvent(raw []byte) webhook.Event {
 		ID:         webhook.HashID(raw),
 		IDOrigin:   webhook.FromHash,
 		Type:       body.EventType("type"),
-		Account:    body.Tag("data.balancePlatform"),
+		Account:    firstTag(body, "data.balancePlatform", "data.merchantId", "data.merchantAccount"),
 		Mode:       mode(body, "environment", "live", "test"),
 		OccurredAt: parseTime(body.String("timestamp")),
 	}
 	if !body.Readable() {
 		e.Type = webhook.Tag(typeBeforeFault(raw))
-	}
-	if e.Account == "" {
-		e.Account = body.Tag("data.merchantId")
 	}
 	if e.OccurredAt.IsZero() {
 		e.OccurredAt = parseTime(body.String("createdAt"))
@@ -34,14 +31,25 @@ func rawEvent(raw []byte) webhook.Event {
 }
 
 // objectID returns the ID of what the event is about. Platform webhooks name it in their type:
-// data.accountHolder.id for balancePlatform.accountHolder.created. Others have it in data.id.
+// data.accountHolder.id for balancePlatform.accountHolder.created. Others have it in data.id, and those
+// about tokens in data.storedPaymentMethodId.
 func objectID(body *webhook.Envelope, eventType string) string {
 	if parts := strings.Split(eventType, "."); len(parts) > 2 {
 		if id := body.Tag("data." + parts[1] + ".id"); id != "" {
 			return id
 		}
 	}
-	return body.Tag("data.id")
+	return firstTag(body, "data.id", "data.storedPaymentMethodId")
+}
+
+// firstTag returns the first of the paths' values that there is.
+func firstTag(body *webhook.Envelope, paths ...string) string {
+	for _, path := range paths {
+		if tag := body.Tag(path); tag != "" {
+			return tag
+		}
+	}
+	return ""
 }
 
 // typeBeforeFault returns the type of a body that is no JSON where it stands before the fault.
