@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -684,5 +685,30 @@ func TestResult_StandsInHistoriesAsWritten(t *testing.T) {
 	encoded, err := json.Marshal(effect.Result{State: effect.Done})
 	if err != nil || string(encoded) != `{"State":"done"}` {
 		t.Errorf("encoded %s, %v", encoded, err)
+	}
+}
+
+// What a peer answered goes into Temporal's protocol, which takes no invalid UTF-8: an error that is cut in
+// the middle of a letter could not be reported, and the flow would wait for it for ever.
+func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
+	b := setup(t)
+	for _, lead := range []string{"", "x"} {
+		_, err := b.do(call("evt_1", 0), effect.Policy{Timeout: time.Second, MaxFailures: 9}, "", fail(&effect.Failure{
+			Class: ledger.Transient, Err: errors.New(lead + strings.Repeat("\u00e9", 400) + "\x00\xff"),
+		}))
+		if message := b.again(err, effect.TypeTransient).Message(); !utf8.ValidString(message) {
+			t.Errorf("error %q is no UTF-8", message)
+		}
+		_, err = b.do(call("evt_1", 0), effect.Policy{Timeout: time.Second, MaxFailures: 9}, "", fail(&effect.Failure{
+			Class: ledger.Transient, Err: errors.New("bad header \x00\xff"),
+		}))
+		if message := b.again(err, effect.TypeTransient).Message(); !utf8.ValidString(message) || strings.Contains(message, "\x00") {
+			t.Errorf("error %q cannot be held", message)
+		}
+	}
+	for _, shown := range b.retrying {
+		if !utf8.ValidString(shown) || strings.Contains(shown, "\x00") {
+			t.Errorf("receipt shows %q, which Postgres cannot hold", shown)
+		}
 	}
 }

@@ -37,13 +37,24 @@ type Event struct {
 
 // takeSQL takes the oldest unpublished event of each account that is due. The lease (next_at) keeps
 // other relays away; an account whose oldest event waits has nothing taken, so that order holds.
+//
+// heads steps from account to account through the index of what is unpublished. To ask of every unpublished
+// event whether an older one waits took a second for each look at the 50,000 that piled up behind a
+// subscriber that was down, several times a second.
 const takeSQL = `
-with due as (
-    select o.id from outbox o
-     where o.published_at is null and o.next_at <= now()
-       and not exists (select 1 from outbox e where e.published_at is null and e.mode = o.mode and e.account = o.account and e.id < o.id)
-     order by o.id limit $1
-       for update skip locked
+with recursive heads as (
+    (select mode, account, id, next_at from outbox where published_at is null order by mode, account, id limit 1)
+    union all
+    select n.mode, n.account, n.id, n.next_at
+      from heads h cross join lateral (
+        select o.mode, o.account, o.id, o.next_at from outbox o
+         where o.published_at is null and (o.mode, o.account) > (h.mode, h.account)
+         order by o.mode, o.account, o.id limit 1) n
+), due as (
+    select o.id from outbox o join heads h on h.id = o.id
+     where h.next_at <= now() and o.published_at is null and o.next_at <= now()
+     order by h.id limit $1
+       for update of o skip locked
 )
 update outbox o set attempts = o.attempts + 1, next_at = now() + make_interval(secs => $2)
   from due where o.id = due.id

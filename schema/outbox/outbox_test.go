@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -166,6 +167,52 @@ func TestTake_Concurrently_EachEventOnce(t *testing.T) {
 	if len(seen) != 40 {
 		t.Errorf("%d events were taken, want 40", len(seen))
 	}
+}
+
+// A subscriber that is down for a day leaves many events; each look must not read all of them.
+func TestTake_ManyWait_ReadsOneOfEachAccount(t *testing.T) {
+	b := setup(t)
+	b.write("a")
+	b.take(time.Hour) // what waits behind it is not due
+	if _, err := b.pool.Exec(b.Context(), `insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, published_at)
+		select gen_random_uuid(), 'live', 'a', 'invoice.paid', gen_random_uuid(), 'key', '{}', case when n <= 5000 then now() end from generate_series(1, 10000) n`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(b.Context(), `analyze outbox`); err != nil {
+		t.Fatal(err)
+	}
+	b.write("b")
+	var plan string
+	if err := b.pool.QueryRow(b.Context(), `explain (analyze, format json) `+outbox.Statements["take"], 64, time.Minute.Seconds()).Scan(&plan); err != nil {
+		t.Fatal(err)
+	}
+	var explained []struct{ Plan planned }
+	if err := json.Unmarshal([]byte(plan), &explained); err != nil {
+		t.Fatal(err)
+	}
+	if read := explained[0].Plan.read(); read == 0 || read > 100 {
+		t.Errorf("read %d rows to take one\n%s", read, plan)
+	}
+	if got := b.take(0); len(got) != 0 {
+		t.Errorf("took %v after the explained statement had", accounts(got))
+	}
+}
+
+// planned is what is read of a node of a plan that was run.
+type planned struct {
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []planned
+}
+
+// read returns how many rows the node, and what is below it, went through.
+func (p planned) read() int {
+	sum := int((p.Rows + p.Removed) * p.Loops)
+	for _, below := range p.Plans {
+		sum += below.read()
+	}
+	return sum
 }
 
 func TestStatements(t *testing.T) {
