@@ -131,17 +131,20 @@ func describe(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time: " + firstLine(err.Error())
 	case errors.As(err, &op) && op.Addr != nil:
-		return fmt.Sprintf("%s %s: %v", op.Op, op.Addr, op.Err)
+		return firstLine(fmt.Sprintf("%s %s: %v", op.Op, op.Addr, op.Err))
 	}
 	return firstLine(err.Error())
 }
 
-// firstLine bounds what a peer said: it is stored, shown and sent to Temporal.
+// firstLine bounds what a peer said: it is stored, shown and sent to Temporal. Postgres takes no NUL, and
+// Temporal's protocol no invalid UTF-8: cut in the middle of a letter, a long answer kept a whole workflow
+// task from being reported, and with it the effects that had gone well.
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
 	const most = 500
 	if len(s) > most {
-		s = s[:most] + "…"
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }
