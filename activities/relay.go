@@ -124,7 +124,9 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r r
 		return nil, effect.Refuse("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", contentType(kept))
-	req.Header.Set("Idempotency-Key", headerText(key))
+	// Not by Set, as in Sink: net/http would silently send again what was not answered, under the time of the
+	// first, and the ledger would count one try.
+	req.Header["idempotency-key"] = []string{headerText(key)}
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
 		"Pawl-Event-Id": r.EventID, "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,6 +189,36 @@ func TestRelayEvent_Refused_UsedUp_Unknown(t *testing.T) {
 	}
 	if len(c.seen) != 3 {
 		t.Errorf("%d requests, want 3", len(c.seen))
+	}
+}
+
+// A connection that was used before and breaks without an answer is one failed try: the ledger counts what
+// was sent, and each try has a time of its own.
+func TestRelayEvent_ConnectionBreaks_OneTry(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 2 {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(server.Close)
+	b := relaySetup(t, server.URL)
+	first := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
+	second := b.received(t, "github", receipt.New{EventID: "d-2", Type: "push", Body: []byte("{} ")})
+	if _, err := b.deliver(t, relayCall(first, "d-1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.deliver(t, relayCall(second, "d-2")); err == nil {
+		t.Error("no error for the try that was not answered")
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("the consumer was called %d times, want 2", n)
 	}
 }
 
