@@ -104,11 +104,14 @@ func (s *Store) OtherMode(ctx context.Context, k Key) (workflowID string, found 
 	return workflowID, true, nil
 }
 
+// countsSQL is two statements for two partial indexes.
 const countsSQL = `
-select status, count(*) from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status`
+select status, count(*) from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
+union all
+select 'received', count(*) from receipts where status = 'received' having count(*) > 0`
 
-// OpenCounts returns how many receipts are being worked on or parked, per status; a status that
-// nothing is in is missing.
+// OpenCounts returns how many receipts wait for their workflow, are being worked on, or are parked, per
+// status; a status that nothing is in is missing.
 func (s *Store) OpenCounts(ctx context.Context) (map[Status]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

@@ -551,7 +551,7 @@ func TestOpenCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts, err := s.OpenCounts(ctx)
-	if err != nil || len(counts) != 1 || counts[receipt.Processing] != 1 {
+	if err != nil || len(counts) != 2 || counts[receipt.Processing] != 1 || counts[receipt.Received] != 1 {
 		t.Errorf("open counts %v, %v", counts, err)
 	}
 }
