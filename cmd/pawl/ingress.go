@@ -53,6 +53,7 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { dispatcher.Sample(ctx); return nil })
 	group.Go(func() error {
 		// A start with an unknown search attribute is refused; receipts wait meanwhile.
 		if err := n.untilDone(ctx, "register search attributes", n.ensureSearchAttributes); err == nil {

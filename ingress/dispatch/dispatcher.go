@@ -155,7 +155,6 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	})
 	wg.Go(func() { d.markAll(marks) })
 	wg.Go(func() { d.sweep(ctx) })
-	wg.Go(func() { d.sample(ctx) })
 	if d.cfg.Inspect != nil {
 		wg.Go(func() { d.look(ctx) })
 	}
@@ -234,7 +233,9 @@ func (d *Dispatcher) giveBack(ctx context.Context) {
 	}
 }
 
-func (d *Dispatcher) sample(ctx context.Context) {
+// Sample measures the backlog until ctx ends. It is apart from [Dispatcher.Run] because it needs no Temporal:
+// a process that starts while Temporal is away must show what waits for it.
+func (d *Dispatcher) Sample(ctx context.Context) {
 	for {
 		if b, err := d.cfg.Receipts.Backlog(ctx); err == nil {
 			d.metrics.backlog.Record(ctx, int64(b.Count))
