@@ -242,6 +242,11 @@ func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	if err != nil {
 		return err
 	}
+	oldest, err := meter.Float64ObservableGauge("pawl_outbox_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("Age of the internal event that has waited longest for some subscriber; 0 when none waits."))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -257,12 +262,13 @@ func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			return err
 		}
 		o.ObserveInt64(uncertain, int64(doubtful))
-		count, _, err := events.Pending(ctx)
+		count, age, err := events.Pending(ctx)
 		if err != nil {
 			return err
 		}
 		o.ObserveInt64(pending, int64(count))
+		o.ObserveFloat64(oldest, age.Seconds())
 		return nil
-	}, receipts, uncertain, pending)
+	}, receipts, uncertain, pending, oldest)
 	return err
 }

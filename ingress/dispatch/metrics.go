@@ -19,7 +19,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
 	var errs [4]error
 	ms.starts, errs[0] = m.Int64Counter("pawl_starts",
-		metric.WithDescription("Workflow starts, by outcome: started, already_started, failed."))
+		metric.WithDescription("Workflow starts, by outcome: started, already_started, failed, restarted."))
 	ms.lag, errs[1] = m.Float64Histogram("pawl_start_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("From receiving an event to the start of its workflow."),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600))
