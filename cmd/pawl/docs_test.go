@@ -18,6 +18,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // repository is where the documentation is.
@@ -87,6 +89,31 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 	}
 	if held := read(t, file); held != b.String() {
 		t.Error("docs/commands.md is not what the commands say: run go test ./cmd/pawl -run TestDocs_CommandReference -update")
+	}
+}
+
+// Whoever copies a query out of a page must not get a syntax error, or a table that was renamed.
+func TestDocs_Queries_AreUnderstood(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	found := 0
+	for page, content := range pages(t) {
+		for _, line := range shellLines(content) {
+			fields := quoted(line)
+			if len(fields) != 4 || fields[0] != "psql" || fields[2] != "-c" {
+				if strings.Contains(line, "psql") {
+					t.Errorf("%s: %s: the reader of this test does not understand it", page, line)
+				}
+				continue
+			}
+			found++
+			if _, err := pool.Exec(t.Context(), fields[3]); err != nil {
+				t.Errorf("%s: %s: %v", page, line, err)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("found %d queries in the documentation: the reader of this test no longer finds them", found)
 	}
 }
 
