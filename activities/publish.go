@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
@@ -34,6 +35,10 @@ type Relay struct {
 
 	once sync.Once
 	wake chan struct{}
+
+	// slow counts the events that a round has not waited for, and late ends when all of them are recorded.
+	slow atomic.Int64
+	late sync.WaitGroup
 }
 
 const (
@@ -44,6 +49,9 @@ const (
 	// relayPace is how far apart rounds begin at least: under load one commit takes, and one settles, what
 	// several transactions have written. An event that comes alone does not wait for it.
 	relayPace = 20 * time.Millisecond
+	// relayPatience is how long a round waits for its slowest post. The other accounts have their next event
+	// then; without it, one account that a subscriber never answers for stopped all of them for a time-out.
+	relayPatience = 250 * time.Millisecond
 	// relayRecord bounds the recording of what was delivered.
 	relayRecord = 5 * time.Second
 	// relayBackoff is the longest wait before an event that a subscriber refuses is offered again.
@@ -63,13 +71,14 @@ func (r *Relay) Wake() {
 	}
 }
 
-// Run publishes until ctx ends.
+// Run publishes until ctx ends, and returns when what was delivered is recorded.
 func (r *Relay) Run(ctx context.Context) {
+	defer r.late.Wait()
 	ticker := time.NewTicker(relayPoll)
 	defer ticker.Stop()
 	for {
 		pace := time.After(relayPace)
-		more, err := r.RunOnce(ctx)
+		more, err := r.round(ctx, relayBatch-int(r.slow.Load()), relayPatience)
 		if ctx.Err() != nil {
 			return
 		}
@@ -94,21 +103,68 @@ func (r *Relay) Run(ctx context.Context) {
 
 // RunOnce publishes what is due, at most one event per account, and reports whether it published any.
 func (r *Relay) RunOnce(ctx context.Context) (published bool, err error) {
-	events, err := r.Outbox.Take(ctx, relayBatch, r.lease())
+	return r.round(ctx, relayBatch, r.lease())
+}
+
+// round publishes up to limit events that are due, at most one per account, and records what came of those
+// that were settled within patience; the others are recorded when they are. It reports whether it published
+// any.
+func (r *Relay) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
+	if limit <= 0 {
+		return false, nil
+	}
+	events, err := r.Outbox.Take(ctx, limit, r.lease())
 	if err != nil || len(events) == 0 {
 		return false, err
 	}
-	settled := make([]outbox.Settled, len(events))
-	var group sync.WaitGroup
-	for i, e := range events {
-		group.Go(func() { settled[i] = r.publish(ctx, e) })
+	results := make(chan outbox.Settled, len(events))
+	for _, e := range events {
+		go func() { results <- r.publish(ctx, e) }()
 	}
-	group.Wait()
-	// What was delivered is recorded even when the relay is being stopped.
-	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), relayRecord)
-	defer cancel()
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	var settled []outbox.Settled
+	for waiting := true; waiting && len(settled) < len(events); {
+		select {
+		case s := <-results:
+			settled = append(settled, s)
+		case <-over.C:
+			r.leave(ctx, results, len(events)-len(settled))
+			waiting = false
+		}
+	}
 	published = slices.ContainsFunc(settled, func(s outbox.Settled) bool { return s.Published })
-	return published, r.Outbox.Settle(record, settled)
+	return published, r.record(ctx, settled)
+}
+
+// leave records n results as they come, those that come together in one commit. Their leases keep the
+// events from being taken again until then.
+func (r *Relay) leave(ctx context.Context, results <-chan outbox.Settled, n int) {
+	r.slow.Add(int64(n))
+	r.late.Go(func() {
+		for n > 0 {
+			settled := []outbox.Settled{<-results}
+			for len(results) > 0 { // nobody else receives
+				settled = append(settled, <-results)
+			}
+			if err := r.record(ctx, settled); err != nil {
+				r.Log.WarnContext(ctx, "outbox relay failed, events will be sent again", "count", len(settled), "error", err)
+			}
+			n -= len(settled)
+			r.slow.Add(-int64(len(settled)))
+			r.Wake()
+		}
+	})
+}
+
+// record keeps what came of events, also when the relay is being stopped.
+func (r *Relay) record(ctx context.Context, settled []outbox.Settled) error {
+	if len(settled) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), relayRecord)
+	defer cancel()
+	return r.Outbox.Settle(ctx, settled)
 }
 
 // lease outlasts a round: every subscriber's time-out, one after the other, and the recording. An account

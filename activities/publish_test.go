@@ -3,8 +3,11 @@ package activities_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,4 +184,36 @@ func TestRelay_Wake_PublishesAtOnce(t *testing.T) {
 	if got := received(s, "a"); len(got) != 1 {
 		t.Errorf("received %v", got)
 	}
+}
+
+// A subscriber that never answers for one account keeps the others' events back no longer than a moment.
+func TestRelay_OneAccountHangs_OthersGoOn(t *testing.T) {
+	b := setup(t)
+	released := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ce-Subject") == "slow" {
+			<-released
+		}
+	}))
+	t.Cleanup(server.Close)
+	b.announce("slow", "slow", "a", "a", "a", "b", "b", "b")
+	r := b.relay(activities.Subscriber{Name: "crm", URL: server.URL})
+	r.Subscribers[0].Timeout = time.Minute
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { r.Run(ctx); close(ended) }()
+	release := sync.OnceFunc(func() { close(released) })
+	defer func() {
+		release()
+		stop()
+		<-ended
+	}()
+	b.until(func() bool {
+		return slices.Equal(b.lines(`select account from outbox where published_at is null`), []string{"slow", "slow"})
+	})
+	if got := b.lines(`select attempts::text from outbox where account = 'slow' order by id`); !slices.Equal(got, []string{"1", "0"}) {
+		t.Errorf("the slow account's events were taken %v times, want its first one once", got)
+	}
+	release()
+	b.until(func() bool { return len(b.lines(`select account from outbox where published_at is null`)) == 0 })
 }
