@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -114,6 +115,44 @@ func TestDocs_Queries_AreUnderstood(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("found %d queries in the documentation: the reader of this test no longer finds them", found)
+	}
+}
+
+// Whoever looks up what the ingress has answered must find it in both tables.
+func TestDocs_Answers_AreThoseGiven(t *testing.T) {
+	t.Parallel()
+	codes := map[string]int{}
+	for code := 100; code < 600; code++ {
+		codes["Status"+strings.NewReplacer(" ", "", "-", "").Replace(http.StatusText(code))] = code
+	}
+	files, err := filepath.Glob(filepath.Join(repository, "ingress", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[int]string{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, name := range regexp.MustCompile(`http\.(Status[A-Z]\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+			given[codes[name[1]]] = name[1]
+		}
+	}
+	if len(given) < 8 || given[0] != "" {
+		t.Fatalf("found only the answers %v", given)
+	}
+	for _, page := range []string{"intake.md", "architecture.md"} {
+		told := map[string]bool{}
+		for _, row := range regexp.MustCompile(`(?m)^\| ((?:\d{3}[^|]*))\|`).FindAllStringSubmatch(read(t, filepath.Join(repository, "docs", page)), -1) {
+			for _, code := range regexp.MustCompile(`\d{3}`).FindAllString(row[1], -1) {
+				told[code] = true
+			}
+		}
+		for code, name := range given {
+			if !told[strconv.Itoa(code)] {
+				t.Errorf("docs/%s does not tell of %d (%s)", page, code, name)
+			}
+		}
 	}
 }
 
