@@ -25,7 +25,7 @@ func (a *app) ingress() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), func(ctx context.Context, n *node) error {
+			return a.serve(cmd.Context(), shutdownDelay, func(ctx context.Context, n *node) error {
 				group, ctx := errgroup.WithContext(ctx)
 				group.Go(func() error { return n.runIngress(ctx, nil) })
 				if withWorker {
@@ -38,6 +38,9 @@ func (a *app) ingress() *cobra.Command {
 	cmd.Flags().BoolVar(&withWorker, "worker", false, "run the worker in this process too: a workflow's first task then comes back with its start, without a hop")
 	return cmd
 }
+
+// shutdownDelay is for how long an ingress that was asked to stop still takes deliveries.
+func shutdownDelay(cfg *config.Config) time.Duration { return cfg.Ingress.ShutdownDelay }
 
 // drain is what requests in flight get to end when an ingress is stopped.
 const drain = 10 * time.Second

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -43,7 +45,7 @@ func TestWanted(t *testing.T) {
 func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, func(k string) (string, bool) { v, ok := s.env[k]; return v, ok }, providerNames()...)
+	cfg, err := config.Load(s.file, s.variable, providerNames()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +79,67 @@ func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	}
 }
 
+// An ingress that was asked to stop says so before it stops: nothing meets a closed port while the load
+// balancer still sends here.
+func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	webhooks, health, temporal := freeAddr(t), freeAddr(t), filepath.Join(t.TempDir(), "temporal.toml")
+	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
+	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\nops: {listen: '"+health+"'}\n"+
+		"ingress: {listen: '"+webhooks+"', shutdown_delay: 3s}\n")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"--config", s.file, "ingress"}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable)
+	}()
+	ready := func() int {
+		resp, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return 0
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	for deadline := time.Now().Add(20 * time.Second); ready() != http.StatusOK; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is never ready")
+		}
+	}
+	stop()
+	for deadline := time.Now().Add(20 * time.Second); ready() != http.StatusServiceUnavailable; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is ready although it is being stopped")
+		}
+	}
+	if r := s.pawl(t, "send", "--source", "stripe", "--type", "invoice.paid"); r.code != 0 {
+		t.Errorf("a delivery while it waits: exit %d, %s", r.code, r.err)
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	if ready() != 0 {
+		t.Error("it still answers")
+	}
+}
+
+// freeAddr is an address that nobody listens on now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
 // The allow-list of the configuration reaches the server.
 func TestIngressSource_AllowFrom(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, func(k string) (string, bool) { v, ok := s.env[k]; return v, ok }, providerNames()...)
+	cfg, err := config.Load(s.file, s.variable, providerNames()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,6 +33,8 @@ type node struct {
 	receipts  *receipt.Store
 	telemetry *telemetry.Telemetry
 	temporal  client.Client
+	// stopping is set when a stop was asked for.
+	stopping atomic.Bool
 	// reaching orders the first calls to Temporal; see reach.
 	reaching sync.Mutex
 }
@@ -85,6 +88,14 @@ func (n *node) close() {
 	n.pool.Close()
 	// Nothing is measured any more; an exporter that cannot be stopped is no fault of the run.
 	_ = n.telemetry.Shutdown(context.Background())
+}
+
+// ready proves that the node can do its work, and is to go on with it.
+func (n *node) ready(ctx context.Context) error {
+	if n.stopping.Load() {
+		return errors.New("it is being stopped")
+	}
+	return n.receipts.Ready(ctx)
 }
 
 // checkSchema refuses a database that this binary does not fit, and lets one pass that is down.

@@ -76,6 +76,12 @@ func (s stack) pawl(t *testing.T, args ...string) result {
 	return pawl(t, s.env, append([]string{"--config", s.file}, args...)...)
 }
 
+// variable looks up what the environment holds.
+func (s stack) variable(key string) (string, bool) {
+	value, ok := s.env[key]
+	return value, ok
+}
+
 // with returns the stack with one more variable.
 func (s stack) with(key, value string) stack {
 	s.env = maps.Clone(s.env)

@@ -28,13 +28,17 @@ func (a *app) worker() *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), func(ctx context.Context, n *node) error { return n.runWorker(ctx) })
+			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *node) error { return n.runWorker(ctx) })
 		},
 	}
 }
 
-// serve runs one part of pawl, and the ops listener beside it, until ctx ends.
-func (a *app) serve(ctx context.Context, part func(context.Context, *node) error) error {
+// atOnce is for a part that need not linger: nobody sends to it.
+func atOnce(*config.Config) time.Duration { return 0 }
+
+// serve runs one part of pawl, and the ops listener beside it, until linger after the end of ctx. In that
+// time it is not ready and works on, so that nothing meets a closed port while a load balancer still sends.
+func (a *app) serve(ctx context.Context, linger func(*config.Config) time.Duration, part func(context.Context, *node) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -49,9 +53,16 @@ func (a *app) serve(ctx context.Context, part func(context.Context, *node) error
 	if err := n.checkSchema(ctx); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return part(ctx, n) })
-	group.Go(func() error { return n.runOps(ctx) })
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := context.AfterFunc(ctx, func() {
+		n.stopping.Store(true)
+		time.AfterFunc(linger(cfg), stop)
+	})
+	defer ended()
+	group, running := errgroup.WithContext(running)
+	group.Go(func() error { return part(running, n) })
+	group.Go(func() error { return n.runOps(running) })
 	return group.Wait()
 }
 
@@ -61,7 +72,7 @@ func (n *node) runOps(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for health and metrics (ops.listen): %w", err)
 	}
-	server := ops.New(ops.Config{Ready: n.receipts.Ready, Metrics: n.telemetry.Handler()})
+	server := ops.New(ops.Config{Ready: n.ready, Metrics: n.telemetry.Handler()})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {

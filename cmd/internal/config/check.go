@@ -52,6 +52,9 @@ func (c *checker) check() {
 	c.hostPort("ops.listen", cfg.Ops.Listen)
 	c.listenersDiffer()
 	c.optionalURL("ingress.public_url", cfg.Ingress.PublicURL)
+	if d := cfg.Ingress.ShutdownDelay; d < 0 || d > maxShutdownDelay {
+		c.bad("ingress.shutdown_delay", fmt.Sprintf("%s is not between 0 and %s", d, maxShutdownDelay), "write how long your load balancer needs to notice, such as 10s")
+	}
 	c.bodyLimit("ingress.body_limit", cfg.Ingress.BodyLimit)
 	c.notNegative("ingress.limits", cfg.Ingress.Limits)
 	c.rate("ingress.limits.per_source", cfg.Ingress.Limits.PerSource)
@@ -212,6 +215,9 @@ func everyHost(host string) bool {
 func loopback(host string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
+
+// maxShutdownDelay is longer than any load balancer takes to notice.
+const maxShutdownDelay = 5 * time.Minute
 
 // BodiesAtOnce is how many bytes of bodies an ingress holds at once: with body limits alone, a thousand
 // strangers could have it hold a thousand times one.

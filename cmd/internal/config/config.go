@@ -45,8 +45,11 @@ type Ingress struct {
 	// PublicURL is how providers reach the listener, for schemes that sign the URL.
 	PublicURL string `yaml:"public_url"`
 	// BodyLimit is counted on the bytes read; default 1MiB; a source may set its own.
-	BodyLimit Bytes  `yaml:"body_limit"`
-	Limits    Limits `yaml:"limits"`
+	BodyLimit Bytes `yaml:"body_limit"`
+	// ShutdownDelay is how long deliveries are still taken after a stop was asked for, while readiness says
+	// no: the time that a load balancer needs to send them elsewhere. Default none.
+	ShutdownDelay time.Duration `yaml:"shutdown_delay"`
+	Limits        Limits        `yaml:"limits"`
 }
 
 // Limits bounds what the public listener takes on before it reads a body; what is over is
