@@ -96,6 +96,9 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 		return err
 	}
 	defer n.close()
+	if err := n.checkSchema(ctx); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	group.Go(func() error { return n.runOps(ctx) })

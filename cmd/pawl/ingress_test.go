@@ -135,6 +135,42 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// A database that was down at the start is checked when it is there.
+func TestAwaitSchema(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before string
+		fits   bool
+	}{
+		"migrated":     {"select 1", true},
+		"not migrated": {"drop schema public cascade; create schema public", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+			cfg, err := config.Load(s.file, s.variable, providerNames()...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(n.close)
+			if _, err := n.pool.Exec(t.Context(), c.before); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.ready(t.Context()); err == nil {
+				t.Error("ready before the schema was seen")
+			}
+			err = n.awaitSchema(t.Context())
+			if (err == nil) != c.fits || (n.ready(t.Context()) == nil) != c.fits {
+				t.Errorf("got %v, ready %v; want it to fit: %t", err, n.ready(t.Context()), c.fits)
+			}
+		})
+	}
+}
+
 // The allow-list of the configuration reaches the server.
 func TestIngressSource_AllowFrom(t *testing.T) {
 	t.Parallel()

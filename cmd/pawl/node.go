@@ -33,8 +33,8 @@ type node struct {
 	receipts  *receipt.Store
 	telemetry *telemetry.Telemetry
 	temporal  client.Client
-	// stopping is set when a stop was asked for.
-	stopping atomic.Bool
+	// fits is set when the database's schema is known to be this binary's, stopping when a stop was asked for.
+	fits, stopping atomic.Bool
 	// reaching orders the first calls to Temporal; see reach.
 	reaching sync.Mutex
 }
@@ -92,10 +92,28 @@ func (n *node) close() {
 
 // ready proves that the node can do its work, and is to go on with it.
 func (n *node) ready(ctx context.Context) error {
-	if n.stopping.Load() {
+	switch {
+	case n.stopping.Load():
 		return errors.New("it is being stopped")
+	case !n.fits.Load():
+		return errors.New("the database's schema has not been seen yet")
 	}
 	return n.receipts.Ready(ctx)
+}
+
+// awaitSchema checks the schema of a database that was down when the node started, as soon as it is there.
+func (n *node) awaitSchema(ctx context.Context) error {
+	for !n.fits.Load() {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+		if err := n.checkSchema(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkSchema refuses a database that this binary does not fit, and lets one pass that is down.
@@ -115,6 +133,7 @@ func (n *node) checkSchema(ctx context.Context) error {
 	if err := checkVersionOf(version); err != nil {
 		return err
 	}
+	n.fits.Store(true)
 	if err := n.receipts.CheckDurability(ctx); err != nil {
 		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)
 	}

@@ -61,6 +61,7 @@ func (a *app) serve(ctx context.Context, linger func(*config.Config) time.Durati
 	})
 	defer ended()
 	group, running := errgroup.WithContext(running)
+	group.Go(func() error { return n.awaitSchema(running) })
 	group.Go(func() error { return part(running, n) })
 	group.Go(func() error { return n.runOps(running) })
 	return group.Wait()
