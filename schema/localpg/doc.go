@@ -5,7 +5,7 @@
 //
 //   - The server listens on 127.0.0.1 only, on a free port, and asks for a random password that
 //     is kept in the state directory (mode 0600).
-//   - It runs as root's caller too: PostgreSQL refuses to run as root, so the server gets an
+//   - root can start it, too: PostgreSQL refuses to run as root, so the server gets an
 //     unprivileged account, and a data directory that this account can reach.
 //   - It never outlives its parent (see package keeper), and whatever a crash left behind (a
 //     postmaster, its pid file, half a data directory) does not stop the next start.

@@ -365,18 +365,6 @@ func (s *Server) release() {
 	}
 }
 
-// Done is closed when the server that runs now ends, also by itself.
-func (s *Server) Done() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		ended := make(chan struct{})
-		close(ended)
-		return ended
-	}
-	return s.proc.Done()
-}
-
 // DSN returns the URL of a database of this server, for a superuser. It holds the password.
 func (s *Server) DSN(database string) string {
 	u := url.URL{
