@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,14 +52,18 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	release, done := s.admit(c, &source, from, &l)
 	if done {
-		return err
+		return nil
 	}
 	defer release()
 
 	held := metered{budget: &s.bodies}
 	defer held.release()
-	if status, refused := s.read(c, &source, r, &held); status != 0 {
-		return s.refuseUnread(c, &l, r, status, refused, from)
+	switch status, refused := s.read(c, &source, r, &held); {
+	case refused != nil:
+		return s.refuse(c, &l, r, status, refused, from)
+	case status != 0:
+		l.outcome, l.class = shed, "bodies"
+		return unavailable(c, "busy")
 	}
 	match, err := source.verify(c.Request().Context(), r)
 	if err != nil {
@@ -89,7 +94,9 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 		l.outcome = handshake
 		return reply(c, a)
 	}
-	return s.refuse(c, l, http.StatusBadRequest, "no_handshake", r)
+	l.class = "no_handshake"
+	s.tally.refused(l.source, l.class, r.ReceivedAt)
+	return answer(c, http.StatusBadRequest, l.class)
 }
 
 // admit decides, before a byte of the body is read, whether the request is worked on now. When it
@@ -167,32 +174,18 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *
 }
 
 func (s *Server) bodyLimit(source *Source) int64 {
-	for _, limit := range []int64{source.BodyLimit, source.Provider.Contract.BodyLimit} {
-		if limit > 0 {
-			return limit
-		}
-	}
-	return s.cfg.Limits.Body
+	return cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)
 }
 
-func (s *Server) refuse(c echo.Context, l *label, status int, class string, r *webhook.Request) error {
-	l.class = class
-	s.tally.refused(l.source, class, r.ReceivedAt)
-	return answer(c, status, class)
+// refuse answers a request that is refused, counts it, and shows it to whoever keeps refusals.
+func (s *Server) refuse(c echo.Context, l *label, r *webhook.Request, status int, refused *webhook.Error, from netip.Addr) error {
+	l.class = string(refused.Class)
+	s.tally.refused(l.source, l.class, r.ReceivedAt)
+	s.cfg.Refused(l.source, r, refused, from.String())
+	return answer(c, status, l.class)
 }
 
-// refuseUnread answers a request whose body was not, or not wholly, read.
-func (s *Server) refuseUnread(c echo.Context, l *label, r *webhook.Request, status int, refused *webhook.Error, from netip.Addr) error {
-	if refused == nil {
-		l.outcome, l.class = shed, "bodies"
-		return unavailable(c, "busy")
-	}
-	if s.cfg.Refused != nil {
-		s.cfg.Refused(l.source, r, refused, from.String())
-	}
-	return s.refuse(c, l, status, string(refused.Class), r)
-}
-
+// refuseUnverified answers a request that the verifier did not admit.
 func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
 	var refusal *webhook.Error
 	if !errors.As(err, &refusal) {
@@ -203,14 +196,11 @@ func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *w
 		l.outcome, l.class = unfinished, "verifier"
 		return unavailable(c, "unavailable")
 	}
-	if s.cfg.Refused != nil {
-		s.cfg.Refused(l.source, r, refusal, from.String())
-	}
 	status := http.StatusUnauthorized
 	if refusal.Class.Malformed() && !source.Provider.Contract.Always401 {
 		status = http.StatusBadRequest
 	}
-	return s.refuse(c, l, status, string(refusal.Class), r)
+	return s.refuse(c, l, r, status, refusal, from)
 }
 
 // keep commits what r carries and answers. The hand-over comes after the answer is decided:

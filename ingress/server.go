@@ -88,6 +88,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Dispatch == nil {
 		cfg.Dispatch = func([]receipt.Pending) {}
 	}
+	if cfg.Refused == nil {
+		cfg.Refused = func(string, *webhook.Request, *webhook.Error, string) {}
+	}
 	cfg.Limits.setDefaults()
 	metrics, err := newMetrics(cfg.Meter)
 	if err := errors.Join(append(faults, err)...); err != nil {
