@@ -10,9 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -258,107 +256,4 @@ func (s *Source) CalledURL(query string) string {
 func queryOf(url string) string {
 	_, query, _ := strings.Cut(url, "?")
 	return query
-}
-
-// summary is what the events of one delivery came to.
-type summary struct{ events, fresh, duplicates, parked, ignored int }
-
-func (s *summary) add(o receipt.Outcome) {
-	s.events++
-	switch {
-	case o.Duplicate:
-		s.duplicates++
-	case o.Status == receipt.Ignored:
-		s.ignored++
-	case o.Status == receipt.NeedsReview:
-		s.parked++
-	default:
-		s.fresh++
-	}
-}
-
-// outcome names the delivery by its most telling event.
-func (s *summary) outcome() outcome {
-	switch {
-	case s.fresh > 0:
-		return accepted
-	case s.parked > 0:
-		return parked
-	case s.duplicates > 0:
-		return duplicate
-	case s.ignored > 0:
-		return ignored
-	}
-	return handshake
-}
-
-// status is 202 when something was committed that a run or a person will look at.
-func (s *summary) status() int {
-	if s.fresh+s.parked > 0 {
-		return http.StatusAccepted
-	}
-	return http.StatusOK
-}
-
-// confirm writes the 2xx, or the provider's own answer where it wants one.
-func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary, outcomes []receipt.Outcome) error {
-	if answerer, ok := source.Verifier.(webhook.Answerer); ok {
-		if a, yes := answerer.Answer(r); yes {
-			return reply(c, a)
-		}
-	}
-	if acknowledger, ok := source.Verifier.(webhook.Acknowledger); ok {
-		return reply(c, acknowledger.Acknowledge())
-	}
-	if len(outcomes) == 1 {
-		return c.JSON(sum.status(), single{true, outcomes[0].ReceiptID, outcomes[0].Duplicate})
-	}
-	return c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
-}
-
-// reply writes a provider's own answer. What it echoes came from outside, so no browser may take it
-// for a page.
-func reply(c echo.Context, a webhook.Answer) error {
-	h := c.Response().Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	if a.ContentType != "" {
-		h.Set("Content-Type", a.ContentType)
-	}
-	if len(a.Body) == 0 {
-		return c.NoContent(a.Status)
-	}
-	c.Response().WriteHeader(a.Status)
-	_, err := c.Response().Write(a.Body)
-	return err
-}
-
-type single struct {
-	Received  bool   `json:"received"`
-	Receipt   string `json:"receipt,omitempty"`
-	Duplicate bool   `json:"duplicate"`
-}
-
-type many struct {
-	Received   bool `json:"received"`
-	Events     int  `json:"events"`
-	Duplicates int  `json:"duplicates"`
-}
-
-// retryAfter is when a delivery that was not taken should come again.
-const retryAfter = 2 * time.Second
-
-func unavailable(c echo.Context, class string) error {
-	c.Response().Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	return answer(c, http.StatusServiceUnavailable, class)
-}
-
-// leaveUnread has the answer leave at once and the connection end with it. Without it net/http
-// first reads what is left of the body, and a sender that stalls there keeps its answer waiting.
-func leaveUnread(c echo.Context) { c.Response().Header().Set("Connection", "close") }
-
-// answer tells the class and no more.
-func answer(c echo.Context, status int, class string) error {
-	return c.JSON(status, struct {
-		Error string `json:"error"`
-	}{class})
 }

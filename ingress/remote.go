@@ -1,0 +1,44 @@
+package ingress
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// remoteAddr returns who sent r: the peer, or behind trusted proxies the last address in
+// X-Forwarded-For that is not one of them. What stands left of that anybody may have written.
+func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	addr := peer.Addr().Unmap()
+	if len(trusted) == 0 || !contains(trusted, addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			break
+		}
+		addr = hop.Unmap()
+		if !contains(trusted, addr) {
+			break
+		}
+	}
+	return addr
+}
+
+// bucketOf returns the network that shares a rate limit with addr: an IPv6 sender owns a whole /64.
+func bucketOf(addr netip.Addr) netip.Addr {
+	if addr.Is6() {
+		if p, err := addr.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return addr
+}
+
+func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
