@@ -1,8 +1,6 @@
 package ingress
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -12,10 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-const (
-	maxID   = 200 // what receipts.event_id holds
-	maxText = 255 // types, objects and versions are words; longer ones are nobody's
-)
+// maxText bounds types, objects and versions, in bytes: they are words, and a longer one is nobody's.
+const maxText = 255
 
 // accept turns what the provider says into what is kept, and decides whether it is run. It takes
 // whatever an authentic payload may hold: no event is refused here.
@@ -35,7 +31,7 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		Body:       body,
 	}
 	if n.EventID == "" {
-		n.EventID, n.IDOrigin = hashed(string(body)), string(webhook.FromHash)
+		n.EventID, n.IDOrigin = webhook.HashID(body), string(webhook.FromHash)
 	}
 	if n.IDOrigin == "" {
 		n.IDOrigin = string(webhook.FromBody)
@@ -79,15 +75,10 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (receipt.Status, string)
 // identifier returns id as it is where Postgres and Temporal can hold it, else its hash: what
 // identifies must never be cut or cleaned, or two IDs could become one.
 func identifier(id string) string {
-	if len(id) <= maxID && holdable(id) {
+	if len(id) <= webhook.MaxEventID && holdable(id) {
 		return id
 	}
-	return hashed(id)
-}
-
-func hashed(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return webhook.HashID([]byte(id))
 }
 
 // text returns s as Postgres' text can hold it; the raw bytes keep what it was.

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEventID is the longest event ID, in bytes, that is used as it is. Longer ones would not fit
-// a Temporal workflow ID beside provider and account, and a Postgres index row ends at 8 KiB.
+// MaxEventID is the longest event ID, in bytes, that is used as it is: what receipts.event_id holds.
+// Longer ones would not fit a Temporal workflow ID beside provider and account.
 const MaxEventID = 200
 
 // Envelope reads the few fields of a JSON object by which an event is identified and routed.
