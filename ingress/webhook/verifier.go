@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"log/slog"
-	"time"
 )
 
 // Verifier checks the deliveries of one source. It is safe for concurrent use, does no I/O (but see
@@ -37,116 +35,8 @@ type Preparer interface {
 	Prepare(ctx context.Context, r *Request) error
 }
 
-// Answerer is implemented by a Verifier whose provider wants an answer of its own to some
-// verified requests: Slack's url_verification, Discord's ping.
-type Answerer interface {
-	// Answer returns the answer for r and true, or false for the usual one. It is called after
-	// Verify, unless [Provider] says that the handshake is not signed.
-	Answer(r *Request) (Answer, bool)
-}
-
-// Answer is an HTTP answer that a provider asks for.
-type Answer struct {
-	Status      int
-	ContentType string
-	Body        []byte
-}
-
 // Match says which secret admitted a request.
 type Match struct {
 	// Secret is the label of the secret, never its value.
 	Secret string
-}
-
-// Secret is one active key of a source. Several are active during a rotation.
-type Secret struct {
-	Label string
-	// Value is the secret in the form that the provider shows it (text, hex, base64, PEM).
-	Value string
-	// NotBefore and NotAfter bound its use; zero means unbounded.
-	NotBefore, NotAfter time.Time
-}
-
-// Active reports whether s may admit a request received at t.
-func (s Secret) Active(t time.Time) bool {
-	return (s.NotBefore.IsZero() || !t.Before(s.NotBefore)) && (s.NotAfter.IsZero() || !t.After(s.NotAfter))
-}
-
-// String hides the value, so that a secret that reaches a format verb does not reach a log.
-func (s Secret) String() string { return "secret " + s.Label }
-
-// GoString hides the value from %#v.
-func (s Secret) GoString() string { return s.String() }
-
-// LogValue hides the value from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// Settings is what one source configures for its provider.
-type Settings struct {
-	// Source is the source's name, for error messages.
-	Source string
-	// Secrets are tried in order; the first that matches is reported.
-	Secrets []Secret
-	// Mode is the source's declared mode.
-	Mode Mode
-	// URL is the public URL as registered with the provider; needed where it is signed.
-	URL string
-	// Tolerance bounds the clock difference in both directions; zero means the provider's
-	// default. It cannot be switched off.
-	Tolerance time.Duration
-	// Options are the provider's own settings, e.g. "webhook_id" for PayPal.
-	Options map[string]string
-}
-
-// Provider is one sender of webhooks: what it promises, and how a source of it is verified.
-type Provider struct {
-	Name     string
-	Contract Contract
-	// New checks the settings and returns the source's verifier. Its error names every setting
-	// that is wrong and the fix; a source without a usable secret does not start.
-	New func(Settings) (Verifier, error)
-	// Sign makes a delivery as the provider does; nil where that cannot be done. It is for tests
-	// and for sending test events, and not used when a delivery is verified.
-	Sign func(SignInput) (SignOutput, error)
-}
-
-// Contract is what a provider's documents promise, as data: it drives body limits, deadlines and
-// the provider table in the README.
-type Contract struct {
-	// Scheme says in a few words what is verified, e.g. "HMAC-SHA256 of t.body".
-	Scheme string
-	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" where it is not told.
-	ID, Type, Account, Object, OccurredAt, Mode string
-	// Generic is true where the name stands for a way of signing and not for one sender. Each source is
-	// then a sender with IDs of its own: its name stands in for an account that an event does not give.
-	Generic bool
-	// IDSigned is false where the ID stands in a header outside the signature (GitHub, Shopify):
-	// the same bytes under a new ID are then a suspected replay.
-	IDSigned bool
-	// Restamped is true where the body holds the time of sending, so that the attempts of one event
-	// differ: other bytes under an ID that is not signed are then no other event.
-	Restamped bool
-	// Dedupe is what identifies an event.
-	Dedupe string
-	// AnswerWithin is the provider's published limit for an answer; zero where none is published.
-	AnswerWithin time.Duration
-	// Retries says for how long and how often the provider tries again; RetryFor is its horizon, zero for never.
-	Retries  string
-	RetryFor time.Duration
-	// Disables says when the provider gives up on the endpoint.
-	Disables string
-	// BodyLimit is the largest body that the provider sends, in bytes; zero means pawl's default.
-	BodyLimit int64
-	// Tolerance is the default clock tolerance; zero where nothing is timed.
-	Tolerance time.Duration
-	// Options are the settings of a source that only this provider knows, each with what it does.
-	Options map[string]string
-	// OwnHeaders are headers of the provider's that a diagnosis must not take for another scheme's
-	// signature, beside the one that is missed.
-	OwnHeaders []string
-	// SecretOptional is set where a source may do without a secret of its own: New says whether this one may.
-	SecretOptional bool
-	// Always401 is set where every refusal is to be answered with 401, also of a request that no
-	// secret could admit: Discord takes an endpoint away that answers otherwise.
-	Always401 bool
 }
