@@ -14,8 +14,8 @@ type Provider struct {
 	Sign func(SignInput) (SignOutput, error)
 }
 
-// Contract is what a provider's documents promise, as data: it drives body limits, deadlines and
-// the provider table in the README.
+// Contract is what a provider's documents promise, as data: it decides about body limits, answers and
+// what counts as one event, and is what the tables of the documentation are written from.
 type Contract struct {
 	// Scheme says in a few words what is verified, e.g. "HMAC-SHA256 of t.body".
 	Scheme string

@@ -60,21 +60,3 @@ func FuzzEvents(f *testing.F, v webhook.Verifier, good *webhook.Request) {
 		}
 	})
 }
-
-// SameEvents compares events field by field, the times as instants.
-func SameEvents(t *testing.T, got, want []webhook.Event) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("got %d events, want %d:\n%+v", len(got), len(want), got)
-	}
-	for i := range got {
-		g, w := got[i], want[i]
-		if !g.OccurredAt.Equal(w.OccurredAt) {
-			t.Errorf("event %d: OccurredAt: got %s, want %s", i, g.OccurredAt, w.OccurredAt)
-		}
-		g.OccurredAt = w.OccurredAt
-		if !reflect.DeepEqual(g, w) {
-			t.Errorf("event %d:\n got %+v\nwant %+v", i, g, w)
-		}
-	}
-}
