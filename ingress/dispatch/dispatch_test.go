@@ -227,11 +227,11 @@ func TestSweep_Missed_Started(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.insert(t)
-	if found, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
 		t.Fatalf("at once: %d, %v; the hand-over goes first", found, err)
 	}
 	b.due(t)
-	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("when due: %d, %v; want 1", found, err)
 	}
 	if st := b.status(t, p.ReceiptID); st != receipt.Processing {
@@ -246,13 +246,13 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	p := b.insert(t)
 	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
 	b.due(t)
-	if _, err := b.d.SweepOnce(t.Context()); err == nil {
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
 		t.Error("a start whose reply was lost passed for success")
 	}
 	if st := b.status(t, p.ReceiptID); st != receipt.Received {
 		t.Fatalf("status %s, want received: nobody knows that it runs", st)
 	}
-	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("second sweep: %d, %v; want the receipt at once, not after its lease", found, err)
 	}
 	runs := b.runs(t, p.ReceiptID)
@@ -287,7 +287,7 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	good := b.insert(t, func(e *receipt.New) { e.EventID = "evt_2" })
 	b.temporal.set(func(tp *temporal) { tp.refuses = "stripe:evt_1" })
 	b.due(t)
-	if _, err := b.d.SweepOnce(t.Context()); err == nil {
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
 		t.Error("a refusal passed for success")
 	}
 	r, err := b.store.Get(t.Context(), bad.ReceiptID)
@@ -301,7 +301,7 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events run
 		t.Fatal(err)
 	}
-	if _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
+	if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
 		t.Errorf("mended: %v, status %s; want it processing", err, b.status(t, bad.ReceiptID))
 	}
 }
@@ -323,7 +323,7 @@ func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 				all = append(all, b.insert(t, id(fmt.Sprint("evt_", i))))
 			}
 			b.due(t)
-			if _, err := b.d.SweepOnce(t.Context()); err == nil {
+			if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
 				t.Error("a failure passed for success")
 			}
 			for _, p := range all[1:] {
@@ -334,12 +334,12 @@ func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 			if st := b.status(t, all[0].ReceiptID); st != receipt.Received {
 				t.Errorf("the one that failed is %s, want received", st)
 			}
-			if found, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+			if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
 				t.Errorf("at once: found %d, %v; want it to wait for its lease", found, err)
 			}
 			b.temporal.set(func(tp *temporal) { tp.fails = "" })
 			b.due(t)
-			if _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, all[0].ReceiptID) != receipt.Processing {
+			if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, all[0].ReceiptID) != receipt.Processing {
 				t.Errorf("afterwards: %v, %s; want it processing", err, b.status(t, all[0].ReceiptID))
 			}
 		})
@@ -362,7 +362,7 @@ func TestSweep_TemporalUnable_ReleasedAtOnce(t *testing.T) {
 			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_1", failure })
 			b.due(t)
 			for range 2 {
-				if found, err := b.d.SweepOnce(t.Context()); found != 1 || err == nil {
+				if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err == nil {
 					t.Errorf("found %d, %v; want it again, and the failure", found, err)
 				}
 			}
@@ -386,7 +386,7 @@ func TestDispatch_Storm_OneRun(t *testing.T) {
 		wg.Go(func() { b.d.Offer([]receipt.Pending{p}) })
 	}
 	wg.Go(func() {
-		if _, err := other.SweepOnce(t.Context()); err != nil {
+		if _, _, err := other.SweepOnce(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -449,13 +449,13 @@ func TestDispatch_SameIDInBothModes_TwoRuns(t *testing.T) {
 	b := setup(t)
 	live := b.insert(t)
 	b.due(t)
-	if _, err := b.d.SweepOnce(t.Context()); err != nil {
+	if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	test := b.insert(t, func(e *receipt.New) { e.Mode = "test" })
 	for range 2 { // the second time both IDs are taken, and that is success
 		b.due(t)
-		if _, err := b.d.SweepOnce(t.Context()); err != nil {
+		if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.pool.Exec(t.Context(), `update receipts set status = 'received' where mode = 'test'`); err != nil {
@@ -477,7 +477,7 @@ func TestDispatch_NoFlowOfItsOwn_Relayed(t *testing.T) {
 	b := setup(t)
 	p := b.insert(t, func(e *receipt.New) { e.Type = "moon.risen" })
 	b.due(t)
-	if _, err := b.d.SweepOnce(t.Context()); err != nil {
+	if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s, ok := b.temporal.get("stripe:" + p.EventID); !ok || s.flow != "Relay" || s.in.ReceiptID != p.ReceiptID {
@@ -491,13 +491,13 @@ func TestDispatch_IgnoredThenWanted_Started(t *testing.T) {
 	b := setup(t)
 	p := b.insert(t, func(e *receipt.New) { e.Status, e.Reason = receipt.Ignored, "type_not_wanted" })
 	b.due(t)
-	if found, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
 		t.Fatalf("while ignored: %d, %v; want 0", found, err)
 	}
 	if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("when wanted: %d, %v; want 1", found, err)
 	}
 	if _, ok := b.temporal.get("stripe:evt_1"); !ok {
@@ -514,7 +514,7 @@ func TestOffer_Full_DoesNotBlock(t *testing.T) {
 		b.d.Offer([]receipt.Pending{p})
 	}
 	b.due(t)
-	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Errorf("sweep: %d, %v; want 1", found, err)
 	}
 }

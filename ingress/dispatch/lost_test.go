@@ -41,7 +41,7 @@ func begun(t *testing.T, b *bench) receipt.Pending {
 	b.d = d
 	p := b.insert(t)
 	b.due(t)
-	if found, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("found %d, %v", found, err)
 	}
 	b.silent(t)

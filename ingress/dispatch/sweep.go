@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -15,7 +16,7 @@ import (
 func (d *Dispatcher) sweep(ctx context.Context) {
 	pause := firstPause
 	for {
-		_, started, err := d.sweepOnce(ctx)
+		_, started, err := d.SweepOnce(ctx)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errUnable) {
 			d.cfg.Log.Warn("sweep failed", "error", err)
 		}
@@ -36,16 +37,11 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 	}
 }
 
-// SweepOnce starts the receipts that are due, one batch of them, and returns how many it found.
-// While Temporal is down it tries a single one; a success ends that state. What it could not start
+// SweepOnce starts the receipts that are due, one batch of them, and returns how many it found and how
+// many of those it started. While Temporal is down it tries a single one; a success ends that state. What it could not start
 // because Temporal was unable is due again at once; another start that failed is due after its lease,
 // and stops no other.
-func (d *Dispatcher) SweepOnce(ctx context.Context) (found int, err error) {
-	found, _, err = d.sweepOnce(ctx)
-	return found, err
-}
-
-func (d *Dispatcher) sweepOnce(ctx context.Context) (found, started int, err error) {
+func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {
 		limit = 1
@@ -72,36 +68,27 @@ func (d *Dispatcher) sweepOnce(ctx context.Context) (found, started int, err err
 // startAll starts due and returns how many it started, and the IDs of those that Temporal was unable to
 // take, with the first error. After the first of these the rest are not tried.
 func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (began int, left []string, first error) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	unable := false
 	next := make(chan receipt.Pending, len(due))
 	for _, p := range due {
 		next <- p
 	}
 	close(next)
+	var gone atomic.Bool
+	var mu sync.Mutex // guards the results
+	var wg sync.WaitGroup
 	for range min(d.cfg.Workers, len(due)) {
 		wg.Go(func() {
 			for p := range next {
-				mu.Lock()
-				stop := unable
-				mu.Unlock()
 				err := errUnable
-				if !stop {
-					var started receipt.Started
-					if started, err = d.start(ctx, p); err == nil {
-						err = d.mark(ctx, started)
-					}
-					if err != nil {
-						d.failed(ctx, p, err)
-					}
+				if !gone.Load() {
+					err = d.startDue(ctx, p)
 				}
 				mu.Lock()
-				if err == nil {
+				switch {
+				case err == nil:
 					began++
-				}
-				if errors.Is(err, errUnable) {
-					unable = true
+				case errors.Is(err, errUnable):
+					gone.Store(true)
 					left = append(left, p.ReceiptID)
 				}
 				if first == nil {
@@ -113,4 +100,16 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (began
 	}
 	wg.Wait()
 	return began, left, first
+}
+
+// startDue starts one due receipt and records it at once, so that no other sweep finds it.
+func (d *Dispatcher) startDue(ctx context.Context, p receipt.Pending) error {
+	started, err := d.start(ctx, p)
+	if err == nil {
+		err = d.mark(ctx, started)
+	}
+	if err != nil {
+		d.failed(ctx, p, err)
+	}
+	return err
 }
