@@ -125,6 +125,16 @@ func (f *flow) again() (decision, bool, error) {
 	return decision{}, false, nil
 }
 
+// review parks a run of which nothing is done yet until a person has looked at it. It returns a reason to
+// end the run when the person decided that nothing shall be done, and "" to try again.
+func (f *flow) review(reason string) (dismissed string, err error) {
+	d, err := f.park(needsReview, reason)
+	if err != nil || d.action == UpdateRetry {
+		return "", err
+	}
+	return fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why), nil
+}
+
 // park shows on the receipt that a person must decide, and waits until one has.
 func (f *flow) park(status, reason string) (decision, error) {
 	f.decided, f.recorded = nil, false

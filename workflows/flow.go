@@ -20,6 +20,7 @@ var (
 	finance       *activities.Finance
 	email         *activities.Email
 	onboarding    *activities.Onboarding
+	consumers     *activities.Consumers
 	runs          *activities.Runs
 )
 

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"fmt"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -81,12 +79,8 @@ func (w *invoicePaid) load() (dismissed string, err error) {
 		if loaded.Review == "" {
 			return "", nil
 		}
-		d, err := w.park(needsReview, loaded.Review)
-		if err != nil {
-			return "", err
-		}
-		if d.action != UpdateRetry {
-			return fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why), nil
+		if dismissed, err := w.review(loaded.Review); err != nil || dismissed != "" {
+			return dismissed, err
 		}
 		w.reopen = w.reopen || loaded.Ended
 	}

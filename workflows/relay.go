@@ -1,15 +1,11 @@
 package workflows
 
 import (
-	"fmt"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
-
-var consumers *activities.Consumers
 
 // Relay delivers an event to the consumers of its source. It is the flow of every event for which no
 // other is written. Consumers are independent of each other: one that is down keeps nothing from the
@@ -59,12 +55,8 @@ func (w *relay) load() (dismissed string, err error) {
 		if loaded.Review == "" {
 			return "", nil
 		}
-		d, err := w.park(needsReview, loaded.Review)
-		if err != nil {
-			return "", err
-		}
-		if d.action != UpdateRetry {
-			return fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why), nil
+		if dismissed, err := w.review(loaded.Review); err != nil || dismissed != "" {
+			return dismissed, err
 		}
 	}
 }

@@ -12,7 +12,7 @@ type step struct {
 	key  string
 	// settings names how the step is tried, in flow.settings; "" for its kind.
 	settings string
-	// do starts the activity with the call; it is a method value of package activities and its input.
+	// activity is a method value of package activities, input what it takes for a call.
 	activity any
 	input    func(effect.Call) any
 	// undo makes the step that takes this one back, nil where nothing is to be undone.
