@@ -1,14 +1,11 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -55,17 +52,7 @@ func (b *batch) queue(q *pgx.Batch) {
 	b.queueSightings(q)
 }
 
-// keys returns the keys of m in the lock order of this package.
-func keys(m map[string]int) []string {
-	list := make([]string, 0, len(m))
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// holds returns the claims of m in the same order.
+// holds returns the claims of m in the lock order of this package, which is that of their keys.
 func holds(m map[hold]int) []hold {
 	return slices.SortedFunc(maps.Keys(m), func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
@@ -141,7 +128,7 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	if len(b.claims) == 0 {
 		return
 	}
-	keyList := keys(b.claims)
+	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
 	n := len(keyList)
 	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
@@ -221,7 +208,7 @@ func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
 		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class}, func() error {
 		if g.State == Claimed && committing && lapsed {
 			doubtful = append(doubtful, key)
-			g.State, g.Class, g.Error = Uncertain, Ambiguous, "the attempt ended between the point of no return and the answer; it may have happened"
+			g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt
 		}
 		g.Result = slices.Clone(g.Result)
 		found[key] = g
@@ -231,72 +218,9 @@ func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
 		return nil, err
 	}
 	for _, key := range doubtful {
-		if err := db.SendBatch(ctx, oneStatement(doubtSQL, key)).Close(); err != nil {
+		if _, err := db.Exec(ctx, doubtSQL, key); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
-}
-
-func oneStatement(sql string, args ...any) *pgx.Batch {
-	q := &pgx.Batch{}
-	q.Queue(sql, args...)
-	return q
-}
-
-// clean drops what Postgres text cannot hold: an error text may quote what a peer answered, and so may
-// a result.
-func clean(s string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
-}
-
-// cleanArgs returns args with their strings clean.
-func cleanArgs(args []any) []any {
-	cleaned := slices.Clone(args)
-	for i, arg := range cleaned {
-		if s, ok := arg.(string); ok {
-			cleaned[i] = clean(s)
-		}
-	}
-	return cleaned
-}
-
-// cleanJSON returns a JSON text whose strings Postgres can hold: jsonb takes neither an escaped NUL nor half
-// a surrogate pair, though JSON does. One without such escapes is returned as it is.
-func cleanJSON(text json.RawMessage) json.RawMessage {
-	if !unholdable.Match(text) {
-		return text
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // numbers stay as they are written
-	var value any
-	if decoder.Decode(&value) != nil {
-		return text // Postgres says what is wrong with it
-	}
-	cleaned, err := json.Marshal(cleanValue(value))
-	if err != nil {
-		return text
-	}
-	return cleaned
-}
-
-// unholdable finds the escapes that jsonb may refuse, and some that it takes.
-var unholdable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
-
-func cleanValue(value any) any {
-	switch v := value.(type) {
-	case string:
-		return clean(v)
-	case []any:
-		for i := range v {
-			v[i] = cleanValue(v[i])
-		}
-	case map[string]any:
-		cleaned := make(map[string]any, len(v))
-		for key, member := range v {
-			cleaned[clean(key)] = cleanValue(member)
-		}
-		return cleaned
-	}
-	return value
 }

@@ -61,10 +61,12 @@ const lookSQL = `
 select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class
   from effects where key = any($1)`
 
-// doubtSQL turns a claim that lapsed after its point of no return into what it is: uncertain.
+// lapsedInDoubt is why a claim that lapsed after its point of no return is uncertain.
+const lapsedInDoubt = "the attempt ended between the point of no return and the answer; it may have happened"
+
+// doubtSQL turns such a claim into what it is.
 const doubtSQL = `
-update effects set state = 'uncertain', error_class = 'uncertain',
-       error = 'the attempt ended between the point of no return and the answer; it may have happened'
+update effects set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
  where key = $1 and state = 'claimed' and committing and lease_until < now()`
 
 const markSQL = `
