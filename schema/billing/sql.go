@@ -31,8 +31,8 @@ const accountSQL = `
 select id from accounts where mode = $1 and provider = $2 and customer = $3 and customer <> ''`
 
 // touchAccountSQL makes the account, or locks it. A customer that another account already holds is
-// not taken from it. Without customer <> ” the partial index could not be used: a plan for any customer
-// has to read the whole table.
+// not taken from it. Without the condition that the customer is not empty the partial index could not be
+// used: a plan for any customer has to read the whole table.
 const touchAccountSQL = `
 insert into accounts as a (mode, id, provider, customer)
 select $1, $2, $3, case when exists (select 1 from accounts where mode = $1 and provider = $3 and customer = $4 and customer <> '' and id <> $2)

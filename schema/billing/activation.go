@@ -1,0 +1,187 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Activation is what ActivateSubscription changed, kept in the ledger: as evidence, and for what cannot be
+// told from the invoices when it is undone.
+type Activation struct {
+	// Before is the subscription as it was, nil when it was not there.
+	Before *Subscription
+	// Superseded says that a newer event had already written the subscription: it was left alone.
+	Superseded bool
+	// Features are those that this activation switched on and that were off before.
+	Features []string
+	// Withdrawn are those that the plan before gave and this one does not.
+	Withdrawn []string `json:",omitempty"`
+}
+
+// ErrEnded says that the subscription is held as ended: a person must decide.
+var ErrEnded = errors.New("the subscription is held as ended")
+
+// ActivateSubscription marks the invoice as paid, the subscription as active, the plan's features as
+// enabled and those that only its former plan gave as not, and announces invoice.paid in the outbox; all in
+// tx. It returns ErrEnded, with nothing to keep in tx, when the subscription is held as ended, unless a
+// person has said to reopen it.
+//
+// Locks, in this order: the account's row (which also makes the outbox order of an account its
+// commit order), the subscription's, the invoice's, the features' in name order.
+func ActivateSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, features []string, reopen bool, effectKey string, announcement json.RawMessage) (Activation, error) {
+	var done Activation
+	held, err := lock(ctx, tx, f)
+	if err != nil {
+		return done, err
+	}
+	batch := &pgx.Batch{}
+	if f.Subscription != "" {
+		if held != nil && held.Terminal() && !reopen {
+			return done, ErrEnded
+		}
+		done.Before = held
+		done.Superseded = held != nil && !held.Terminal() && held.supersedes(f)
+		if !done.Superseded {
+			batch.Queue(activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, nullTime(f.PeriodStart), nullTime(f.PeriodEnd),
+				f.OccurredAt, f.EventID, f.Invoice, heldBy(held)).Exec(one(f.Subscription))
+		}
+	}
+	batch.Queue(payInvoiceSQL, f.Mode, f.Invoice, f.Account, f.Subscription, f.Plan, f.Amount, f.Currency,
+		nullTime(f.PeriodStart), nullTime(f.PeriodEnd), f.OccurredAt, f.EventID)
+	if !done.Superseded {
+		if f.Subscription != "" {
+			batch.Queue(withdrawOthersSQL, f.Mode, f.Account, append([]string{}, features...), f.Subscription).Query(names(&done.Withdrawn))
+		}
+		if len(features) > 0 {
+			batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features, f.Invoice).Query(names(&done.Features))
+		}
+	}
+	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid", f.ReceiptID, effectKey, announcement)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return done, fmt.Errorf("activate for invoice %s: %w", f.Invoice, err)
+	}
+	return done, nil
+}
+
+// names collects one column of text.
+func names(into *[]string) func(pgx.Rows) error {
+	return func(rows pgx.Rows) (err error) {
+		*into, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	}
+}
+
+// heldBy is the event that wrote a subscription last, nil where there is none.
+func heldBy(held *Subscription) *string {
+	if held == nil {
+		return nil
+	}
+	return &held.FenceEvent
+}
+
+// one reports a subscription that was not written: another transaction has made it since it was looked for.
+func one(subscription string) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() != 1 {
+			return fmt.Errorf("subscription %s was written at the same moment: try again", subscription)
+		}
+		return nil
+	}
+}
+
+// lock locks the account's row, making it where it is not there, and the subscription's, and runs what else is
+// queued, in one round trip. It returns the subscription, nil when it is not there.
+func lock(ctx context.Context, tx ledger.Tx, f InvoicePaid, queue ...func(*pgx.Batch)) (held *Subscription, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(touchAccountSQL, f.Mode, f.Account, f.Provider, f.Customer)
+	if f.Subscription != "" {
+		batch.Queue(lockSubscriptionSQL, f.Mode, f.Subscription).Query(func(rows pgx.Rows) error {
+			found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[Subscription])
+			if len(found) > 0 {
+				held = found[0]
+			}
+			return err
+		})
+	}
+	for _, more := range queue {
+		more(batch)
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("lock account %s and its subscription %s: %w", f.Account, f.Subscription, err)
+	}
+	return held, nil
+}
+
+// RestoreSubscription undoes an activation: the invoice stays paid (it is) but stands no longer. Where it was
+// the one that decided, the subscription goes back to what it was, or to what the newest invoice that
+// stands makes of it; its features go where no other standing invoice gives them. What a newer invoice has
+// written since is left alone. features returns those of a plan.
+func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done Activation, features func(plan string) []string, effectKey string, announcement json.RawMessage) error {
+	var standing []invoice
+	held, err := lock(ctx, tx, f, func(batch *pgx.Batch) {
+		batch.Queue(standingInvoicesSQL, f.Mode, f.Account, f.Invoice).Query(func(rows pgx.Rows) (err error) {
+			standing, err = pgx.CollectRows(rows, pgx.RowToStructByName[invoice])
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(takeBackInvoiceSQL, f.Mode, f.Invoice)
+	for _, other := range standing {
+		if given := features(other.Plan); len(given) > 0 {
+			batch.Queue(handOverFeaturesSQL, f.Mode, f.Account, f.Invoice, other.ID, given)
+		}
+	}
+	batch.Queue(withdrawFeaturesSQL, f.Mode, f.Account, f.Invoice)
+	if held != nil && held.FenceInvoice == f.Invoice {
+		own := newestOf(standing, f.Subscription)
+		was := done.before(f, own)
+		batch.Queue(restoreSQL, f.Mode, f.Subscription, was.Status, was.Plan, was.PeriodStart, was.PeriodEnd, was.FenceEvent, was.FenceInvoice)
+		if own != nil && !was.Terminal() && len(features(own.Plan)) > 0 {
+			batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features(own.Plan), own.ID)
+		}
+	}
+	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid.compensated", f.ReceiptID, effectKey, announcement)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("restore subscription %s: %w", f.Subscription, err)
+	}
+	return nil
+}
+
+// before is what the subscription becomes without f, own being the newest of its invoices that stand. The
+// snapshot counts only while what wrote it stands, too.
+func (a Activation) before(f InvoicePaid, own *invoice) Subscription {
+	var standing string
+	if own != nil {
+		standing = own.ID
+	}
+	switch {
+	case a.Before != nil && (a.Before.Terminal() || a.Before.FenceInvoice == standing):
+		return *a.Before
+	case own != nil:
+		return Subscription{
+			Status: "active", Plan: own.Plan, PeriodStart: own.PeriodStart, PeriodEnd: own.PeriodEnd,
+			FenceEvent: own.FenceEvent, FenceInvoice: own.ID,
+		}
+	}
+	// It was not there. It stays as a row, because the fence must stay.
+	return Subscription{Status: "incomplete", FenceEvent: f.EventID}
+}
+
+// nullTime turns the zero time into NULL: "not told" must not become the year 1.
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,31 @@
+package billing
+
+import (
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// OpenOnboardingTask is the statement that opens the task of an account and period; one that is open or
+// done stays as it is. It runs in the commit that records the effect as done, after the record, and does
+// nothing where the effect is not done.
+func OpenOnboardingTask(f InvoicePaid, title, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: openTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, title, effectKey}}
+}
+
+// CancelOnboardingTask is the statement that cancels the task that the effect opened, if it is still open: what
+// a person has done stays done, and so does what another invoice's effect opened. It runs like that of
+// [OpenOnboardingTask].
+func CancelOnboardingTask(f InvoicePaid, opened, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: cancelTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, opened, effectKey}}
+}
+
+// RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
+// in the commit that ends the effect.
+func RecordWorkspace(f InvoicePaid, state, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, f.Plan, state, effectKey}}
+}
+
+// RecordFinanceEntry is the statement that records an entry which finance has taken; it runs in the
+// commit that ends the effect.
+func RecordFinanceEntry(f InvoicePaid, kind, reference, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: financeEntrySQL, Args: []any{effectKey, f.Mode, f.Account, f.Invoice, kind, f.Amount, f.Currency, reference}}
+}
