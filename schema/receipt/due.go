@@ -20,13 +20,7 @@ returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r
 // Due takes up to limit receipts whose workflow nobody has started. For the length of lease no
 // other sweep takes them; after it they are due again, unless they have been marked as started.
 func (s *Store) Due(ctx context.Context, limit int, lease time.Duration) ([]Pending, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, dueSQL, limit, lease)
-	if err != nil {
-		return nil, fmt.Errorf("take due receipts: %w", err)
-	}
-	due, err := pgx.CollectRows(rows, pgx.RowToStructByName[Pending])
+	due, err := query[Pending](ctx, s, dueSQL, limit, lease)
 	if err != nil {
 		return nil, fmt.Errorf("take due receipts: %w", err)
 	}

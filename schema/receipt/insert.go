@@ -222,11 +222,11 @@ type insertRow struct {
 // has an ID that no signature covers.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
-	type bytes struct {
+	type body struct {
 		provider, source string // the source of a generic provider
 		hash             [sha256.Size]byte
 	}
-	firstID := map[bytes]string{}
+	firstID := map[body]string{}
 	for _, req := range reqs {
 		for i := range req.rows {
 			r := &req.rows[i]
@@ -236,7 +236,7 @@ func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 			seen[r.key] = true
 			unsigned = unsigned || r.Unsigned
 			if r.Unsigned && r.Status == Received {
-				b := bytes{provider: r.key.Provider, hash: r.hash}
+				b := body{provider: r.key.Provider, hash: r.hash}
 				if req.Generic {
 					b.source = req.Source
 				}

@@ -51,6 +51,7 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	return b, nil
 }
 
+// query collects the rows of a statement, which has the read time-out.
 func query[T any](ctx context.Context, s *Store, sql string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

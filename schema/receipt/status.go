@@ -1,6 +1,9 @@
 package receipt
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Status says where a receipt stands.
 type Status string
@@ -54,10 +57,8 @@ func Next(from, to Status) error {
 	if _, known := next[from]; known && from == to {
 		return nil
 	}
-	for _, s := range next[from] {
-		if s == to {
-			return nil
-		}
+	if slices.Contains(next[from], to) {
+		return nil
 	}
 	return &TransitionError{From: from, To: to}
 }

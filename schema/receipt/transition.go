@@ -2,10 +2,7 @@ package receipt
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const transitionSQL = `
@@ -35,7 +32,7 @@ func (s *Store) Transition(ctx context.Context, id string, to Status, reason, la
 	var moved bool
 	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, mayPrecede(to)).Scan(&from, &moved)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+	case notFound(err):
 		err = ErrNotFound
 	case err == nil && !moved:
 		err = &TransitionError{From: from, To: to}

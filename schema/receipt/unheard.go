@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Unheard is a receipt that has had a run for a while and has not come to rest.
@@ -30,13 +28,7 @@ returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r
 // Unheard takes up to limit open receipts of which nothing was heard for the time quiet, so that somebody
 // looks whether their runs are still there. For the length of lease no other look takes them.
 func (s *Store) Unheard(ctx context.Context, limit int, quiet, lease time.Duration) ([]Unheard, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, unheardSQL, limit, quiet, lease)
-	if err != nil {
-		return nil, fmt.Errorf("take unheard receipts: %w", err)
-	}
-	unheard, err := pgx.CollectRows(rows, pgx.RowToStructByName[Unheard])
+	unheard, err := query[Unheard](ctx, s, unheardSQL, limit, quiet, lease)
 	if err != nil {
 		return nil, fmt.Errorf("take unheard receipts: %w", err)
 	}
