@@ -4,6 +4,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -111,7 +112,7 @@ func (s *Store) Verify(ctx context.Context) (head string, rows int, err error) {
 	}
 	var prev []byte
 	for _, e := range entries {
-		if string(e.PrevHash) != string(prev) || string(e.Hash) != string(e.hash()) {
+		if !bytes.Equal(e.PrevHash, prev) || !bytes.Equal(e.Hash, e.hash()) {
 			return "", 0, fmt.Errorf("%w at row %d (%s by %s)", ErrBroken, e.ID, e.Action, e.Actor)
 		}
 		prev = e.Hash

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,7 +44,8 @@ type Rejection struct {
 	Method     string
 	// Query is the raw query of the request's URL.
 	Query string
-	// Header holds every header as it came, secrets included. It must not be shown as it is.
+	// Header holds the headers as they came, with those secrets that the provider's verification needs. It
+	// must not be shown as it is.
 	Header http.Header
 	Body   []byte
 	// BodySize is how many bytes came in. Body holds fewer when Truncated.
@@ -249,4 +251,10 @@ func identify(id string) (uuid.UUID, error) {
 		return uuid.NewV7()
 	}
 	return uuid.Parse(id)
+}
+
+// holdable returns s as Postgres' text can hold it. No query that is verified again is changed by it:
+// net/http refuses a request line with control characters.
+func holdable(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
 }
