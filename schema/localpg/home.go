@@ -2,6 +2,7 @@ package localpg
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
 // Files of a state directory, and of a home outside of it.
@@ -133,4 +136,42 @@ func ownedBy(path string, acc account) bool {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Uid == acc.uid()
+}
+
+// ephemeralHome makes a directory for acc below the temporary directory, or where acc cannot
+// reach that one, below /var/tmp.
+func ephemeralHome(ctx context.Context, acc account) (string, error) {
+	for _, base := range []string{os.TempDir(), outside} {
+		home, err := makeHome(base, acc)
+		if err != nil {
+			continue
+		}
+		if acc.canUse(ctx, home) {
+			return home, nil
+		}
+		_ = os.Remove(home)
+	}
+	return "", fmt.Errorf("neither %s nor %s can be used by user %q", os.TempDir(), outside, acc.name)
+}
+
+// lockDir takes the lock of a state directory.
+func lockDir(dir string) (*os.File, error) {
+	f, err := keeper.TryLock(filepath.Join(dir, lockFile))
+	if errors.Is(err, keeper.ErrLocked) {
+		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
+	}
+	return f, err
+}
+
+// loadPassword reads the password, or makes one: 26 letters of 128 random bits.
+func loadPassword(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err == nil {
+		return string(content), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	password := rand.Text()
+	return password, os.WriteFile(path, []byte(password), 0o600)
 }

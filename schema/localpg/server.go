@@ -2,7 +2,6 @@ package localpg
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -121,80 +120,6 @@ func (s *Server) settleIn(ctx context.Context) (err error) {
 	}
 	s.home, err = findHome(ctx, s.opts.Dir, s.acc, s.log)
 	return err
-}
-
-// install finds binaries that fit the data directory, and makes the latter when there is none.
-func (s *Server) install(ctx context.Context) error {
-	have, err := dataVersion(s.data)
-	if err != nil {
-		return err
-	}
-	bin, fits, err := newFinder(ctx, s.acc, s.log).find(ctx, s.acc, have)
-	if err != nil {
-		return err
-	}
-	if !fits {
-		return fmt.Errorf("%s was made by PostgreSQL %d and only PostgreSQL %d is installed: install PostgreSQL %d, or delete %s to begin empty",
-			s.data, have, bin.major, have, s.opts.Dir)
-	}
-	s.bin = bin
-	if have != 0 {
-		return nil
-	}
-	return s.initdb(ctx)
-}
-
-// dataVersion returns the major version of a data directory, 0 when there is none yet.
-func dataVersion(data string) (int, error) {
-	content, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	version, err := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil {
-		return 0, fmt.Errorf("%s/PG_VERSION: %w", data, err)
-	}
-	return version, nil
-}
-
-// initdb makes the data directory. It works in a directory of its own and renames it in the end:
-// half a data directory, left by a kill, would look like a whole one.
-func (s *Server) initdb(ctx context.Context) error {
-	leftovers, _ := filepath.Glob(filepath.Join(s.home, "initdb-*"))
-	for _, dir := range leftovers {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	work, err := os.MkdirTemp(s.home, "initdb-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	pwfile := filepath.Join(work, "password")
-	if err := os.WriteFile(pwfile, []byte(s.password), 0o600); err != nil {
-		return err
-	}
-	for _, path := range []string{work, pwfile} {
-		if err := s.acc.own(path); err != nil {
-			return err
-		}
-	}
-	fresh := filepath.Join(work, "data")
-	args := []string{"-D", fresh, "-U", superuser, "--pwfile", pwfile, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"}
-	if s.opts.Ephemeral {
-		args = append(args, "--no-sync")
-	}
-	if out, err := s.acc.command(ctx, s.bin.path("initdb"), args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb %s: %w: %s", s.data, err, out)
-	}
-	if err := os.Remove(s.data); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s holds files but no database; delete %s to begin empty: %w", s.data, s.opts.Dir, err)
-	}
-	return os.Rename(fresh, s.data)
 }
 
 // Resume starts the server again after [Server.Pause], on the same port. It does nothing while
@@ -393,44 +318,6 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 		return fmt.Errorf("create database %s: %w", name, err)
 	}
 	return nil
-}
-
-// ephemeralHome makes a directory for acc below the temporary directory, or where acc cannot
-// reach that one, below /var/tmp.
-func ephemeralHome(ctx context.Context, acc account) (string, error) {
-	for _, base := range []string{os.TempDir(), outside} {
-		home, err := makeHome(base, acc)
-		if err != nil {
-			continue
-		}
-		if acc.canUse(ctx, home) {
-			return home, nil
-		}
-		_ = os.Remove(home)
-	}
-	return "", fmt.Errorf("neither %s nor %s can be used by user %q", os.TempDir(), outside, acc.name)
-}
-
-// lockDir takes the lock of a state directory.
-func lockDir(dir string) (*os.File, error) {
-	f, err := keeper.TryLock(filepath.Join(dir, lockFile))
-	if errors.Is(err, keeper.ErrLocked) {
-		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
-	}
-	return f, err
-}
-
-// loadPassword reads the password, or makes one: 26 letters of 128 random bits.
-func loadPassword(path string) (string, error) {
-	content, err := os.ReadFile(path)
-	if err == nil {
-		return string(content), nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	password := rand.Text()
-	return password, os.WriteFile(path, []byte(password), 0o600)
 }
 
 func freePort() (int, error) {
