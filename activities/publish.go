@@ -25,9 +25,9 @@ type Subscriber struct {
 	Timeout time.Duration
 }
 
-// Relay publishes the outbox: at least once to every subscriber, in order within an account, the ID of
-// an event being what consumers deduplicate by. Several relays may run side by side.
-type Relay struct {
+// Publisher relays the outbox: at least once to every subscriber, in order within an account, the ID of
+// an event being what consumers deduplicate by. Several may run side by side.
+type Publisher struct {
 	Outbox      *outbox.Store
 	Subscribers []Subscriber
 	Client      *http.Client
@@ -42,54 +42,54 @@ type Relay struct {
 }
 
 const (
-	// relayBatch bounds one round: the posts of a round run side by side.
-	relayBatch = 64
-	// relayPoll finds what was written by another process; what this one writes wakes the relay.
-	relayPoll = 500 * time.Millisecond
-	// relayPace is how far apart rounds begin at least: under load one commit takes, and one settles, what
+	// publishBatch bounds one round: the posts of a round run side by side.
+	publishBatch = 64
+	// publishPoll finds what was written by another process; what this one writes wakes the publisher.
+	publishPoll = 500 * time.Millisecond
+	// publishPace is how far apart rounds begin at least: under load one commit takes, and one settles, what
 	// several transactions have written. An event that comes alone does not wait for it.
-	relayPace = 20 * time.Millisecond
-	// relayPatience is how long a round waits for its slowest post. The other accounts have their next event
+	publishPace = 20 * time.Millisecond
+	// publishPatience is how long a round waits for its slowest post. The other accounts have their next event
 	// then; without it, one account that a subscriber never answers for stopped all of them for a time-out.
-	relayPatience = 250 * time.Millisecond
-	// relayRecord bounds the recording of what was delivered.
-	relayRecord = 5 * time.Second
-	// relayBackoff is the longest wait before an event that a subscriber refuses is offered again.
-	relayBackoff = 5 * time.Minute
+	publishPatience = 250 * time.Millisecond
+	// publishRecord bounds the recording of what was delivered.
+	publishRecord = 5 * time.Second
+	// publishBackoff is the longest wait before an event that a subscriber refuses is offered again.
+	publishBackoff = 5 * time.Minute
 )
 
-func (r *Relay) waker() chan struct{} {
-	r.once.Do(func() { r.wake = make(chan struct{}, 1) })
-	return r.wake
+func (p *Publisher) waker() chan struct{} {
+	p.once.Do(func() { p.wake = make(chan struct{}, 1) })
+	return p.wake
 }
 
-// Wake makes the relay look at the outbox now. It never blocks.
-func (r *Relay) Wake() {
+// Wake makes the publisher look at the outbox now. It never blocks.
+func (p *Publisher) Wake() {
 	select {
-	case r.waker() <- struct{}{}:
+	case p.waker() <- struct{}{}:
 	default: // it is about to look already
 	}
 }
 
 // Run publishes until ctx ends, and returns when what was delivered is recorded.
-func (r *Relay) Run(ctx context.Context) {
-	defer r.late.Wait()
-	ticker := time.NewTicker(relayPoll)
+func (p *Publisher) Run(ctx context.Context) {
+	defer p.late.Wait()
+	ticker := time.NewTicker(publishPoll)
 	defer ticker.Stop()
 	for {
-		pace := time.After(relayPace)
-		more, err := r.round(ctx, relayBatch-int(r.slow.Load()), relayPatience)
+		pace := time.After(publishPace)
+		more, err := p.round(ctx, publishBatch-int(p.slow.Load()), publishPatience)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			r.Log.WarnContext(ctx, "outbox relay failed, trying again", "error", err)
+			p.Log.WarnContext(ctx, "outbox relay failed, trying again", "error", err)
 		}
 		if !more || err != nil { // each round takes one event of an account: there may be a next one
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.waker():
+			case <-p.waker():
 			case <-ticker.C:
 			}
 		}
@@ -102,24 +102,24 @@ func (r *Relay) Run(ctx context.Context) {
 }
 
 // RunOnce publishes what is due, at most one event per account, and reports whether it published any.
-func (r *Relay) RunOnce(ctx context.Context) (published bool, err error) {
-	return r.round(ctx, relayBatch, r.lease())
+func (p *Publisher) RunOnce(ctx context.Context) (published bool, err error) {
+	return p.round(ctx, publishBatch, p.lease())
 }
 
 // round publishes up to limit events that are due, at most one per account, and records what came of those
 // that were settled within patience; the others are recorded when they are. It reports whether it published
 // any.
-func (r *Relay) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
+func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
 	if limit <= 0 {
 		return false, nil
 	}
-	events, err := r.Outbox.Take(ctx, limit, r.lease())
+	events, err := p.Outbox.Take(ctx, limit, p.lease())
 	if err != nil || len(events) == 0 {
 		return false, err
 	}
 	results := make(chan outbox.Settled, len(events))
 	for _, e := range events {
-		go func() { results <- r.publish(ctx, e) }()
+		go func() { results <- p.publish(ctx, e) }()
 	}
 	over := time.NewTimer(patience)
 	defer over.Stop()
@@ -129,66 +129,66 @@ func (r *Relay) round(ctx context.Context, limit int, patience time.Duration) (p
 		case s := <-results:
 			settled = append(settled, s)
 		case <-over.C:
-			r.leave(ctx, results, len(events)-len(settled))
+			p.leave(ctx, results, len(events)-len(settled))
 			waiting = false
 		}
 	}
 	published = slices.ContainsFunc(settled, func(s outbox.Settled) bool { return s.Published })
-	return published, r.record(ctx, settled)
+	return published, p.record(ctx, settled)
 }
 
 // leave records n results as they come, those that come together in one commit. Their leases keep the
 // events from being taken again until then.
-func (r *Relay) leave(ctx context.Context, results <-chan outbox.Settled, n int) {
-	r.slow.Add(int64(n))
-	r.late.Go(func() {
+func (p *Publisher) leave(ctx context.Context, results <-chan outbox.Settled, n int) {
+	p.slow.Add(int64(n))
+	p.late.Go(func() {
 		for n > 0 {
 			settled := []outbox.Settled{<-results}
 			for len(results) > 0 { // nobody else receives
 				settled = append(settled, <-results)
 			}
-			if err := r.record(ctx, settled); err != nil {
-				r.Log.WarnContext(ctx, "outbox relay failed, events will be sent again", "count", len(settled), "error", err)
+			if err := p.record(ctx, settled); err != nil {
+				p.Log.WarnContext(ctx, "outbox relay failed, events will be sent again", "count", len(settled), "error", err)
 			}
 			n -= len(settled)
-			r.slow.Add(-int64(len(settled)))
-			r.Wake()
+			p.slow.Add(-int64(len(settled)))
+			p.Wake()
 		}
 	})
 }
 
 // record keeps what came of events, also when the relay is being stopped.
-func (r *Relay) record(ctx context.Context, settled []outbox.Settled) error {
+func (p *Publisher) record(ctx context.Context, settled []outbox.Settled) error {
 	if len(settled) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), relayRecord)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishRecord)
 	defer cancel()
-	return r.Outbox.Settle(ctx, settled)
+	return p.Outbox.Settle(ctx, settled)
 }
 
 // lease outlasts a round: every subscriber's time-out, one after the other, and the recording. An account
-// whose relay was killed waits for this long.
-func (r *Relay) lease() time.Duration {
-	lease := relayRecord
-	for _, s := range r.Subscribers {
+// whose publisher was killed waits for this long.
+func (p *Publisher) lease() time.Duration {
+	lease := publishRecord
+	for _, s := range p.Subscribers {
 		lease += s.Timeout
 	}
 	return lease
 }
 
 // publish offers an event to the subscribers that do not have it yet.
-func (r *Relay) publish(ctx context.Context, e outbox.Event) outbox.Settled {
+func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
-	for _, s := range r.Subscribers {
+	for _, s := range p.Subscribers {
 		if slices.Contains(e.DeliveredTo, s.Name) {
 			continue
 		}
-		if err := r.post(ctx, s, e); err != nil {
+		if err := p.post(ctx, s, e); err != nil {
 			settled.Published = false
 			settled.Error = fmt.Sprintf("subscriber %s: %v", s.Name, err)
-			settled.RetryIn = min(time.Second<<min(e.Attempts-1, 16), relayBackoff)
-			r.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID, "attempt", e.Attempts, "error", err)
+			settled.RetryIn = min(time.Second<<min(e.Attempts-1, 16), publishBackoff)
+			p.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID, "attempt", e.Attempts, "error", err)
 			continue
 		}
 		settled.DeliveredTo = append(settled.DeliveredTo, s.Name)
@@ -197,7 +197,7 @@ func (r *Relay) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 }
 
 // post sends one event in the binary mode of the CloudEvents HTTP binding.
-func (r *Relay) post(ctx context.Context, s Subscriber, e outbox.Event) error {
+func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) error {
 	event := cloudevents.NewEvent()
 	event.SetID(e.EventID)
 	event.SetSource("/pawl/" + e.Mode)
@@ -216,7 +216,7 @@ func (r *Relay) post(ctx context.Context, s Subscriber, e outbox.Event) error {
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
-	resp, err := r.Client.Do(req)
+	resp, err := p.Client.Do(req)
 	if err != nil {
 		return err
 	}

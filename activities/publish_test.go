@@ -18,11 +18,11 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-func (b *bundle) relay(subscribers ...activities.Subscriber) *activities.Relay {
+func (b *bundle) publisher(subscribers ...activities.Subscriber) *activities.Publisher {
 	for i := range subscribers {
 		subscribers[i].Timeout = 500 * time.Millisecond
 	}
-	return &activities.Relay{
+	return &activities.Publisher{
 		Outbox: outbox.New(b.pool), Subscribers: subscribers, Client: activities.NewHTTPClient(), Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -42,7 +42,7 @@ func (b *bundle) ids(account string) []string {
 	return b.lines(`select event_id::text from outbox where account = '` + account + `' order by id`)
 }
 
-func (b *bundle) publish(r *activities.Relay) (published bool) {
+func (b *bundle) publish(r *activities.Publisher) (published bool) {
 	b.Helper()
 	published, err := r.RunOnce(b.Context())
 	if err != nil {
@@ -67,7 +67,7 @@ func TestRelay_CloudEvent(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	b.announce("acme")
-	if !b.publish(b.relay(activities.Subscriber{Name: "crm", URL: s.URL + "/events", Token: "token"})) {
+	if !b.publish(b.publisher(activities.Subscriber{Name: "crm", URL: s.URL + "/events", Token: "token"})) {
 		t.Error("nothing was published")
 	}
 	got := s.Requests()
@@ -90,7 +90,7 @@ func TestRelay_OrderWithinAnAccount(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	b.announce("a", "b", "a", "a", "b", "c")
-	r := b.relay(activities.Subscriber{Name: "crm", URL: s.URL})
+	r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
 	for b.publish(r) {
 	}
 	for _, account := range []string{"a", "b", "c"} {
@@ -109,7 +109,7 @@ func TestRelay_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
 			b := setup(t)
 			crm, search := activitiestest.NewSink(t), activitiestest.NewSink(t)
 			search.Next(cue)
-			r := b.relay(activities.Subscriber{Name: "crm", URL: crm.URL}, activities.Subscriber{Name: "search", URL: search.URL})
+			r := b.publisher(activities.Subscriber{Name: "crm", URL: crm.URL}, activities.Subscriber{Name: "search", URL: search.URL})
 			b.announce("a", "a")
 			if b.publish(r) {
 				t.Error("an event was published that search has not taken")
@@ -153,7 +153,7 @@ func TestRelay_TwoRelays_EachEventOnceAndInOrder(t *testing.T) {
 	defer stop()
 	ended := make(chan struct{}, 2)
 	for range 2 {
-		r := b.relay(activities.Subscriber{Name: "crm", URL: s.URL})
+		r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
 		go func() {
 			r.Run(ctx)
 			ended <- struct{}{}
@@ -173,7 +173,7 @@ func TestRelay_TwoRelays_EachEventOnceAndInOrder(t *testing.T) {
 func TestRelay_Wake_PublishesAtOnce(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
-	r := b.relay(activities.Subscriber{Name: "crm", URL: s.URL})
+	r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
 	r.Wake()
 	r.Wake() // never blocks
 	ctx, stop := context.WithCancel(t.Context())
@@ -197,7 +197,7 @@ func TestRelay_OneAccountHangs_OthersGoOn(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	b.announce("slow", "slow", "a", "a", "a", "b", "b", "b")
-	r := b.relay(activities.Subscriber{Name: "crm", URL: server.URL})
+	r := b.publisher(activities.Subscriber{Name: "crm", URL: server.URL})
 	r.Subscribers[0].Timeout = time.Minute
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -390,7 +390,7 @@ func (r *rig) done(service string) (n int) {
 // footprint is everything that an effect leaves anywhere, but for who met it again.
 func (r *rig) footprint() map[string][]string {
 	r.Helper()
-	// The relay publishes what the flow has announced.
+	// The publisher sends what the flow has announced.
 	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
 	prints := map[string][]string{}
 	for name, sql := range map[string]string{

@@ -89,15 +89,15 @@ func (n *node) runOps(ctx context.Context) error {
 // the recording of its outcome.
 const stopGrace = 15 * time.Second
 
-// runWorker runs flows, effects and the outbox relay until ctx ends. It waits for Temporal for as long as
+// runWorker runs flows, effects and the publisher of the outbox until ctx ends. It waits for Temporal for as long as
 // that takes.
 func (n *node) runWorker(ctx context.Context) error {
-	book, relay, all, err := n.equip()
+	book, publisher, all, err := n.equip()
 	if err != nil {
 		return err
 	}
 	defer book.Close()
-	if err := n.observe(n.telemetry.Meter(), book, relay.Outbox); err != nil {
+	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
 		return err
 	}
 	var w worker.Worker
@@ -111,7 +111,7 @@ func (n *node) runWorker(ctx context.Context) error {
 		return w.Start()
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { relay.Run(ctx); return nil })
+	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error {
 		if err := n.untilDone(ctx, "reach Temporal", start); err != nil {
 			return nil // stopped while waiting
@@ -124,8 +124,8 @@ func (n *node) runWorker(ctx context.Context) error {
 	return group.Wait()
 }
 
-// equip makes what a worker runs: the ledger, which the caller closes, the outbox relay and the activities.
-func (n *node) equip() (book *ledger.Store, relay *activities.Relay, all []any, err error) {
+// equip makes what a worker runs: the ledger, which the caller closes, the publisher of the outbox and the activities.
+func (n *node) equip() (book *ledger.Store, publisher *activities.Publisher, all []any, err error) {
 	meter := n.telemetry.Meter()
 	book = ledger.New(n.pool)
 	effects, err := effect.NewRunner(effect.Config{
@@ -136,14 +136,14 @@ func (n *node) equip() (book *ledger.Store, relay *activities.Relay, all []any, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	relay = &activities.Relay{
+	publisher = &activities.Publisher{
 		Outbox: outbox.New(n.pool), Subscribers: subscribers(n.cfg), Client: activities.NewHTTPClient(), Log: n.log,
 	}
-	all, err = n.activities(effects, book, relay)
+	all, err = n.activities(effects, book, publisher)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return book, relay, all, nil
+	return book, publisher, all, nil
 }
 
 func workerOptions() worker.Options {
@@ -169,7 +169,7 @@ func (n *node) showRetrying(ctx context.Context, receiptID, reason string) {
 }
 
 // activities makes the filled receivers of the activities.
-func (n *node) activities(effects *effect.Runner, book *ledger.Store, relay *activities.Relay) ([]any, error) {
+func (n *node) activities(effects *effect.Runner, book *ledger.Store, publisher *activities.Publisher) ([]any, error) {
 	lag, err := n.telemetry.Meter().Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
 		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
 	if err != nil {
@@ -183,7 +183,7 @@ func (n *node) activities(effects *effect.Runner, book *ledger.Store, relay *act
 	mail := n.cfg.Sinks.Email
 	return []any{
 		&activities.Invoices{Receipts: n.receipts, Billing: state, Plans: plans, Effects: effectSettings(n.cfg)},
-		&activities.Subscriptions{Effects: effects, Plans: plans, Announced: relay.Wake},
+		&activities.Subscriptions{Effects: effects, Plans: plans, Announced: publisher.Wake},
 		&activities.Provisioning{Effects: effects, Billing: state, Sink: n.sink(n.cfg.Sinks.Workspaces)},
 		&activities.Finance{Effects: effects, Sink: n.sink(n.cfg.Sinks.Finance)},
 		&activities.Onboarding{Effects: effects},

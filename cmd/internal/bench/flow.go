@@ -177,7 +177,7 @@ func flowMedian(server, mode string, inFlight int, rounds []FlowResult) FlowResu
 }
 
 // start starts the outside world, pawl's processes, and what the naive workflow needs. That has a
-// database of its own, so that pawl's relay does not publish what the naive workflow shall.
+// database of its own, so that pawl's publisher does not take what the naive workflow shall.
 func (f *flow) start(ctx context.Context, server string) (err error) {
 	s := f.stack
 	s.sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Config{

@@ -66,8 +66,8 @@ func naive(ctx workflow.Context, in naiveInput) error {
 	return workflow.ExecuteActivity(ctx, outboxes.PublishInvoicePaid, publishInput{ReceiptID: in.ReceiptID}).Get(ctx, nil)
 }
 
-// publisher is the outbox relay as an activity: the sixth effect of the naive workflow. pawl's own
-// relay takes many events per commit.
+// publisher publishes the outbox as an activity: the sixth effect of the naive workflow. pawl's own
+// takes many events per commit.
 type publisher struct {
 	pool       *pgxpool.Pool
 	subscriber string
