@@ -5,10 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/wneessen/go-mail"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Email sends mail to customers.
@@ -90,7 +90,7 @@ func (e *Email) send(ctx context.Context, in InvoiceEffectInput, l letter) (effe
 // failure makes an unknown outcome a repeatable one where the guarantee is at least once. It stays known
 // that the mail may have been taken: when a later attempt is refused, a correction has to follow it.
 func (e *Email) failure(err error) error {
-	if class, _ := effect.Classify(err); class == ambiguous && e.AtLeastOnce {
+	if class, _ := effect.Classify(err); class == ledger.Ambiguous && e.AtLeastOnce {
 		return &effect.Failure{Class: ledger.Transient, Unanswered: true, Err: fmt.Errorf("outcome unknown, sent again: %s", err)}
 	}
 	return err
@@ -139,24 +139,21 @@ func messageID(key, from string) string {
 	return readable + "." + hex.EncodeToString(sum[:6]) + "@" + domain
 }
 
-// money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
-// "1000 JPY". Which unit that is, is the provider's word: see [stripe.Decimals].
-func money(amount int64, code string) string {
-	scale := stripe.Decimals(code)
-	sign := ""
-	digits, negative := strings.CutPrefix(strconv.FormatInt(amount, 10), "-")
-	if negative {
-		sign = "-"
+// emailOf reads the address from the receipt where it is needed, so that it is nowhere else.
+func emailOf(ctx context.Context, receipts Receipts, receiptID string) (string, error) {
+	body, err := receipts.Body(ctx, receiptID)
+	if errors.Is(err, receipt.ErrNotFound) {
+		return "", &effect.NotWanted{Reason: "the receipt's body, which holds the address, is no longer held"}
 	}
-	if scale > 0 {
-		for len(digits) <= scale {
-			digits = "0" + digits
-		}
-		digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	if err != nil {
+		return "", effect.Infrastructure(err)
 	}
-	return sign + digits + " " + strings.ToUpper(code)
+	address, err := stripe.ReadCustomerEmail(body.Bytes)
+	if err != nil {
+		return "", effect.Refuse("read the address: %w", err)
+	}
+	if address == "" {
+		return "", &effect.NotWanted{Reason: "the invoice has no customer_email"}
+	}
+	return address, nil
 }
-
-// mailTimeout is long because RFC 5321 §4.5.3.2.6 gives a server ten minutes for its last answer, and
-// short because a slow answer only costs an attempt when it is longer than this.
-const mailTimeout = 30 * time.Second

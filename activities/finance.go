@@ -51,7 +51,7 @@ func (f *Finance) book(ctx context.Context, in InvoiceEffectInput, kind string) 
 	fact := in.Fact
 	body, err := json.Marshal(entry{
 		Type: kind, Account: fact.Account, Invoice: fact.Invoice, Amount: fact.Amount, Currency: fact.Currency,
-		Plan: fact.Plan, PaidAt: day(fact.OccurredAt), Mode: fact.Mode, Reverses: in.Effect.Compensates, SourceRef: fact.EventID,
+		Plan: fact.Plan, PaidAt: timestamp(fact.OccurredAt), Mode: fact.Mode, Reverses: in.Effect.Compensates, SourceRef: fact.EventID,
 	})
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("encode finance entry of %s: %w", fact.Invoice, err)

@@ -141,25 +141,6 @@ func (i *Invoices) account(ctx context.Context, in LoadInvoicePaidInput, paid st
 	return paid.Customer, nil
 }
 
-// emailOf reads the address from the receipt where it is needed, so that it is nowhere else.
-func emailOf(ctx context.Context, receipts Receipts, receiptID string) (string, error) {
-	body, err := receipts.Body(ctx, receiptID)
-	if errors.Is(err, receipt.ErrNotFound) {
-		return "", &effect.NotWanted{Reason: "the receipt's body, which holds the address, is no longer held"}
-	}
-	if err != nil {
-		return "", effect.Infrastructure(err)
-	}
-	address, err := stripe.ReadCustomerEmail(body.Bytes)
-	if err != nil {
-		return "", effect.Refuse("read the address: %w", err)
-	}
-	if address == "" {
-		return "", &effect.NotWanted{Reason: "the invoice has no customer_email"}
-	}
-	return address, nil
-}
-
 // InvoiceEffectInput is what every effect of a paid invoice takes.
 type InvoiceEffectInput struct {
 	Effect effect.Call

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
+	"time"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
@@ -16,7 +17,9 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-const ambiguous = ledger.Ambiguous
+// mailTimeout bounds each SMTP command, the final dot included: RFC 5321 §4.5.3.2.6 grants a server ten
+// minutes for its answer to that one, and a worker does not wait that long.
+const mailTimeout = 30 * time.Second
 
 // TLSMode says how the connection to the mail server is protected.
 type TLSMode string

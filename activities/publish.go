@@ -157,7 +157,7 @@ func (p *Publisher) leave(ctx context.Context, results <-chan outbox.Settled, n 
 	})
 }
 
-// record keeps what came of events, also when the relay is being stopped.
+// record keeps what came of events, also when the publisher is being stopped.
 func (p *Publisher) record(ctx context.Context, settled []outbox.Settled) error {
 	if len(settled) == 0 {
 		return nil

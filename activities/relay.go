@@ -2,6 +2,7 @@ package activities
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -123,7 +124,7 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r r
 	if err != nil {
 		return nil, effect.Refuse("make request: %w", err)
 	}
-	req.Header.Set("Content-Type", contentType(kept))
+	req.Header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
 	// Not by Set, as in Sink: net/http would silently send again what was not answered, under the time of the
 	// first, and the ledger would count one try.
 	req.Header["idempotency-key"] = []string{headerText(key)}
@@ -165,14 +166,6 @@ func signStandard(h http.Header, key []byte, id string, at time.Time, body []byt
 	h.Set("webhook-id", id)
 	h.Set("webhook-timestamp", stamp)
 	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-}
-
-// contentType is the provider's own.
-func contentType(h http.Header) string {
-	if t := h.Get("Content-Type"); t != "" {
-		return t
-	}
-	return "application/json"
 }
 
 // headerText returns s where a header can hold it, else percent-encoded: IDs and types come from

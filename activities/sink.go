@@ -2,6 +2,7 @@ package activities
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,10 +78,7 @@ func refusalDetail(resp *http.Response, answer []byte) string {
 	if json.Unmarshal(answer, &told) != nil {
 		return ""
 	}
-	if told.Error != "" {
-		return told.Error
-	}
-	return told.Message
+	return cmp.Or(told.Error, told.Message)
 }
 
 // reference reads the "id" that a sink gave its entry, "" where it gave none.
@@ -105,8 +103,8 @@ func NewHTTPClient() *http.Client {
 	}
 }
 
-// day writes a time for people and sinks; "" for none.
-func day(t time.Time) string {
+// timestamp writes a time for sinks, as RFC 3339; "" for none.
+func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

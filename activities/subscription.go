@@ -96,7 +96,7 @@ type invoiceEvent struct {
 func announce(f billing.InvoicePaid) (json.RawMessage, error) {
 	return json.Marshal(invoiceEvent{
 		Account: f.Account, Invoice: f.Invoice, Subscription: f.Subscription, Plan: f.Plan,
-		Amount: f.Amount, Currency: f.Currency, PeriodStart: day(f.PeriodStart), PeriodEnd: day(f.PeriodEnd),
+		Amount: f.Amount, Currency: f.Currency, PeriodStart: timestamp(f.PeriodStart), PeriodEnd: timestamp(f.PeriodEnd),
 		Mode: f.Mode, SourceEvent: f.EventID,
 	})
 }

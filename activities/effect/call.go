@@ -9,7 +9,8 @@ import (
 
 // Call names one effect for one run: who does what, under which key.
 type Call struct {
-	// Key names the business effect; see DESIGN "A key names the business effect".
+	// Key names the business effect and not the run: a retry, a replay, a reset and a second event for the
+	// same fact all come with the same key.
 	Key string
 	// Kind is the stable name of the kind of effect, e.g. "receipt-email".
 	Kind string

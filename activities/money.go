@@ -1,0 +1,26 @@
+package activities
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+)
+
+// money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
+// "1000 JPY". Which unit that is, is the provider's word: see [stripe.Decimals].
+func money(amount int64, code string) string {
+	scale := stripe.Decimals(code)
+	sign := ""
+	digits, negative := strings.CutPrefix(strconv.FormatInt(amount, 10), "-")
+	if negative {
+		sign = "-"
+	}
+	if scale > 0 {
+		for len(digits) <= scale {
+			digits = "0" + digits
+		}
+		digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	}
+	return sign + digits + " " + strings.ToUpper(code)
+}
