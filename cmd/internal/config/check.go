@@ -15,10 +15,6 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// MinSecret is how many bytes a secret needs outside dev: 192 bits, the least that Standard
-// Webhooks allows (specification, "Signing secret": between 24 and 64 bytes).
-const MinSecret = 24
-
 // checker holds the rules. It adds to the decoder's faults, so that a file with a wrong key and a
 // wrong value is told both at once.
 type checker struct {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // Consumer is an HTTP endpoint that gets relayed events, signed as Standard Webhooks.
@@ -42,8 +44,8 @@ func (c *checker) consumers() {
 			c.bad(key+".secret", "is missing", fixRef)
 		} else {
 			c.resolve(&consumer.Secret, key+".secret")
-			if n := len(consumer.Key()); consumer.Secret.Value() != "" && n < MinSecret {
-				c.bad(key+".secret", fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", MinSecret), "make one with: echo whsec_$(openssl rand -base64 32)")
+			if n := len(consumer.Key()); consumer.Secret.Value() != "" && n < webhook.MinSecret {
+				c.bad(key+".secret", fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret), "make one with: echo whsec_$(openssl rand -base64 32)")
 			}
 			c.cfg.Consumers[name] = consumer
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -186,11 +187,7 @@ func fieldNames(t reflect.Type) map[string]int {
 // suggest names the known key that is nearest to name, or lists them all.
 func suggest(name string, known map[string]int) string {
 	best, at := "", 3 // three edits away is another word
-	all := make([]string, 0, len(known))
-	for k := range known {
-		all = append(all, k)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Keys(known))
 	for _, k := range all {
 		if n := distance(name, k); n < at {
 			best, at = k, n

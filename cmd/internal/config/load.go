@@ -36,11 +36,7 @@ func load(path string, c checker) (*Config, error) {
 		return nil, fmt.Errorf("read configuration (--config): %w", err)
 	}
 	c.dir, c.now = filepath.Dir(path), time.Now()
-	cfg, err := c.parse(content)
-	if err != nil {
-		return nil, err
-	}
-	return cfg, nil
+	return c.parse(content)
 }
 
 // parse reads content, for which c knows all but the file's own.

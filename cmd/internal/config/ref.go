@@ -64,7 +64,7 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 	content, err := os.ReadFile(path)
 	if err != nil {
 		// The path is in the key's own line; the cause without it reads better.
-		if pe := new(os.PathError); errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
 		return "", fmt.Errorf("the file %s cannot be read: %w", path, err)

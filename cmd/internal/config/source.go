@@ -33,7 +33,7 @@ func (c *checker) source(name string, s Source) {
 		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
 	}
 	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
-		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only", fmt.Sprintf("remove it and use a secret of at least %d bytes", MinSecret))
+		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only", fmt.Sprintf("remove it and use a secret of at least %d bytes", webhook.MinSecret))
 	}
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)
@@ -124,8 +124,8 @@ func (c *checker) secrets(key string, secrets []Secret) {
 			continue
 		}
 		c.resolve(&s.Value, at+".value")
-		if n := len(s.Value.Value()); n > 0 && n < MinSecret && !c.cfg.Dev {
-			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", MinSecret))
+		if n := len(s.Value.Value()); n > 0 && n < webhook.MinSecret && !c.cfg.Dev {
+			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", webhook.MinSecret))
 		}
 	}
 	c.activeSecret(key, secrets)

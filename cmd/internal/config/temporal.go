@@ -30,7 +30,7 @@ func (c *checker) temporal() {
 		return
 	}
 	if _, err := os.ReadFile(file); err != nil {
-		if pe := new(os.PathError); errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
 		c.bad("temporal.config_file", fmt.Sprintf("the file %s cannot be read: %v", file, err), "correct the path, or leave it out for the SDK's default place and TEMPORAL_* variables")
