@@ -1,5 +1,5 @@
-// Package operator holds what an operator can ask and do, whatever they ask it with: the command
-// line, the console and the API call these use cases.
+// Package operator holds what an operator can ask and do, apart from what it is asked with. Today that is
+// the command line.
 package operator
 
 import (

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -113,97 +110,5 @@ func redacted(h http.Header) http.Header {
 // parameters returns the names in a query; the values may be tokens.
 func parameters(query string) []string {
 	values, _ := url.ParseQuery(query) // what cannot be read is not shown either
-	var names []string
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Admission is what became of a request that was admitted after all.
-type Admission struct {
-	Rejection string    `json:"rejection"`
-	Source    string    `json:"source"`
-	Secret    string    `json:"secret"`
-	Receipts  []Receipt `json:"receipts"`
-}
-
-// Receipt is one event of an admitted request.
-type Receipt struct {
-	ID        string         `json:"id"`
-	EventID   string         `json:"event_id"`
-	Type      string         `json:"type"`
-	Status    receipt.Status `json:"status"`
-	Reason    string         `json:"reason,omitempty"`
-	Duplicate bool           `json:"duplicate"`
-}
-
-// Admitter admits refused requests. All of its fields are required.
-type Admitter struct {
-	Rejections Rejections
-	// Verify checks a request again against its own receive time, as its source does, and returns the
-	// delivery that a live one would have been. Its error says why the request is still refused.
-	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
-	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
-	Audit  *audit.Store
-}
-
-// missing says what of a truncated request's body is there.
-func missing(r rejection.Rejection) string {
-	switch {
-	case r.BodySize == 0:
-		return "its body was not read"
-	case int64(len(r.Body)) == r.BodySize:
-		return fmt.Sprintf("only the first %d bytes of its body were read", r.BodySize)
-	}
-	return fmt.Sprintf("only %d of its %d bytes were kept", len(r.Body), r.BodySize)
-}
-
-// Admit takes a refused request in after all: it is verified again against its own receive time and
-// accepted as a live one is. It may be called twice; the second time finds the receipt that is there.
-// The dispatcher of a running ingress finds what was admitted.
-//
-// It is recorded before it is done: nothing is ever admitted that the audit trail does not hold.
-func (a *Admitter) Admit(ctx context.Context, id, who, why string) (*Admission, error) {
-	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" {
-		return nil, errors.New("who and why are required: both go into the audit trail")
-	}
-	r, err := getRejection(ctx, a.Rejections, id)
-	if err != nil {
-		return nil, err
-	}
-	if r.Truncated {
-		return nil, fmt.Errorf("rejection %s cannot be admitted: %s, and without the rest no signature can be checked; "+
-			"let the provider send it again", id, missing(r))
-	}
-	d, err := a.Verify(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("rejection %s is still refused: %w", id, err)
-	}
-	events := make([]string, len(d.Events))
-	for i, e := range d.Events {
-		events[i] = e.EventID
-	}
-	err = a.Audit.Append(ctx, audit.Action{
-		RequestID: "rejection/" + id + "/" + uuid.NewString(), Actor: who, Action: "admit", Target: id, Reason: why,
-		Before: map[string]any{"source": r.Source, "class": r.Class, "received_at": r.ReceivedAt, "admitted": r.AdmittedAt != nil},
-		After:  map[string]any{"secret": d.Secret, "events": events},
-	})
-	if err != nil {
-		return nil, err
-	}
-	outcomes, err := a.Insert(ctx, d)
-	if err != nil {
-		return nil, fmt.Errorf("admit rejection %s: %w; try again, nothing is taken twice", id, err)
-	}
-	if err := a.Rejections.MarkAdmitted(ctx, id); err != nil {
-		return nil, err
-	}
-	admission := &Admission{Rejection: id, Source: r.Source, Secret: d.Secret, Receipts: []Receipt{}}
-	for i, o := range outcomes {
-		e := d.Events[i]
-		admission.Receipts = append(admission.Receipts, Receipt{o.ReceiptID, o.EventID, e.Type, o.Status, o.Reason, o.Duplicate})
-	}
-	return admission, nil
+	return slices.Sorted(maps.Keys(values))
 }
