@@ -7,6 +7,7 @@ package forge
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"embed"
@@ -60,32 +61,22 @@ type Event struct {
 // WithDefaults fills in what is empty: an ID in the provider's form, a type the provider has, a
 // plan, an amount, and the rest from the seed.
 func (p Params) WithDefaults() Params {
-	or(&p.EventID, newID(p.Provider))
-	or(&p.Seed, p.EventID)
-	or(&p.Type, Types(p.Provider)[0])
-	or(&p.APIVersion, Basil)
-	if p.Account == "" {
-		p.Account = "acct-" + hash(p.Seed, "account", 8)
-	}
+	p.EventID = cmp.Or(p.EventID, newID(p.Provider))
+	p.Seed = cmp.Or(p.Seed, p.EventID)
+	p.Type = cmp.Or(p.Type, Types(p.Provider)[0])
+	p.APIVersion = cmp.Or(p.APIVersion, Basil)
+	p.Account = cmp.Or(p.Account, "acct-"+hash(p.Seed, "account", 8))
 	if p.Provider == "shopify" {
-		or(&p.ConnectedAccount, "pawl.myshopify.com")
+		p.ConnectedAccount = cmp.Or(p.ConnectedAccount, "pawl.myshopify.com")
 	}
-	or(&p.Plan, "pro")
-	or(&p.Email, p.Account+"@example.com")
-	or(&p.Currency, "usd")
-	if p.Amount == 0 {
-		p.Amount = 4900
-	}
+	p.Plan = cmp.Or(p.Plan, "pro")
+	p.Email = cmp.Or(p.Email, p.Account+"@example.com")
+	p.Currency = cmp.Or(p.Currency, "usd")
+	p.Amount = cmp.Or(p.Amount, 4900)
 	if p.At.IsZero() {
 		p.At = time.Now()
 	}
 	return p
-}
-
-func or(v *string, def string) {
-	if *v == "" {
-		*v = def
-	}
 }
 
 // New makes the event of p. source, when not empty, is the text of a template to use instead of

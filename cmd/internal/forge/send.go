@@ -2,6 +2,7 @@ package forge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,10 +51,7 @@ func (r Result) Outcome() string {
 // Request returns one delivery of e, signed now. Each call gives a fresh signature, as a provider
 // that tries again does.
 func (t Target) Request(ctx context.Context, e Event, now time.Time) (*http.Request, error) {
-	signed := t.SignedURL
-	if signed == "" {
-		signed = t.URL
-	}
+	signed := cmp.Or(t.SignedURL, t.URL)
 	out, err := t.Sign(webhook.SignInput{
 		Secret: t.Secret, At: now, ID: e.ID, Type: e.Type, Account: e.Account, URL: signed,
 		ContentType: e.ContentType, Body: e.Body, Options: t.Options,
