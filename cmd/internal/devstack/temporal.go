@@ -34,7 +34,7 @@ const (
 // namespace is the one that a dev server always has.
 const namespace = "default"
 
-// TemporalOptions say what to start. All but DynamicConfig and Progress must be set.
+// TemporalOptions say what to start. All but Progress must be set.
 type TemporalOptions struct {
 	// Dir holds the server's database and log; it is made when it does not exist. One server
 	// uses it at a time.
@@ -43,8 +43,6 @@ type TemporalOptions struct {
 	Port, UIPort int
 	// SearchAttributes are registered at the start: name to type ("Keyword", "Int", …).
 	SearchAttributes map[string]string
-	// DynamicConfig are server settings: key to JSON value.
-	DynamicConfig map[string]string
 	// Progress is told about a long build; nil means silence.
 	Progress io.Writer
 }
@@ -230,9 +228,6 @@ func (t *Temporal) args(database string, opts TemporalOptions) []string {
 	}
 	for name, kind := range opts.SearchAttributes {
 		args = append(args, "--search-attribute", name+"="+kind)
-	}
-	for key, value := range opts.DynamicConfig {
-		args = append(args, "--dynamic-config-value", key+"="+value)
 	}
 	return args
 }
