@@ -2,15 +2,10 @@ package bench
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -237,10 +232,6 @@ func (f *flow) work() (stop func(), err error) {
 	return w.Stop, w.Start()
 }
 
-// job is one event that is ready to go. It returns the ID of its workflow when the event has come to
-// its end.
-type job func(ctx context.Context) (workflowID string, err error)
-
 func (f *flow) round(ctx context.Context, mode string, inFlight, events int) (FlowResult, error) {
 	newJob := f.pawlJob
 	if mode != modePawl {
@@ -281,133 +272,6 @@ func (f *flow) round(ctx context.Context, mode string, inFlight, events int) (Fl
 	}
 	result.HistoryEvents, result.StateTransitions, err = f.cost(ctx, ids)
 	return result, err
-}
-
-// prepare makes the jobs before the clock runs.
-func prepare(ctx context.Context, n int, newJob func(context.Context) (job, error)) ([]job, error) {
-	jobs := slices.Repeat([]job{nil}, n)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(32)
-	for i := range jobs {
-		group.Go(func() (err error) {
-			jobs[i], err = newJob(ctx)
-			return err
-		})
-	}
-	return jobs, group.Wait()
-}
-
-// drive runs jobs, inFlight at a time, and returns how long each and all took.
-func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration, ids []string, elapsed time.Duration, err error) {
-	// Patience for one event: a hundred times what is promised, and less than for ever.
-	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(len(jobs))*time.Second)
-	defer cancel()
-	took, ids = slices.Repeat([]time.Duration{0}, len(jobs)), slices.Repeat([]string{""}, len(jobs))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(inFlight)
-	begin := time.Now()
-	for i, do := range jobs {
-		group.Go(func() (err error) {
-			start := time.Now()
-			ids[i], err = do(ctx)
-			took[i] = time.Since(start)
-			return err
-		})
-	}
-	err = group.Wait()
-	return took, ids, time.Since(begin), err
-}
-
-// event makes a signed event of an account of its own, so that what the sinks take can be told apart.
-func event() (forge.Event, string, error) {
-	account := "bench-" + rand.Text()
-	e, err := forge.New(forge.Params{Provider: "stripe", Account: account, Plan: "enterprise"}, "")
-	return e, account, err
-}
-
-// pawlJob is the whole way: the signed POST, and the last effect at its sink.
-func (f *flow) pawlJob(ctx context.Context) (job, error) {
-	e, account, err := event()
-	if err != nil {
-		return nil, err
-	}
-	done := f.sinks.expect(account)
-	return func(ctx context.Context) (string, error) {
-		req, err := f.target.Request(ctx, e, time.Now())
-		if err != nil {
-			return "", err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return "", err
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusAccepted {
-			return "", fmt.Errorf("the ingress answered %d", resp.StatusCode)
-		}
-		return "stripe:" + e.ID, wait(ctx, done)
-	}, nil
-}
-
-// naiveJob starts the naive workflow, whose receipt is there already.
-func (f *flow) naiveJob(ctx context.Context) (job, error) {
-	e, account, err := event()
-	if err != nil {
-		return nil, err
-	}
-	const mode = "test"
-	d := receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{{
-		Mode: mode, EventID: e.ID, IDOrigin: "body", Type: e.Type, Status: receipt.Received, Body: e.Body,
-	}}}
-	kept, err := f.node.Receipts.Insert(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	loaded, err := f.invoices().LoadInvoicePaid(ctx, activities.LoadInvoicePaidInput{
-		ReceiptID: kept[0].ReceiptID, Provider: "stripe", EventID: e.ID, Mode: mode,
-	})
-	if err != nil {
-		return nil, err
-	}
-	done := f.sinks.expect(account)
-	return func(ctx context.Context) (string, error) {
-		options := client.StartWorkflowOptions{ID: "naive:" + e.ID, TaskQueue: taskQueue}
-		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{ReceiptID: kept[0].ReceiptID, EventID: e.ID, Fact: loaded.Fact})
-		if err != nil {
-			return "", err
-		}
-		return run.GetID(), wait(ctx, done)
-	}, nil
-}
-
-// invoices returns the receiver that reads what an event says.
-func (f *flow) invoices() *activities.Invoices {
-	for _, receiver := range f.node.Activities {
-		if invoices, ok := receiver.(*activities.Invoices); ok {
-			return invoices
-		}
-	}
-	panic("bench: no activity reads invoices") // a wiring mistake
-}
-
-func (f *flow) floorJob(context.Context) (job, error) {
-	return func(ctx context.Context) (string, error) {
-		run, err := f.node.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "floor:" + rand.Text(), TaskQueue: taskQueue}, modeFloor)
-		if err != nil {
-			return "", err
-		}
-		return run.GetID(), run.Get(ctx, nil)
-	}, nil
-}
-
-func wait(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("effects are missing: %w", ctx.Err())
-	}
 }
 
 // settled waits until the workflows have ended, and fails when one has not done all that it should: a
@@ -453,44 +317,4 @@ func (f *flow) cost(ctx context.Context, ids []string) (events, transitions floa
 		counts = append(counts, float64(d.WorkflowExecutionInfo.StateTransitionCount))
 	}
 	return median(lengths), median(counts), nil
-}
-
-// sinks counts what the outside world takes, by account.
-type sinks struct {
-	mu      sync.Mutex
-	waiting map[string]*expected
-}
-
-type expected struct {
-	left int
-	done chan struct{}
-}
-
-func newSinks() *sinks { return &sinks{waiting: map[string]*expected{}} }
-
-// outside is how many sinks an event reaches: mail, workspaces, finance and the subscriber. The other
-// effects are rows of our own that are committed before or beside these.
-const outside = 4
-
-// expect returns a channel that is closed when every sink has taken account's effect.
-func (s *sinks) expect(account string) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := &expected{left: outside, done: make(chan struct{})}
-	s.waiting[account] = e
-	return e.done
-}
-
-// accepted is told of every request that a sink took.
-func (s *sinks) accepted(_, account string, first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.waiting[account]
-	if !ok || !first {
-		return
-	}
-	if e.left--; e.left == 0 {
-		delete(s.waiting, account)
-		close(e.done)
-	}
 }

@@ -22,9 +22,9 @@ import (
 // eventIDLength is that of Stripe's: evt_ and 24 characters.
 const eventIDLength = len("evt_") + 24
 
-// accepted is the body of the events that are offered: an invoice.paid of about 1.2 KB with the
-// fields that pawl reads. The first %s is the event's ID.
-const acceptedBody = `{"id":"%s","object":"event","api_version":"2025-03-31.basil","created":1766000000,"data":{"object":{"id":"in_1RbenchmarkInvoice0000","object":"invoice","amount_due":4900,"amount_paid":4900,"billing_reason":"subscription_cycle","collection_method":"charge_automatically","created":1766000000,"currency":"usd","customer":"cus_Rbenchmark0000","customer_email":"benchmark@example.com","lines":{"object":"list","data":[{"id":"il_1RbenchmarkLine0000000","object":"line_item","amount":4900,"currency":"usd","description":"1 x pro","period":{"start":1766000000,"end":1768592000},"parent":{"type":"subscription_item_details","subscription_item_details":{"subscription":"sub_1Rbenchmark0000000000","subscription_item":"si_Rbenchmark0000"}},"pricing":{"type":"price_details","price_details":{"price":"price_pro","product":"prod_pro"},"unit_amount_decimal":"4900"},"quantity":1}],"has_more":false},"livemode":false,"metadata":{},"number":"PAWL-0001","parent":{"type":"subscription_details","subscription_details":{"metadata":{"account":"benchmark","plan":"pro"},"subscription":"sub_1Rbenchmark0000000000"}},"status":"paid","subtotal":4900,"total":4900}},"livemode":false,"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"type":"invoice.paid"}`
+// offeredBody is the body of the events that are offered: an invoice.paid of about 1.2 KB with the
+// fields that pawl reads. Its %s is the event's ID.
+const offeredBody = `{"id":"%s","object":"event","api_version":"2025-03-31.basil","created":1766000000,"data":{"object":{"id":"in_1RbenchmarkInvoice0000","object":"invoice","amount_due":4900,"amount_paid":4900,"billing_reason":"subscription_cycle","collection_method":"charge_automatically","created":1766000000,"currency":"usd","customer":"cus_Rbenchmark0000","customer_email":"benchmark@example.com","lines":{"object":"list","data":[{"id":"il_1RbenchmarkLine0000000","object":"line_item","amount":4900,"currency":"usd","description":"1 x pro","period":{"start":1766000000,"end":1768592000},"parent":{"type":"subscription_item_details","subscription_item_details":{"subscription":"sub_1Rbenchmark0000000000","subscription_item":"si_Rbenchmark0000"}},"pricing":{"type":"price_details","price_details":{"price":"price_pro","product":"prod_pro"},"unit_amount_decimal":"4900"},"quantity":1}],"has_more":false},"livemode":false,"metadata":{},"number":"PAWL-0001","parent":{"type":"subscription_details","subscription_details":{"metadata":{"account":"benchmark","plan":"pro"},"subscription":"sub_1Rbenchmark0000000000"}},"status":"paid","subtotal":4900,"total":4900}},"livemode":false,"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"type":"invoice.paid"}`
 
 // request is the bytes of one delivery, made once per connection and changed in place: to sign costs
 // two microseconds and no garbage, so that the client is not what is measured.
@@ -38,7 +38,7 @@ type request struct {
 }
 
 func newRequest(host, secret string) *request {
-	body := fmt.Sprintf(acceptedBody, "evt_000000000000000000000000")
+	body := fmt.Sprintf(offeredBody, "evt_000000000000000000000000")
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	head := "POST /hooks/stripe HTTP/1.1\r\nHost: " + host +
 		"\r\nUser-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\nAccept: */*; q=0.5, application/xml" +

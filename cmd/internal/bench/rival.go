@@ -12,19 +12,14 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Rival is another way to keep what comes in, behind pawl's own server.
-type Rival interface {
-	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
-	CountRejections(ctx context.Context, counts []receipt.Rejections) error
-	CountSecretUses(ctx context.Context, uses []receipt.SecretUse) error
-}
-
-// NewRival returns the rival of a mode of [Accept] other than "pawl".
-func NewRival(mode string, pool *pgxpool.Pool, temporal client.Client) (Rival, error) {
+// NewRival returns another way to keep what comes in, behind pawl's own server: that of a mode of [Accept]
+// other than "pawl".
+func NewRival(mode string, pool *pgxpool.Pool, temporal client.Client) (ingress.Receipts, error) {
 	switch mode {
 	case modeNoStorage:
 		return noStorage{}, nil

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// job is one event that is ready to go. It returns the ID of its workflow when the event has come to
+// its end.
+type job func(ctx context.Context) (workflowID string, err error)
+
+// prepare makes the jobs before the clock runs.
+func prepare(ctx context.Context, n int, newJob func(context.Context) (job, error)) ([]job, error) {
+	jobs := make([]job, n)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(32)
+	for i := range jobs {
+		group.Go(func() (err error) {
+			jobs[i], err = newJob(ctx)
+			return err
+		})
+	}
+	return jobs, group.Wait()
+}
+
+// drive runs jobs, inFlight at a time, and returns how long each and all took.
+func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration, ids []string, elapsed time.Duration, err error) {
+	// Patience for one event: a hundred times what is promised, and less than for ever.
+	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(len(jobs))*time.Second)
+	defer cancel()
+	took, ids = make([]time.Duration, len(jobs)), make([]string, len(jobs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	begin := time.Now()
+	for i, do := range jobs {
+		group.Go(func() (err error) {
+			start := time.Now()
+			ids[i], err = do(ctx)
+			took[i] = time.Since(start)
+			return err
+		})
+	}
+	err = group.Wait()
+	return took, ids, time.Since(begin), err
+}
+
+// event makes a signed event of an account of its own, so that what the sinks take can be told apart.
+func event() (forge.Event, string, error) {
+	account := "bench-" + rand.Text()
+	e, err := forge.New(forge.Params{Provider: "stripe", Account: account, Plan: "enterprise"}, "")
+	return e, account, err
+}
+
+// pawlJob is the whole way: the signed POST, and the last effect at its sink.
+func (f *flow) pawlJob(ctx context.Context) (job, error) {
+	e, account, err := event()
+	if err != nil {
+		return nil, err
+	}
+	done := f.sinks.expect(account)
+	return func(ctx context.Context) (string, error) {
+		req, err := f.target.Request(ctx, e, time.Now())
+		if err != nil {
+			return "", err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return "", err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusAccepted {
+			return "", fmt.Errorf("the ingress answered %d", resp.StatusCode)
+		}
+		return "stripe:" + e.ID, wait(ctx, done)
+	}, nil
+}
+
+// naiveJob starts the naive workflow, whose receipt is there already.
+func (f *flow) naiveJob(ctx context.Context) (job, error) {
+	e, account, err := event()
+	if err != nil {
+		return nil, err
+	}
+	const mode = "test"
+	d := receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{{
+		Mode: mode, EventID: e.ID, IDOrigin: "body", Type: e.Type, Status: receipt.Received, Body: e.Body,
+	}}}
+	kept, err := f.node.Receipts.Insert(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := f.invoices().LoadInvoicePaid(ctx, activities.LoadInvoicePaidInput{
+		ReceiptID: kept[0].ReceiptID, Provider: "stripe", EventID: e.ID, Mode: mode,
+	})
+	if err != nil {
+		return nil, err
+	}
+	done := f.sinks.expect(account)
+	return func(ctx context.Context) (string, error) {
+		options := client.StartWorkflowOptions{ID: "naive:" + e.ID, TaskQueue: taskQueue}
+		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{ReceiptID: kept[0].ReceiptID, EventID: e.ID, Fact: loaded.Fact})
+		if err != nil {
+			return "", err
+		}
+		return run.GetID(), wait(ctx, done)
+	}, nil
+}
+
+// invoices returns the receiver that reads what an event says.
+func (f *flow) invoices() *activities.Invoices {
+	for _, receiver := range f.node.Activities {
+		if invoices, ok := receiver.(*activities.Invoices); ok {
+			return invoices
+		}
+	}
+	panic("bench: no activity reads invoices") // a wiring mistake
+}
+
+func (f *flow) floorJob(context.Context) (job, error) {
+	return func(ctx context.Context) (string, error) {
+		run, err := f.node.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "floor:" + rand.Text(), TaskQueue: taskQueue}, modeFloor)
+		if err != nil {
+			return "", err
+		}
+		return run.GetID(), run.Get(ctx, nil)
+	}, nil
+}
+
+func wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("effects are missing: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"sync"
+)
+
+// sinks counts what the outside world takes, by account.
+type sinks struct {
+	mu      sync.Mutex
+	waiting map[string]*expected
+}
+
+type expected struct {
+	left int
+	done chan struct{}
+}
+
+func newSinks() *sinks { return &sinks{waiting: map[string]*expected{}} }
+
+// outside is how many sinks an event reaches: mail, workspaces, finance and the subscriber. The other
+// effects are rows of our own that are committed before or beside these.
+const outside = 4
+
+// expect returns a channel that is closed when every sink has taken account's effect.
+func (s *sinks) expect(account string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &expected{left: outside, done: make(chan struct{})}
+	s.waiting[account] = e
+	return e.done
+}
+
+// accepted is told of every request that a sink took.
+func (s *sinks) accepted(_, account string, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.waiting[account]
+	if !ok || !first {
+		return
+	}
+	if e.left--; e.left == 0 {
+		delete(s.waiting, account)
+		close(e.done)
+	}
+}
