@@ -12,19 +12,17 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
-
-// statuses are the words that --status takes.
-var statuses = []string{"received", "processing", "retrying", "needs_review", "dead", "processed", "compensated", "ignored"}
 
 func (a *app) eventsList() *cobra.Command {
 	var f timeline.Filter
 	cmd := &cobra.Command{
 		Use: "list", Short: "List events, the newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Status != "" && !slices.Contains(statuses, f.Status) {
-				return usagef("--status: %q is no status: use one of %s", f.Status, strings.Join(statuses, ", "))
+			if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
+				return usagef("--status: %q is no status: use one of %s", f.Status, strings.Join(statuses(), ", "))
 			}
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
@@ -48,6 +46,14 @@ func (a *app) eventsList() *cobra.Command {
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
 	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
 	return cmd
+}
+
+// statuses are the words that --status takes.
+func statuses() (words []string) {
+	for _, s := range receipt.Statuses {
+		words = append(words, string(s))
+	}
+	return words
 }
 
 func (a *app) eventsShow() *cobra.Command {
@@ -125,7 +131,7 @@ func timelineRows(entries []timeline.Entry) [][]string {
 	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
 	for i := 0; i < len(entries); {
 		s, times := entries[i], 1
-		for i += 1; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
+		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
 			times++
 		}
 		detail := s.Detail + because(s.Error)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -37,15 +36,8 @@ it is, 1 when it is not or does not answer. It is the health check of an image w
 	}
 }
 
-// readyURL is where a process that listens on addr is asked from the same machine: one that listens on
-// every address is reached by loopback.
-func readyURL(addr string) string {
-	host, port, _ := net.SplitHostPort(addr) // config.Load has checked it
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return "http://" + net.JoinHostPort(host, port) + "/readyz"
-}
+// readyURL is where a process that listens on addr is asked from the same machine.
+func readyURL(addr string) string { return "http://" + reachable(addr) + "/readyz" }
 
 func askReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)

@@ -173,11 +173,7 @@ func explain(r operator.Rejection) string {
 	if len(r.Diagnosis) == 0 {
 		return r.Detail
 	}
-	texts := make([]string, len(r.Diagnosis))
-	for i, f := range r.Diagnosis {
-		texts[i] = f.Text
-	}
-	return strings.Join(texts, "; ")
+	return refusal.Diagnosis{Findings: r.Diagnosis}.String()
 }
 
 // shownBody is how much of a body is shown on a screen.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -140,7 +141,7 @@ func (a *app) setLogger() error {
 // config loads the configuration file and logs its warnings.
 func (a *app) config() (*config.Config, error) {
 	cfg, err := config.Load(a.configFile, a.env, providerNames()...)
-	if faults := config.Faults(nil); errors.As(err, &faults) {
+	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, plural(len(faults), "fault"), faults)
 	}
 	if err != nil {
@@ -154,10 +155,5 @@ func (a *app) config() (*config.Config, error) {
 
 // providerNames lists the providers there are.
 func providerNames() []string {
-	var names []string
-	for name := range providers() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(providers()))
 }

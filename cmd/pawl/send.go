@@ -254,14 +254,15 @@ func (f *sendFlags) events(s config.Source) ([]forge.Event, error) {
 	return events, nil
 }
 
-// reachable turns a listen address into one that can be dialled from this machine.
+// reachable turns a listen address into one that can be dialled from this machine: what listens on every
+// address is reached by loopback.
 func reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return listen
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
 }

@@ -161,7 +161,7 @@ func (a *app) readCaptured(file string) (*captured, error) {
 		content, err = os.ReadFile(file)
 	}
 	if err != nil {
-		if pe := new(os.PathError); errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
 		return nil, err

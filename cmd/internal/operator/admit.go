@@ -2,9 +2,7 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -47,8 +45,8 @@ type Admitter struct {
 //
 // It is recorded before it is done: nothing is ever admitted that the audit trail does not hold.
 func (a *Admitter) Admit(ctx context.Context, id, who, why string) (*Admission, error) {
-	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" {
-		return nil, errors.New("who and why are required: both go into the audit trail")
+	if err := accountable(who, why); err != nil {
+		return nil, err
 	}
 	r, err := getRejection(ctx, a.Rejections, id)
 	if err != nil {

@@ -37,8 +37,8 @@ type Transitioner interface {
 // starts it. What decides is recorded first. The error is a [*NotWaitingError] where the event is
 // neither, and one of [ShowEvent]'s where id does not name an event.
 func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail *audit.Store, id, who, why string) (*timeline.Receipt, error) {
-	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" {
-		return nil, errors.New("who and why are required: both go into the audit trail")
+	if err := accountable(who, why); err != nil {
+		return nil, err
 	}
 	r, err := FindEvent(ctx, db, id)
 	if err != nil {
@@ -60,4 +60,12 @@ func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail 
 	}
 	r.Status, r.Reason, r.LastError = string(receipt.Received), "", ""
 	return r, nil
+}
+
+// accountable refuses what nobody answers for.
+func accountable(who, why string) error {
+	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" {
+		return errors.New("who and why are required: both go into the audit trail")
+	}
+	return nil
 }
