@@ -63,11 +63,11 @@ func checkDatabase(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) 
 	case err != nil:
 		return err
 	}
-	return checkVersionOf(version)
+	return checkSchemaVersion(version)
 }
 
-// checkVersionOf refuses a schema that lacks migrations.
-func checkVersionOf(version int) error {
+// checkSchemaVersion refuses a schema that lacks migrations.
+func checkSchemaVersion(version int) error {
 	if latest := schema.Latest(); version < latest {
 		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -125,111 +124,65 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 
 func localAddr(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
-// stateVersion is the layout of a state directory; a directory of another one is left alone.
-const stateVersion = "1"
-
-// stateEntries are what dev makes in its state directory, and would write over.
-var stateEntries = []string{"pawl.yaml", "secrets", "postgres", "temporal", "sandbox"}
-
-// stateDir makes the directory, or checks that it is a state directory that this pawl knows. It returns an
-// absolute path. It leaves a directory in which somebody else has made what dev makes as it is.
-func stateDir(dir string) (string, error) {
-	if dir == "" {
-		return "", usagef("--state is empty: name a directory, or leave the flag out for .pawl")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("--state: %w", err)
-	}
-	// Others may pass through, as the user that Postgres runs under must, and may list and read nothing.
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return "", fmt.Errorf("--state: %w", err)
-	}
-	if err := checkVersion(dir); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
-		return "", fmt.Errorf("--state: %w", err)
-	}
-	return dir, nil
-}
-
-// checkVersion reads which layout the state directory has, and marks a new directory as one. The mark
-// comes before all else: a dev that is killed after it finds its own directory again.
-func checkVersion(dir string) error {
-	file := filepath.Join(dir, "version")
-	held, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		for _, name := range stateEntries {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				return fmt.Errorf("%s holds a %s that `pawl dev` has not made: name another directory with --state", dir, name)
-			}
-		}
-		return os.WriteFile(file, []byte(stateVersion+"\n"), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("--state: %w", err)
-	}
-	if version := strings.TrimSpace(string(held)); version != stateVersion {
-		return fmt.Errorf("%s was made by another version of pawl (layout %q, this one has %q): use another --state, or remove it to begin anew", dir, version, stateVersion)
-	}
-	return nil
-}
-
-// startStack starts what pawl needs beside itself. The two slow ones start side by side.
+// startStack starts what pawl needs beside itself, side by side.
 func (a *app) startStack(ctx context.Context, s *devStack) error {
-	// What is started outlives this function; only the wait for it ends early.
-	lasting := context.WithoutCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if url, ok := a.env("DATABASE_URL"); ok && url != "" {
-			fmt.Fprintln(a.err, "postgres  using DATABASE_URL")
-			if _, err := parseDSN("DATABASE_URL", url); err != nil {
-				return err
-			}
-			s.dsn = url
-		} else {
-			fmt.Fprintln(a.err, "postgres  starting a private server")
-			server, err := localpg.Start(lasting, localpg.Options{Dir: filepath.Join(s.dir, "postgres"), Log: a.log})
-			if err != nil {
-				return err
-			}
-			s.postgres = server
-			if err := server.EnsureDatabase(ctx, "pawl"); err != nil {
-				return err
-			}
-			s.dsn = server.DSN("pawl")
-		}
-		if err := schema.Migrate(ctx, s.dsn, a.log); err != nil {
-			return s.explain(err)
-		}
-		fmt.Fprintln(a.err, "postgres  ready")
-		return nil
-	})
-	group.Go(func() error {
-		attributes := map[string]string{}
-		for _, name := range searchAttributes() {
-			attributes[name] = "Keyword"
-		}
-		fmt.Fprintln(a.err, "temporal  starting (the first time it is built, which takes some minutes)")
-		server, err := devstack.StartTemporal(ctx, devstack.TemporalOptions{
-			Dir: filepath.Join(s.dir, "temporal"), Port: s.flags.temporalPort, UIPort: s.flags.temporalUIPort,
-			SearchAttributes: attributes, Progress: a.err,
-		})
-		if err != nil {
-			return err
-		}
-		s.temporal = server
-		fmt.Fprintln(a.err, "temporal  ready")
-		return nil
-	})
+	group.Go(func() error { return a.startDatabase(ctx, s) })
+	group.Go(func() error { return a.startTemporal(ctx, s) })
 	group.Go(func() (err error) {
-		s.sandbox, err = sandbox.Start(lasting, sandbox.Config{
+		// It outlives this function, and is stopped in order with the others.
+		s.sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Config{
 			Dir: filepath.Join(s.dir, "sandbox"), HTTPAddr: "127.0.0.1:8083", SMTPAddr: "127.0.0.1:8025", AnyPort: true, Log: a.log,
 		})
 		return err
 	})
 	return group.Wait()
+}
+
+// startDatabase takes the database of DATABASE_URL, else that of a private server, and migrates it.
+func (a *app) startDatabase(ctx context.Context, s *devStack) error {
+	if url, ok := a.env("DATABASE_URL"); ok && url != "" {
+		fmt.Fprintln(a.err, "postgres  using DATABASE_URL")
+		if _, err := parseDSN("DATABASE_URL", url); err != nil {
+			return err
+		}
+		s.dsn = url
+	} else {
+		fmt.Fprintln(a.err, "postgres  starting a private server")
+		// A start is not broken off: the server is stopped in order, with the others.
+		server, err := localpg.Start(context.WithoutCancel(ctx), localpg.Options{Dir: filepath.Join(s.dir, "postgres"), Log: a.log})
+		if err != nil {
+			return err
+		}
+		s.postgres = server
+		if err := server.EnsureDatabase(ctx, "pawl"); err != nil {
+			return err
+		}
+		s.dsn = server.DSN("pawl")
+	}
+	if err := schema.Migrate(ctx, s.dsn, a.log); err != nil {
+		return s.explain(err)
+	}
+	fmt.Fprintln(a.err, "postgres  ready")
+	return nil
+}
+
+func (a *app) startTemporal(ctx context.Context, s *devStack) error {
+	attributes := map[string]string{}
+	for _, name := range searchAttributes() {
+		attributes[name] = "Keyword"
+	}
+	fmt.Fprintln(a.err, "temporal  starting (the first time it is built, which takes some minutes)")
+	server, err := devstack.StartTemporal(ctx, devstack.TemporalOptions{
+		Dir: filepath.Join(s.dir, "temporal"), Port: s.flags.temporalPort, UIPort: s.flags.temporalUIPort,
+		SearchAttributes: attributes, Progress: a.err,
+	})
+	if err != nil {
+		return err
+	}
+	s.temporal = server
+	fmt.Fprintln(a.err, "temporal  ready")
+	return nil
 }
 
 // explain says in one sentence, without the password, that the user's own database cannot be reached.

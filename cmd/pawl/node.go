@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,8 +19,10 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -130,7 +134,7 @@ func (n *node) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
-	if err := checkVersionOf(version); err != nil {
+	if err := checkSchemaVersion(version); err != nil {
 		return err
 	}
 	n.fits.Store(true)
@@ -205,4 +209,56 @@ func (n *node) untilDone(ctx context.Context, what string, f func(context.Contex
 			return ctx.Err()
 		}
 	}
+}
+
+// atOnce is for a part that need not linger: nobody sends to it.
+func atOnce(*config.Config) time.Duration { return 0 }
+
+// serve runs one part of pawl, and the ops listener beside it, until linger after the end of ctx. In that
+// time it is not ready and works on, so that nothing meets a closed port while a load balancer still sends.
+func (a *app) serve(ctx context.Context, linger func(*config.Config) time.Duration, part func(context.Context, *node) error) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	room := newHeadroom(a.env)
+	defer runtime.KeepAlive(room)
+	n, err := newNode(ctx, cfg, a.log)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.checkSchema(ctx); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := context.AfterFunc(ctx, func() {
+		n.stopping.Store(true)
+		time.AfterFunc(linger(cfg), stop)
+	})
+	defer ended()
+	group, running := errgroup.WithContext(running)
+	group.Go(func() error { return n.awaitSchema(running) })
+	group.Go(func() error { return part(running, n) })
+	group.Go(func() error { return n.runOps(running) })
+	return group.Wait()
+}
+
+// runOps serves liveness, readiness and metrics.
+func (n *node) runOps(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.Ops.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for health and metrics (ops.listen): %w", err)
+	}
+	server := ops.New(ops.Config{Ready: n.ready, Metrics: n.telemetry.Handler()})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return server.Shutdown(stop)
+	})
+	return group.Wait()
 }

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/worker"
 	"golang.org/x/sync/errgroup"
@@ -16,7 +13,6 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -31,58 +27,6 @@ func (a *app) worker() *cobra.Command {
 			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *node) error { return n.runWorker(ctx) })
 		},
 	}
-}
-
-// atOnce is for a part that need not linger: nobody sends to it.
-func atOnce(*config.Config) time.Duration { return 0 }
-
-// serve runs one part of pawl, and the ops listener beside it, until linger after the end of ctx. In that
-// time it is not ready and works on, so that nothing meets a closed port while a load balancer still sends.
-func (a *app) serve(ctx context.Context, linger func(*config.Config) time.Duration, part func(context.Context, *node) error) error {
-	cfg, err := a.config()
-	if err != nil {
-		return err
-	}
-	room := newHeadroom(a.env)
-	defer runtime.KeepAlive(room)
-	n, err := newNode(ctx, cfg, a.log)
-	if err != nil {
-		return err
-	}
-	defer n.close()
-	if err := n.checkSchema(ctx); err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ended := context.AfterFunc(ctx, func() {
-		n.stopping.Store(true)
-		time.AfterFunc(linger(cfg), stop)
-	})
-	defer ended()
-	group, running := errgroup.WithContext(running)
-	group.Go(func() error { return n.awaitSchema(running) })
-	group.Go(func() error { return part(running, n) })
-	group.Go(func() error { return n.runOps(running) })
-	return group.Wait()
-}
-
-// runOps serves liveness, readiness and metrics.
-func (n *node) runOps(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.Ops.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for health and metrics (ops.listen): %w", err)
-	}
-	server := ops.New(ops.Config{Ready: n.ready, Metrics: n.telemetry.Handler()})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Serve(listener) })
-	group.Go(func() error {
-		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		return server.Shutdown(stop)
-	})
-	return group.Wait()
 }
 
 // stopGrace is what running activities get to end when a worker is stopped: an HTTP effect's time-out and
@@ -238,49 +182,4 @@ func subscribers(c *config.Config) []activities.Subscriber {
 		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout})
 	}
 	return list
-}
-
-// observe exports what stands in the database: how much is open, parked and in doubt.
-func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
-	receipts, err := meter.Int64ObservableGauge("pawl_receipts_open", metric.WithDescription("Receipts that are worked on or wait for a person, by status."))
-	if err != nil {
-		return err
-	}
-	uncertain, err := meter.Int64ObservableGauge("pawl_effects_uncertain", metric.WithDescription("Effects of which nobody knows whether they happened."))
-	if err != nil {
-		return err
-	}
-	pending, err := meter.Int64ObservableGauge("pawl_outbox_pending", metric.WithDescription("Internal events that some subscriber has not taken."))
-	if err != nil {
-		return err
-	}
-	oldest, err := meter.Float64ObservableGauge("pawl_outbox_oldest_seconds", metric.WithUnit("s"),
-		metric.WithDescription("Age of the internal event that has waited longest for some subscriber; 0 when none waits."))
-	if err != nil {
-		return err
-	}
-	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		counts, err := n.receipts.OpenCounts(ctx)
-		if err != nil {
-			return err
-		}
-		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
-			o.ObserveInt64(receipts, int64(counts[status]), metric.WithAttributes(attribute.String("status", string(status))))
-		}
-		doubtful, err := book.Uncertain(ctx)
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(uncertain, int64(doubtful))
-		count, age, err := events.Pending(ctx)
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(pending, int64(count))
-		o.ObserveFloat64(oldest, age.Seconds())
-		return nil
-	}, receipts, uncertain, pending, oldest)
-	return err
 }

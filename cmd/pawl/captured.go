@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// captured is one request in a file, with the key material to check it.
+type captured struct {
+	Provider       string            `json:"provider"`
+	Scheme         string            `json:"scheme"`
+	Secret         string            `json:"secret"`
+	Secrets        []string          `json:"secrets"`
+	PublicKey      string            `json:"public_key"`
+	CertificatePEM string            `json:"certificate_pem"`
+	WebhookID      string            `json:"webhook_id"`
+	LegacySHA1     bool              `json:"legacy_sha1"`
+	Options        map[string]string `json:"options"`
+
+	Method  string   `json:"method"`
+	URL     string   `json:"url"`
+	Headers headers  `json:"headers"`
+	Body    *encoded `json:"body_base64"`
+	// NowUnix is the receive time; 0 or missing, for what is not timed, is now. Both may have a fraction:
+	// some languages know no other time, and Linear stamps milliseconds.
+	NowUnix          float64 `json:"now_unix"`
+	ToleranceSeconds float64 `json:"tolerance_seconds"`
+}
+
+// encoded reads base64, and names its field where it cannot.
+type encoded []byte
+
+func (e *encoded) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, (*[]byte)(e)); err != nil {
+		return fmt.Errorf("body_base64: %w", err)
+	}
+	return nil
+}
+
+// headers reads an object as header lines: a name that stands twice, in whatever case, keeps all
+// its values in their order.
+type headers http.Header
+
+func (h *headers) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	switch open, err := d.Token(); {
+	case err != nil:
+		return err
+	case open == nil:
+		return nil
+	case open != json.Delim('{'):
+		return errors.New("headers: not an object")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var list values
+		if err := d.Decode(&list); err != nil {
+			return fmt.Errorf("headers: %s: %w", name, err)
+		}
+		for _, value := range list {
+			http.Header(*h).Add(name.(string), value) // a key of an object is a string
+		}
+	}
+	return nil
+}
+
+// values reads a string or a list of strings.
+type values []string
+
+func (v *values) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*v = values{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(v))
+}
+
+func (a *app) readCaptured(file string) (*captured, error) {
+	var content []byte
+	var err error
+	if file == "-" {
+		content, err = io.ReadAll(a.in)
+	} else {
+		content, err = os.ReadFile(file)
+	}
+	if err != nil {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
+			err = pe.Err
+		}
+		return nil, err
+	}
+	c := &captured{Headers: headers{}}
+	if err := json.Unmarshal(content, c); err != nil {
+		return nil, fmt.Errorf("not a captured request: %w", err)
+	}
+	switch {
+	case c.Provider == "":
+		return nil, errors.New("provider is missing: use one of " + strings.Join(providerNames(), ", "))
+	case c.Body == nil:
+		return nil, errors.New("body_base64 is missing")
+	case c.ToleranceSeconds < 0 || c.ToleranceSeconds > webhook.MaxTolerance.Seconds():
+		return nil, fmt.Errorf("tolerance_seconds is not between 0 and %g", webhook.MaxTolerance.Seconds())
+	case math.Abs(c.NowUnix) > 1<<53:
+		return nil, errors.New("now_unix is no time in seconds")
+	}
+	return c, nil
+}
+
+// publicKeyPrefixes names the providers whose sources are configured with public keys, with the prefix
+// that tells one from a secret. For all others a public key would verify whatever anybody signs with it.
+var publicKeyPrefixes = map[string]string{"discord": "", "sendgrid": "", "standardwebhooks": "whpk_", "svix": "whpk_"}
+
+// settings are those of a source that would have received the request. Short secrets are allowed:
+// nothing is admitted here.
+func (c *captured) settings() webhook.Settings {
+	s := webhook.Settings{
+		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds * float64(time.Second)),
+		Options: map[string]string{webhook.AllowShortSecrets: "true"},
+	}
+	for name, value := range map[string]string{"scheme": c.Scheme, "webhook_id": c.WebhookID, "certificate_pem": c.CertificatePEM} {
+		if value != "" {
+			s.Options[name] = value
+		}
+	}
+	if c.LegacySHA1 {
+		s.Options["legacy_sha1"] = "true"
+	}
+	for name, value := range c.Options {
+		s.Options[name] = value
+	}
+	keys := append([]string{c.Secret}, c.Secrets...)
+	if prefix, ok := publicKeyPrefixes[c.Provider]; ok && c.PublicKey != "" {
+		keys = append(keys, prefix+strings.TrimPrefix(c.PublicKey, prefix))
+	}
+	for _, key := range keys {
+		if key != "" {
+			s.Secrets = append(s.Secrets, webhook.Secret{Label: fmt.Sprintf("secret-%d", len(s.Secrets)+1), Value: key})
+		}
+	}
+	return s
+}
+
+func (c *captured) request() *webhook.Request {
+	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header(c.Headers), Body: *c.Body, ReceivedAt: time.Now()}
+	if c.Method != "" {
+		r.Method = c.Method
+	}
+	if c.NowUnix != 0 {
+		seconds, fraction := math.Modf(c.NowUnix)
+		// Rounded, or .084 would be 83.9999 ms.
+		r.ReceivedAt = time.Unix(int64(seconds), 0).Add(time.Duration(math.Round(fraction*1e6)) * time.Microsecond)
+	}
+	return r
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// observe exports what stands in the database: how much is open, parked and in doubt.
+func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
+	receipts, err := meter.Int64ObservableGauge("pawl_receipts_open", metric.WithDescription("Receipts that are worked on or wait for a person, by status."))
+	if err != nil {
+		return err
+	}
+	uncertain, err := meter.Int64ObservableGauge("pawl_effects_uncertain", metric.WithDescription("Effects of which nobody knows whether they happened."))
+	if err != nil {
+		return err
+	}
+	pending, err := meter.Int64ObservableGauge("pawl_outbox_pending", metric.WithDescription("Internal events that some subscriber has not taken."))
+	if err != nil {
+		return err
+	}
+	oldest, err := meter.Float64ObservableGauge("pawl_outbox_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("Age of the internal event that has waited longest for some subscriber; 0 when none waits."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		counts, err := n.receipts.OpenCounts(ctx)
+		if err != nil {
+			return err
+		}
+		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
+			o.ObserveInt64(receipts, int64(counts[status]), metric.WithAttributes(attribute.String("status", string(status))))
+		}
+		doubtful, err := book.Uncertain(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(uncertain, int64(doubtful))
+		count, age, err := events.Pending(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(pending, int64(count))
+		o.ObserveFloat64(oldest, age.Seconds())
+		return nil
+	}, receipts, uncertain, pending, oldest)
+	return err
+}
