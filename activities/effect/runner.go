@@ -184,40 +184,41 @@ type outcome struct {
 	err   error
 }
 
+// conclude returns the ledger's record of an attempt, what the flow gets of it, and how long the other side
+// asked to wait.
+func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
+	if o.err == nil {
+		encoded, err := json.Marshal(o.value)
+		return ledger.Finish{State: ledger.Done, Result: encoded, Also: o.also}, Result{State: Done}, 0, err
+	}
+	if unwanted, ok := errors.AsType[*NotWanted](o.err); ok {
+		return ledger.Finish{State: ledger.Skipped, Error: unwanted.Reason}, Result{State: Skipped, Reason: unwanted.Reason}, 0, nil
+	}
+	class, wait := Classify(o.err)
+	finish := ledger.Finish{State: ledger.Failed, Class: class, Error: describe(o.err)}
+	if class == ledger.Ambiguous {
+		finish.State = ledger.Uncertain
+	}
+	if unanswered(o.err) {
+		finish.Result = unansweredResult
+	}
+	return finish, Result{Reason: finish.Error}, wait, nil
+}
+
 // record writes what an attempt came to and turns it into what the flow or Temporal needs.
 func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result, error) {
-	failure := out.err
-	finish := ledger.Finish{Key: c.Key, Token: g.Token, Compensates: c.Compensates, StartedAt: started, MaxFailures: p.MaxFailures}
-	result := Result{}
-	var wait time.Duration
-	var unwanted *NotWanted
-	switch {
-	case failure == nil:
-		encoded, err := json.Marshal(out.value)
-		if err != nil {
-			return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
-		}
-		finish.State, finish.Result, finish.Also = ledger.Done, encoded, out.also
-		result.State = Done
-	case errors.As(failure, &unwanted):
-		finish.State, finish.Error = ledger.Skipped, unwanted.Reason
-		result.State, result.Reason = Skipped, unwanted.Reason
-	case isInfrastructure(failure), errors.Is(failure, ledger.ErrTakenOver):
+	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
 		// Nothing is recorded: the claim runs out, and the next attempt takes over. Where it may have come
 		// as far as the answer, that one keeps it known; see Policy.Marks.
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, failure, "cannot do %s", c.Key)
-	default:
-		finish.Error = describe(failure)
-		finish.Class, wait = Classify(failure)
-		finish.State = ledger.Failed
-		if unanswered(failure) {
-			finish.Result = unansweredResult
-		}
-		if finish.Class == ledger.Ambiguous {
-			finish.State = ledger.Uncertain
-		}
-		result.Reason = finish.Error
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, out.err, "cannot do %s", c.Key)
 	}
+	finish, result, wait, err := out.conclude()
+	if err != nil {
+		return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
+	}
+	finish.Key, finish.Token, finish.Compensates = c.Key, g.Token, c.Compensates
+	finish.StartedAt, finish.MaxFailures = started, p.MaxFailures
+	failure := out.err
 	finished, err := r.finish(ctx, finish)
 	if ledger.Unrecordable(err) {
 		// Tried again, it would be sent again for ever and never be recorded. A person is told instead; the
