@@ -2,19 +2,11 @@ package webhook
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
-
-// MaxEventID is the longest event ID, in bytes, that is used as it is: what receipts.event_id holds.
-// Longer ones would not fit a Temporal workflow ID beside provider and account.
-const MaxEventID = 200
 
 // Envelope reads the few fields of a JSON object by which an event is identified and routed.
 //
@@ -260,34 +252,6 @@ func (e *Envelope) EventID(path string) (string, IDOrigin) {
 	return id, origin
 }
 
-// HeaderID returns the event's ID from the header name of r, for the providers that put it there.
-// Where the header is missing, or stands there with several values, the ID is the body's hash;
-// what cannot be used is noted in e.
-func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
-	value, err := r.HeaderOnce(name)
-	if err != nil {
-		if class, _ := ClassOf(err); class == MalformedHeader {
-			e.Note(InvalidEventID, "header "+name+" has several values")
-		}
-		return HashID(r.Body), FromHash
-	}
-	id, origin, problem := UsableID(value, FromHeader)
-	if problem != "" {
-		e.Note(InvalidEventID, problem)
-	}
-	return id, origin
-}
-
-// HeaderTag returns the value of the header name where it stands in r once and can be stored and
-// shown, else "".
-func (r *Request) HeaderTag(name string) string {
-	value, err := r.HeaderOnce(name)
-	if err != nil {
-		return ""
-	}
-	return Tag(value)
-}
-
 // EventType returns the event's type at path and notes when there is none that can be used.
 func (e *Envelope) EventType(path string) string {
 	t := e.String(path)
@@ -307,46 +271,6 @@ func (e *Envelope) EventType(path string) string {
 // Tag returns the string or number at path where it can be stored and shown as a routing field
 // (account, object, API version), and "" where it cannot.
 func (e *Envelope) Tag(path string) string { return Tag(e.Reference(path)) }
-
-// Tag returns s where it can be stored and shown as a routing field, else "": the bytes are in
-// the body, and a field of ten kilobytes or with control characters routes nothing.
-func Tag(s string) string {
-	if unusable(s) != "" {
-		return ""
-	}
-	return s
-}
-
-// HashID returns the event ID that stands for b: "sha256:" and the hash in hex.
-func HashID(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// UsableID returns id and origin when id can be used as it is; else the hash of id, [FromHash]
-// and why. Two deliveries of one unusable ID still meet at one event.
-func UsableID(id string, origin IDOrigin) (string, IDOrigin, string) {
-	if why := unusable(id); why != "" {
-		return HashID([]byte(id)), FromHash, why
-	}
-	return id, origin, ""
-}
-
-// unusable says why s cannot be an ID, or "".
-func unusable(s string) string {
-	switch {
-	case len(s) > MaxEventID:
-		return "longer than " + strconv.Itoa(MaxEventID) + " bytes"
-	case !utf8.ValidString(s):
-		return "not UTF-8"
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return "control characters"
-	case strings.ContainsRune(s, utf8.RuneError):
-		// encoding/json puts U+FFFD where bytes or escapes were broken: two broken IDs would be one.
-		return "broken characters"
-	}
-	return ""
-}
 
 // unquote returns the text of a JSON string.
 func unquote(raw []byte) (string, bool) {

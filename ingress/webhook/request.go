@@ -38,3 +38,31 @@ func (r *Request) HeaderOnce(name string) (string, error) {
 	}
 	return values[0], nil
 }
+
+// HeaderID returns the event's ID from the header name of r, for the providers that put it there.
+// Where the header is missing, or stands there with several values, the ID is the body's hash;
+// what cannot be used is noted in e.
+func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
+	value, err := r.HeaderOnce(name)
+	if err != nil {
+		if class, _ := ClassOf(err); class == MalformedHeader {
+			e.Note(InvalidEventID, "header "+name+" has several values")
+		}
+		return HashID(r.Body), FromHash
+	}
+	id, origin, problem := UsableID(value, FromHeader)
+	if problem != "" {
+		e.Note(InvalidEventID, problem)
+	}
+	return id, origin
+}
+
+// HeaderTag returns the value of the header name where it stands in r once and can be stored and
+// shown, else "".
+func (r *Request) HeaderTag(name string) string {
+	value, err := r.HeaderOnce(name)
+	if err != nil {
+		return ""
+	}
+	return Tag(value)
+}
