@@ -44,8 +44,13 @@ type decision struct {
 	input   DecisionInput
 }
 
-// ErrTypeNotParked is the type of the error that refuses a decision for a run that waits for none.
-const ErrTypeNotParked = "NotParked"
+// The types of the errors that refuse a decision.
+const (
+	// ErrTypeNotParked is for a run that waits for none.
+	ErrTypeNotParked = "NotParked"
+	// ErrTypeInvalidDecision is for one that the run cannot take: it says too little, or what cannot be done.
+	ErrTypeInvalidDecision = "InvalidDecision"
+)
 
 // listen registers the updates. It is called before anything else happens, so that a decision that is
 // re-applied after a reset finds its handler.
@@ -70,15 +75,15 @@ func (f *flow) listen() error {
 func (f *flow) validate(action string, in DecisionInput) error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
-		return temporal.NewApplicationError("who and why are required: both go into the audit trail", "InvalidDecision")
+		return temporal.NewApplicationError("who and why are required: both go into the audit trail", ErrTypeInvalidDecision)
 	case f.reset && action != UpdateRetry:
 		return nil
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
 	case action == UpdateCompensate && f.irreversible:
-		return temporal.NewApplicationError("what was delivered cannot be taken back: retry, or skip what is not delivered", "InvalidDecision")
+		return temporal.NewApplicationError("what was delivered cannot be taken back: retry, or skip what is not delivered", ErrTypeInvalidDecision)
 	case action == UpdateSkip && in.Effect != "" && len(f.match(in.Effect)) == 0:
-		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), "InvalidDecision")
+		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), ErrTypeInvalidDecision)
 	}
 	return nil
 }
