@@ -26,12 +26,3 @@ var Statements = map[string]string{
 	"count secret uses": countSecretUsesSQL,
 	"secret uses":       secretUsesSQL,
 }
-
-const readySQL = `
-select current_setting('transaction_read_only')::boolean
-  from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
- where not exists (select from receipts where false)`
-
-const durabilitySQL = `
-select name from pg_settings
- where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`

@@ -68,6 +68,11 @@ func (s *Store) Close() {
 	s.finished.Close()
 }
 
+const readySQL = `
+select current_setting('transaction_read_only')::boolean
+  from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
+ where not exists (select from receipts where false)`
+
 // Ready proves that a receipt could be committed now: it commits a WAL record of its own (a
 // connection alone says nothing about a full disk or a stuck commit) and fails on a read-only
 // server or a schema without receipts. It changes no row.
@@ -83,6 +88,10 @@ func (s *Store) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+const durabilitySQL = `
+select name from pg_settings
+ where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`
 
 // CheckDurability reports every server setting under which a commit that was acknowledged could be
 // lost. A process that answers providers calls it before it starts.
