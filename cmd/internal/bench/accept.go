@@ -146,7 +146,7 @@ func (s *stack) serve(ctx context.Context, mode string, fill int) (*child, error
 			return nil, err
 		}
 	case modeInlineStart:
-		if err := s.startTemporal(ctx, devServer); err != nil {
+		if err := s.startTemporal(ctx, syncedDevServer); err != nil {
 			return nil, err
 		}
 	}

@@ -106,7 +106,7 @@ func (p *plainInsert) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 }
 
 // inlineStart has no rows: it starts the workflow while the provider waits, and leaves it to Temporal
-// to know what has been seen. No worker runs, so that nothing but the starts is measured.
+// to know what has been seen. So Temporal's commits are synced, as the others' are. No worker runs, so that nothing but the starts is measured.
 type inlineStart struct {
 	noStorage
 	temporal client.Client

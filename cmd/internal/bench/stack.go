@@ -90,17 +90,21 @@ func (s *stack) database(ctx context.Context, name string) (string, error) {
 const (
 	devServer      = "dev"
 	postgresServer = "postgres"
+	// syncedDevServer syncs every commit, as whatever answers a provider has to.
+	syncedDevServer = "dev, synced"
 )
 
 func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
 	s.say("starting Temporal (%s)", kind)
 	dir := filepath.Join(s.dir, "temporal")
-	if kind == devServer {
+	if kind != postgresServer {
 		attributes := map[string]string{}
 		for _, name := range s.SearchAttributes {
 			attributes[name] = "Keyword"
 		}
-		s.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{Dir: dir, SearchAttributes: attributes, Progress: s.Progress})
+		s.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{
+			Dir: dir, SearchAttributes: attributes, Synced: kind == syncedDevServer, Progress: s.Progress,
+		})
 		return err
 	}
 	if s.temporalPostgres, err = s.startPostgres(ctx, "temporal-postgres", devstack.PostgresSettings); err != nil {

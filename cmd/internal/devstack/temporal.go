@@ -34,7 +34,7 @@ const (
 // namespace is the one that a dev server always has.
 const namespace = "default"
 
-// TemporalOptions say what to start. All but Progress must be set.
+// TemporalOptions say what to start. Dir must be set.
 type TemporalOptions struct {
 	// Dir holds the server's database and log; it is made when it does not exist. One server
 	// uses it at a time.
@@ -43,6 +43,8 @@ type TemporalOptions struct {
 	Port, UIPort int
 	// SearchAttributes are registered at the start: name to type ("Keyword", "Int", …).
 	SearchAttributes map[string]string
+	// Synced has every commit on the disk before it is answered, as a server in production has it.
+	Synced bool
 	// Progress is told about a long build; nil means silence.
 	Progress io.Writer
 }
@@ -59,9 +61,9 @@ type Temporal struct {
 // error nothing is left running. The server ends with this process.
 //
 // Its database is SQLite with a write-ahead log, four times faster than without, and
-// synchronous=normal: it syncs at checkpoints only, so that a power failure can cost the last
-// moments, though never the file, as "off" could; kill -9 costs nothing either way. pawl finishes
-// what Temporal forgot from its receipts.
+// synchronous=normal unless it is to be [TemporalOptions].Synced: it syncs at checkpoints only, so
+// that a power failure can cost the last moments, though never the file, as "off" could; kill -9
+// costs nothing either way. pawl finishes what Temporal forgot from its receipts.
 func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err error) {
 	progress := opts.Progress
 	if progress == nil {
@@ -216,6 +218,10 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 }
 
 func (t *Temporal) args(database string, opts TemporalOptions) []string {
+	synchronous := "normal"
+	if opts.Synced {
+		synchronous = "full"
+	}
 	args := []string{
 		"server", "start-dev",
 		"--ip", "127.0.0.1",
@@ -223,7 +229,7 @@ func (t *Temporal) args(database string, opts TemporalOptions) []string {
 		"--ui-port", strconv.Itoa(t.uiPort),
 		"--db-filename", database,
 		"--sqlite-pragma", "journal_mode=wal",
-		"--sqlite-pragma", "synchronous=normal",
+		"--sqlite-pragma", "synchronous=" + synchronous,
 		"--log-level", "warn",
 	}
 	for name, kind := range opts.SearchAttributes {
