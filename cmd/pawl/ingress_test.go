@@ -65,14 +65,11 @@ func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	ran := make(chan error, 1)
 	go func() { ran <- n.runIngress(ctx, nil) }()
-	for seen := false; !seen; time.Sleep(20 * time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatal("pawl_backlog is not measured")
-		}
+	until(t, "pawl_backlog is measured", func() bool {
 		page := httptest.NewRecorder()
 		n.telemetry.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		seen = strings.Contains(page.Body.String(), "\npawl_backlog 1\n")
-	}
+		return strings.Contains(page.Body.String(), "\npawl_backlog 1\n")
+	})
 	stop()
 	if err := <-ran; err != nil {
 		t.Error(err)
@@ -87,7 +84,7 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	webhooks, health, temporal := freeAddr(t), freeAddr(t), filepath.Join(t.TempDir(), "temporal.toml")
 	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
 	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\nops: {listen: '"+health+"'}\n"+
-		"ingress: {listen: '"+webhooks+"', shutdown_delay: 3s}\n")
+		"ingress: {listen: '"+webhooks+"', shutdown_delay: 6s}\n")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan int, 1)
@@ -102,17 +99,9 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp.StatusCode
 	}
-	for deadline := time.Now().Add(20 * time.Second); ready() != http.StatusOK; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is never ready")
-		}
-	}
+	until(t, "it is ready", func() bool { return ready() == http.StatusOK })
 	stop()
-	for deadline := time.Now().Add(20 * time.Second); ready() != http.StatusServiceUnavailable; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is ready although it is being stopped")
-		}
-	}
+	until(t, "it is not ready because it is being stopped", func() bool { return ready() == http.StatusServiceUnavailable })
 	if r := s.pawl(t, "send", "--source", "stripe", "--type", "invoice.paid"); r.code != 0 {
 		t.Errorf("a delivery while it waits: exit %d, %s", r.code, r.err)
 	}
@@ -121,6 +110,20 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	}
 	if ready() != 0 {
 		t.Error("it still answers")
+	}
+}
+
+// until waits for what must become true soon.
+func until(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	deadline, tick := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not so after 20 s: %s", what)
+		}
 	}
 }
 
