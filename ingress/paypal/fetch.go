@@ -157,12 +157,12 @@ func (f *Fetched) fetch(ctx context.Context, certURL string) ([]byte, error) {
 		return nil, fmt.Errorf("fetch certificate: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	switch code := resp.StatusCode; {
-	case code == http.StatusOK:
-	case code == http.StatusNotFound, code == http.StatusGone:
-		return nil, webhook.Errorf(webhook.UntrustedCert, "PayPal has no certificate at PAYPAL-CERT-URL: it answered %d", code)
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusGone:
+		return nil, webhook.Errorf(webhook.UntrustedCert, "PayPal has no certificate at PAYPAL-CERT-URL: it answered %d", resp.StatusCode)
 	default:
-		return nil, fmt.Errorf("fetch certificate: %s answered %d", req.URL.Host, code)
+		return nil, fmt.Errorf("fetch certificate: %s answered %d", req.URL.Host, resp.StatusCode)
 	}
 	chain, err := io.ReadAll(io.LimitReader(resp.Body, maxChain+1))
 	if err != nil {
