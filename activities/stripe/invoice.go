@@ -121,12 +121,13 @@ func (p PaidInvoice) storable() error {
 
 // subscription finds the invoice's subscription: invoice.subscription up to 2025-02, then
 // invoice.parent.subscription_details.subscription, and on lines in both. "" means that the payload
-// says there is none.
+// says there is none: subscription or parent is null, or the parent is a quote. Its error is a [FieldError].
 func subscription(in object) (string, error) {
+	parent := in.object("parent")
 	if id := in.ref("subscription"); id != "" {
 		return id, nil
 	}
-	if id := in.object("parent", "subscription_details").ref("subscription"); id != "" {
+	if id := parent.object("subscription_details").ref("subscription"); id != "" {
 		return id, nil
 	}
 	for _, l := range in.list("lines") {
@@ -134,7 +135,12 @@ func subscription(in object) (string, error) {
 			return id, nil
 		}
 	}
-	if in.has("subscription") || in.has("parent") {
+	switch {
+	case !in.null("subscription"):
+		return "", &FieldError{"invoice.subscription", "neither an ID nor an object that has one"}
+	case !in.null("parent") && parent.text("type") != "quote_details":
+		return "", &FieldError{"invoice.parent", fmt.Sprintf("of type %.40q, which tells no subscription", parent.text("type"))}
+	case in.has("subscription") || in.has("parent"):
 		return "", nil
 	}
 	return "", &FieldError{"invoice.subscription", "neither invoice.subscription nor invoice.parent.subscription_details.subscription is there"}

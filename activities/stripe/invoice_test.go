@@ -188,6 +188,16 @@ func TestReadPaidInvoice_NoSubscription_SaidSo(t *testing.T) {
 	})
 }
 
+func TestReadPaidInvoice_Quote_NoSubscription(t *testing.T) {
+	t.Parallel()
+	event := paidEvent(t, since)
+	lineOf(event)["parent"] = nil
+	invoiceOf(event)["parent"] = document{"type": "quote_details", "quote_details": document{"quote": "qt_1"}, "subscription_details": nil}
+	if got, err := ReadPaidInvoice(encode(t, event)); err != nil || got.Subscription != "" {
+		t.Errorf("subscription %q, %v", got.Subscription, err)
+	}
+}
+
 func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 	t.Parallel()
 	set := func(of func(document) document, value any, fields ...string) func(document) {
@@ -245,6 +255,16 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 	add("currency by name", "invoice.currency", set(invoiceOf, "dollars", "currency"))
 	add("status open", "invoice.status", set(invoiceOf, "open", "status"))
 	add("status null", "invoice.status", set(invoiceOf, nil, "status"))
+	for _, value := range []any{document{"object": "subscription"}, "", 7, []any{}} {
+		add(fmt.Sprintf("subscription %#v", value), "invoice.subscription",
+			set(invoiceOf, value, "subscription"), set(invoiceOf, nil, "parent"), set(lineOf, nil, "subscription", "parent"))
+	}
+	for _, value := range []any{
+		document{}, "sub_1", document{"type": "subscription_details", "subscription_details": document{"metadata": document{}}},
+		document{"type": "quote\x00", "quote_details": nil}, document{"type": "billing_cadence_details", "billing_cadence_details": document{}},
+	} {
+		add(fmt.Sprintf("parent %v", value), "invoice.parent", set(invoiceOf, value, "parent"), set(invoiceOf, nil, "subscription"), set(lineOf, nil, "subscription", "parent"))
+	}
 	add("thin event", "data.object", set(data, "delete", "object"))
 	add("no data", "data.object", set(envelope, nil, "data"))
 	add("neither shape", "invoice.subscription", set(invoiceOf, "delete", "subscription", "parent"), set(lineOf, "delete", "subscription", "parent"))
