@@ -130,10 +130,8 @@ func subscription(in object) (string, error) {
 	if id := parent.object("subscription_details").ref("subscription"); id != "" {
 		return id, nil
 	}
-	for _, l := range in.list("lines") {
-		if id := lineSubscription(l); id != "" {
-			return id, nil
-		}
+	if id, err := subscriptionOfLines(in); id != "" || err != nil {
+		return id, err
 	}
 	switch {
 	case !in.null("subscription"):
@@ -144,6 +142,21 @@ func subscription(in object) (string, error) {
 		return "", nil
 	}
 	return "", &FieldError{"invoice.subscription", "neither invoice.subscription nor invoice.parent.subscription_details.subscription is there"}
+}
+
+// subscriptionOfLines finds the one subscription that the lines name, "" for none. An invoice that is made by
+// hand collects what is pending of all of a customer's subscriptions, and there is no telling whose it is.
+func subscriptionOfLines(in object) (found string, err error) {
+	for _, l := range in.list("lines") {
+		switch id := lineSubscription(l); {
+		case id == "" || id == found:
+		case found == "":
+			found = id
+		default:
+			return "", &FieldError{"invoice.lines.data[].subscription", fmt.Sprintf("%.40q and %.40q, and the invoice itself names none", found, id)}
+		}
+	}
+	return found, nil
 }
 
 // metadata returns the subscription's metadata as the invoice carries it.

@@ -160,6 +160,30 @@ func TestReadPaidInvoice_SubscriptionOnProrationsOnly(t *testing.T) {
 	})
 }
 
+// What an invoice made by hand collects of several subscriptions is nobody's in particular.
+func TestReadPaidInvoice_LinesOfTwoSubscriptions_NamedError(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		event := paidEvent(t, version)
+		own, other := sold{kind: proration, price: "price_pro", amount: 300, start: periodStart, end: periodEnd}, sold{kind: attached, price: "price_pro", amount: 100, start: periodStart, end: periodEnd}
+		data := []any{own.document(version), other.document(version)}
+		if version == before {
+			data[1].(document)["subscription"] = "sub_2"
+		} else {
+			data[1].(document)["parent"].(document)["invoice_item_details"].(document)["subscription"] = "sub_2"
+		}
+		invoiceOf(event)["lines"].(document)["data"] = data
+		if got, err := ReadPaidInvoice(encode(t, event)); err != nil || got.Subscription != "sub_1" {
+			t.Errorf("subscription %q, %v; the invoice names it", got.Subscription, err)
+		}
+		invoiceOf(event)["subscription"], invoiceOf(event)["parent"] = nil, nil
+		var field *FieldError
+		if got, err := ReadPaidInvoice(encode(t, event)); !errors.As(err, &field) || field.Field != "invoice.lines.data[].subscription" || !strings.Contains(field.Reason, "sub_2") {
+			t.Errorf("subscription %q, %v; want an error that names both", got.Subscription, err)
+		}
+	})
+}
+
 // The first lines look complete. That they are not is what counts, whatever prices and metadata say.
 func TestPlan_PartOfTheLines_Review(t *testing.T) {
 	t.Parallel()
