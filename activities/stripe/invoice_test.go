@@ -238,6 +238,9 @@ func TestReadPaidInvoice_Missing_NamedError(t *testing.T) {
 	for _, value := range []any{49.5, "4900", true, -1, json.Number("1e3"), json.Number("99999999999999999999")} {
 		add(fmt.Sprintf("amount_paid %v", value), "invoice.amount_paid", set(invoiceOf, value, "amount_paid"))
 	}
+	for _, value := range []any{-49.5, "-4900", document{}, json.Number("-99999999999999999999")} {
+		add(fmt.Sprintf("line's amount %v", value), "invoice.lines.data[].amount", set(lineOf, value, "amount"))
+	}
 	for _, value := range []any{-1, 0, "1772323260", 1772323260000, latest + 1, json.Number("1e9"), json.Number("99999999999999999999")} {
 		add(fmt.Sprintf("created %#v", value), "created", set(envelope, value, "created"))
 		add(fmt.Sprintf("line's start %#v", value), "invoice.lines.data[].period.start", set(linePeriod, value, "start"))

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -83,7 +84,9 @@ func rankOf(l object) int {
 
 // readLine reads a line: price up to 2025-02, pricing.price_details since.
 func readLine(l object) (line Line, err error) {
-	line.Amount, _ = l.integer("amount")
+	if line.Amount, err = l.integer("amount"); err != nil && !errors.Is(err, errAbsent) {
+		return Line{}, &FieldError{"invoice.lines.data[].amount", err.Error()}
+	}
 	if line.Start, line.End, err = l.object("period").span("invoice.lines.data[].period.", "start", "end"); err != nil {
 		return Line{}, err
 	}
