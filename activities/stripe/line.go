@@ -14,7 +14,14 @@ type Line struct {
 	Amount    int64
 	Start     time.Time
 	End       time.Time
+
+	// credited is set where the line names what it takes back: its amount can be 0.
+	credited bool
 }
+
+// credit reports whether the line takes money back. What was free is taken back for nothing, so that the
+// amount alone does not tell.
+func (l Line) credit() bool { return l.Amount < 0 || l.credited }
 
 // lineSubscription finds a line's subscription: on the line up to 2025-02, since then under its
 // parent, which is a subscription item or an invoice item. "" is an item of no subscription.
@@ -38,7 +45,7 @@ func lines(in object) ([]Line, error) {
 		if err != nil {
 			return nil, err
 		}
-		if rank := rankOf(l); line.Amount < 0 {
+		if rank := rankOf(l); line.credit() {
 			credits[rank] = append(credits[rank], line)
 		} else {
 			charges[rank] = append(charges[rank], line)
@@ -84,6 +91,7 @@ func rankOf(l object) int {
 
 // readLine reads a line: price up to 2025-02, pricing.price_details since.
 func readLine(l object) (line Line, err error) {
+	line.credited = credited(l)
 	if line.Amount, err = l.integer("amount"); err != nil && !errors.Is(err, errAbsent) {
 		return Line{}, &FieldError{"invoice.lines.data[].amount", err.Error()}
 	}
@@ -102,4 +110,17 @@ func readLine(l object) (line Line, err error) {
 		line.Price, line.Product = l.ref("plan"), l.object("plan").ref("product")
 	}
 	return line, nil
+}
+
+// credited reports whether the line is a credit that names the lines it takes back ("for a credit proration,
+// the original debit line items"): in proration_details, which stands on the line up to 2025-02 and under
+// its parent since.
+func credited(l object) bool {
+	parent := l.object("parent")
+	for _, place := range []object{l, parent.object("invoice_item_details"), parent.object("subscription_item_details")} {
+		if len(place.object("proration_details", "credited_items")) > 0 {
+			return true
+		}
+	}
+	return false
 }

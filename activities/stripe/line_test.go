@@ -22,18 +22,23 @@ type sold struct {
 	kind, price string
 	amount      int
 	start, end  int
+	// credited is set for a proration that takes back what an earlier invoice charged.
+	credited bool
 }
 
 func (s sold) document(version string) document {
 	line := document{"object": "line_item", "amount": s.amount, "currency": "usd", "period": document{"start": s.start, "end": s.end}}
 	item := s.kind != recurring
-	var subscription any = "sub_1"
+	var subscription, credited any = "sub_1", nil
+	if s.credited {
+		credited = document{"invoice": "in_0", "invoice_line_items": []any{"il_0"}}
+	}
 	if s.kind == standalone {
 		subscription = nil
 	}
 	if version == before {
 		line["price"], line["subscription"] = document{"id": s.price, "object": "price", "product": "prod_of_" + s.price}, subscription
-		line["type"], line["proration"] = "subscription", s.kind == proration
+		line["type"], line["proration"], line["proration_details"] = "subscription", s.kind == proration, document{"credited_items": credited}
 		if item {
 			line["type"], line["invoice_item"] = "invoiceitem", "ii_1"
 		}
@@ -47,7 +52,7 @@ func (s sold) document(version string) document {
 	}
 	line["parent"] = document{
 		"type": details, none: nil,
-		details: document{"proration": s.kind == proration, "proration_details": document{"credited_items": nil}, "subscription": subscription},
+		details: document{"proration": s.kind == proration, "proration_details": document{"credited_items": credited}, "subscription": subscription},
 	}
 	return line
 }
@@ -71,48 +76,52 @@ func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 		start, end int
 	}{
 		"downgrade from a longer period": {
-			[]sold{{proration, "price_enterprise", -9100, middle, nextYear}, {recurring, "price_starter", 1000, middle, periodEnd}},
+			[]sold{{proration, "price_enterprise", -9100, middle, nextYear, false}, {recurring, "price_starter", 1000, middle, periodEnd, false}},
 			"starter", middle, periodEnd,
 		},
 		"change of plan, prorations only": {
-			[]sold{{proration, "price_starter", -100, middle, periodEnd}, {proration, "price_pro", 300, middle, periodEnd}},
+			[]sold{{proration, "price_starter", -100, middle, periodEnd, false}, {proration, "price_pro", 300, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
 		},
 		"the credit has the later period": {
-			[]sold{{proration, "price_enterprise", -9100, middle, nextYear}, {proration, "price_starter", 900, middle, periodEnd}},
+			[]sold{{proration, "price_enterprise", -9100, middle, nextYear, false}, {proration, "price_starter", 900, middle, periodEnd, false}},
 			"starter", middle, periodEnd,
 		},
 		"renewal beside prorations": {
-			[]sold{{proration, "price_starter", 100, middle, nextYear}, {recurring, "price_pro", 4900, periodStart, periodEnd}},
+			[]sold{{proration, "price_starter", 100, middle, nextYear, false}, {recurring, "price_pro", 4900, periodStart, periodEnd, false}},
 			"pro", periodStart, periodEnd,
 		},
 		"an item beside prorations": {
-			[]sold{{standalone, "price_setup", 100, middle, middle}, {proration, "price_starter", -100, middle, periodEnd}, {proration, "price_pro", 300, middle, periodEnd}},
+			[]sold{{standalone, "price_setup", 100, middle, middle, false}, {proration, "price_starter", -100, middle, periodEnd, false}, {proration, "price_pro", 300, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
 		},
 		"an item of the subscription beside prorations": {
-			[]sold{{attached, "price_setup", 100, middle, middle}, {proration, "price_pro", 300, middle, periodEnd}},
+			[]sold{{attached, "price_setup", 100, middle, middle, false}, {proration, "price_pro", 300, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
 		},
 		"an item that costs what a plan costs": {
-			[]sold{{standalone, "price_enterprise", 9900, middle, nextYear}, {recurring, "price_pro", 4900, periodStart, periodEnd}},
+			[]sold{{standalone, "price_enterprise", 9900, middle, nextYear, false}, {recurring, "price_pro", 4900, periodStart, periodEnd, false}},
 			"pro", periodStart, periodEnd,
 		},
 		"items only, the subscription's first": {
-			[]sold{{standalone, "price_enterprise", 9900, middle, nextYear}, {attached, "price_pro", 4900, middle, periodEnd}},
+			[]sold{{standalone, "price_enterprise", 9900, middle, nextYear, false}, {attached, "price_pro", 4900, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
 		},
 		"an item beside what was given back": {
-			[]sold{{standalone, "price_pro", 500, periodStart, periodEnd}, {proration, "price_enterprise", -9100, middle, nextYear}},
+			[]sold{{standalone, "price_pro", 500, periodStart, periodEnd, false}, {proration, "price_enterprise", -9100, middle, nextYear, false}},
 			"pro", periodStart, periodEnd,
 		},
 		"a free month": {
-			[]sold{{recurring, "price_pro", 0, periodStart, periodEnd}, {proration, "price_starter", -100, middle, nextYear}},
+			[]sold{{recurring, "price_pro", 0, periodStart, periodEnd, false}, {proration, "price_starter", -100, middle, nextYear, false}},
 			"pro", periodStart, periodEnd,
 		},
 		"nothing but what was given back": {
-			[]sold{{proration, "price_starter", -100, middle, periodEnd}},
+			[]sold{{proration, "price_starter", -100, middle, periodEnd, false}},
 			"starter", middle, periodEnd,
+		},
+		"change of plan that costs nothing": {
+			[]sold{{proration, "price_starter", 0, middle, periodEnd, true}, {proration, "price_pro", 0, middle, periodEnd, false}},
+			"pro", middle, periodEnd,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +156,7 @@ func TestReadPaidInvoice_SubscriptionOnProrationsOnly(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		event := paidEvent(t, version)
 		setLines(event, version, []sold{
-			{standalone, "price_setup", 100, periodStart, periodStart}, {proration, "price_pro", 300, periodStart, periodEnd},
+			{standalone, "price_setup", 100, periodStart, periodStart, false}, {proration, "price_pro", 300, periodStart, periodEnd, false},
 		})
 		if version == before {
 			invoiceOf(event)["subscription"] = nil

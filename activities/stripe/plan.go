@@ -55,8 +55,8 @@ func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
 
 // yields reports whether the other line decides before l.
 func (l Line) yields(to Line) bool {
-	if (l.Amount < 0) != (to.Amount < 0) {
-		return l.Amount < 0
+	if l.credit() != to.credit() {
+		return l.credit()
 	}
 	return l.End.Before(to.End)
 }
