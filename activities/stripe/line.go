@@ -35,8 +35,8 @@ func lineSubscription(l object) string {
 	return ""
 }
 
-// lines returns the lines that tell what was bought. A line that takes money back names what was
-// left, and counts only where no line charges; among the others those of the lowest rank count.
+// lines returns the lines that tell what was bought: of the lines that charge those of the lowest rank. A
+// line that takes money back names what was left, and is returned only where no line charges.
 // Its error is a [FieldError].
 func lines(in object) ([]Line, error) {
 	var charges, credits [ranks][]Line

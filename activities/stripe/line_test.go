@@ -115,10 +115,6 @@ func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 			[]sold{{recurring, "price_pro", 0, periodStart, periodEnd, false}, {proration, "price_starter", -100, middle, nextYear, false}},
 			"pro", periodStart, periodEnd,
 		},
-		"nothing but what was given back": {
-			[]sold{{proration, "price_starter", -100, middle, periodEnd, false}},
-			"starter", middle, periodEnd,
-		},
 		"change of plan that costs nothing": {
 			[]sold{{proration, "price_starter", 0, middle, periodEnd, true}, {proration, "price_pro", 0, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
@@ -167,6 +163,27 @@ func TestReadPaidInvoice_SubscriptionOnProrationsOnly(t *testing.T) {
 			t.Errorf("subscription %q, %v", got.Subscription, err)
 		}
 	})
+}
+
+// A subscription that is canceled with a proration, or an item that is removed, makes an invoice that is paid
+// at once. It names what was left, and metadata may still do so.
+func TestPlan_OnlyMoneyBack_Review(t *testing.T) {
+	t.Parallel()
+	for _, amount := range []int{-2500, 0} {
+		eachVersion(t, func(t *testing.T, version string) {
+			event := paidEvent(t, version)
+			setLines(event, version, []sold{{proration, "price_pro", amount, periodStart, periodEnd, true}})
+			invoiceOf(event)["amount_paid"] = 0
+			got, err := ReadPaidInvoice(encode(t, event))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var unsure *PlanError
+			if plan, err := got.Plan(map[string]string{"price_pro": "pro"}); plan != "" || !errors.As(err, &unsure) || !strings.HasPrefix(unsure.Reason, "nothing_bought: ") {
+				t.Errorf("plan %q, %v; want a review", plan, err)
+			}
+		})
+	}
 }
 
 // What an invoice made by hand collects of several subscriptions is nobody's in particular.

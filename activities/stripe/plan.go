@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,11 +19,15 @@ func (e *PlanError) Error() string { return e.Reason }
 //
 // A part of the lines is an error as well. Stripe sorts the prorations before the subscription's own
 // lines (API reference, invoice.lines): what decides can be what is missing, and an event cannot be
-// asked for the rest.
+// asked for the rest. And so are lines that only take money back: they name what was left.
 func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
 	if p.Partial {
 		return "", &PlanError{"lines_incomplete: the event carries only the first of the invoice's lines (lines.has_more), " +
 			"which tell neither plan nor period for sure; look at the invoice at Stripe, provide by hand what it bought, then skip the event"}
+	}
+	if len(p.Lines) > 0 && !slices.ContainsFunc(p.Lines, func(l Line) bool { return !l.credit() }) {
+		return "", &PlanError{"nothing_bought: all that the invoice's lines do is take money back, as when a subscription is canceled or " +
+			"an item removed with a proration; look at the subscription at Stripe, provide by hand what is left of it, then skip the event"}
 	}
 	var plan, other string
 	var best Line
