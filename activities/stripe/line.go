@@ -15,6 +15,7 @@ type Line struct {
 	Start     time.Time
 	End       time.Time
 
+	rank int
 	// credited is set where the line names what it takes back: its amount can be 0.
 	credited bool
 }
@@ -39,24 +40,38 @@ func lineSubscription(l object) string {
 // line that takes money back names what was left, and is returned only where no line charges.
 // Its error is a [FieldError].
 func lines(in object) ([]Line, error) {
-	var charges, credits [ranks][]Line
+	var charges, credits []Line
 	for _, l := range in.list("lines") {
 		line, err := readLine(l)
 		if err != nil {
 			return nil, err
 		}
-		if rank := rankOf(l); line.credit() {
-			credits[rank] = append(credits[rank], line)
+		if line.credit() {
+			credits = append(credits, line)
 		} else {
-			charges[rank] = append(charges[rank], line)
+			charges = append(charges, line)
 		}
 	}
-	for _, found := range slices.Concat(charges[:], credits[:]) {
-		if len(found) > 0 {
-			return found, nil
-		}
+	charges = slices.DeleteFunc(charges, func(l Line) bool { return leftAgain(l, credits) })
+	if len(charges) == 0 {
+		return credits, nil
 	}
-	return nil, nil
+	first := lowest(charges)
+	return slices.DeleteFunc(charges, func(l Line) bool { return l.rank != first }), nil
+}
+
+func lowest(lines []Line) int {
+	rank := ranks
+	for _, l := range lines {
+		rank = min(rank, l.rank)
+	}
+	return rank
+}
+
+// leftAgain reports whether the same invoice takes back what l charges for: of several changes of plan in
+// one period, each charges for its plan and the next one takes that back from its own time on.
+func leftAgain(l Line, credits []Line) bool {
+	return l.Price != "" && slices.ContainsFunc(credits, func(c Line) bool { return c.Price == l.Price && c.End.Equal(l.End) && c.Start.After(l.Start) })
 }
 
 // The ranks of lines. Prorations charge for the rest of a period that is paid for, and count where
@@ -91,7 +106,7 @@ func rankOf(l object) int {
 
 // readLine reads a line: price up to 2025-02, pricing.price_details since.
 func readLine(l object) (line Line, err error) {
-	line.credited = credited(l)
+	line.rank, line.credited = rankOf(l), credited(l)
 	if line.Amount, err = l.integer("amount"); err != nil && !errors.Is(err, errAbsent) {
 		return Line{}, &FieldError{"invoice.lines.data[].amount", err.Error()}
 	}

@@ -68,7 +68,7 @@ func setLines(event document, version string, lines []sold) {
 // The same invoice in both shapes must give the same plan and period, whichever order its lines have.
 func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 	t.Parallel()
-	const middle, nextYear = periodStart + 86400, periodStart + 365*86400
+	const middle, later, nextYear = periodStart + 86400, periodStart + 15*86400, periodStart + 365*86400
 	prices := map[string]string{"price_starter": "starter", "price_pro": "pro", "price_enterprise": "enterprise"}
 	for name, tt := range map[string]struct {
 		lines      []sold
@@ -114,6 +114,24 @@ func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 		"a free month": {
 			[]sold{{recurring, "price_pro", 0, periodStart, periodEnd, false}, {proration, "price_starter", -100, middle, nextYear, false}},
 			"pro", periodStart, periodEnd,
+		},
+		"two changes of plan": {
+			[]sold{
+				{proration, "price_starter", -900, middle, periodEnd, true}, {proration, "price_pro", 4000, middle, periodEnd, false},
+				{proration, "price_pro", -2000, later, periodEnd, true}, {proration, "price_enterprise", 9000, later, periodEnd, false},
+			},
+			"enterprise", later, periodEnd,
+		},
+		"a change of plan and back": {
+			[]sold{
+				{proration, "price_starter", -900, middle, periodEnd, true}, {proration, "price_pro", 4000, middle, periodEnd, false},
+				{proration, "price_pro", -2000, later, periodEnd, true}, {proration, "price_starter", 500, later, periodEnd, false},
+			},
+			"starter", later, periodEnd,
+		},
+		"more seats": {
+			[]sold{{proration, "price_pro", -900, middle, periodEnd, true}, {proration, "price_pro", 4000, middle, periodEnd, false}},
+			"pro", middle, periodEnd,
 		},
 		"change of plan that costs nothing": {
 			[]sold{{proration, "price_starter", 0, middle, periodEnd, true}, {proration, "price_pro", 0, middle, periodEnd, false}},
