@@ -184,6 +184,11 @@ func TestLoadInvoicePaid_Fact(t *testing.T) {
 	if err != nil || got.Fact.Plan != "enterprise" || !got.Onboarding {
 		t.Errorf("loaded %+v, %v; want the plan that has onboarding", got, err)
 	}
+	beside := `"lines":{"data":[{"amount":9900,"price":{"id":"price_storage"},"period":{"start":1772323200,"end":1803859200}},`
+	id = b.keep(strings.Replace(invoice(""), `"lines":{"data":[`, beside, 1))
+	if got, err = do(b, b.invoices().LoadInvoicePaid, load(id)); err != nil || got.Fact != fact(id) {
+		t.Errorf("loaded %+v, %v\nwant the plan's period %+v", got, err, fact(id))
+	}
 }
 
 func TestLoadInvoicePaid_Account(t *testing.T) {
@@ -210,6 +215,7 @@ func TestLoadInvoicePaid_Review(t *testing.T) {
 		"unreadable":     {body: "{", review: "unreadable_payload: body: not a JSON object"},
 		"field missing":  {body: strings.Replace(good, `"currency":"usd",`, ``, 1), review: "unreadable_payload: invoice.currency: absent"},
 		"unknown plan":   {body: strings.Replace(good, "price_pro", "price_x", 1), review: "plan_unknown: none of price_x"},
+		"money back":     {body: strings.Replace(good, `[{"amount":4900`, `[{"amount":-4900`, 1), review: "nothing_bought: "},
 		"account long":   {body: strings.Replace(good, `"acme"`, `"`+strings.Repeat("a", 201)+`"`, 1), review: "account_unusable"},
 		"account odd":    {body: strings.Replace(good, `"acme"`, `"a\nb"`, 1), review: "account_unusable"},
 		"ended":          {body: ended, review: "subscription_ended: sub_gone is held as canceled since 2026-02-01T00:00:00Z"},

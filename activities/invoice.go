@@ -104,10 +104,12 @@ func (i *Invoices) LoadInvoicePaid(ctx context.Context, in LoadInvoicePaidInput)
 		result.Review = "account_unusable: metadata.account " + why
 		return result, nil
 	}
-	if result.Fact.Plan, err = paid.Plan(i.Plans.Prices); err != nil {
+	bought, err := paid.Purchase(i.Plans.Prices)
+	if err != nil {
 		result.Review = err.Error()
 		return result, nil
 	}
+	result.Fact.Plan, result.Fact.PeriodStart, result.Fact.PeriodEnd = bought.Plan, bought.Start, bought.End
 	result.Onboarding = i.Plans.Onboarding[result.Fact.Plan]
 	if in.Reopen || paid.Subscription == "" {
 		return result, nil

@@ -21,14 +21,15 @@ type PaidInvoice struct {
 	// Metadata is the subscription's, as the invoice carries it.
 	Metadata map[string]string
 	// Amount is what was paid, in minor units of Currency.
-	Amount      int64
-	Currency    string
+	Amount   int64
+	Currency string
+	// PeriodStart and PeriodEnd bound what was paid for as far as the lines tell it without their prices.
 	PeriodStart time.Time
 	PeriodEnd   time.Time
-	// Lines are the lines that tell what was bought, all of one kind: see [lines].
+	// Lines are the lines that tell what was bought: see [lines].
 	Lines []Line
 	// Partial is set where the payload carries the first lines only: the period may then be another
-	// one, and [PaidInvoice.Plan] gives no plan.
+	// one, and [PaidInvoice.Purchase] gives no plan.
 	Partial bool
 }
 
@@ -177,12 +178,7 @@ func metadata(in object) map[string]string {
 // period returns what was paid for. It stands on the lines: invoice.period_start and period_end are
 // the period before on a renewal, and serve only where the lines have none.
 func period(in object, lines []Line) (start, end time.Time, err error) {
-	for _, l := range lines {
-		if l.End.After(end) {
-			start, end = l.Start, l.End
-		}
-	}
-	if start.IsZero() {
+	if start, end = span(lines); start.IsZero() {
 		if start, end, err = in.span("invoice.", "period_start", "period_end"); err != nil {
 			return start, end, err
 		}
@@ -191,4 +187,17 @@ func period(in object, lines []Line) (start, end time.Time, err error) {
 		return start, end, &FieldError{"invoice.lines.data[].period", "no line, and no invoice.period_start and period_end, tell what was paid for"}
 	}
 	return start, end, nil
+}
+
+// span returns the latest period of the lines of the lowest rank. Where several lines have it, it begins with
+// the first of them, in whichever order they stand.
+func span(lines []Line) (start, end time.Time) {
+	for _, l := range lines {
+		switch {
+		case l.rank != lowest(lines):
+		case l.End.After(end), l.End.Equal(end) && l.Start.Before(start):
+			start, end = l.Start, l.End
+		}
+	}
+	return start, end
 }

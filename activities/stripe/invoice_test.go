@@ -334,11 +334,11 @@ func FuzzReadPaidInvoice(f *testing.F) {
 		if _, err := json.Marshal(got); err != nil {
 			t.Fatalf("cannot be an activity's result: %v", err)
 		}
-		plan, err := got.Plan(map[string]string{"price_pro": "pro"})
+		bought, err := got.Purchase(map[string]string{"price_pro": "pro"})
 		if err != nil && err.Error() == "" {
 			t.Fatal("an error without a reason")
 		}
-		for _, s := range []string{got.ProviderAccount, got.ID, got.Customer, got.Subscription, got.Currency, plan, fmt.Sprint(err)} {
+		for _, s := range []string{got.ProviderAccount, got.ID, got.Customer, got.Subscription, got.Currency, bought.Plan, fmt.Sprint(err)} {
 			if strings.Contains(s, "\x00") || !utf8.ValidString(s) {
 				t.Fatalf("%q cannot be stored", s)
 			}
@@ -381,9 +381,9 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := PaidInvoice{Lines: tt.lines, Metadata: tt.metadata}.Plan(prices)
-			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("plan %q, %v; want %q, %q", got, err, tt.want, tt.err)
+			got, err := PaidInvoice{Lines: tt.lines, Metadata: tt.metadata}.Purchase(prices)
+			if got.Plan != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("plan %q, %v; want %q, %q", got.Plan, err, tt.want, tt.err)
 			}
 		})
 	}

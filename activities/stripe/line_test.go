@@ -129,6 +129,18 @@ func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 			},
 			"starter", later, periodEnd,
 		},
+		"a plan for a month, beside what is paid for a year": {
+			[]sold{{recurring, "price_storage", 12000, periodStart, nextYear, false}, {recurring, "price_pro", 4900, periodStart, periodEnd, false}},
+			"pro", periodStart, periodEnd,
+		},
+		"usage of the month before, beside the plan": {
+			[]sold{{recurring, "price_usage", 99, periodStart - 28*86400, periodStart, false}, {recurring, "price_pro", 4900, periodStart, periodEnd, false}},
+			"pro", periodStart, periodEnd,
+		},
+		"a plan from metadata, and two additions": {
+			[]sold{{proration, "price_storage", 100, middle, periodEnd, false}, {proration, "price_seat", 100, later, periodEnd, false}},
+			"pro", middle, periodEnd,
+		},
 		"more seats": {
 			[]sold{{proration, "price_pro", -900, middle, periodEnd, true}, {proration, "price_pro", 4000, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
@@ -149,9 +161,9 @@ func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					plan, err := got.Plan(prices)
-					if plan != tt.plan || err != nil || got.PeriodStart.Unix() != int64(tt.start) || got.PeriodEnd.Unix() != int64(tt.end) {
-						t.Errorf("%s: plan %q (%v) from %s to %s, want %q from %s to %s", version, plan, err, got.PeriodStart, got.PeriodEnd,
+					bought, err := got.Purchase(prices)
+					if bought.Plan != tt.plan || err != nil || bought.Start.Unix() != int64(tt.start) || bought.End.Unix() != int64(tt.end) {
+						t.Errorf("%s: plan %q (%v) from %s to %s, want %q from %s to %s", version, bought.Plan, err, bought.Start, bought.End,
 							tt.plan, time.Unix(int64(tt.start), 0).UTC(), time.Unix(int64(tt.end), 0).UTC())
 					}
 					facts = append(facts, got)
@@ -197,8 +209,8 @@ func TestPlan_OnlyMoneyBack_Review(t *testing.T) {
 				t.Fatal(err)
 			}
 			var unsure *PlanError
-			if plan, err := got.Plan(map[string]string{"price_pro": "pro"}); plan != "" || !errors.As(err, &unsure) || !strings.HasPrefix(unsure.Reason, "nothing_bought: ") {
-				t.Errorf("plan %q, %v; want a review", plan, err)
+			if bought, err := got.Purchase(map[string]string{"price_pro": "pro"}); bought.Plan != "" || !errors.As(err, &unsure) || !strings.HasPrefix(unsure.Reason, "nothing_bought: ") {
+				t.Errorf("plan %q, %v; want a review", bought.Plan, err)
 			}
 		})
 	}
@@ -239,14 +251,14 @@ func TestPlan_PartOfTheLines_Review(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := got.Plan(map[string]string{"price_pro": "pro"})
+			bought, err := got.Purchase(map[string]string{"price_pro": "pro"})
 			var unsure *PlanError
 			if more != true {
-				if plan != "pro" || err != nil {
-					t.Errorf("has_more %v: plan %q, %v; want pro", more, plan, err)
+				if bought.Plan != "pro" || err != nil {
+					t.Errorf("has_more %v: plan %q, %v; want pro", more, bought.Plan, err)
 				}
-			} else if plan != "" || !errors.As(err, &unsure) || !strings.HasPrefix(unsure.Reason, "lines_incomplete: ") {
-				t.Errorf("has_more %v: plan %q, %v; want a review", more, plan, err)
+			} else if bought.Plan != "" || !errors.As(err, &unsure) || !strings.HasPrefix(unsure.Reason, "lines_incomplete: ") {
+				t.Errorf("has_more %v: plan %q, %v; want a review", more, bought.Plan, err)
 			}
 		}
 	})

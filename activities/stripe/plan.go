@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // PlanError says that a payload does not tell the plan for sure, or tells two.
@@ -12,58 +13,78 @@ type PlanError struct{ Reason string }
 
 func (e *PlanError) Error() string { return e.Reason }
 
-// Plan returns what was bought in our words: prices maps a price ID, a lookup key or a product ID to
-// a plan; the subscription's metadata.plan counts where none is mapped. Between lines of different
-// plans one that charges decides before one that takes money back, and then the later period; a tie
-// is an error, since guessing would grant or withhold. The order of lines means nothing.
+// Purchase is what an invoice paid for, in our words.
+type Purchase struct {
+	Plan string
+	// Start and End bound what was paid for of the plan.
+	Start, End time.Time
+}
+
+// Purchase returns what was bought: prices maps a price ID, a lookup key or a product ID to a plan; the
+// subscription's metadata.plan counts where none is mapped. Among lines of different plans the lowest rank
+// decides, and then the later period; a tie is an error, since guessing would grant or withhold. The order
+// of lines means nothing. The period is that of the lines which decided: what is sold beside a plan can be
+// billed for longer (subscriptions of mixed intervals).
 //
 // A part of the lines is an error as well. Stripe sorts the prorations before the subscription's own
 // lines (API reference, invoice.lines): what decides can be what is missing, and an event cannot be
 // asked for the rest. And so are lines that only take money back: they name what was left.
-func (p PaidInvoice) Plan(prices map[string]string) (string, error) {
+func (p PaidInvoice) Purchase(prices map[string]string) (Purchase, error) {
 	if p.Partial {
-		return "", &PlanError{"lines_incomplete: the event carries only the first of the invoice's lines (lines.has_more), " +
+		return Purchase{}, &PlanError{"lines_incomplete: the event carries only the first of the invoice's lines (lines.has_more), " +
 			"which tell neither plan nor period for sure; look at the invoice at Stripe, provide by hand what it bought, then skip the event"}
 	}
 	if len(p.Lines) > 0 && !slices.ContainsFunc(p.Lines, func(l Line) bool { return !l.credit() }) {
-		return "", &PlanError{"nothing_bought: all that the invoice's lines do is take money back, as when a subscription is canceled or " +
+		return Purchase{}, &PlanError{"nothing_bought: all that the invoice's lines do is take money back, as when a subscription is canceled or " +
 			"an item removed with a proration; look at the subscription at Stripe, provide by hand what is left of it, then skip the event"}
 	}
-	var plan, other string
-	var best Line
-	var seen []string
-	for _, l := range p.Lines {
-		mapped := firstOf(prices, l.Price, l.LookupKey, l.Product)
-		seen = append(seen, l.names()...)
-		switch {
-		case mapped == "":
-		case plan == "" || best.yields(l):
-			plan, other, best = mapped, "", l
-		case mapped != plan && !l.yields(best):
-			other = mapped
+	for rank := range ranks {
+		bought, found, err := p.mapped(rank, prices)
+		if err != nil || found {
+			return bought, err
 		}
 	}
-	if other != "" {
-		return "", &PlanError{fmt.Sprintf("plan_ambiguous: the invoice's lines name the plans %s and %s for the same period", plan, other)}
+	plan := p.Metadata["plan"]
+	if why := Unusable(plan, mostText); why != "" {
+		return Purchase{}, &PlanError{"plan_unusable: the subscription's metadata.plan " + why}
 	}
 	if plan == "" {
-		plan = p.Metadata["plan"]
-		if why := Unusable(plan, mostText); why != "" {
-			return "", &PlanError{"plan_unusable: the subscription's metadata.plan " + why}
+		var seen []string
+		for _, l := range p.Lines {
+			seen = append(seen, l.names()...)
 		}
+		return Purchase{}, &PlanError{fmt.Sprintf("plan_unknown: none of %s stands in plans.prices, and the subscription has no metadata.plan", list(seen))}
 	}
-	if plan == "" {
-		return "", &PlanError{fmt.Sprintf("plan_unknown: none of %s stands in plans.prices, and the subscription has no metadata.plan", list(seen))}
-	}
-	return plan, nil
+	return Purchase{plan, p.PeriodStart, p.PeriodEnd}, nil
 }
 
-// yields reports whether the other line decides before l.
-func (l Line) yields(to Line) bool {
-	if l.credit() != to.credit() {
-		return l.credit()
+// mapped returns what the lines of a rank buy by their prices, and false where none of them is mapped.
+func (p PaidInvoice) mapped(rank int, prices map[string]string) (bought Purchase, found bool, err error) {
+	var last []Line
+	for _, l := range p.Lines {
+		if l.rank != rank || l.credit() || firstOf(prices, l.names()...) == "" {
+			continue
+		}
+		if len(last) > 0 && l.End.After(last[0].End) {
+			last = nil
+		}
+		if len(last) == 0 || l.End.Equal(last[0].End) {
+			last = append(last, l)
+		}
 	}
-	return l.End.Before(to.End)
+	if len(last) == 0 {
+		return Purchase{}, false, nil
+	}
+	bought.Plan = firstOf(prices, last[0].names()...)
+	for _, l := range last {
+		if other := firstOf(prices, l.names()...); other != bought.Plan {
+			return Purchase{}, false, &PlanError{fmt.Sprintf("plan_ambiguous: the invoice's lines name the plans %s and %s for the same period", bought.Plan, other)}
+		}
+	}
+	if bought.Start, bought.End = span(last); bought.Start.IsZero() || bought.End.IsZero() {
+		bought.Start, bought.End = p.PeriodStart, p.PeriodEnd
+	}
+	return bought, true, nil
 }
 
 func (l Line) names() []string {
