@@ -24,6 +24,9 @@ type Line struct {
 // amount alone does not tell.
 func (l Line) credit() bool { return l.Amount < 0 || l.credited }
 
+// over reports whether the line's period had ended when that of another line began.
+func (l Line) over(before Line) bool { return !l.End.After(before.Start) }
+
 // lineSubscription finds a line's subscription: on the line up to 2025-02, since then under its
 // parent, which is a subscription item or an invoice item. "" is an item of no subscription.
 func lineSubscription(l object) string {
@@ -36,9 +39,9 @@ func lineSubscription(l object) string {
 	return ""
 }
 
-// lines returns the lines that tell what was bought: of the lines that charge those of the lowest rank. A
-// line that takes money back names what was left, and is returned only where no line charges.
-// Its error is a [FieldError].
+// lines returns the lines that tell what was bought: of the lines that charge those of the lowest rank and,
+// beside the subscription's own, prorations of a period that still runs. A line that takes money back names
+// what was left, and is returned only where no line charges. Its error is a [FieldError].
 func lines(in object) ([]Line, error) {
 	var charges, credits []Line
 	for _, l := range in.list("lines") {
@@ -57,7 +60,15 @@ func lines(in object) ([]Line, error) {
 		return credits, nil
 	}
 	first := lowest(charges)
-	return slices.DeleteFunc(charges, func(l Line) bool { return l.rank != first }), nil
+	var found []Line
+	for _, l := range charges {
+		switch {
+		case l.rank == first,
+			first == rankSubscription && l.rank == rankProration && !slices.ContainsFunc(charges, func(own Line) bool { return own.rank == first && l.over(own) }):
+			found = append(found, l)
+		}
+	}
+	return found, nil
 }
 
 func lowest(lines []Line) int {

@@ -141,6 +141,24 @@ func TestReadPaidInvoice_Lines_SameFactInEveryVersion(t *testing.T) {
 			[]sold{{proration, "price_storage", 100, middle, periodEnd, false}, {proration, "price_seat", 100, later, periodEnd, false}},
 			"pro", middle, periodEnd,
 		},
+		"change of plan, beside the usage that it ends": {
+			[]sold{
+				{proration, "price_starter", -900, later, periodEnd, true}, {proration, "price_enterprise", 4000, later, periodEnd, false},
+				{recurring, "price_usage", 99, periodStart, later, false},
+			},
+			"enterprise", later, periodEnd,
+		},
+		"change of a plan for a year, beside what is paid by the month": {
+			[]sold{
+				{proration, "price_starter", -900, middle - 86400*7, nextYear, true}, {proration, "price_enterprise", 4000, middle - 86400*7, nextYear, false},
+				{recurring, "price_storage", 99, periodStart, periodEnd, false},
+			},
+			"enterprise", middle - 86400*7, nextYear,
+		},
+		"a change in the period before": {
+			[]sold{{proration, "price_enterprise", 100, periodStart - 86400, periodStart, false}, {recurring, "price_of_pro", 4900, periodStart, periodEnd, false}},
+			"pro", periodStart, periodEnd,
+		},
 		"more seats": {
 			[]sold{{proration, "price_pro", -900, middle, periodEnd, true}, {proration, "price_pro", 4000, middle, periodEnd, false}},
 			"pro", middle, periodEnd,
