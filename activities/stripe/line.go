@@ -41,7 +41,7 @@ func lineSubscription(l object) string {
 
 // lines returns the lines that tell what was bought: of the lines that charge those of the lowest rank and,
 // beside the subscription's own, prorations of a period that still runs. A line that takes money back names
-// what was left, and is returned only where no line charges. Its error is a [FieldError].
+// what was left, and is returned only where no line charges for what comes after. Its error is a [FieldError].
 func lines(in object) ([]Line, error) {
 	var charges, credits []Line
 	for _, l := range in.list("lines") {
@@ -68,7 +68,16 @@ func lines(in object) ([]Line, error) {
 			found = append(found, l)
 		}
 	}
+	if slices.ContainsFunc(credits, func(c Line) bool { return c.rank == rankProration && allOver(found, c) }) {
+		return credits, nil
+	}
 	return found, nil
+}
+
+// allOver reports whether the lines are the subscription's own and had ended when the rest of its period was
+// taken back: the final invoice of a subscription that is canceled bills the usage until then.
+func allOver(own []Line, credit Line) bool {
+	return !slices.ContainsFunc(own, func(l Line) bool { return l.rank != rankSubscription || l.End.IsZero() || !l.over(credit) })
 }
 
 func lowest(lines []Line) int {

@@ -217,10 +217,16 @@ func TestReadPaidInvoice_SubscriptionOnProrationsOnly(t *testing.T) {
 // at once. It names what was left, and metadata may still do so.
 func TestPlan_OnlyMoneyBack_Review(t *testing.T) {
 	t.Parallel()
-	for _, amount := range []int{-2500, 0} {
+	const canceled = periodStart + 15*86400
+	for _, lines := range [][]sold{
+		{{proration, "price_pro", -2500, canceled, periodEnd, true}},
+		{{proration, "price_pro", 0, canceled, periodEnd, true}},
+		{{proration, "price_pro", -2500, canceled, periodEnd, true}, {recurring, "price_usage", 99, periodStart, canceled, false}},
+		{{proration, "price_pro", -2500, canceled, periodEnd, true}, {recurring, "price_pro", 99, periodStart, canceled, false}, {attached, "price_setup", 99, periodStart, periodStart, false}},
+	} {
 		eachVersion(t, func(t *testing.T, version string) {
 			event := paidEvent(t, version)
-			setLines(event, version, []sold{{proration, "price_pro", amount, periodStart, periodEnd, true}})
+			setLines(event, version, lines)
 			invoiceOf(event)["amount_paid"] = 0
 			got, err := ReadPaidInvoice(encode(t, event))
 			if err != nil {

@@ -28,14 +28,15 @@ type Purchase struct {
 //
 // A part of the lines is an error as well. Stripe sorts the prorations before the subscription's own
 // lines (API reference, invoice.lines): what decides can be what is missing, and an event cannot be
-// asked for the rest. And so are lines that only take money back: they name what was left.
+// asked for the rest. And so are lines that take money back and charge for nothing that comes after: they
+// name what was left.
 func (p PaidInvoice) Purchase(prices map[string]string) (Purchase, error) {
 	if p.Partial {
 		return Purchase{}, &PlanError{"lines_incomplete: the event carries only the first of the invoice's lines (lines.has_more), " +
 			"which tell neither plan nor period for sure; look at the invoice at Stripe, provide by hand what it bought, then skip the event"}
 	}
 	if len(p.Lines) > 0 && !slices.ContainsFunc(p.Lines, func(l Line) bool { return !l.credit() }) {
-		return Purchase{}, &PlanError{"nothing_bought: all that the invoice's lines do is take money back, as when a subscription is canceled or " +
+		return Purchase{}, &PlanError{"nothing_bought: the invoice's lines take money back and charge for nothing that comes after, as when a subscription is canceled or " +
 			"an item removed with a proration; look at the subscription at Stripe, provide by hand what is left of it, then skip the event"}
 	}
 	for rank := range ranks {
