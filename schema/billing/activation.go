@@ -50,7 +50,11 @@ func ActivateSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, feat
 		done.Before = held
 		done.Superseded = held != nil && !held.Terminal() && held.supersedes(f)
 		if !done.Superseded {
-			batch.Queue(activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, nullTime(f.PeriodStart), nullTime(f.PeriodEnd),
+			start, end := nullTime(f.PeriodStart), nullTime(f.PeriodEnd)
+			if f.instant() {
+				start, end = nil, nil
+			}
+			batch.Queue(activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, start, end,
 				f.OccurredAt, f.EventID, f.Invoice, heldBy(held)).Exec(one(f.Subscription))
 		}
 	}

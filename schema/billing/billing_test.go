@@ -280,6 +280,28 @@ func TestActivate_OldInvoicePaidLate_NewerPlanStays(t *testing.T) {
 	}
 }
 
+// A setup fee between a renewal and its payment is no later period: the renewal, paid late, still decides.
+func TestActivate_PaidForNoTime_RenewalPaidLateDecides(t *testing.T) {
+	t.Parallel()
+	item, late := paid(1, "starter"), paid(1, "pro")
+	item.Invoice, item.EventID = "in_item", "evt_item"
+	item.PeriodStart = item.PeriodStart.AddDate(0, 0, 4)
+	item.PeriodEnd, item.OccurredAt = item.PeriodStart, item.PeriodStart
+	late.OccurredAt = late.PeriodStart.AddDate(0, 0, 6)
+	for _, order := range [][]billing.InvoicePaid{{item, late}, {late, item}} {
+		b := bundle{T: t, pool: schematest.New(t)}
+		b.store = billing.New(b.pool)
+		b.mustActivate(paid(0, "starter"))
+		for _, f := range order {
+			b.mustActivate(f)
+		}
+		held := b.subscription()
+		if held.Plan != "pro" || !held.PeriodStart.Equal(late.PeriodStart) || !held.PeriodEnd.Equal(late.PeriodEnd) || b.enabled() != "api projects" {
+			t.Errorf("after %s, %s: %+v with %q, want what %s paid for", order[0].Invoice, order[1].Invoice, held, b.enabled(), late.Invoice)
+		}
+	}
+}
+
 // Whichever of an invoice's events takes it back, what the invoice wrote is undone.
 func TestRestore_BySiblingEvent(t *testing.T) {
 	b := setup(t)

@@ -32,6 +32,12 @@ type InvoicePaid struct {
 	ReceiptID  string
 }
 
+// instant reports whether the invoice pays for no time at all: an invoice item that a person adds to a
+// subscription, a setup fee say, stands for the moment it was made.
+func (f InvoicePaid) instant() bool {
+	return !f.PeriodStart.IsZero() && f.PeriodStart.Equal(f.PeriodEnd)
+}
+
 // Scope is the part of an effect key that keeps providers, connected accounts and modes apart:
 // "stripe:live", or "stripe:live:acct_9".
 func (f InvoicePaid) Scope() string {

@@ -40,12 +40,13 @@ select $1, $2, $3, case when exists (select 1 from accounts where mode = $1 and 
     on conflict (mode, id) do update set customer = case when a.customer = '' then excluded.customer else a.customer end`
 
 // activateSQL writes the row only as it was judged under its lock ($10 is the event that had written it last,
-// null for no row): it has no effect where another account's event has made it meanwhile.
+// null for no row): it has no effect where another account's event has made it meanwhile. What pays for no
+// time leaves the period as it is: the next invoice of the subscription is judged by it.
 const activateSQL = `
 insert into subscriptions as s (mode, id, account, status, plan, period_start, period_end, fence_at, fence_event, fence_invoice)
 values ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9)
     on conflict (mode, id) do update set
-       account = excluded.account, status = 'active', plan = excluded.plan, period_start = excluded.period_start,
+       account = excluded.account, status = 'active', plan = excluded.plan, period_start = coalesce(excluded.period_start, s.period_start),
        period_end = greatest(s.period_end, excluded.period_end),
        fence_at = greatest(s.fence_at, excluded.fence_at), fence_event = excluded.fence_event,
        fence_invoice = excluded.fence_invoice, updated_at = now()

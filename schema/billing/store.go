@@ -32,11 +32,14 @@ type Subscription struct {
 
 // supersedes reports whether what is held is newer than f: paid for a later period or, where that does not
 // tell, written by a later event. An invoice never supersedes itself, whichever of its events wrote it; and
-// one that is paid late is older than its event.
+// one that is paid late is older than its event. One that pays for no time is newer than no period: a later
+// event is enough.
 func (s Subscription) supersedes(f InvoicePaid) bool {
 	switch {
 	case s.FenceInvoice == f.Invoice:
 		return false
+	case f.instant() && s.FenceAt.After(f.OccurredAt):
+		return true
 	case s.PeriodStart != nil && !f.PeriodStart.IsZero() && !s.PeriodStart.Equal(f.PeriodStart):
 		return s.PeriodStart.After(f.PeriodStart)
 	}
