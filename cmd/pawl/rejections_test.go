@@ -142,7 +142,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	if receipts != 1 || actions != 2 {
 		t.Errorf("%d receipts and %d audited actions, want 1 and 2", receipts, actions)
 	}
-	if _, _, err := audit.New(g.pool).Verify(t.Context()); err != nil {
+	if _, _, err := audit.New(g.pool).Verify(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
 	if list := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json")); list[0].AdmittedAt == nil {

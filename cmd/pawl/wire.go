@@ -42,6 +42,7 @@ func (a *app) commands() []*cobra.Command {
 			a.decide(workflows.UpdateCompensate, "Let a parked run take back what was done"),
 		),
 		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
+		group("audit", "The trail of what operators did", a.auditVerify()),
 		a.sources(),
 		a.providers(),
 		a.send(),

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,22 +101,28 @@ func (s *Store) Before(ctx context.Context, requestID string) (before json.RawMe
 var ErrBroken = errors.New("audit chain is broken")
 
 // Verify walks the chain. It returns the head's hash in hex, to be kept elsewhere, and ErrBroken at the
-// first row that does not follow from the one before.
-func (s *Store) Verify(ctx context.Context) (head string, rows int, err error) {
-	found, err := s.pool.Query(ctx, allSQL)
+// first row that does not follow from the one before, or when kept, a head from before, is none of its
+// hashes; "" is none that was kept.
+func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int, err error) {
+	all, err := s.pool.Query(ctx, allSQL)
 	if err != nil {
 		return "", 0, fmt.Errorf("read audit trail: %w", err)
 	}
-	entries, err := pgx.CollectRows(found, pgx.RowToStructByName[entry])
+	entries, err := pgx.CollectRows(all, pgx.RowToStructByName[entry])
 	if err != nil {
 		return "", 0, fmt.Errorf("read audit trail: %w", err)
 	}
 	var prev []byte
+	found := kept == ""
 	for _, e := range entries {
 		if !bytes.Equal(e.PrevHash, prev) || !bytes.Equal(e.Hash, e.hash()) {
 			return "", 0, fmt.Errorf("%w at row %d (%s by %s)", ErrBroken, e.ID, e.Action, e.Actor)
 		}
 		prev = e.Hash
+		found = found || hex.EncodeToString(e.Hash) == strings.ToLower(kept)
+	}
+	if !found {
+		return "", 0, fmt.Errorf("%w: none of its %d rows has the hash %.64q", ErrBroken, len(entries), kept)
 	}
 	return hex.EncodeToString(prev), len(entries), nil
 }

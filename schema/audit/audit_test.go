@@ -41,7 +41,7 @@ func (b bundle) append(n int) {
 
 func (b bundle) verify(rows int) (head string) {
 	b.Helper()
-	head, n, err := b.store.Verify(b.Context())
+	head, n, err := b.store.Verify(b.Context(), "")
 	if err != nil || n != rows {
 		b.Fatalf("verify: %d rows, %v; want %d", n, err, rows)
 	}
@@ -82,7 +82,7 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 			if _, err := b.pool.Exec(t.Context(), `alter table operator_actions alter column id drop identity; `+tt.sql); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := b.store.Verify(t.Context())
+			_, _, err := b.store.Verify(t.Context(), "")
 			if !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), tt.row) {
 				t.Errorf("verify: %v, want the chain broken at %s", err, tt.row)
 			}
@@ -101,6 +101,20 @@ func TestVerify_LastRowDeleted_HeadDiffers(t *testing.T) {
 	}
 	if got := b.verify(1); got == head {
 		t.Error("the head is the same after a row was cut off")
+	}
+	if _, _, err := b.store.Verify(t.Context(), head); !errors.Is(err, audit.ErrBroken) {
+		t.Errorf("with the head from before: %v, want the chain broken", err)
+	}
+}
+
+// A head from before stays a part of the chain, however it grows.
+func TestVerify_KeptHead_Found(t *testing.T) {
+	b := setup(t)
+	b.append(0)
+	kept := b.verify(1)
+	b.append(1)
+	if _, rows, err := b.store.Verify(t.Context(), strings.ToUpper(kept)); err != nil || rows != 2 {
+		t.Errorf("%d rows, %v; want both", rows, err)
 	}
 }
 
