@@ -252,6 +252,10 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), `select state from effects`).Scan(&state); err != nil || state != "uncertain" {
 		t.Errorf("row is %q (%v), want uncertain", state, err)
 	}
+	var attempts int
+	if err := b.pool.QueryRow(t.Context(), `select count(*) from effect_attempts where outcome = 'uncertain' and error like '%may have happened'`).Scan(&attempts); err != nil || attempts != 1 {
+		t.Errorf("%d attempts in doubt (%v), want the one that ended without an outcome", attempts, err)
+	}
 	got := b.grant(b.claim("evt_1", 1))
 	if !got.Granted || got.Generation != 2 {
 		t.Errorf("got %+v, want a new generation after a person decided", got)

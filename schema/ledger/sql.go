@@ -64,10 +64,16 @@ select key, state, committing, lease_until, lease_until < now() as lapsed, gener
 // lapsedInDoubt is why a claim that lapsed after its point of no return is uncertain.
 const lapsedInDoubt = "the attempt ended between the point of no return and the answer; it may have happened"
 
-// doubtSQL turns such a claim into what it is.
+// doubtSQL turns such a claim into what it is. Its attempt stays known when a person has decided: whoever died
+// in it could not record it.
 const doubtSQL = `
-update effects set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
- where key = $1 and state = 'claimed' and committing and lease_until < now()`
+with doubted as (
+    update effects set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
+     where key = $1 and state = 'claimed' and committing and lease_until < now()
+    returning key, generation, receipt_id, run_id, token, claimed_at, error
+)
+insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
+select key, generation, receipt_id, run_id, token, 'uncertain', claimed_at, error from doubted`
 
 const markSQL = `
 update effects as e set committing = true
