@@ -109,11 +109,7 @@ func (a *app) writeEvent(e *timeline.Event) error {
 	}
 	effects := [][]string{{"EFFECT", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
-		note := f.LastError
-		if f.SatisfiedBy != "" {
-			note = "already done by " + f.SatisfiedBy
-		}
-		effects = append(effects, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, note})
+		effects = append(effects, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
 	}
 	for _, rows := range [][][]string{head, effects, timelineRows(e.Timeline)} {
 		if err := table(a.out, rows); err != nil {
@@ -124,6 +120,25 @@ func (a *app) writeEvent(e *timeline.Event) error {
 		}
 	}
 	return nil
+}
+
+// effectNote says what its state leaves open: why an effect is not done, that it may have happened all the
+// same, and which other event has claimed it.
+func effectNote(f timeline.Effect) string {
+	if f.State == "done" && f.SatisfiedBy != "" {
+		return "already done by " + f.SatisfiedBy
+	}
+	var notes []string
+	if f.LastError != "" {
+		notes = append(notes, f.LastError)
+	}
+	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened && !strings.Contains(f.LastError, "may have happened") {
+		notes = append(notes, "it may have happened: an attempt was not answered")
+	}
+	if f.SatisfiedBy != "" {
+		notes = append(notes, "by "+f.SatisfiedBy)
+	}
+	return strings.Join(notes, "; ")
 }
 
 // timelineRows are the steps of an event, a storm of equal ones in one row: it is to fit on a screen.

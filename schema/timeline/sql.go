@@ -56,12 +56,19 @@ with met as (
 )
 select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class, e.claimed_at, e.done_at,
        e.generation, e.event_id as done_by, e.run_id, e.result,
-       case when e.receipt_id <> $1::uuid then e.event_id else '' end as satisfied_by
+       case when e.receipt_id <> $1::uuid then e.event_id else '' end as satisfied_by,
+       e.state in ('failed', 'uncertain', 'skipped')
+         and (coalesce(e.result @> '{"Unanswered": true}' or e.result @> '{"UnansweredBefore": true}', false)
+              or exists (select from effect_attempts a where a.key = e.key and a.outcome = 'uncertain')) as may_have_happened
   from met join effects e using (key)
  order by e.claimed_at, e.key`
 
+// stepsSQL says of an effect that was met how it stood: the note of a sighting begins with its state.
 const stepsSQL = `
-select a.ended_at as at, 'effect-' || replace(a.outcome, '_', '-') as what,
+select a.ended_at as at,
+       'effect-' || case when a.outcome = 'already_done' and split_part(a.error, ' ', 1) in ('failed', 'uncertain', 'skipped', 'compensating', 'compensated')
+                         then 'already-' || split_part(a.error, ' ', 1)
+                         else replace(a.outcome, '_', '-') end as what,
        coalesce(e.kind, '')
          || case when a.outcome = 'already_done' then ', by ' || coalesce(e.event_id, 'another event') else '' end
          || case when a.generation > 1 then ', generation ' || a.generation else '' end as detail,

@@ -68,18 +68,21 @@ type Effect struct {
 	// DoneBy is the ID of the event that claimed the effect.
 	DoneBy string `json:"done_by"`
 	// SatisfiedBy is set to DoneBy where that is another event than this receipt's: the effect was
-	// met, and nothing was done again.
+	// met, in whatever state, and nothing was done again.
 	SatisfiedBy string          `json:"satisfied_by,omitempty"`
 	RunID       string          `json:"run_id"`
 	Result      json.RawMessage `json:"result"`
+	// MayHaveHappened is set where an attempt, of any generation, was not answered or ended in doubt: that
+	// stays so when the effect is refused later, or skipped.
+	MayHaveHappened bool `json:"may_have_happened"`
 }
 
 // Entry is one step of the timeline.
 type Entry struct {
 	At time.Time `json:"at"`
 	// What is a stable word: delivered, duplicate, replay, received, run-started, run-closed,
-	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-already-done,
-	// effect-skipped, event-queued, event-published, or operator-{action}.
+	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-skipped, effect-already-{state}
+	// for one that was met, event-queued, event-published, or operator-{action}.
 	What string `json:"what"`
 	// Detail says it for a person; Key, RunID and Error are set where there are such.
 	Detail string `json:"detail"`

@@ -98,6 +98,30 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 }
 
+// What was met is done only where it is: an effect in doubt that reads as done is looked for by nobody.
+func TestShow_EffectMetInDoubt_NotShownAsDone(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	const doubt = "the attempt ended between the point of no return and the answer; it may have happened"
+	exec(t, db, `update effects set state = 'skipped', error = 'skipped by ada: seen in the log' where kind = 'receipt-email'`)
+	exec(t, db, `delete from effect_attempts`)
+	exec(t, db, `insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error) values
+		('receipt-email:stripe:live:in_1', 1, $1, 'run-1', 1, 'uncertain', '2026-01-01T10:00:01Z', '2026-01-01T10:00:01.5Z', $3),
+		('receipt-email:stripe:live:in_1', 1, $2, 'run-2', 0, 'already_done', '2026-01-01T10:00:06Z', '2026-01-01T10:00:06.5Z', 'uncertain by evt_1')`, first, second, doubt)
+	for id, want := range map[string]string{first: "effect-uncertain", second: "effect-already-uncertain"} {
+		event, err := timeline.Show(t.Context(), db, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(event.Timeline, func(e timeline.Entry) bool { return e.What == want }) {
+			t.Errorf("timeline of %s = %+v, want %s", id, event.Timeline, want)
+		}
+		if !event.Effects[0].MayHaveHappened {
+			t.Errorf("effect = %+v, want that it may have happened although it is skipped", event.Effects[0])
+		}
+	}
+}
+
 func TestShow_EffectOfAnotherEvent_SatisfiedBy(t *testing.T) {
 	t.Parallel()
 	event, err := timeline.Show(t.Context(), setup(t), second)
