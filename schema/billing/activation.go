@@ -178,8 +178,8 @@ func (a Activation) before(f InvoicePaid, own *invoice) Subscription {
 			FenceEvent: own.FenceEvent, FenceInvoice: own.ID,
 		}
 	}
-	// It was not there. It stays as a row, because the fence must stay.
-	return Subscription{Status: "incomplete", FenceEvent: f.EventID}
+	// It was not there. It stays as a row, so that who writes it next is told from who wrote it last.
+	return Subscription{Status: nothingStands, FenceEvent: f.EventID}
 }
 
 // nullTime turns the zero time into NULL: "not told" must not become the year 1.

@@ -343,6 +343,22 @@ func TestRestore_Newer_OlderThatCameLaterGives(t *testing.T) {
 }
 
 // What another subscription's invoice gives, too, stays.
+// The newer invoice was taken back before the older one came: it fences nothing any more.
+func TestRestore_Newer_OlderThatComesAfterwardsGives(t *testing.T) {
+	b := setup(t)
+	newer, older := paid(1, "pro"), paid(0, "enterprise")
+	b.restore(newer, b.mustActivate(newer))
+	if event, err := b.store.SupersededBy(b.Context(), older); err != nil || event != "" {
+		t.Errorf("superseded by %q (%v), want nothing: it was taken back", event, err)
+	}
+	if done := b.mustActivate(older); done.Superseded {
+		t.Error("the older invoice is superseded by one that was taken back")
+	}
+	if held := b.subscription(); held.Status != "active" || held.Plan != "enterprise" || b.enabled() != "api audit-log projects sso" {
+		t.Errorf("subscription %+v with %q, want what the one invoice that stands gives", held, b.enabled())
+	}
+}
+
 func TestRestore_FeatureOfAnotherSubscription_Stays(t *testing.T) {
 	b := setup(t)
 	other := paid(0, "starter")

@@ -32,10 +32,12 @@ type Subscription struct {
 
 // supersedes reports whether what is held is newer than f: paid for a later period or, where that does not
 // tell, written by a later event. An invoice never supersedes itself, whichever of its events wrote it; and
-// one that is paid late is older than its event. One that pays for no time is newer than no period: a later
-// event is enough.
+// one that is paid late is older than its event. What was taken back supersedes nothing. One that pays for no
+// time is newer than no period: a later event is enough.
 func (s Subscription) supersedes(f InvoicePaid) bool {
 	switch {
+	case s.Status == nothingStands:
+		return false
 	case s.FenceInvoice == f.Invoice:
 		return false
 	case f.instant() && s.FenceAt.After(f.OccurredAt):
@@ -45,6 +47,10 @@ func (s Subscription) supersedes(f InvoicePaid) bool {
 	}
 	return s.FenceAt.After(f.OccurredAt)
 }
+
+// nothingStands is the status of a subscription of which every invoice has been taken back: an older one that
+// comes now is the newest that stands, whatever the fence says.
+const nothingStands = "incomplete"
 
 // Terminal reports whether the subscription has ended for good at the provider: it does not reopen
 // without a person's review.
