@@ -47,8 +47,43 @@ func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in InvoiceEffectInp
 	return p.bring(ctx, in, plan, "active")
 }
 
+// AlignWorkspace brings the workspace to what the account's standing invoices give, after an invoice was taken
+// back. It is for what the undo of a provisioning cannot see: the workspace may have the invoice's plan from the
+// undo of another one, or lack the plan of one whose own provisioning was skipped in favour of this invoice.
+func (p *Provisioning) AlignWorkspace(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
+	plan, err := p.Billing.PlanWithout(ctx, in.Fact)
+	if err != nil {
+		return effect.Result{}, err
+	}
+	state, target := "active", plan
+	if plan == "" {
+		state, target = "released", in.Fact.Plan
+	}
+	return p.bringIf(ctx, in, target, state, func(ctx context.Context, request []byte) (string, error) {
+		now, err := p.Billing.PlanWithout(ctx, in.Fact)
+		if err != nil {
+			return "", err
+		}
+		var sent workspace
+		if err := json.Unmarshal(request, &sent); err != nil {
+			return "", fmt.Errorf("read what was to be sent: %w", err)
+		}
+		if now == "" && sent.State == "released" || now != "" && sent.State == "active" && sent.Plan == now {
+			return "", nil
+		}
+		// Every try sends the first one's bytes. Whoever took back what they were made of saw this effect at
+		// work, and aligns the workspace, too.
+		return "what the account has paid for has changed meanwhile", nil
+	})
+}
+
 // bring brings the account's workspace to a target state, unless a newer invoice has the say.
 func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, state string) (effect.Result, error) {
+	return p.bringIf(ctx, in, plan, state, func(context.Context, []byte) (unwanted string, err error) { return "", nil })
+}
+
+// bringIf asks under the claim whether what is to be sent is still wanted.
+func (p *Provisioning) bringIf(ctx context.Context, in InvoiceEffectInput, plan, state string, check func(ctx context.Context, request []byte) (unwanted string, err error)) (effect.Result, error) {
 	f := in.Fact
 	f.Plan = plan
 	target, err := json.Marshal(workspace{Account: f.Account, Plan: f.Plan, State: state, Invoice: f.Invoice, Mode: f.Mode})
@@ -63,6 +98,13 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 		if newer != "" {
 			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + newer}
 		}
+		unwanted, err := check(ctx, a.Request)
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		if unwanted != "" {
+			return nil, &effect.NotWanted{Reason: unwanted}
+		}
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
 			return nil, err
 		}
@@ -73,7 +115,7 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 
 func (p *Provisioning) policy(f billing.InvoicePaid) effect.Policy {
 	policy := p.Sink.Policy
-	policy.Exclusive = "workspace:" + f.Mode + ":" + f.Account
+	policy.Exclusive = billing.WorkspaceOf(f)
 	return policy
 }
 

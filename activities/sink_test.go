@@ -199,6 +199,29 @@ func TestProvisionWorkspace_UpgradeAndBack(t *testing.T) {
 	}
 }
 
+// Every try sends the bytes of the first; when these are no longer what the account has paid for, none does.
+func TestAlignWorkspace_ChangedBetweenTries_NotSentAgain(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	p := b.provisioning(s.URL)
+	b.exec(`insert into invoices (mode, id, account, subscription, status, plan, amount, currency, period_start, fence_at, fence_event)
+		values ('live', 'in_0', 'acme', 'sub_1', 'paid', 'starter', 1, 'usd', '2026-02-01', now(), 'evt_0')`)
+	s.Next(activitiestest.Cue{Status: 503})
+	in := input("align-workspace", fact(uuid.NewString()))
+	_, err := do(b, p.AlignWorkspace, in)
+	wantAgain(t, err)
+	b.exec(`update invoices set stands = false`)
+	must(b, effect.Skipped, p.AlignWorkspace, in)
+	if got := s.Requests(); len(got) != 1 || !strings.Contains(got[0].Body, `"plan":"starter","state":"active"`) {
+		t.Errorf("requests %+v, want the first try alone", got)
+	}
+	in.Fact.Invoice, in.Effect.Key = "in_0", "align-workspace:stripe:live:acme:in_0"
+	must(b, effect.Done, p.AlignWorkspace, in)
+	if got := b.lines(`select state from workspaces`); fmt.Sprint(got) != "[released]" {
+		t.Errorf("workspace %v, want it released", got)
+	}
+}
+
 func TestProvisionWorkspace_AccountInPath_Escaped(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

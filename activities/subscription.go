@@ -58,7 +58,8 @@ type RestoreSubscriptionInput struct {
 }
 
 // RestoreSubscription undoes an activation: the subscription goes back to what the other paid invoices make
-// of it, and the features that none of them gives are withdrawn. What newer invoices wrote since stays.
+// of it, and the features that none of them gives are withdrawn. What newer invoices wrote since stays. The
+// result's Value is a billing.Restoration.
 func (s *Subscriptions) RestoreSubscription(ctx context.Context, in RestoreSubscriptionInput) (effect.Result, error) {
 	var done billing.Activation
 	if err := json.Unmarshal(in.Activation, &done); err != nil {
@@ -69,7 +70,7 @@ func (s *Subscriptions) RestoreSubscription(ctx context.Context, in RestoreSubsc
 		if err != nil {
 			return nil, err
 		}
-		return nil, billing.RestoreSubscription(ctx, tx, in.Fact, done, s.features, in.Effect.Key, announcement)
+		return billing.RestoreSubscription(ctx, tx, in.Fact, done, s.features, in.Effect.Key, announcement)
 	})
 	if err == nil && result.State == effect.Done {
 		s.Announced()

@@ -236,21 +236,30 @@ func (f *flow) compensate() error {
 		if s.undo == nil || s.skipped || !s.result.MayHaveHappened() {
 			continue
 		}
-		undo := s.undo(s.result)
-		undo.compensates = s.key
-		for {
-			again, err := f.settle(undo)
-			if err != nil {
+		for undo := s.undo(s.result); undo != nil; {
+			undo.compensates = s.key
+			if err := f.takeBack(undo); err != nil {
 				return err
 			}
-			if again == "" {
+			if undo.then == nil || undo.skipped {
 				break
 			}
-			// "Compensate" is what is being done already: try it again.
-			undo.again()
+			undo = undo.then(undo.result)
 		}
 	}
 	return nil
+}
+
+// takeBack settles an undo.
+func (f *flow) takeBack(undo *step) error {
+	for {
+		again, err := f.settle(undo)
+		if err != nil || again == "" {
+			return err
+		}
+		// "Compensate" is what is being done already: try it again.
+		undo.again()
+	}
 }
 
 // finish closes the receipt and the run.

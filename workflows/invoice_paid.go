@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"encoding/json"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -99,6 +101,7 @@ func (w *invoicePaid) activate() *step {
 				input: func(c effect.Call) any {
 					return activities.RestoreSubscriptionInput{Effect: c, Fact: w.fact, Activation: done.Value}
 				},
+				then: w.align,
 			}
 		},
 	}
@@ -125,6 +128,20 @@ func (w *invoicePaid) effects() []*step {
 			"cancel-onboarding-task", onboarding.CancelOnboardingTask))
 	}
 	return steps
+}
+
+// align is the step that brings the workspace to what the standing invoices give, where the restoration has
+// found that it differs. Only then: the undo of the provisioning has mostly seen to it.
+func (w *invoicePaid) align(restored effect.Result) *step {
+	var found billing.Restoration
+	if json.Unmarshal(restored.Value, &found) != nil || !found.WorkspaceDiffers {
+		return nil
+	}
+	return &step{
+		kind: "align-workspace", key: w.key("align-workspace", w.fact.Account+":"+w.fact.Invoice),
+		activity: provisioning.AlignWorkspace,
+		input:    func(c effect.Call) any { return activities.InvoiceEffectInput{Effect: c, Fact: w.fact} },
+	}
 }
 
 func (w *invoicePaid) provision() *step {

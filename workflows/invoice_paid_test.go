@@ -97,7 +97,7 @@ func setup(t *testing.T, load ...activities.LoadInvoicePaidResult) *flowTest {
 	effectOf(f, "ActivateSubscription", func(in activities.ActivateSubscriptionInput) effect.Call { return in.Effect })
 	effectOf(f, "RestoreSubscription", func(in activities.RestoreSubscriptionInput) effect.Call { return in.Effect })
 	for _, name := range []string{
-		"ProvisionWorkspace", "ReleaseWorkspace", "ExportToFinance", "ReverseFinanceEntry", "SendReceiptEmail", "SendCorrectionNotice",
+		"ProvisionWorkspace", "ReleaseWorkspace", "AlignWorkspace", "ExportToFinance", "ReverseFinanceEntry", "SendReceiptEmail", "SendCorrectionNotice",
 		"CreateOnboardingTask", "CancelOnboardingTask",
 	} {
 		effectOf(f, name, func(in activities.InvoiceEffectInput) effect.Call { return in.Effect })
@@ -372,6 +372,28 @@ func TestInvoicePaid_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 	}
 	if got := states(result)["restore-subscription:stripe:live:in_1"]; got != "done" {
 		t.Errorf("the undos are missing in the result: %v", states(result))
+	}
+}
+
+// The workspace was not this invoice's to take back, and yet it is not what the other invoices give.
+func TestInvoicePaid_WorkspaceDiffersAfterwards_Aligned(t *testing.T) {
+	t.Parallel()
+	for name, restored := range map[string]answer{
+		"by this run":    {result: effect.Result{State: effect.Done, Value: json.RawMessage(`{"WorkspaceDiffers":true}`)}},
+		"by another run": {result: effect.Result{State: effect.AlreadyDone, Value: json.RawMessage(`{"WorkspaceDiffers":true}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, loaded("starter"))
+			f.answer("ProvisionWorkspace", came(effect.Refused, "403"))
+			f.answer("RestoreSubscription", restored)
+			f.wantOutcome(f.run(), "compensated", "refused")
+			if order := f.order(); !slices.Equal(order[len(order)-3:], []string{"RestoreSubscription", "AlignWorkspace", "FinishRun"}) {
+				t.Fatalf("order %v, want the workspace to be aligned last", order)
+			}
+			if c := f.callsOf("AlignWorkspace")[0].effect; c.Key != "align-workspace:stripe:live:acme:in_1" || c.Compensates != "activate-subscription:stripe:live:in_1" {
+				t.Errorf("key %q compensates %q", c.Key, c.Compensates)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,8 @@ type step struct {
 	// refusalUndoesAll is set where a refusal for good means that the customer cannot get what was
 	// paid for: everything that was done is then taken back.
 	refusalUndoesAll bool
+	// then makes the step that what an undo came to asks for, nil for none.
+	then func(done effect.Result) *step
 	// compensates is the key that an undo takes back.
 	compensates string
 

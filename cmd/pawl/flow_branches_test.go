@@ -242,6 +242,57 @@ func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
 	}
 }
 
+// An invoice that came late was superseded, so that its own provisioning was skipped. When the newer one is taken
+// back, the workspace gets its plan; when it is, too, the workspace must not keep it.
+func TestInvoicePaid_BothTakenBack_WorkspaceReleased(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	seed := "back-" + uuid.NewString()[:8]
+	older := purchase(t, seed, "invoice.paid", "enterprise")
+	newer := later(t, purchase(t, seed, "invoice.paid", "starter"))
+	var ids []string
+	for _, e := range []forge.Event{newer, older} {
+		r.fault(financeDown)
+		ids = append(ids, r.receive(e))
+		r.status(e, receipt.Dead)
+	}
+	for i, want := range []string{"enterprise active", "enterprise released"} {
+		r.decide(ids[i], workflows.UpdateCompensate, workflows.DecisionInput{})
+		if result := r.result(ids[i], ""); result.Outcome != "compensated" {
+			t.Fatalf("ended %s (%s)", result.Outcome, result.Reason)
+		}
+		all := r.journal("workspaces")
+		last := all[len(all)-1].Body
+		if got := fmt.Sprint(last["plan"], " ", last["state"]); got != want {
+			t.Errorf("workspace is %s, want %s", got, want)
+		}
+	}
+}
+
+// Provisioning of the newer invoice is refused, after an older one was skipped in its favour: that one stands,
+// and the customer gets what it paid for.
+func TestInvoicePaid_NewerRefused_WorkspaceOfTheOlder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(`{"service":"workspaces","next":3,"status":503}`)
+	seed := "refused-" + uuid.NewString()[:8]
+	older := purchase(t, seed, "invoice.paid", "enterprise")
+	newer := later(t, purchase(t, seed, "invoice.paid", "starter"))
+	first := r.receive(newer)
+	r.status(newer, receipt.Dead)
+	if result := r.result(r.receive(older), ""); result.Outcome != "processed" {
+		t.Fatalf("the older ended %s (%s)", result.Outcome, result.Reason)
+	}
+	r.fault(refuse)
+	r.decide(first, workflows.UpdateRetry, workflows.DecisionInput{})
+	if result := r.result(first, ""); result.Outcome != "compensated" {
+		t.Fatalf("the newer ended %s (%s)", result.Outcome, result.Reason)
+	}
+	if got := fmt.Sprint(r.rows(`select plan || ' ' || state from workspaces`)); got != "[enterprise active]" {
+		t.Errorf("workspace is %s, want that of the invoice that stands", got)
+	}
+}
+
 // rename gives the event an ID.
 func rename(t *testing.T, e forge.Event, id string) forge.Event {
 	t.Helper()

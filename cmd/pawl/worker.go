@@ -154,7 +154,7 @@ func effectSettings(c *config.Config) map[string]activities.EffectSettings {
 	finance := activities.EffectSettings{Timeout: c.Sinks.Finance.Timeout, ActivityOnly: c.Sinks.Finance.Effects == "activity"}
 	mail := activities.EffectSettings{Timeout: c.Sinks.Email.Timeout, ActivityOnly: c.Sinks.Email.Effects == "activity"}
 	return map[string]activities.EffectSettings{
-		"provision-workspace": workspaces, "release-workspace": workspaces,
+		"provision-workspace": workspaces, "release-workspace": workspaces, "align-workspace": workspaces,
 		"finance-export": finance, "reverse-finance-entry": finance,
 		"receipt-email": mail, "correction-notice": mail,
 	}

@@ -124,12 +124,20 @@ func lock(ctx context.Context, tx ledger.Tx, f InvoicePaid, queue ...func(*pgx.B
 	return held, nil
 }
 
+// Restoration is what RestoreSubscription came to, kept in the ledger.
+type Restoration struct {
+	// WorkspaceDiffers says that the account's workspace is not known to have a plan that the standing
+	// invoices give, or to be released where none stands.
+	WorkspaceDiffers bool `json:",omitempty"`
+}
+
 // RestoreSubscription undoes an activation: the invoice stays paid (it is) but stands no longer. Where it was
 // the one that decided, the subscription goes back to what it was, or to what the newest invoice that
 // stands makes of it; its features go where no other standing invoice gives them. What a newer invoice has
 // written since is left alone. features returns those of a plan.
-func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done Activation, features func(plan string) []string, effectKey string, announcement json.RawMessage) error {
+func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done Activation, features func(plan string) []string, effectKey string, announcement json.RawMessage) (Restoration, error) {
 	var standing []invoice
+	var restored Restoration
 	held, err := lock(ctx, tx, f, func(batch *pgx.Batch) {
 		batch.Queue(standingInvoicesSQL, f.Mode, f.Account, f.Invoice).Query(func(rows pgx.Rows) (err error) {
 			standing, err = pgx.CollectRows(rows, pgx.RowToStructByName[invoice])
@@ -137,7 +145,7 @@ func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done 
 		})
 	})
 	if err != nil {
-		return err
+		return restored, err
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(takeBackInvoiceSQL, f.Mode, f.Invoice)
@@ -156,10 +164,17 @@ func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done 
 		}
 	}
 	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid.compensated", f.ReceiptID, effectKey, announcement)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("restore subscription %s: %w", f.Subscription, err)
+	plans := []string{}
+	for _, other := range standing {
+		plans = append(plans, other.Plan)
 	}
-	return nil
+	batch.Queue(workspaceDiffersSQL, f.Mode, f.Account, plans, WorkspaceOf(f)).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&restored.WorkspaceDiffers)
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return restored, fmt.Errorf("restore subscription %s: %w", f.Subscription, err)
+	}
+	return restored, nil
 }
 
 // before is what the subscription becomes without f, own being the newest of its invoices that stand. The

@@ -69,7 +69,7 @@ func (b bundle) mustActivate(f billing.InvoicePaid) billing.Activation {
 }
 
 // restore undoes an activation as it was kept in the ledger.
-func (b bundle) restore(f billing.InvoicePaid, done billing.Activation) {
+func (b bundle) restore(f billing.InvoicePaid, done billing.Activation) (restored billing.Restoration) {
 	b.Helper()
 	kept, err := json.Marshal(done)
 	if err != nil {
@@ -79,12 +79,14 @@ func (b bundle) restore(f billing.InvoicePaid, done billing.Activation) {
 	if err := json.Unmarshal(kept, &held); err != nil {
 		b.Fatal(err)
 	}
-	err = pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
-		return billing.RestoreSubscription(b.Context(), tx, f, held, func(plan string) []string { return features[plan] }, "undo:"+f.Invoice, json.RawMessage(`{}`))
+	err = pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) (err error) {
+		restored, err = billing.RestoreSubscription(b.Context(), tx, f, held, func(plan string) []string { return features[plan] }, "undo:"+f.Invoice, json.RawMessage(`{}`))
+		return err
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
+	return restored
 }
 
 func (b bundle) exec(sql string, args ...any) {
@@ -356,6 +358,44 @@ func TestRestore_Newer_OlderThatComesAfterwardsGives(t *testing.T) {
 	}
 	if held := b.subscription(); held.Status != "active" || held.Plan != "enterprise" || b.enabled() != "api audit-log projects sso" {
 		t.Errorf("subscription %+v with %q, want what the one invoice that stands gives", held, b.enabled())
+	}
+}
+
+func TestRestore_TellsWhetherTheWorkspaceDiffers(t *testing.T) {
+	const workspace, working = `insert into workspaces (mode, account, plan, state, effect_key) values ('live', 'acme', $1, $2, 'k')`, `
+		insert into effects (key, kind, exclusive, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+		values ('k', 'k', 'workspace:live:acme', 'claimed', gen_random_uuid(), '', '', '', now())`
+	for name, tt := range map[string]struct {
+		// plan and state are the workspace's, stands what another invoice gives.
+		plan, state, stands string
+		working, want       bool
+	}{
+		"none, and none wanted":         {"", "", "", false, false},
+		"released":                      {"pro", "released", "", false, false},
+		"active without an invoice":     {"pro", "active", "", false, true},
+		"as the other invoice says":     {"starter", "active", "starter", false, false},
+		"of this invoice's plan":        {"pro", "active", "starter", false, true},
+		"released with an invoice":      {"starter", "released", "starter", false, true},
+		"missing with an invoice":       {"", "", "starter", false, true},
+		"being brought to nobody knows": {"pro", "released", "", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			if tt.stands != "" {
+				b.mustActivate(paid(0, tt.stands))
+			}
+			f := paid(1, "pro")
+			done := b.mustActivate(f)
+			if tt.state != "" {
+				b.exec(workspace, tt.plan, tt.state)
+			}
+			if tt.working {
+				b.exec(working)
+			}
+			if got := b.restore(f, done); got.WorkspaceDiffers != tt.want {
+				t.Errorf("differs %v, want %v", got.WorkspaceDiffers, tt.want)
+			}
+		})
 	}
 }
 

@@ -18,6 +18,9 @@ func CancelOnboardingTask(f InvoicePaid, opened, effectKey string) ledger.Statem
 	return ledger.Statement{SQL: cancelTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, opened, effectKey}}
 }
 
+// WorkspaceOf names the account's workspace: what only one effect at a time may touch.
+func WorkspaceOf(f InvoicePaid) string { return "workspace:" + f.Mode + ":" + f.Account }
+
 // RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
 // in the commit that ends the effect.
 func RecordWorkspace(f InvoicePaid, state, effectKey string) ledger.Statement {

@@ -19,6 +19,7 @@ var Statements = map[string]string{
 	"open task":         openTaskSQL,
 	"cancel task":       cancelTaskSQL,
 	"workspace":         workspaceSQL,
+	"workspace differs": workspaceDiffersSQL,
 	"finance entry":     financeEntrySQL,
 }
 
@@ -131,6 +132,14 @@ const workspaceSQL = `
 insert into workspaces (mode, account, plan, state, effect_key)
 values ($1, $2, $3, $4, $5)
     on conflict (mode, account) do update set plan = excluded.plan, state = excluded.state, effect_key = excluded.effect_key, updated_at = now()`
+
+// workspaceDiffersSQL compares what the workspace was brought to with the plans that it may have ($3). While an
+// effect is at it ($4), or waits to try again, nobody knows what it will be.
+const workspaceDiffersSQL = `
+select exists (select from effects where exclusive = $4 and state in ('claimed', 'failed') and error_class in ('', 'transient'))
+    or case when cardinality($3::text[]) = 0
+            then exists (select from workspaces where mode = $1 and account = $2 and state = 'active')
+            else not exists (select from workspaces where mode = $1 and account = $2 and state = 'active' and plan = any($3)) end`
 
 const financeEntrySQL = `
 insert into finance_entries (effect_key, mode, account, invoice, kind, amount, currency, reference)

@@ -32,7 +32,7 @@ func (w *world) findings(want map[string]string) []string {
 	}
 	c.checkReceipts()
 	c.checkEffects()
-	c.checkKeyed("workspaces", "provision-workspace", "release-workspace")
+	c.checkKeyed("workspaces", "provision-workspace", "release-workspace", "align-workspace")
 	c.checkKeyed("finance", "finance-export", "reverse-finance-entry")
 	c.checkMail()
 	c.checkInternalEvents()
