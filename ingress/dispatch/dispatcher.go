@@ -31,6 +31,7 @@ type Receipts interface {
 	Backlog(ctx context.Context) (receipt.Backlog, error)
 	Unheard(ctx context.Context, limit int, quiet, lease time.Duration) ([]receipt.Unheard, error)
 	ParkUnheard(ctx context.Context, u receipt.Unheard, reason string) (parked bool, err error)
+	SettleUnheard(ctx context.Context, u receipt.Unheard, runID string) (settled bool, err error)
 }
 
 // Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.

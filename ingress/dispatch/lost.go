@@ -44,8 +44,8 @@ func (d *Dispatcher) look(ctx context.Context) {
 
 // LookOnce looks at runs of which nothing was heard for the time quiet, and returns how many it mended. A
 // run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
-// again: the ledger keeps what it had done from being done twice. One that has ended without finishing
-// its receipt, whether from outside or by itself, parks it, since nobody else would finish it; what a
+// again: the ledger keeps what it had done from being done twice. A receipt whose run has recorded its end
+// goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by itself, parks it, since nobody else would finish it; what a
 // person has ended is not started again when Temporal's retention is over.
 func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	unheard, err := d.cfg.Receipts.Unheard(ctx, lookBatch, quiet, lookAgain)
@@ -80,11 +80,18 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 		return false, err
 	}
 	reason := runEnded
-	switch status := found.GetWorkflowExecutionInfo().GetStatus(); status {
+	info := found.GetWorkflowExecutionInfo()
+	switch status := info.GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		reason += fmt.Sprintf("the run was ended from outside (%s); reset the workflow to go on", status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		// A worker that was stopped for a while runs the task that it had been given once more from where that
+		// began: its effects are found done, but it parks a receipt that is at rest, and nobody waits there.
+		settled, err := d.cfg.Receipts.SettleUnheard(ctx, u, info.GetExecution().GetRunId())
+		if settled || err != nil {
+			return settled, err
+		}
 		reason += "the run is complete and has not finished this receipt; it may be another event's, or the database an older copy; look at it, and reset the workflow to go on"
 	default:
 		return false, nil

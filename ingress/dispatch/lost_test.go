@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -28,7 +29,9 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 	if tp.meanwhile != nil {
 		tp.meanwhile()
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}}, nil
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+		Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"},
+	}}, nil
 }
 
 // begun is a receipt whose run has begun and been silent for long enough to be looked at.
@@ -179,5 +182,40 @@ func TestLookOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	}
 	if got := b.status(t, p.ReceiptID); got != receipt.Processed {
 		t.Errorf("receipt is %s, want processed", got)
+	}
+}
+
+// A worker wakes up after its run has ended elsewhere, and parks the receipt with what it knew. Nobody waits for
+// a decision: the receipt goes back to how its run ended.
+func TestLookOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []receipt.Status{receipt.Processed, receipt.Compensated} {
+		for _, late := range []receipt.Status{receipt.NeedsReview, receipt.Dead, receipt.Retrying} {
+			t.Run(string(outcome)+" "+string(late), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				p := begun(t, b)
+				if err := b.store.FinishRun(t.Context(), receipt.Finish{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
+					StartedAt: time.Now(), Outcome: string(outcome), Status: outcome}); err != nil {
+					t.Fatal(err)
+				}
+				if err := b.store.Transition(t.Context(), p.ReceiptID, late, "plan unknown", "plan unknown"); err != nil {
+					t.Fatal(err)
+				}
+				b.silent(t)
+				if got := b.lookOnce(t); got != 0 {
+					t.Fatalf("mended %d while the run is open, want none", got)
+				}
+				b.silent(t)
+				b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
+				if got := b.lookOnce(t); got != 1 {
+					t.Errorf("mended %d, want 1", got)
+				}
+				r, err := b.store.Get(t.Context(), p.ReceiptID)
+				if err != nil || r.Status != outcome || strings.Contains(r.Reason, "plan unknown") || r.LastError != "" {
+					t.Errorf("receipt is %s (%s, %s), %v; want it %s", r.Status, r.Reason, r.LastError, err, outcome)
+				}
+			})
+		}
 	}
 }

@@ -17,6 +17,7 @@ var Statements = map[string]string{
 	"release":           releaseSQL,
 	"unheard":           unheardSQL,
 	"park unheard":      parkUnheardSQL,
+	"settle unheard":    settleUnheardSQL,
 	"backlog":           backlogSQL,
 	"other mode":        otherModeSQL,
 	"counts":            countsSQL,

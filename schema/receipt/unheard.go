@@ -57,3 +57,29 @@ func (s *Store) ParkUnheard(ctx context.Context, u Unheard, reason string) (park
 	}
 	return tag.RowsAffected() > 0, nil
 }
+
+// settleUnheardSQL gives a receipt back the outcome that its run has recorded with its end.
+const settleUnheardSQL = `
+update receipts r
+   set status = n.outcome, reason = case when n.outcome = 'compensated' then 'taken back; the timeline tells why' else '' end,
+       last_error = '', updated_at = now()
+  from runs n
+ where r.id = $1 and r.status = $2 and r.reason = $3
+   and n.workflow_id = $4 and n.run_id = $5 and n.receipt_id = r.id and n.closed_at is not null and n.outcome in ('processed', 'compensated')`
+
+// SettleUnheard moves u back to the outcome of its run, which is complete, where that has recorded one here: a
+// worker that was away for longer than its task may have moved the receipt afterwards, with what it knew. It
+// reports whether it did.
+func (s *Store) SettleUnheard(ctx context.Context, u Unheard, runID string) (settled bool, err error) {
+	id, err := parseID(u.ReceiptID)
+	if err != nil {
+		return false, fmt.Errorf("settle unheard receipt: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, settleUnheardSQL, [16]byte(id), string(u.Status), u.Reason, u.WorkflowID, runID)
+	if err != nil {
+		return false, fmt.Errorf("settle unheard receipt %s: %w", u.ReceiptID, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
