@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
 func TestConfigCheck_Fine(t *testing.T) {
@@ -80,6 +82,13 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 		write(t, s.file, before+"provider: paypal, "+strings.Replace(after, secret, options, 1))
 		if r := s.pawl(t, "config", "check"); (r.code == 0) != ok || !ok && !strings.Contains(r.out, "certificates: fetch") && !strings.Contains(r.out, "write one of") {
 			t.Errorf("%s: exit %d, stdout:\n%s", options, r.code, r.out)
+		}
+		cfg, err := config.Load(s.file, s.variable, providers())
+		if err == nil {
+			_, err = ingressSources(cfg)
+		}
+		if (err == nil) != ok {
+			t.Errorf("%s: the ingress starts with %v, and the check says %t", options, err, ok)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestWanted(t *testing.T) {
 func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, s.variable, providerNames()...)
+	cfg, err := config.Load(s.file, s.variable, providers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestAwaitSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-			cfg, err := config.Load(s.file, s.variable, providerNames()...)
+			cfg, err := config.Load(s.file, s.variable, providers())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestAwaitSchema(t *testing.T) {
 func TestIngressSource_AllowFrom(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, s.variable, providerNames()...)
+	cfg, err := config.Load(s.file, s.variable, providers())
 	if err != nil {
 		t.Fatal(err)
 	}

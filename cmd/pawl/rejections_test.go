@@ -37,7 +37,7 @@ type gate struct {
 
 func newGate(t *testing.T, s stack, dsn string) gate {
 	t.Helper()
-	cfg, err := config.Load(s.file, s.variable, providerNames()...)
+	cfg, err := config.Load(s.file, s.variable, providers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 	}
 	write(t, s.file, string(content)+"  calls: {provider: twilio, mode: live, url: 'https://shop.example/in', "+
 		"secrets: [{value: env:SECRET, not_after: 2020-01-01T00:00:00Z}]}\n")
-	cfg, err := config.Load(s.file, s.variable, providerNames()...)
+	cfg, err := config.Load(s.file, s.variable, providers())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	relaying, err := config.Load(file, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, providerNames()...)
+	relaying, err := config.Load(file, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, providers())
 	if err != nil {
 		t.Fatal(err)
 	}

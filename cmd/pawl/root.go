@@ -140,7 +140,7 @@ func (a *app) setLogger() error {
 
 // config loads the configuration file and logs its warnings.
 func (a *app) config() (*config.Config, error) {
-	cfg, err := config.Load(a.configFile, a.env, providerNames()...)
+	cfg, err := config.Load(a.configFile, a.env, providers())
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, plural(len(faults), "fault"), faults)
 	}

@@ -23,9 +23,9 @@ type checker struct {
 	dir       string
 	env       func(string) (string, bool)
 	now       time.Time
-	providers []string
-	// ask holds the providers that are asked about their sources; nil asks none.
-	ask map[string]webhook.Provider
+	providers map[string]webhook.Provider
+	// ask has the providers asked about their sources.
+	ask bool
 }
 
 // bad adds a fault of the setting at key, unless the decoder already refused it.

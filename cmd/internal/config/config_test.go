@@ -53,8 +53,11 @@ func loadWith(t *testing.T, yaml string, environment func(string) (string, bool)
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(path, environment, "stripe", "github", "shopify")
+	return config.Load(path, environment, known)
 }
+
+// known are the providers there are, with nothing to say of their sources.
+var known = map[string]webhook.Provider{"stripe": {Name: "stripe"}, "github": {Name: "github"}, "shopify": {Name: "shopify"}}
 
 func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
 	t.Parallel()
@@ -299,7 +302,7 @@ func TestLoad_SecretFileOthersMayRead_Warning(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(valid, "env:STRIPE", "file:stripe.secret", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := config.Load(path, environment)
+		cfg, err := config.Load(path, environment, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +365,7 @@ func TestDev_LoadAccepts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg, err := config.Load(filepath.Join(dir, "pawl.yaml"), environment, "stripe")
+	cfg, err := config.Load(filepath.Join(dir, "pawl.yaml"), environment, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +409,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := config.Load(path, environment, "stripe")
+		cfg, err := config.Load(path, environment, known)
 		if (cfg == nil) == (err == nil) {
 			t.Fatalf("config %v with error %v", cfg, err)
 		}

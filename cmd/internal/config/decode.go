@@ -185,7 +185,7 @@ func fieldNames(t reflect.Type) map[string]int {
 }
 
 // suggest names the known key that is nearest to name, or lists them all.
-func suggest(name string, known map[string]int) string {
+func suggest[V any](name string, known map[string]V) string {
 	best, at := "", 3 // three edits away is another word
 	all := slices.Sorted(maps.Keys(known))
 	for _, k := range all {

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -18,16 +16,16 @@ import (
 )
 
 // Load reads the file at path, fills in the defaults, resolves every reference through env and the
-// files beside it, and checks the whole. providers lists the names of the providers there are;
-// without it their names are not checked. The error is a [Faults] when the file could be read.
-func Load(path string, env func(string) (string, bool), providers ...string) (*Config, error) {
+// files beside it, and checks the whole. providers are those there are, by name; without any, what a
+// source says of its provider is not checked. The error is a [Faults] when the file could be read.
+func Load(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
 	return load(path, checker{env: env, providers: providers})
 }
 
 // Check is [Load] that also asks the provider of each source whether the source would start, so that
 // what only the provider can tell stands beside every other fault.
 func Check(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
-	return load(path, checker{env: env, providers: slices.Sorted(maps.Keys(providers)), ask: providers})
+	return load(path, checker{env: env, providers: providers, ask: true})
 }
 
 func load(path string, c checker) (*Config, error) {

@@ -78,7 +78,7 @@ func TestReference_Defaults(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sources: {s: {provider: github, mode: live, secrets: [{value: env:SECRET}]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(file, func(string) (string, bool) { return "postgres://localhost/any-name", true })
+	cfg, err := config.Load(file, func(string) (string, bool) { return "postgres://localhost/any-name", true }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,11 +19,12 @@ func (c *checker) source(name string, s Source) {
 	if !sourceName.MatchString(name) {
 		c.bad(key, "is no source name", "use lower-case letters, digits, - and _: it is the last part of the URL")
 	}
+	provider, known := c.providers[s.Provider]
 	switch {
 	case s.Provider == "":
-		c.bad(key+".provider", "is missing", "name one of "+strings.Join(c.providers, ", "))
-	case len(c.providers) > 0 && !slices.Contains(c.providers, s.Provider):
-		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), c.suggestProvider(s.Provider))
+		c.bad(key+".provider", "is missing", "name one of "+strings.Join(slices.Sorted(maps.Keys(c.providers)), ", "))
+	case len(c.providers) > 0 && !known:
+		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
 	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
 		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
@@ -38,12 +39,14 @@ func (c *checker) source(name string, s Source) {
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)
 	c.noDuplicates(key+".accounts", s.Accounts)
-	provider, known := c.ask[s.Provider]
+	if known {
+		c.options(key+".options", s.Options, provider)
+	}
 	if len(s.Secrets) == 0 && !provider.Contract.SecretOptional {
 		c.bad(key+".secrets", "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
 	}
 	c.secrets(key+".secrets", s.Secrets)
-	if known {
+	if known && c.ask {
 		c.provider(name, s, provider)
 	}
 }
@@ -56,7 +59,8 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 		c.bad(key+".mode", fmt.Sprintf("is missing, and events of %s do not say theirs", p.Name), "write live or test")
 	}
 	set := c.cfg.Settings(name)
-	set.Options = c.options(key+".options", set.Options, p)
+	set.Options = maps.Clone(set.Options)
+	maps.DeleteFunc(set.Options, func(option, _ string) bool { return !knows(p, option) })
 	secrets := set.Secrets
 	set.Secrets = nil
 	for i, secret := range secrets {
@@ -78,34 +82,27 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 	}
 }
 
-// options returns those that p knows, and reports the rest: a misspelt one would be without effect.
-func (c *checker) options(key string, given map[string]string, p webhook.Provider) map[string]string {
-	known := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, ok := p.Contract.Options[name]; ok || name == webhook.AllowShortSecrets {
-			known[name] = given[name]
-			continue
-		}
-		fix := p.Name + " has no options: remove it"
-		if len(p.Contract.Options) > 0 {
-			fix = "write one of " + strings.Join(slices.Sorted(maps.Keys(p.Contract.Options)), ", ")
-		}
-		c.bad(key+"."+name, "is no option of "+p.Name, fix)
+// options reports those that p does not know: a misspelt one would be without effect.
+func (c *checker) options(key string, given map[string]string, p webhook.Provider) {
+	fix := p.Name + " has no options: remove it"
+	if len(p.Contract.Options) > 0 {
+		fix = "write one of " + strings.Join(slices.Sorted(maps.Keys(p.Contract.Options)), ", ")
 	}
-	return known
+	for name := range given {
+		if !knows(p, name) {
+			c.bad(key+"."+name, "is no option of "+p.Name, fix)
+		}
+	}
+}
+
+func knows(p webhook.Provider, option string) bool {
+	_, known := p.Contract.Options[option]
+	return known || option == webhook.AllowShortSecrets
 }
 
 // faulty reports whether the setting at key, or a part of it, has a fault.
 func (c *checker) faulty(key string) bool {
 	return slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+".") })
-}
-
-func (c *checker) suggestProvider(name string) string {
-	known := make(map[string]int, len(c.providers))
-	for i, p := range c.providers {
-		known[p] = i
-	}
-	return suggest(name, known)
 }
 
 func (c *checker) secrets(key string, secrets []Secret) {
