@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -16,11 +14,7 @@ func TestAuditVerify(t *testing.T) {
 	if r := s.pawl(t, "audit", "verify"); r.code != 0 || !strings.Contains(r.out, "nobody") {
 		t.Errorf("nothing done: exit %d, %s%s", r.code, r.out, r.err)
 	}
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	conn := connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, reason, workflow_id)
 		values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'body', 'x', now(), '\x01', 'ignored', '', '')`); err != nil {
 		t.Fatal(err)

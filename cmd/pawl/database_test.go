@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -64,16 +63,12 @@ func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	conn := connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `begin; lock table receipts`); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{env: func(key string) (string, bool) { v, ok := s.env[key]; return v, ok }, configFile: s.file, queryWithin: 500 * time.Millisecond}
-	err = a.withDatabase(t.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) error {
+	a := &app{env: s.variable, configFile: s.file, queryWithin: 500 * time.Millisecond}
+	err := a.withDatabase(t.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) error {
 		_, err := db.Exec(ctx, `select from receipts`)
 		return err
 	})

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -14,11 +12,7 @@ func TestEventsRun(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	conn := connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, reason, workflow_id)
 		select gen_random_uuid(), 's', 'stripe', 'live', id, 'body', 'x', now(), '\x01', status, reason, workflow
 		  from (values ('evt_ignored', 'ignored', 'type_not_wanted: "x"', ''), ('evt_replay', 'needs_review', 'suspected_replay: same bytes as d-1', ''),

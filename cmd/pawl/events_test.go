@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -18,11 +16,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 	if r := s.pawl(t, "migrate", "--json"); r.code != 0 || decode[map[string]int](t, r)["version"] < 1 {
 		t.Fatalf("migrate: exit %d, %s %s", r.code, r.out, r.err)
 	}
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	conn := connect(t, dsn)
 	for _, sql := range []string{
 		`insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id, last_error) values
 			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred')`,

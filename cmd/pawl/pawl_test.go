@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -36,6 +39,17 @@ func pawl(t *testing.T, env map[string]string, args ...string) result {
 		return v, ok
 	})
 	return result{code, out.String(), err.String()}
+}
+
+// connect opens a connection of the test's own to the database at dsn.
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
 }
 
 // decode reads a result's JSON.

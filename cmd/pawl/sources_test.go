@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -57,11 +55,7 @@ func TestSources(t *testing.T) {
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe", "code": "github"})
 	write(t, s.file, strings.Replace(read(t, s.file), "provider: github,", "provider: github, url: 'https://us:hush@hooks.example/in?token=hush',", 1))
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	conn := connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `insert into secret_uses values ('billing', 'secret-1', 7, now())`); err != nil {
 		t.Fatal(err)
 	}
