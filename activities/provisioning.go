@@ -31,36 +31,29 @@ type workspace struct {
 // workspace is touched by one effect at a time, and an invoice of a period that a newer one has
 // superseded is skipped: an older plan never lands after a newer one.
 func (p *Provisioning) ProvisionWorkspace(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
-	return p.bring(ctx, in, in.Fact.Plan, "active")
+	return p.bring(ctx, in, in.Fact.Plan, active, nil)
 }
 
 // ReleaseWorkspace undoes a provisioning: the workspace goes back to the plan that the account's other paid
 // invoices give, or is released where there is none. What a newer invoice has provisioned since stays.
 func (p *Provisioning) ReleaseWorkspace(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
-	plan, err := p.Billing.PlanWithout(ctx, in.Fact)
-	switch {
-	case err != nil:
+	plan, state, err := p.without(ctx, in.Fact)
+	if err != nil {
 		return effect.Result{}, err
-	case plan == "":
-		return p.bring(ctx, in, in.Fact.Plan, "released")
 	}
-	return p.bring(ctx, in, plan, "active")
+	return p.bring(ctx, in, plan, state, nil)
 }
 
 // AlignWorkspace brings the workspace to what the account's standing invoices give, after an invoice was taken
 // back. It is for what the undo of a provisioning cannot see: the workspace may have the invoice's plan from the
 // undo of another one, or lack the plan of one whose own provisioning was skipped in favour of this invoice.
 func (p *Provisioning) AlignWorkspace(ctx context.Context, in InvoiceEffectInput) (effect.Result, error) {
-	plan, err := p.Billing.PlanWithout(ctx, in.Fact)
+	plan, state, err := p.without(ctx, in.Fact)
 	if err != nil {
 		return effect.Result{}, err
 	}
-	state, target := "active", plan
-	if plan == "" {
-		state, target = "released", in.Fact.Plan
-	}
-	return p.bringIf(ctx, in, target, state, func(ctx context.Context, request []byte) (string, error) {
-		now, err := p.Billing.PlanWithout(ctx, in.Fact)
+	return p.bring(ctx, in, plan, state, func(ctx context.Context, request []byte) (string, error) {
+		plan, state, err := p.without(ctx, in.Fact)
 		if err != nil {
 			return "", err
 		}
@@ -68,7 +61,7 @@ func (p *Provisioning) AlignWorkspace(ctx context.Context, in InvoiceEffectInput
 		if err := json.Unmarshal(request, &sent); err != nil {
 			return "", fmt.Errorf("read what was to be sent: %w", err)
 		}
-		if now == "" && sent.State == "released" || now != "" && sent.State == "active" && sent.Plan == now {
+		if sent.State == state && (state == released || sent.Plan == plan) {
 			return "", nil
 		}
 		// Every try sends the first one's bytes. Whoever took back what they were made of saw this effect at
@@ -77,13 +70,25 @@ func (p *Provisioning) AlignWorkspace(ctx context.Context, in InvoiceEffectInput
 	})
 }
 
-// bring brings the account's workspace to a target state, unless a newer invoice has the say.
-func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, state string) (effect.Result, error) {
-	return p.bringIf(ctx, in, plan, state, func(context.Context, []byte) (unwanted string, err error) { return "", nil })
+// The states of a workspace.
+const (
+	active   = "active"
+	released = "released"
+)
+
+// without is what the account's workspace becomes without the invoice: the plan that its other paid invoices
+// give, or released where there is none.
+func (p *Provisioning) without(ctx context.Context, f billing.InvoicePaid) (plan, state string, err error) {
+	plan, err = p.Billing.PlanWithout(ctx, f)
+	if plan == "" {
+		return f.Plan, released, err
+	}
+	return plan, active, err
 }
 
-// bringIf asks under the claim whether what is to be sent is still wanted.
-func (p *Provisioning) bringIf(ctx context.Context, in InvoiceEffectInput, plan, state string, check func(ctx context.Context, request []byte) (unwanted string, err error)) (effect.Result, error) {
+// bring brings the account's workspace to a target state, unless a newer invoice has the say, or check, where
+// there is one, says under the claim why what is to be sent is not wanted any more.
+func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, state string, check func(ctx context.Context, request []byte) (unwanted string, err error)) (effect.Result, error) {
 	f := in.Fact
 	f.Plan = plan
 	target, err := json.Marshal(workspace{Account: f.Account, Plan: f.Plan, State: state, Invoice: f.Invoice, Mode: f.Mode})
@@ -98,12 +103,14 @@ func (p *Provisioning) bringIf(ctx context.Context, in InvoiceEffectInput, plan,
 		if newer != "" {
 			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + newer}
 		}
-		unwanted, err := check(ctx, a.Request)
-		if err != nil {
-			return nil, effect.Infrastructure(err)
-		}
-		if unwanted != "" {
-			return nil, &effect.NotWanted{Reason: unwanted}
+		if check != nil {
+			unwanted, err := check(ctx, a.Request)
+			if err != nil {
+				return nil, effect.Infrastructure(err)
+			}
+			if unwanted != "" {
+				return nil, &effect.NotWanted{Reason: unwanted}
+			}
 		}
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
 			return nil, err
