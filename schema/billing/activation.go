@@ -149,7 +149,9 @@ func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done 
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(takeBackInvoiceSQL, f.Mode, f.Invoice)
+	plans := []string{}
 	for _, other := range standing {
+		plans = append(plans, other.Plan)
 		if given := features(other.Plan); len(given) > 0 {
 			batch.Queue(handOverFeaturesSQL, f.Mode, f.Account, f.Invoice, other.ID, given)
 		}
@@ -164,10 +166,6 @@ func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done 
 		}
 	}
 	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid.compensated", f.ReceiptID, effectKey, announcement)
-	plans := []string{}
-	for _, other := range standing {
-		plans = append(plans, other.Plan)
-	}
 	batch.Queue(workspaceDiffersSQL, f.Mode, f.Account, plans, WorkspaceOf(f)).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&restored.WorkspaceDiffers)
 	})
