@@ -192,9 +192,5 @@ func eventID(r *webhook.Request, body *webhook.Envelope, p Place) (string, webho
 		}
 		return webhook.HashID(r.Body), webhook.FromHash
 	}
-	id, origin, problem := webhook.UsableID(text, webhook.FromBody)
-	if problem != "" {
-		body.Note(webhook.InvalidEventID, problem)
-	}
-	return id, origin
+	return body.UsableID(text, webhook.FromBody)
 }

@@ -245,7 +245,12 @@ func (e *Envelope) EventID(path string) (string, IDOrigin) {
 		e.Note(MissingEventID, path)
 		return HashID(e.body), FromHash
 	}
-	id, origin, problem := UsableID(id, FromBody)
+	return e.UsableID(id, FromBody)
+}
+
+// UsableID is [UsableID], with the problem noted.
+func (e *Envelope) UsableID(id string, origin IDOrigin) (string, IDOrigin) {
+	id, origin, problem := UsableID(id, origin)
 	if problem != "" {
 		e.Note(InvalidEventID, problem)
 	}

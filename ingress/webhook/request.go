@@ -50,11 +50,7 @@ func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
 		}
 		return HashID(r.Body), FromHash
 	}
-	id, origin, problem := UsableID(value, FromHeader)
-	if problem != "" {
-		e.Note(InvalidEventID, problem)
-	}
-	return id, origin
+	return e.UsableID(value, FromHeader)
 }
 
 // HeaderTag returns the value of the header name where it stands in r once and can be stored and
