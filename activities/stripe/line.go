@@ -27,11 +27,16 @@ func (l Line) credit() bool { return l.Amount < 0 || l.credited }
 // over reports whether the line's period had ended when that of another line began.
 func (l Line) over(before Line) bool { return !l.End.After(before.Start) }
 
-// lineSubscription finds a line's subscription: on the line up to 2025-02, since then under its
-// parent, which is a subscription item or an invoice item. "" is an item of no subscription.
-func lineSubscription(l object) string {
+// placesOf are where a line tells what it belongs to: on the line up to 2025-02, since then under its parent,
+// which is a subscription item or an invoice item.
+func placesOf(l object) []object {
 	parent := l.object("parent")
-	for _, place := range []object{l, parent.object("subscription_item_details"), parent.object("invoice_item_details")} {
+	return []object{l, parent.object("subscription_item_details"), parent.object("invoice_item_details")}
+}
+
+// lineSubscription finds a line's subscription. "" is an item of no subscription.
+func lineSubscription(l object) string {
+	for _, place := range placesOf(l) {
 		if id := place.ref("subscription"); id != "" {
 			return id
 		}
@@ -108,15 +113,14 @@ const (
 // rankOf reads a line's kind: type and proration up to 2025-02, parent since. Either kind of parent
 // can say that the line is a proration.
 func rankOf(l object) int {
-	parent := l.object("parent")
-	item, recurring := parent.object("invoice_item_details"), parent.object("subscription_item_details")
-	for _, place := range []object{l, item, recurring} {
+	for _, place := range placesOf(l) {
 		if string(place["proration"]) == "true" {
 			return rankProration
 		}
 	}
+	parent := l.object("parent")
 	switch {
-	case l.text("type") == "subscription", len(recurring) > 0 && parent.text("type") != "invoice_item_details":
+	case l.text("type") == "subscription", len(parent.object("subscription_item_details")) > 0 && parent.text("type") != "invoice_item_details":
 		return rankSubscription
 	case lineSubscription(l) != "":
 		return rankItemOfSubscription
@@ -148,11 +152,9 @@ func readLine(l object) (line Line, err error) {
 }
 
 // credited reports whether the line is a credit that names the lines it takes back ("for a credit proration,
-// the original debit line items"): in proration_details, which stands on the line up to 2025-02 and under
-// its parent since.
+// the original debit line items"), in proration_details.
 func credited(l object) bool {
-	parent := l.object("parent")
-	for _, place := range []object{l, parent.object("invoice_item_details"), parent.object("subscription_item_details")} {
+	for _, place := range placesOf(l) {
 		if len(place.object("proration_details", "credited_items")) > 0 {
 			return true
 		}
