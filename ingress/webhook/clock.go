@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -34,7 +35,8 @@ func (r *Request) CheckClockMilli(signed time.Time, tolerance time.Duration) err
 }
 
 func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) error {
-	age := r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit))
+	// Sub gives the least Duration for what is centuries away, and that one has no negative.
+	age := max(r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit)), -math.MaxInt64)
 	switch {
 	case age > tolerance:
 		return &Error{Class: TimestampTooOld, Detail: fmt.Sprintf("signed %s before it was received; the tolerance is %s", age, tolerance), Skew: age}

@@ -20,6 +20,9 @@ func TestCheckClock_Edges(t *testing.T) {
 		{at.Add(-300 * time.Second), ""},
 		{at.Add(-300*time.Second - time.Millisecond), webhook.TimestampTooNew},
 		{at.Add(-100 * 365 * 24 * time.Hour), webhook.TimestampTooNew},
+		// Further apart than a Duration can tell.
+		{at.AddDate(-400, 0, 0), webhook.TimestampTooNew},
+		{at.AddDate(400, 0, 0), webhook.TimestampTooOld},
 	} {
 		r := &webhook.Request{ReceivedAt: c.received}
 		if class, _ := webhook.ClassOf(r.CheckClock(at, 300*time.Second)); class != c.class {
