@@ -683,6 +683,12 @@ func TestDeliver_Limits(t *testing.T) {
 		{"203.0.113.1", 503},               // its third
 		{"203.0.113.2", 202},               // another address has tokens of its own
 		{"203.0.113.1, 198.51.100.7", 403},
+		{"203.0.113.3:51820", 202}, // some proxies add the port, which is another for each connection
+		{"203.0.113.3:51821", 202},
+		{"203.0.113.3:51822", 503},
+		{"[::ffff:203.0.113.4]", 202},
+		{"[::ffff:203.0.113.4]:51820", 202},
+		{"203.0.113.5:port", 403},
 		{"", 403},
 	} {
 		got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i), "X-Forwarded-For", c.forwarded)

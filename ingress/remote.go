@@ -17,8 +17,8 @@ func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
+		hop, ok := parseHop(strings.TrimSpace(hops[i]))
+		if !ok {
 			break
 		}
 		addr = hop.Unmap()
@@ -27,6 +27,19 @@ func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		}
 	}
 	return addr
+}
+
+// parseHop reads one address of X-Forwarded-For. Some proxies add the port, as Azure's Application
+// Gateway does, or write an IPv6 address in brackets.
+func parseHop(text string) (netip.Addr, bool) {
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return with.Addr(), true
+	}
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	addr, err := netip.ParseAddr(text)
+	return addr, err == nil
 }
 
 // bucketOf returns the network that shares a rate limit with addr: an IPv6 sender owns a whole /64.
