@@ -27,7 +27,7 @@ var Meta = func() webhook.Provider {
 		Object:     "id of the first message or status of a change",
 		OccurredAt: "time of each entry",
 		IDSigned:   true,
-		Dedupe:     "hash of each change with its entry",
+		Dedupe:     "hash of each change with its entry; of messages and their statuses without the entry's time, which is that of sending",
 		Retries:    "for some hours (not re-checked)",
 		Disables:   "when it fails for long (not re-checked)",
 		Options: map[string]string{
@@ -149,7 +149,9 @@ func entryEvents(object string, raw json.RawMessage) []webhook.Event {
 	return []webhook.Event{changeEvent(object, "entry", entry, raw)}
 }
 
-// changeEvent reads one change. Equal changes of one entry's time are one event.
+// changeEvent reads one change. A message has an ID of its own. Other changes may come again as equal
+// ones, so equal changes of one entry's time are one event: the time is that of the sending, and a batch
+// that is cut otherwise later may have another.
 func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessage) webhook.Event {
 	change := webhook.ReadEnvelope(raw)
 	field := list
@@ -158,13 +160,16 @@ func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessa
 	}
 	identity := strconv.AppendQuote(nil, object)
 	identity = strconv.AppendQuote(identity, entry.Text("id"))
-	identity = strconv.AppendQuote(identity, entry.Text("time"))
+	message := messageID(change)
+	if message == "" {
+		identity = strconv.AppendQuote(identity, entry.Text("time"))
+	}
 	e := webhook.Event{
 		ID:       webhook.HashID(append(identity, raw...)),
 		IDOrigin: webhook.FromHash,
 		Type:     webhook.Tag(object + "." + field),
 		Account:  entry.Tag("id"),
-		Object:   messageID(change),
+		Object:   message,
 		Body:     raw,
 	}
 	if at, err := parseTime("time", entry.Text("time"), "s"); err == nil {

@@ -195,6 +195,18 @@ func TestMeta_Batch(t *testing.T) {
 	if later[0].ID == events[1].ID {
 		t.Error("an equal change at another time has the same ID")
 	}
+	// An entry's time is that of its sending, so it may be another in a batch that is cut otherwise.
+	for _, list := range []string{
+		`"changes":[{"field":"messages","value":{"messages":[{"id":"wamid.1"}]}}]`,
+		`"changes":[{"field":"messages","value":{"statuses":[{"id":"wamid.1","status":"read"}]}}]`,
+		`"messaging":[{"message":{"mid":"m1"}}]`,
+	} {
+		first := v.Events(signed(t, hmac.Meta, nil, `{"object":"x","entry":[{"id":"1","time":1772366398,`+list+`}]}`))
+		again := v.Events(signed(t, hmac.Meta, nil, `{"object":"x","entry":[{"id":"1","time":1772366458,`+list+`}]}`))
+		if len(first) != 1 || len(again) != 1 || first[0].ID != again[0].ID {
+			t.Errorf("a message sent again a minute later: got %+v, want the ID %s", again, first[0].ID)
+		}
+	}
 	for body, problem := range map[string]string{
 		`{"object":"page"}`:           "unknown_envelope: entry is no array",
 		`{"object":"page","entry":1}`: "unknown_envelope: entry is no array",
