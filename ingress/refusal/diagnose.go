@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,48 @@ func NewDiagnoser(sources map[string]Source) (*Diagnoser, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
+	for name, p := range d.probes {
+		p.strangers, p.owners = strangers(name, d.names, sources)
+	}
 	return d, nil
+}
+
+// strangers returns a probe of the source with the secrets of all others that its scheme can use, and
+// whose they are by label: who swaps two secrets in the configuration gives a source one that its own
+// scheme was never meant for.
+func strangers(name string, names []string, sources map[string]Source) (p *probe, owners map[string]string) {
+	own := sources[name]
+	seen := map[string]bool{}
+	for _, s := range own.Settings.Secrets {
+		seen[s.Value] = true
+	}
+	var secrets []webhook.Secret
+	owners = map[string]string{}
+	for _, other := range names {
+		if other == name {
+			continue
+		}
+		for _, s := range sources[other].Settings.Secrets {
+			if seen[s.Value] {
+				continue
+			}
+			seen[s.Value] = true
+			label := strconv.Itoa(len(secrets))
+			own.Settings.Secrets = []webhook.Secret{{Label: label, Value: s.Value}}
+			if _, err := own.Provider.New(own.Settings); err == nil {
+				secrets = append(secrets, own.Settings.Secrets[0])
+				owners[label] = fmt.Sprintf("%q of source %s (%s)", s.Label, other, sources[other].Provider.Name)
+			}
+		}
+	}
+	if own.Settings.Secrets = secrets; len(secrets) == 0 {
+		return nil, nil
+	}
+	p, err := newProbeAt(own)
+	if err != nil {
+		return nil, nil
+	}
+	return p, owners
 }
 
 // Diagnose says why the source refused r with the error refused. It changes nothing of r and admits
@@ -91,7 +133,11 @@ func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook
 	if !found.Likely {
 		d.askOthers(&found, source, r)
 	}
-	if !found.Likely {
+	switch {
+	case found.Likely:
+	case own.askStrangers(&found, r):
+		fits = true
+	default:
 		own.askVariants(&found, r)
 		fits = found.Likely
 	}
@@ -133,6 +179,10 @@ type probe struct {
 	windows  map[string]webhook.Secret
 	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign it.
 	elsewhere []*probe
+	// strangers is the source with the secrets of all others, nil where there are none; owners says by
+	// label whose they are.
+	strangers *probe
+	owners    map[string]string
 }
 
 func newProbe(s Source) (*probe, error) {
@@ -198,6 +248,19 @@ func (p *probe) ask(found *Diagnosis, r *webhook.Request, refused *webhook.Error
 		}
 		found.add(ClockOff, "the signature fits secret %q, and it was made %d s %s the request came: a clock is wrong, or something held the request back", match.Secret, seconds, side)
 	}
+}
+
+// askStrangers looks whether another source's secret fits in this source's scheme. It does not make the
+// request a likely one: what another scheme verifies with may be public.
+func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
+	if p.strangers == nil || len(r.Body) > maxVariants {
+		return false
+	}
+	match, ok := p.strangers.fits(r)
+	if ok {
+		found.add(OtherSource, "the signature fits secret %s: the two sources' secrets were swapped, or the provider was given that one", p.owners[match.Secret])
+	}
+	return ok
 }
 
 // askVariants looks whether what stands between the provider and us has changed the request.

@@ -35,9 +35,12 @@ func variants(body []byte) []variant {
 			all = append(all, variant{how, b})
 		}
 	}
-	add("without its trailing newline", bytes.TrimRight(body, "\r\n"))
+	bare := bytes.TrimRight(body, "\r\n")
+	// One newline less first: SendGrid's bodies end with a CR LF that is signed.
+	add("without its trailing newline", bytes.TrimSuffix(bytes.TrimSuffix(body, []byte("\n")), []byte("\r")))
+	add("without its trailing newlines", bare)
+	add("with CR LF as its trailing newline", append(bytes.Clone(bare), '\r', '\n'))
 	add("with a trailing newline", append(bytes.Clone(body), '\n'))
-	add("with a trailing CR LF", append(bytes.Clone(body), '\r', '\n'))
 	add("without its byte order mark", bytes.TrimPrefix(body, byteOrderMark))
 	add("with LF for CR LF", bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")))
 	add("decompressed", inflated(body))
