@@ -70,6 +70,53 @@ func keys(t *testing.T, provider string) (verify, sign string, options map[strin
 	return string(secret), string(secret), nil
 }
 
+// What is sent for a type is an event of that type and no other, and nothing in it disagrees.
+func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
+	t.Parallel()
+	for name, types := range map[string][]string{
+		"github": {
+			"issues.opened", "issues.closed", "issue_comment.created", "push", "ping", "pull_request.synchronize", "pull_request_review.submitted",
+			"pull_request_review_comment.created", "pull_request_review_thread.resolved", "commit_comment.created", "discussion.created",
+			"discussion_comment.created", "create", "delete", "fork", "status", "release.published", "installation.created",
+			"installation_repositories.added", "check_run.completed", "check_suite.completed", "deployment.created",
+			"deployment_status.created", "workflow_job.queued", "member.added", "label.created", "milestone.created", "marketplace_purchase.purchased",
+			"security_advisory.published", "sponsorship.created", "star.created",
+		},
+		"stripe":  {forge.ThinType, "v2.core.account.updated"},
+		"shopify": {"orders/paid", "products/update", "customers/create", "refunds/create", "customers/redact", "app/uninstalled"},
+		"linear":  {"Issue.create", "Comment.update"},
+		"meta":    {"page.feed", "whatsapp_business_account.messages"},
+		"twilio":  {"message.delivered", "call.completed"},
+	} {
+		provider := providers()[name]
+		verify, sign, options := keys(t, name)
+		const url = "https://pawl.test/hooks/source"
+		verifier, err := provider.New(webhook.Settings{Source: "source", URL: url, Options: options, Secrets: []webhook.Secret{{Label: "a", Value: verify}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, typ := range types {
+			event, err := forge.New(forge.Params{Provider: name, Type: typ}, "")
+			if err != nil {
+				t.Errorf("%s %s: %v", name, typ, err)
+				continue
+			}
+			req, err := forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}.Request(t.Context(), event, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := verifier.Events(&webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()})
+			if len(events) != 1 || events[0].Type != typ || events[0].Problem != "" {
+				t.Errorf("%s %s: events = %+v, want one of that type without a problem", name, typ, events)
+			}
+		}
+	}
+}
+
 // What is forged for a provider is admitted by that provider's verifier, is one readable event, and
 // is the same event when it is sent again.
 func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {

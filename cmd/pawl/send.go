@@ -48,8 +48,11 @@ func (a *app) send() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them", Args: cobra.NoArgs,
 		Long: `Sign events as their provider does, and post them to a source of the configuration.
-For Stripe the types are ` + strings.Join(forge.Types("stripe"), ", ") + `.
-Other providers take any type; --template gives a body of your own (Go text/template).`,
+For Stripe the types are ` + strings.Join(forge.Types("stripe"), ", ") + `,
+and of thin events any, such as ` + forge.ThinType + `.
+Other providers take any type; --template gives a body of your own (Go text/template), which sees {{.EventID}},
+{{.Type}}, {{.Time}}, {{.Unix}}, {{.UnixMilli}}, {{.Live}}, {{.Account}}, {{.ConnectedAccount}}, {{.Email}}, {{.Plan}},
+{{.Amount}}, {{.Currency}} and {{.Number}}, and the functions json and form, which quote.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSend(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
@@ -240,6 +243,9 @@ func (f *sendFlags) events(s config.Source) ([]forge.Event, error) {
 	}
 	p := f.Params
 	p.Provider, p.Live = s.Provider, f.live || s.Mode == webhook.Live
+	if p.Type == "" && s.Provider == "stripe" && s.Options["payload"] == "thin" {
+		p.Type = forge.ThinType
+	}
 	events := make([]forge.Event, f.count)
 	for i := range events {
 		if p.Seed != "" && i > 0 {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -164,8 +165,8 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if in.ID != "" {
 		header.Set(deliveryHeader, in.ID)
 	}
-	if in.Type != "" {
-		header.Set(eventHeader, in.Type)
+	if kind, _, _ := strings.Cut(in.Type, "."); kind != "" { // the action stands in the body
+		header.Set(eventHeader, kind)
 	}
 	return webhook.SignOutput{Header: header, Body: body, URL: in.URL}, nil
 }

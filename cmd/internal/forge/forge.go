@@ -148,6 +148,12 @@ func Types(provider string) []string {
 	return []string{"test.event"}
 }
 
+// ThinType is a type of Stripe's thin events. Any other can be made, too.
+const ThinType = "v1.billing.meter.error_report_triggered"
+
+// isThin reports whether a type of Stripe's is that of thin events: their names begin with the API's version.
+func isThin(t string) bool { return strings.HasPrefix(t, "v1.") || strings.HasPrefix(t, "v2.") }
+
 func rank(t string) int {
 	if t == "invoice.paid" {
 		return 0
@@ -156,10 +162,10 @@ func rank(t string) int {
 }
 
 var usualTypes = map[string]string{
-	"adyen": "AUTHORISATION", "calendly": "invitee.created", "discord": "APPLICATION_AUTHORIZED", "github": "issues", "gitlab": "Issue Hook",
-	"intercom": "conversation.user.created", "linear": "Issue", "meta": "page", "paddle": "transaction.completed", "paypal": "PAYMENT.CAPTURE.COMPLETED",
+	"adyen": "AUTHORISATION", "calendly": "invitee.created", "discord": "APPLICATION_AUTHORIZED", "github": "issues.opened", "gitlab": "Issue Hook",
+	"intercom": "conversation.user.created", "linear": "Issue.create", "meta": "page.feed", "paddle": "transaction.completed", "paypal": "PAYMENT.CAPTURE.COMPLETED",
 	"sendgrid": "delivered", "shopify": "orders/paid", "slack": "app_mention", "square": "payment.updated",
-	"twilio": "delivered", "typeform": "form_response",
+	"twilio": "message.delivered", "typeform": "form_response",
 	"woocommerce": "order.created", "zendesk": "zen:event-type:ticket.created", "zoom": "meeting.started",
 }
 
@@ -172,8 +178,12 @@ func find(p Params, source string) (*template.Template, string, error) {
 		return t, "template", nil
 	}
 	if p.Provider == "stripe" {
+		if isThin(p.Type) {
+			return stripeTemplates, "thin.tmpl", nil
+		}
 		if stripeObjects[p.Type] == "" {
-			return nil, "", fmt.Errorf("no template for the Stripe event type %q; use one of %s, or --template", p.Type, strings.Join(Types("stripe"), ", "))
+			return nil, "", fmt.Errorf("no template for the Stripe event type %q; use one of %s, a thin event's such as %s, or --template",
+				p.Type, strings.Join(Types("stripe"), ", "), ThinType)
 		}
 		return stripeTemplates, "event.tmpl", nil
 	}
@@ -212,6 +222,61 @@ func (d data) Subscription() string { return "sub_" + hash(d.Account, "subscript
 
 // Basil reports whether the version is of the new shape: versions order by their date.
 func (d data) Basil() bool { return d.APIVersion >= "2025-03-31" }
+
+// Kind is the first part of a type such as issues.opened or orders/paid.
+func (d data) Kind() string {
+	kind, _ := d.parts()
+	return kind
+}
+
+// Action is the rest of such a type.
+func (d data) Action() string {
+	_, action := d.parts()
+	return action
+}
+
+func (d data) parts() (kind, action string) {
+	if i := strings.IndexAny(d.Type, "./"); i >= 0 {
+		return d.Type[:i], d.Type[i+1:]
+	}
+	return d.Type, ""
+}
+
+// githubObjects names the objects in the body of a GitHub event, where it is not one that is called as the event.
+var githubObjects = map[string][]string{
+	"issues":                      {"issue"},
+	"issue_comment":               {"issue", "comment"},
+	"commit_comment":              {"comment"},
+	"discussion_comment":          {"discussion", "comment"},
+	"pull_request_review":         {"pull_request", "review"},
+	"pull_request_review_comment": {"pull_request", "comment"},
+	"pull_request_review_thread":  {"pull_request", "thread"},
+	"fork":                        {"forkee"},
+	"installation_repositories":   {"installation"},
+}
+
+// GitHubObjects are those of the event.
+func (d data) GitHubObjects() []string {
+	if names, ok := githubObjects[d.Kind()]; ok {
+		return names
+	}
+	return []string{d.Kind()}
+}
+
+// ShopifyObject is the GraphQL type of what a topic of Shopify's is about, or "".
+func (d data) ShopifyObject() string {
+	return map[string]string{
+		"orders": "Order", "draft_orders": "DraftOrder", "products": "Product", "customers": "Customer", "collections": "Collection", "refunds": "Refund",
+	}[d.Kind()]
+}
+
+// ThinObject is the type of what a thin event is about, billing.meter of v1.billing.meter.error_report_triggered.
+func (d data) ThinObject() string {
+	if i := strings.LastIndexByte(d.Action(), '.'); i >= 0 {
+		return d.Action()[:i]
+	}
+	return d.Action()
+}
 
 // Status is that of the subscription.
 func (d data) Status() string {
