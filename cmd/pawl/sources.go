@@ -137,6 +137,8 @@ func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.
 		r.Verdict = "keep: it is the only one"
 	case successor == "":
 		r.Verdict = "keep: no other secret is in use"
+	case everUsed && s.ByPlace:
+		r.Verdict = "keep: it has no label of its own, so its uses may be those of one that stood in its place"
 	case everUsed:
 		r.SafeToRemove, r.Verdict = true, fmt.Sprintf("safe to remove: not used since %s, and %s is", day(u.LastUsed), successor)
 	default:

@@ -24,6 +24,7 @@ func TestReportSources_Verdicts(t *testing.T) {
 	}{
 		"in use":                     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(1)}}, "a", false, "in use"},
 		"left for another":           {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(1)}}, "a", true, "not used since 2026-03-21, and b is"},
+		"left, perhaps by another":   {[]config.Secret{{Label: "secret-1", ByPlace: true}, {Label: "secret-2", ByPlace: true}}, []receipt.SecretUse{{Source: "s", Label: "secret-2", Uses: 3, LastUsed: ago(10)}, {Source: "s", Label: "secret-1", LastUsed: ago(1)}}, "secret-2", false, "no label of its own"},
 		"left, and nothing else":     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}}, "a", false, "no other secret is in use"},
 		"left, other long ago":       {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(9)}}, "a", false, "no other secret is in use"},
 		"only one":                   {[]config.Secret{{Label: "a"}}, nil, "a", false, "only one"},

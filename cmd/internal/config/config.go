@@ -106,6 +106,9 @@ type Secret struct {
 	Value     Ref       `yaml:"value"`
 	NotBefore time.Time `yaml:"not_before"`
 	NotAfter  time.Time `yaml:"not_after"`
+	// ByPlace is set where the label is only that of the place: what is counted under it may have been
+	// another secret's.
+	ByPlace bool `yaml:"-"`
 }
 
 // Active reports whether the secret may admit a request that is received at t.

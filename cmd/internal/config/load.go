@@ -100,6 +100,7 @@ func (c *Config) setDefaults(dir string) {
 			s.URL = joinURL(c.Ingress.PublicURL, name)
 		}
 		for i := range s.Secrets {
+			s.Secrets[i].ByPlace = s.Secrets[i].Label == ""
 			or(&s.Secrets[i].Label, fmt.Sprintf("secret-%d", i+1))
 		}
 		c.Sources[name] = s
