@@ -241,7 +241,7 @@ func (c *checker) notNegative(key string, v any) {
 		switch {
 		case f.Kind() == reflect.Struct:
 			c.notNegative(at, f.Interface())
-		case f.CanInt() && f.Int() < 0:
+		case f.CanInt() && f.Int() < 0 && c.written[at]: // a burst is made of its per_second
 			c.bad(at, "is negative", "write a positive number, or leave it out")
 		}
 	}

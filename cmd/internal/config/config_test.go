@@ -415,3 +415,32 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestLoad_KeysThatStandTwice_BesideAllElse(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, "dev: true\nsources:\n  stripe: {provider: nope}\n  stripe: {provider: stripe}\ndev: false\nbogus: 1\n")
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("Load() = %v, want faults", err)
+	}
+	for _, want := range []string{"sources.stripe (line 4): stands on line 3 already", "dev (line 5): stands on line 1 already", "bogus (line 6): ", "sources.stripe.provider (line 3): "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("faults\n%v\nwithout %q", err, want)
+		}
+	}
+}
+
+// What is made of a wrong value stands nowhere in the file: there is nothing to correct.
+func TestLoad_DefaultMadeOfAWrongValue_ToldOnce(t *testing.T) {
+	t.Parallel()
+	for key, wrong := range map[string]string{
+		"ingress.public_url":                   "ingress: {public_url: \"ftp://x\"}\n",
+		"ingress.limits.per_source.per_second": "ingress: {limits: {per_source: {per_second: -1}}}\n",
+	} {
+		_, err := load(t, valid+wrong)
+		var faults config.Faults
+		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Key != key {
+			t.Errorf("faults %v, want one of %s", err, key)
+		}
+	}
+}

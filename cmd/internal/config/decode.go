@@ -98,12 +98,18 @@ func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub st
 		d.fault(key, line, "is not a mapping", "write \"name: value\" pairs, indented below it")
 		return
 	}
+	lineOf := map[string]int{}
 	for _, pair := range values {
 		token := pair.Key.GetToken()
 		sub := token.Value
 		if key != "" {
 			sub = key + "." + sub
 		}
+		if first, ok := lineOf[token.Value]; ok {
+			d.fault(sub, token.Position.Line, fmt.Sprintf("stands on line %d already", first), "keep one of the two")
+			continue
+		}
+		lineOf[token.Value] = token.Position.Line
 		d.lines[sub] = token.Position.Line
 		each(token.Value, sub, pair.Value)
 	}

@@ -39,7 +39,7 @@ func load(path string, c checker) (*Config, error) {
 
 // parse reads content, for which c knows all but the file's own.
 func (c checker) parse(content []byte) (*Config, error) {
-	file, err := parser.ParseBytes(content, 0)
+	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey()) // the decoder tells them, with all else
 	if err != nil {
 		return nil, Faults{syntaxFault(err)}
 	}

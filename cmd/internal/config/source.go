@@ -29,7 +29,9 @@ func (c *checker) source(name string, s Source) {
 	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
 		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
 	}
-	c.optionalURL(key+".url", s.URL)
+	if c.written[key+".url"] { // else it is made of ingress.public_url, whose own fault is told
+		c.optionalURL(key+".url", s.URL)
+	}
 	if s.Tolerance < 0 {
 		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
 	}
