@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // writeJSON writes v as a result.
@@ -35,14 +36,17 @@ func table(w io.Writer, rows [][]string) error {
 // clean shows control characters instead of sending them to the terminal: event IDs, types and
 // errors come from outside.
 func clean(s string) string {
-	if !strings.ContainsFunc(s, hidden) {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
-		if hidden(r) {
+	for i, r := range s {
+		switch _, size := utf8.DecodeRuneInString(s[i:]); {
+		case r == utf8.RuneError && size == 1: // no UTF-8; 0x9b is a control character alone, and 0xff one of tabwriter's
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case hidden(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
+		default:
 			b.WriteRune(r)
 		}
 	}
