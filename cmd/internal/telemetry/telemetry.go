@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -39,6 +40,8 @@ func New(log *slog.Logger) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
+	// Its default writes to the standard logger, in a form of its own.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("metrics are left out", "error", err) }))
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(sdkmetric.NewView(
 		sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindHistogram},
 		sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: buckets}},

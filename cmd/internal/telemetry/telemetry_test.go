@@ -1,6 +1,8 @@
 package telemetry_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -51,5 +53,24 @@ func TestNew_Twice_RegistriesApart(t *testing.T) {
 		if _, err := telemetry.New(slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What cannot be measured is told in the log's own form: not parallel, since OpenTelemetry has one handler.
+func TestHandler_GaugeFails_Logged(t *testing.T) {
+	var log strings.Builder
+	tel, err := telemetry.New(slog.New(slog.NewJSONHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tel.Meter().Int64ObservableGauge("pawl_backlog", metric.WithInt64Callback(func(context.Context, metric.Int64Observer) error {
+		return errors.New("the database is away")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	if !strings.HasPrefix(log.String(), "{") || !strings.Contains(log.String(), "the database is away") {
+		t.Errorf("log = %q, want the error", log.String())
 	}
 }
