@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 
@@ -77,6 +80,37 @@ func (b *bundle) keep(body string) (receiptID string) {
 		b.Fatal(err)
 	}
 	return outcomes[0].ReceiptID
+}
+
+// stale returns how often effects of each kind left newer state as it is, as the runner that it puts in
+// place of b's counts them.
+func (b *bundle) stale() func() map[string]int64 {
+	b.Helper()
+	reader := sdkmetric.NewManualReader()
+	config := b.effects.Config
+	config.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("")
+	var err error
+	if b.effects, err = effect.NewRunner(config); err != nil {
+		b.Fatal(err)
+	}
+	return func() map[string]int64 {
+		var all metricdata.ResourceMetrics
+		if err := reader.Collect(b.Context(), &all); err != nil {
+			b.Fatal(err)
+		}
+		counted := map[string]int64{}
+		for _, scope := range all.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "pawl_stale_rejections" {
+					for _, p := range sum.DataPoints {
+						kind, _ := p.Attributes.Value("kind")
+						counted[kind.AsString()] = p.Value
+					}
+				}
+			}
+		}
+		return counted
+	}
 }
 
 // fact is what the payload of a receipt says.
@@ -265,6 +299,22 @@ func TestSubscriptions_ActivateAndRestore(t *testing.T) {
 	}
 	other.Effect.Round, other.Reopen = 1, true
 	must(b, effect.Done, s.ActivateSubscription, other)
+}
+
+func TestSubscriptions_OlderEvent_CountedAsStaleOnce(t *testing.T) {
+	b := setup(t)
+	stale := b.stale()
+	s := &activities.Subscriptions{Effects: b.effects, Announced: func() {}}
+	b.exec(`insert into subscriptions (mode, id, account, status, fence_at, fence_event) values ('live', 'sub_1', 'acme', 'active', '2026-04-01', 'evt_newer')`)
+	f := fact(uuid.NewString())
+	activation := activities.ActivateSubscriptionInput{Effect: input("activate-subscription", f).Effect, Fact: f}
+	must(b, effect.Done, s.ActivateSubscription, activation)
+	must(b, effect.AlreadyDone, s.ActivateSubscription, activation)
+	must(b, effect.Skipped, b.provisioning("http://127.0.0.1:1").ProvisionWorkspace, input("provision-workspace", f))
+	want := map[string]int64{"activate-subscription": 1, "provision-workspace": 1}
+	if got := stale(); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
 }
 
 func TestOnboarding_CreateAndCancel(t *testing.T) {

@@ -101,6 +101,7 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 			return nil, effect.Infrastructure(err)
 		}
 		if newer != "" {
+			p.Effects.Stale(ctx, in.Effect)
 			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + newer}
 		}
 		if check != nil {

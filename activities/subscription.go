@@ -32,12 +32,13 @@ type ActivateSubscriptionInput struct {
 // transaction. The result's Value is a billing.Activation. A subscription that is held as ended is
 // refused.
 func (s *Subscriptions) ActivateSubscription(ctx context.Context, in ActivateSubscriptionInput) (effect.Result, error) {
+	var done billing.Activation
 	result, err := s.Effects.DoTx(ctx, in.Effect, func(ctx context.Context, tx ledger.Tx) (any, error) {
 		announcement, err := announce(in.Fact)
 		if err != nil {
 			return nil, err
 		}
-		done, err := billing.ActivateSubscription(ctx, tx, in.Fact, s.features(in.Fact.Plan), in.Reopen, in.Effect.Key, announcement)
+		done, err = billing.ActivateSubscription(ctx, tx, in.Fact, s.features(in.Fact.Plan), in.Reopen, in.Effect.Key, announcement)
 		if errors.Is(err, billing.ErrEnded) {
 			return nil, effect.Refuse("subscription_ended: %s is held as ended; it is not provisioned again without review", in.Fact.Subscription)
 		}
@@ -45,6 +46,9 @@ func (s *Subscriptions) ActivateSubscription(ctx context.Context, in ActivateSub
 	})
 	if err == nil && result.State == effect.Done {
 		s.Announced()
+		if done.Superseded {
+			s.Effects.Stale(ctx, in.Effect)
+		}
 	}
 	return result, err
 }

@@ -33,7 +33,7 @@ type Config struct {
 // Runner runs effects. It is safe for concurrent use.
 type Runner struct {
 	Config
-	outcomes metric.Int64Counter
+	outcomes, stale metric.Int64Counter
 }
 
 // NewRunner returns a runner.
@@ -43,7 +43,12 @@ func NewRunner(c Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make effects counter: %w", err)
 	}
-	return &Runner{Config: c, outcomes: outcomes}, nil
+	stale, err := c.Meter.Int64Counter("pawl_stale_rejections",
+		metric.WithDescription("Effects that left what a newer event has written as it is, by kind."))
+	if err != nil {
+		return nil, fmt.Errorf("make stale rejections counter: %w", err)
+	}
+	return &Runner{Config: c, outcomes: outcomes, stale: stale}, nil
 }
 
 // Do runs an effect outside our database. fn gets the bytes to send, which are request on the first
@@ -351,6 +356,11 @@ func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cau
 
 func jitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/5+1))
+}
+
+// Stale counts that an effect of an older event left newer state as it is.
+func (r *Runner) Stale(ctx context.Context, c Call) {
+	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }
 
 func (r *Runner) count(ctx context.Context, c Call, outcome State) {
