@@ -54,6 +54,11 @@ func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if failure := effect.FromStatus(resp, refusalDetail(resp, answer), time.Now()); failure != nil {
+		if resp.StatusCode < 400 {
+			// A redirect is no decision of the sink's about this request, only a URL that has to be mended: a
+			// refusal of provisioning would take back what the customer has paid for.
+			failure = &effect.Failure{Class: ledger.Transient, Err: failure}
+		}
 		return nil, failure
 	}
 	if err != nil {
