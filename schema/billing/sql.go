@@ -84,11 +84,12 @@ select feature from entitlements where mode = $1 and account = $2 and enabled
  order by feature`
 
 // withdrawOthersSQL switches off what an earlier plan of the same subscription gave and this one does
-// not: whichever invoice comes first, the newest one's plan decides.
+// not: whichever invoice comes first, the newest one's plan decides. Each feature asks for its own invoice:
+// there is no index that finds a subscription's.
 const withdrawOthersSQL = `
-update entitlements set enabled = false, updated_at = now()
+update entitlements e set enabled = false, updated_at = now()
  where mode = $1 and account = $2 and enabled and feature <> all($3)
-   and invoice in (select id from invoices where mode = $1 and subscription = $4)
+   and (select subscription from invoices where mode = $1 and id = e.invoice) = $4
 returning feature`
 
 // standingInvoicesSQL takes the newest standing invoice of each of the account's subscriptions, and each that
