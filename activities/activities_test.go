@@ -53,7 +53,7 @@ func setup(t *testing.T) *bundle {
 	})
 	runner, err := effect.NewRunner(effect.Config{
 		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
-		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond, Retrying: func(context.Context, string, string) {},
+		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond, Retrying: func(context.Context, effect.Call, string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,8 @@ type ParkRunInput struct {
 	// ResetOf is the run that this one was reset from, "" for an original.
 	ResetOf   string
 	StartedAt time.Time
+	// AsOf is when the workflow task began that parks the run.
+	AsOf time.Time
 }
 
 // ParkRunResult is empty.
@@ -52,9 +54,8 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err := r.Receipts.MarkStarted(ctx, started); err != nil {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
-	err := r.Receipts.Transition(ctx, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Reason)
-	var refused *receipt.TransitionError
-	if err != nil && !errors.As(err, &refused) {
+	err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Reason)
+	if err != nil && !settledOtherwise(err) {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
 	return ParkRunResult{}, nil
@@ -71,6 +72,8 @@ type FinishRunInput struct {
 	// ResetOf is the run that this one was reset from, "" for an original.
 	ResetOf   string
 	StartedAt time.Time
+	// AsOf is when the workflow task began that finishes the run.
+	AsOf time.Time
 }
 
 // FinishRunResult is empty.
@@ -81,17 +84,23 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	info := activity.GetInfo(ctx)
 	err := r.Receipts.FinishRun(ctx, receipt.Finish{
 		ReceiptID: in.ReceiptID, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
-		PreviousRunID: in.ResetOf, Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt,
+		PreviousRunID: in.ResetOf, Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt, AsOf: in.AsOf,
 	})
-	// A status that the graph does not allow (an operator dismissed the receipt meanwhile) has
-	// closed the run all the same, and trying again would not change it.
-	var refused *receipt.TransitionError
-	if err != nil && !errors.As(err, &refused) {
+	if err != nil && !settledOtherwise(err) {
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
 	}
 	r.Lag.Record(ctx, time.Since(in.StartedAt).Seconds(), metric.WithAttributes(
 		attribute.String("flow", in.Flow), attribute.String("outcome", in.Status)))
 	return FinishRunResult{}, nil
+}
+
+// settledOtherwise reports whether a status was refused that another try could not write either: the graph
+// does not allow it (an operator dismissed the receipt meanwhile; the run is closed all the same), or a later
+// workflow task has written another. What this worker has yet to say then reaches nobody: Temporal does not
+// take the task from it.
+func settledOtherwise(err error) bool {
+	var refused *receipt.TransitionError
+	return errors.As(err, &refused) || errors.Is(err, receipt.ErrOutrun)
 }
 
 // SkipEffectInput says which effect shall not be done, and why.
@@ -210,6 +219,8 @@ type RecordDecisionInput struct {
 	Why       string
 	// Effects are the keys that were not done when it was decided.
 	Effects []string
+	// AsOf is when the workflow task began that took the decision.
+	AsOf time.Time
 }
 
 // RecordDecisionResult is empty.
@@ -230,8 +241,7 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if err != nil {
 		return RecordDecisionResult{}, fmt.Errorf("record decision about receipt %s: %w", in.ReceiptID, err)
 	}
-	var refused *receipt.TransitionError
-	if err := r.Receipts.Transition(ctx, in.ReceiptID, receipt.Processing, "", before.LastError); err != nil && !errors.As(err, &refused) {
+	if err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Processing, "", before.LastError); err != nil && !settledOtherwise(err) {
 		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)
 	}
 	return RecordDecisionResult{}, nil

@@ -87,7 +87,7 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	t.Cleanup(receipts.Close)
 	effects, err := effect.NewRunner(effect.Config{
 		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
-		Retrying: func(context.Context, string, string) {}, FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
+		Retrying: func(context.Context, effect.Call, string) {}, FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
 			RequestID: d.request, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
-			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
+			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects, AsOf: f.asOf(),
 		},
 	}, nil)
 	f.recorded = true
@@ -147,7 +147,7 @@ func (f *flow) park(status, reason string) (decision, error) {
 		name: "park", activity: runs.ParkRun,
 		input: activities.ParkRunInput{
 			ReceiptID: f.in.ReceiptID, Status: status, Reason: reason,
-			ResetOf: f.resetOf(), StartedAt: f.begun,
+			ResetOf: f.resetOf(), StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil); err != nil {
 		return decision{}, err

@@ -66,11 +66,17 @@ type flow struct {
 	parked   bool
 	decided  *decision
 	recorded bool
-	// reset is set in a run that a reset made until its first activity has ended: the decisions that
-	// come then are those that the reset re-applies. They are kept for when it parks again.
-	reset bool
-	kept  []decision
-	begun time.Time
+	// reset is set in a run that a reset made until its first activity has ended; the decisions that come
+	// with its first task, of that history length, are those that the reset re-applies. They are kept for
+	// when it parks again.
+	reset     bool
+	firstTask int
+	kept      []decision
+	begun     time.Time
+	// task is the workflow task at work, by the length of the history it began with, and taskBegun when it
+	// began; see asOf.
+	task      int
+	taskBegun time.Time
 }
 
 func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
@@ -78,7 +84,22 @@ func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
 	if f.reset = f.resetOf() != ""; f.reset {
 		f.begun = workflow.Now(ctx) // the start event is a copy of the first run's, its time included
 	}
+	// Whatever runs first in a task, its begin is noted before the clock moves on: see asOf.
+	workflow.GoNamed(ctx, "tasks", func(ctx workflow.Context) {
+		_ = workflow.Await(ctx, func() bool { f.asOf(); return false })
+	})
 	return f, f.listen()
+}
+
+// asOf returns when the workflow task at work began, in Temporal's time. It orders what is written by workers
+// that run the same task, or one of a run that was reset, one after the other: a later try of a task begins
+// later, while its place in the history may be the same. It is not [workflow.Now], which moves on with each local
+// activity, by the worker's own clock: in one that was stopped, past whatever took the task over.
+func (f *flow) asOf() time.Time {
+	if task := workflow.GetInfo(f.ctx).GetCurrentHistoryLength(); task != f.task {
+		f.task, f.taskBegun = task, workflow.Now(f.ctx)
+	}
+	return f.taskBegun
 }
 
 // settle runs the steps side by side until each is settled, parking as often as a person must decide.
@@ -213,7 +234,7 @@ func (f *flow) skip(d decision, steps []*step) error {
 		var skipped activities.SkipEffectResult
 		if err := f.execute(f.ctx, attempt{
 			name: "skip:" + s.key, activity: runs.SkipEffect,
-			input: activities.SkipEffectInput{Effect: s.call(f.in), Reason: reason},
+			input: activities.SkipEffectInput{Effect: f.call(s), Reason: reason},
 		}, &skipped); err != nil {
 			return err
 		}
@@ -269,7 +290,7 @@ func (f *flow) finish(outcome, reason string) (EventResult, error) {
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
 			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: reason, Flow: f.name,
-			ResetOf: f.resetOf(), StartedAt: f.begun,
+			ResetOf: f.resetOf(), StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {

@@ -433,6 +433,39 @@ func TestInvoicePaid_RefusedAfterUnansweredTry_IsUndone(t *testing.T) {
 	}
 }
 
+// Whatever moves the receipt says by which workflow task: an attempt that outlives it must not.
+func TestInvoicePaid_EveryWriteSaysSinceWhenItsTaskRuns(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.env.SetCurrentHistoryLength(3)
+	f.env.SetStartTime(periodStart)
+	f.answer("ExportToFinance", answer{result: effect.Result{State: effect.Exhausted, Reason: "answered 503"}})
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	seen := map[string]int{}
+	for _, c := range f.calls {
+		var asOf time.Time
+		switch in := c.input.(type) {
+		case activities.ParkRunInput:
+			asOf = in.AsOf
+		case activities.RecordDecisionInput:
+			asOf = in.AsOf
+		case activities.FinishRunInput:
+			asOf = in.AsOf
+		default:
+			if asOf = c.effect.AsOf; c.effect.Key == "" {
+				continue
+			}
+		}
+		seen[c.activity]++
+		if !asOf.Equal(periodStart) {
+			t.Errorf("%s as of %s, want %s", c.activity, asOf, periodStart)
+		}
+	}
+	if seen["ParkRun"] != 1 || seen["RecordDecision"] != 1 || seen["FinishRun"] != 1 || seen["ExportToFinance"] != 2 {
+		t.Errorf("called %v", seen)
+	}
+}
+
 func TestInvoicePaid_Exhausted_OthersFinishAndRunParksDead(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	f.answer("ExportToFinance", answer{result: effect.Result{State: effect.Exhausted, Reason: "answered 503", Round: 4}})

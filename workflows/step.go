@@ -39,8 +39,11 @@ func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 func (s *step) again() { s.round = max(s.round, s.result.Round) + 1 }
 
 // call names the step to the effect runner.
-func (s *step) call(in EventInput) effect.Call {
-	return effect.Call{Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: in.ReceiptID, EventID: in.EventID, Compensates: s.compensates}
+func (f *flow) call(s *step) effect.Call {
+	return effect.Call{
+		Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
+		Compensates: s.compensates, AsOf: f.asOf(),
+	}
 }
 
 // attempt is how the step is done: at once as a local activity, and when that does not finish it, with the
@@ -48,7 +51,7 @@ func (s *step) call(in EventInput) effect.Call {
 func (f *flow) attempt(s *step) attempt {
 	how := f.settings[cmp.Or(s.settings, s.kind)]
 	return attempt{
-		name: s.key, activity: s.activity, input: s.input(s.call(f.in)),
+		name: s.key, activity: s.activity, input: s.input(f.call(s)),
 		timeout: how.Timeout, regularOnly: how.ActivityOnly,
 	}
 }

@@ -22,6 +22,9 @@ type Call struct {
 	EventID   string
 	// Compensates is the key of the effect that this one undoes, "" for a forward effect.
 	Compensates string
+	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt
+	// that outlives it shows nothing on the receipt that a later task has moved.
+	AsOf time.Time
 }
 
 // Policy says how an effect may be tried.

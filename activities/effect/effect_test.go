@@ -49,7 +49,7 @@ func setup(t *testing.T) *bundle {
 	b.runner, err = effect.NewRunner(effect.Config{
 		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
 		FirstBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
-		Retrying: func(_ context.Context, _, reason string) {
+		Retrying: func(_ context.Context, _ effect.Call, reason string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.retrying = append(b.retrying, reason)

@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Ledger *ledger.Store
 	// Retrying is told of every failure that will be tried again, to show it on the receipt.
-	Retrying func(ctx context.Context, receiptID string, reason string)
+	Retrying func(ctx context.Context, c Call, reason string)
 	// FirstBackoff and MaxBackoff bound the wait between attempts; it doubles and is jittered.
 	FirstBackoff, MaxBackoff time.Duration
 	Meter                    metric.Meter
@@ -250,7 +250,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	case ledger.Transient:
 		r.count(ctx, c, "retried")
 		reason := fmt.Sprintf("%s: %s", c.Kind, finish.Error)
-		r.Retrying(ctx, c.ReceiptID, reason)
+		r.Retrying(ctx, c, reason)
 		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s", reason)
 	case ledger.Exhausted:
 		result.State = Exhausted

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -405,12 +407,22 @@ func (r *rig) reset(workflowID string, history *historypb.History) string {
 			break
 		}
 	}
-	reset, err := r.temporal.ResetWorkflowExecution(r.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+	return resetTo(r.Context(), r.T, r.temporal, workflowID, task)
+}
+
+// firstStarted is the event that starts a run's first workflow task: a run can be reset to it before the
+// task has ended.
+const firstStarted = 3
+
+// resetTo resets a run to the workflow task of an event and returns the new run's ID.
+func resetTo(ctx context.Context, t *testing.T, c client.Client, workflowID string, event int64) string {
+	t.Helper()
+	reset, err := c.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
 		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflowID},
-		Reason: "a test", RequestId: uuid.NewString(), WorkflowTaskFinishEventId: task,
+		Reason: "a test", RequestId: uuid.NewString(), WorkflowTaskFinishEventId: event,
 	})
 	if err != nil {
-		r.Fatal(err)
+		t.Fatal(err)
 	}
 	return reset.RunId
 }

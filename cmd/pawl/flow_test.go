@@ -19,6 +19,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
@@ -59,6 +60,21 @@ func stopTemporal() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return server.Stop(ctx)
+}
+
+// dialTemporal returns a client of that server, for tests with workers of their own.
+func dialTemporal(t *testing.T) client.Client {
+	t.Helper()
+	temporal, err := devTemporal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.Dial(client.Options{HostPort: temporal.Addr(), Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }
 
 // rig is a whole pawl behind the ingress: a database, a sandbox, a dispatcher and a worker of its own,

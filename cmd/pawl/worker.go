@@ -106,9 +106,9 @@ func workerOptions() worker.Options {
 
 // showRetrying shows on the receipt that an effect failed and is tried again. It informs: when it cannot be
 // written, the run goes on all the same.
-func (n *node) showRetrying(ctx context.Context, receiptID, reason string) {
-	if err := n.receipts.Transition(ctx, receiptID, receipt.Retrying, reason, reason); err != nil {
-		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", receiptID, "error", err)
+func (n *node) showRetrying(ctx context.Context, c effect.Call, reason string) {
+	if err := n.receipts.TransitionAsOf(ctx, c.AsOf, c.ReceiptID, receipt.Retrying, reason, reason); err != nil {
+		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", c.ReceiptID, "error", err)
 	}
 }
 

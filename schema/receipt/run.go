@@ -105,6 +105,8 @@ type Finish struct {
 	Status    Status
 	Reason    string
 	LastError string
+	// AsOf is when the workflow task began that finishes the run; the zero time is never too old.
+	AsOf time.Time
 
 	id uuid.UUID
 }
@@ -113,7 +115,8 @@ type Finish struct {
 // recorded (a reset; or a run that ended before its start was marked) is recorded as well. It may
 // be called twice: the second call changes nothing but the closing time.
 //
-// A status that the graph does not allow closes the run and returns a *[TransitionError].
+// A status that the graph does not allow closes the run and returns a *[TransitionError]. Where a later
+// workflow task has written the status, nothing is changed and [ErrOutrun] is returned.
 func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 	id, err := parseID(f.ReceiptID)
 	if err != nil {
@@ -134,32 +137,37 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 // transitions decides here too.
 const finishedSQL = `
 with input as materialized (
-    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
-    as t(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows)
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::timestamptz[])
+    as t(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence)
 ), held as materialized (
-    select id, status from receipts where id = any($1::uuid[]) order by id for no key update
+    select id, status, fence from receipts where id = any($1::uuid[]) order by id for no key update
+), ended as (
+    select i.*, held.status as was, coalesce(held.fence > i.fence, false) as outrun from input i join held using (id)
 ), ran as (
     insert into runs (workflow_id, run_id, receipt_id, kind, previous_run_id, started_at, closed_at, outcome)
     select i.workflow_id, i.run_id, i.id, case when i.previous_run_id = '' then 'original' else 'reset' end,
            i.previous_run_id, i.started_at, now(), i.outcome
-      from input i join held using (id) order by i.id, i.workflow_id, i.run_id
+      from ended i where not i.outrun order by i.id, i.workflow_id, i.run_id
     on conflict (workflow_id, run_id) do update set closed_at = excluded.closed_at, outcome = excluded.outcome
 ), moved as (
     update receipts r
-       set status = i.status, reason = i.reason, last_error = i.last_error, updated_at = now(),
+       set status = i.status, reason = i.reason, last_error = i.last_error, updated_at = now(), fence = greatest(r.fence, i.fence),
            workflow_id = case when r.workflow_id = '' then i.workflow_id else r.workflow_id end
-      from held join input i using (id)
-     where r.id = held.id and held.status = any(string_to_array(i.follows, ' '))
+      from ended i
+     where r.id = i.id and not i.outrun and i.was = any(string_to_array(i.follows, ' '))
     returning r.id
 )
-select held.id, held.status, exists (select from moved where moved.id = held.id) from held`
+select held.id, held.status, held.fence, exists (select from moved where moved.id = held.id) from held`
 
 func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, error) {
-	// An upsert may meet a row once: of a run that is finished twice at the same moment the last
-	// counts.
+	// An upsert may meet a row once: of a run that is finished twice at the same moment the later task
+	// counts, and the last of one task.
 	last := map[[2]string]Finish{}
 	for _, f := range reqs {
-		last[[2]string{f.WorkflowID, f.RunID}] = f
+		run := [2]string{f.WorkflowID, f.RunID}
+		if before, twice := last[run]; !twice || !f.AsOf.Before(before.AsOf) {
+			last[run] = f
+		}
 	}
 	rows := make([]Finish, 0, len(last))
 	for _, f := range last {
@@ -168,32 +176,34 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, erro
 	slices.SortFunc(rows, func(a, b Finish) int { return cmp.Compare(a.ReceiptID, b.ReceiptID) })
 
 	n := len(rows)
-	ids, at := make([][16]byte, n), make([]time.Time, n)
+	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
 	var texts [8][]string
 	for i := range texts {
 		texts[i] = make([]string, n)
 	}
 	for i, f := range rows {
-		ids[i], at[i] = f.id, f.StartedAt
+		ids[i], at[i], asOf[i] = f.id, f.StartedAt, fence(f.AsOf)
 		follows := strings.Join(mayPrecede(f.Status), " ")
 		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError, follows} {
 			texts[c][i] = v
 		}
 	}
-	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], texts[7])
+	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], texts[7], asOf)
 	if err != nil {
 		return nil, err
 	}
 	type state struct {
 		was   Status
+		fence *time.Time
 		moved bool
 	}
 	states := map[uuid.UUID]state{}
 	var id [16]byte
 	var was string
+	var before *time.Time
 	var moved bool
-	if _, err := pgx.ForEachRow(found, []any{&id, &was, &moved}, func() error {
-		states[id] = state{Status(was), moved}
+	if _, err := pgx.ForEachRow(found, []any{&id, &was, &before, &moved}, func() error {
+		states[id] = state{Status(was), before, moved}
 		return nil
 	}); err != nil {
 		return nil, err
@@ -203,6 +213,8 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, erro
 		switch st, held := states[f.id]; {
 		case !held:
 			results[i] = ErrNotFound
+		case !f.AsOf.IsZero() && st.fence != nil && st.fence.After(f.AsOf):
+			results[i] = ErrOutrun
 		case !st.moved:
 			results[i] = &TransitionError{From: st.was, To: f.Status}
 		}

@@ -2,26 +2,38 @@ package receipt
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 )
+
+// ErrOutrun is returned for a status that a workflow task has written after a later one had written
+// another: the worker was away for longer than its task, or the run was reset. Nothing is changed.
+var ErrOutrun = errors.New("a later workflow task has written the status")
 
 const transitionSQL = `
 with held as materialized (
-    select id, status from receipts where id = $1 for no key update
+    select id, status, coalesce(fence > $6, false) as outrun from receipts where id = $1 for no key update
 ), moved as (
     update receipts r
-       set status = $2, reason = $3, last_error = $4, updated_at = now(),
+       set status = $2, reason = $3, last_error = $4, updated_at = now(), fence = greatest(r.fence, $6),
            dispatch_at = case when $2 = 'received' then now() else r.dispatch_at end
-      from held where r.id = held.id and held.status = any($5::text[])
+      from held where r.id = held.id and held.status = any($5::text[]) and not held.outrun
     returning r.id
 )
-select held.status, exists (select from moved) from held`
+select held.status, held.outrun, exists (select from moved) from held`
 
 // Transition moves a receipt to a status with the reason and the last error that go with it ("" for
 // none). A receipt that becomes received is due for dispatch at once. A status that the graph does
 // not allow changes nothing and returns a *[TransitionError]; a receipt that has the status
 // already takes the reason and the error, so that the call may be repeated.
 func (s *Store) Transition(ctx context.Context, id string, to Status, reason, lastError string) error {
+	return s.TransitionAsOf(ctx, time.Time{}, id, to, reason, lastError)
+}
+
+// TransitionAsOf is Transition by a workflow task that began at asOf. Where a later one has written the
+// status, it changes nothing and returns [ErrOutrun]. The zero time is never too old.
+func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string) error {
 	u, err := parseID(id)
 	if err != nil {
 		return err
@@ -29,11 +41,13 @@ func (s *Store) Transition(ctx context.Context, id string, to Status, reason, la
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var from Status
-	var moved bool
-	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, mayPrecede(to)).Scan(&from, &moved)
+	var outrun, moved bool
+	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, mayPrecede(to), fence(asOf)).Scan(&from, &outrun, &moved)
 	switch {
 	case notFound(err):
 		err = ErrNotFound
+	case err == nil && outrun:
+		err = ErrOutrun
 	case err == nil && !moved:
 		err = &TransitionError{From: from, To: to}
 	}
@@ -41,4 +55,12 @@ func (s *Store) Transition(ctx context.Context, id string, to Status, reason, la
 		return fmt.Errorf("move receipt %s to %s: %w", id, to, err)
 	}
 	return nil
+}
+
+// fence is asOf as the database has it: null for the zero time.
+func fence(asOf time.Time) *time.Time {
+	if asOf.IsZero() {
+		return nil
+	}
+	return &asOf
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/metric/noop"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// A run is reset while its worker is at a local activity, of which nothing tells the worker: it goes on and
+// finishes its run, after the new one has parked. The new one waits for a person, so the receipt has to say so.
+func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
+	t.Parallel()
+	c := dialTemporal(t)
+	pool := schematest.New(t)
+	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
+	defer receipts.Close()
+	event := "evt_" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
+	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
+		Events: []receipt.New{{Mode: "live", EventID: event, IDOrigin: "header", Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := kept[0].ReceiptID
+
+	lag, _ := noop.Meter{}.Float64Histogram("lag")
+	queue := "outrun-" + uuid.NewString()
+	w := worker.New(c, queue, worker.Options{})
+	w.RegisterWorkflow(workflows.Relay)
+	runs := &activities.Runs{Receipts: receipts, Audit: audit.New(pool), Lag: lag}
+	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	named("ParkRun", runs.ParkRun)
+	named("RecordDecision", runs.RecordDecision)
+	loading, goOn, finished := make(chan struct{}), make(chan struct{}), make(chan string, 2)
+	named("FinishRun", func(ctx context.Context, in activities.FinishRunInput) (activities.FinishRunResult, error) {
+		result, err := runs.FinishRun(ctx, in)
+		finished <- activity.GetInfo(ctx).WorkflowExecution.RunID
+		return result, err
+	})
+	var first string
+	named("LoadRelay", func(ctx context.Context, _ activities.LoadRelayInput) (activities.LoadRelayResult, error) {
+		if activity.GetInfo(ctx).WorkflowExecution.RunID != first {
+			return activities.LoadRelayResult{Review: "nowhere to go"}, nil
+		}
+		close(loading)
+		<-goOn
+		return activities.LoadRelayResult{}, nil // to nobody: the run is finished at once
+	})
+
+	in := workflows.EventInput{ReceiptID: id, Provider: "github", Mode: "live", EventID: event}
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first = run.GetRunID()
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	<-loading
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	again := resetTo(ctx, t, c, in.ID(), firstStarted)
+	stands := func() (s string) {
+		if err := pool.QueryRow(ctx, `select concat_ws(' ', status, reason) from receipts where id = $1`, id).Scan(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	fence := func() (at time.Time) {
+		if err := pool.QueryRow(ctx, `select fence from receipts where id = $1`, id).Scan(&at); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	// started is when the last workflow task of the new run began.
+	started := func() (at time.Time) {
+		events := c.GetWorkflowHistory(ctx, in.ID(), again, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED {
+				at = e.EventTime.AsTime().Truncate(time.Microsecond)
+			}
+		}
+		return at
+	}
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for !is() {
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+				t.Fatalf("waited in vain until %s; the receipt is %s", what, stands())
+			}
+		}
+	}
+	// next is the next run that is finished; within the worker's heartbeat, after which it gives up the old run.
+	next := func() string {
+		select {
+		case run := <-finished:
+			return run
+		case <-ctx.Done():
+			return ""
+		}
+	}
+	const parked = "needs_review nowhere to go"
+	until("the new run is parked", func() bool { return stands() == parked })
+	close(goOn)
+	if got := next(); got != first {
+		t.Fatalf("run %q has finished, want the old one", got)
+	}
+	if got := stands(); got != parked {
+		t.Errorf("the old run was finished, and the receipt is %s; want %s", got, parked)
+	}
+
+	// The status is that of a task, by its begin in Temporal's time, and the new run's later ones go on from there.
+	if got, want := fence(), started(); !got.Equal(want) {
+		t.Errorf("parked as of %s, want the begin of the task, %s", got, want)
+	}
+	var update client.WorkflowUpdateHandle
+	until("the decision is taken", func() bool {
+		update, err = c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: in.ID(), UpdateID: uuid.NewString(), UpdateName: workflows.UpdateSkip,
+			Args: []any{workflows.DecisionInput{Who: "ada", Why: "looked at it"}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		return err == nil && update.Get(ctx, nil) == nil
+	})
+	if got := next(); got != again {
+		t.Fatalf("run %q has finished, want the new one", got)
+	}
+	if got := stands(); !strings.HasPrefix(got, "processed ") {
+		t.Errorf("the new run is finished, and the receipt is %s", got)
+	}
+	if err := c.GetWorkflow(ctx, in.ID(), again).Get(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fence(), started(); !got.Equal(want) {
+		t.Errorf("finished as of %s, want the begin of the task, %s", got, want)
+	}
+}
+
+// An attempt at an effect records that it failed, and is stopped before it shows so; the next ones use up the
+// retries, and the run parks. It waits for a person, whatever the first one has yet to show.
+func TestShowRetrying_AfterTheRunHasParked_StaysParked(t *testing.T) {
+	t.Parallel()
+	receipts := receipt.NewStore(schematest.New(t), receipt.Options{Timeout: 10 * time.Second})
+	defer receipts.Close()
+	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
+		Events: []receipt.New{{Mode: "live", EventID: "evt_1", IDOrigin: "header", Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{receipts: receipts, log: slog.New(slog.DiscardHandler)}
+	task := time.Now()
+	tried := effect.Call{ReceiptID: kept[0].ReceiptID, AsOf: task}
+	n.showRetrying(t.Context(), tried, "answered 503")
+	if r, err := receipts.Get(t.Context(), tried.ReceiptID); err != nil || r.Status != receipt.Retrying {
+		t.Errorf("while it is tried the receipt is %s, %v", r.Status, err)
+	}
+	if err := receipts.TransitionAsOf(t.Context(), task.Add(time.Minute), tried.ReceiptID, receipt.Dead, "exhausted", "exhausted"); err != nil {
+		t.Fatal(err)
+	}
+	n.showRetrying(t.Context(), tried, "answered 503")
+	if r, err := receipts.Get(t.Context(), tried.ReceiptID); err != nil || r.Status != receipt.Dead || r.Reason != "exhausted" {
+		t.Errorf("the receipt is %s (%s), %v; want it parked", r.Status, r.Reason, err)
+	}
+}

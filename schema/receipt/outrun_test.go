@@ -1,0 +1,117 @@
+package receipt_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// A worker that was stopped for longer than its workflow task ends that task as if nothing had happened, after
+// another has taken it over. What the other has written stands, whichever of the two parks and whichever ends; and
+// the other way round, what the later task writes goes over what the earlier one did.
+func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) // finer than the database keeps it
+	statuses := []receipt.Status{receipt.NeedsReview, receipt.Dead, receipt.Processing, receipt.Retrying, receipt.Processed, receipt.Compensated}
+	s, pool := setup(t)
+	write := func(id string, task time.Time, to receipt.Status) error {
+		if to == receipt.Processed || to == receipt.Compensated {
+			return s.FinishRun(t.Context(), receipt.Finish{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began,
+				Outcome: string(to), Status: to, AsOf: task})
+		}
+		return s.TransitionAsOf(t.Context(), task, id, to, string(to), string(to))
+	}
+	for _, earlier := range statuses {
+		for _, later := range statuses {
+			t.Run(string(earlier)+" "+string(later), func(t *testing.T) {
+				id := mustInsert(t, s, delivery(event("evt_"+t.Name())))[0].ReceiptID
+				for _, w := range []struct {
+					task    time.Time
+					to      receipt.Status
+					outrun  bool
+					becomes receipt.Status
+				}{
+					{began, earlier, false, earlier},
+					{began.Add(time.Second), later, false, later},
+					{began.Add(time.Second), later, false, later}, // may be called twice
+					{began, earlier, true, later},
+					{time.Time{}, earlier, false, earlier}, // of a version that says nothing of its task
+					{began, later, true, earlier},
+				} {
+					if err := write(id, w.task, w.to); errors.Is(err, receipt.ErrOutrun) != w.outrun || !w.outrun && err != nil {
+						t.Errorf("%s as of %s: %v", w.to, w.task, err)
+					}
+					if r := mustGet(t, s, id); r.Status != w.becomes {
+						t.Errorf("after %s as of %s the receipt is %s, want %s", w.to, w.task, r.Status, w.becomes)
+					}
+				}
+			})
+		}
+	}
+	// Nor was a run closed that the later task has parked.
+	id := mustInsert(t, s, delivery(event("evt_parked")))[0].ReceiptID
+	start := receipt.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began}
+	if err := s.MarkStarted(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(id, began.Add(time.Second), receipt.NeedsReview); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(id, began, receipt.Processed); !errors.Is(err, receipt.ErrOutrun) {
+		t.Errorf("finish: %v, want ErrOutrun", err)
+	}
+	if n := count(t, pool, `select count(*) from runs where receipt_id = $1 and (closed_at is not null or outcome <> '')`, id); n != 0 {
+		t.Error("the run is closed")
+	}
+}
+
+// Both tasks write at the same moment: the earlier one waits for the row, and then sees what the later one wrote.
+func TestStatus_OfTheLaterWorkflowTask_CommittedMeanwhile_Stands(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, write := range map[string]func(id string) error{
+		"finish": func(id string) error {
+			return s.FinishRun(t.Context(), receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: began,
+				Outcome: "processed", Status: receipt.Processed, AsOf: began})
+		},
+		"park": func(id string) error {
+			return s.TransitionAsOf(t.Context(), began, id, receipt.Dead, "exhausted", "exhausted")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := mustInsert(t, s, delivery(event("evt_"+name)))[0].ReceiptID
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback(t.Context()) }()
+			if _, err := tx.Exec(t.Context(), `update receipts set status = 'needs_review', fence = $2 where id = $1`, id, began.Add(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			wrote := make(chan error, 1)
+			go func() { wrote <- write(id) }()
+			for count(t, pool, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 0 {
+				select {
+				case err := <-wrote:
+					t.Fatalf("written beside a lock: %v", err)
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-wrote; !errors.Is(err, receipt.ErrOutrun) {
+				t.Errorf("got %v, want ErrOutrun", err)
+			}
+			if r := mustGet(t, s, id); r.Status != receipt.NeedsReview {
+				t.Errorf("the receipt is %s, want needs_review", r.Status)
+			}
+			if n := count(t, pool, `select count(*) from runs where receipt_id = $1`, id); n != 0 {
+				t.Errorf("%d runs are recorded, want none", n)
+			}
+		})
+	}
+}
