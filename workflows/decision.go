@@ -71,12 +71,13 @@ func (f *flow) listen() error {
 }
 
 // validate refuses what makes no sense; a refused update leaves nothing in the history. A reset
-// re-applies the decisions of the run before at the new run's start; see take.
+// re-applies the decisions of the run before at the new run's start; see take. What comes later is
+// somebody's new decision, who would be told that it is taken.
 func (f *flow) validate(action string, in DecisionInput) error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
 		return temporal.NewApplicationError("who and why are required: both go into the audit trail", ErrTypeInvalidDecision)
-	case f.reset && action != UpdateRetry:
+	case f.reset && action != UpdateRetry && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
 		return nil
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)

@@ -81,6 +81,7 @@ type flow struct {
 
 func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
 	f := &flow{ctx: ctx, name: name, in: in, begun: workflow.GetInfo(ctx).WorkflowStartTime}
+	f.firstTask = workflow.GetInfo(ctx).GetCurrentHistoryLength()
 	if f.reset = f.resetOf() != ""; f.reset {
 		f.begun = workflow.Now(ctx) // the start event is a copy of the first run's, its time included
 	}
