@@ -210,6 +210,7 @@ func (f *flow) attemptAll(steps []*step) error {
 	tried := 0
 	for _, s := range unsettled(steps) {
 		a := f.attempt(s)
+		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
 		if a.regularOnly {
 			goOn(s, func(ctx workflow.Context) error { return f.insist(ctx, a, &s.result) })
 			continue

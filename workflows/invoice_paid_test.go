@@ -470,7 +470,13 @@ func TestInvoicePaid_Exhausted_OthersFinishAndRunParksDead(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	f.answer("ExportToFinance", answer{result: effect.Result{State: effect.Exhausted, Reason: "answered 503", Round: 4}})
 	f.decide(time.Hour, workflows.UpdateRetry, ada)
-	f.wantOutcome(f.run(), "processed", "")
+	result := f.run()
+	f.wantOutcome(result, "processed", "")
+	for _, e := range result.Effects {
+		if e.Reason != "" {
+			t.Errorf("%s is %s, because of what came before: %s", e.Key, e.State, e.Reason)
+		}
+	}
 	parked := f.callsOf("ParkRun")
 	if len(parked) != 1 {
 		t.Fatalf("parked %d times", len(parked))
