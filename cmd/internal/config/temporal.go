@@ -51,5 +51,7 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 	if err != nil {
 		return client.Options{}, fmt.Errorf("temporal configuration (temporal.config_file, TEMPORAL_* variables): %w", err)
 	}
+	// Messages of a kilobyte: to compress them, the SDK's default, costs both sides more than their bytes do.
+	opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	return opts, nil
 }
