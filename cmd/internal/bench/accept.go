@@ -67,6 +67,9 @@ func Accept(ctx context.Context, cfg AcceptConfig) (results []AcceptResult, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.wearIn(ctx); err != nil {
+		return nil, err
+	}
 	if cfg.Rate > 0 {
 		return acceptRate(ctx, cfg, s)
 	}

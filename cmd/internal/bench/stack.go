@@ -14,6 +14,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
@@ -66,8 +68,33 @@ func newStack(ctx context.Context, o Options) (_ *stack, err error) {
 	if err := os.Chmod(s.dir, 0o711); err != nil { // Postgres may run as another user
 		return nil, err
 	}
-	s.postgres, err = s.startPostgres(ctx, "postgres", map[string]string{"max_wal_size": "4GB"})
+	s.postgres, err = s.startPostgres(ctx, "postgres", map[string]string{"min_wal_size": "4GB", "max_wal_size": "4GB"})
 	return s, err
+}
+
+// segments are as many as a server with the settings of newStack fills between two checkpoints.
+const segments = 128
+
+// wearIn makes the server's write-ahead log what it is after some hours in production: segments that were
+// used before and are written over. On a new server commits wait for each next one to be filled with
+// zeros, and with pawl that is several in a second.
+func (s *stack) wearIn(ctx context.Context) (err error) {
+	conn, err := pgx.Connect(ctx, s.postgres.DSN("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	for range segments {
+		// A segment in which nothing is written is not left.
+		if _, err := conn.Exec(ctx, "select pg_logical_emit_message(false, 'pawl', 'bench')"); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, "select pg_switch_wal()"); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, "checkpoint")
+	return err
 }
 
 // startPostgres starts a server that syncs, as production does.
