@@ -99,22 +99,27 @@ func (s *session) Data(r io.Reader) error {
 }
 
 func (s *session) accept(header mail.Header) error {
-	subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
-	if err != nil {
-		subject = header.Get("Subject")
-	}
 	body, err := json.Marshal(struct {
 		To      string `json:"to"`
 		Subject string `json:"subject"`
-	}{strings.Join(s.to, ", "), subject})
+	}{strings.Join(s.to, ", "), decoded(header, "Subject")})
 	if err != nil {
 		return err
 	}
 	id := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(header.Get("Message-Id")), "<"), ">")
-	_, err = s.sandbox.keep(email, id, header.Get("X-Pawl-Account"), body, false)
+	_, err = s.sandbox.keep(email, id, decoded(header, "X-Pawl-Account"), body, false)
 	return err
 }
 
 func (s *session) Reset() { s.to = nil }
 
 func (s *session) Logout() error { return nil }
+
+// decoded is a header's text: what is not ASCII comes as encoded words (RFC 2047).
+func decoded(header mail.Header, name string) string {
+	text, err := new(mime.WordDecoder).DecodeHeader(header.Get(name))
+	if err != nil {
+		return header.Get(name)
+	}
+	return text
+}

@@ -15,7 +15,7 @@ import (
 )
 
 const message = "From: billing@example.com\r\nTo: a@example.com\r\n" +
-	"Subject: =?utf-8?q?Re=C3=A7u?=\r\nMessage-ID: <receipt.1@example.com>\r\nX-Pawl-Account: acct_1\r\n" +
+	"Subject: =?utf-8?q?Re=C3=A7u?=\r\nMessage-ID: <receipt.1@example.com>\r\nX-Pawl-Account: =?UTF-8?q?acct=5F=C3=BC?=\r\n" +
 	"\r\nThank you. This text is longer than what a sandbox reads before it drops the line.\r\n"
 
 // send delivers message over one connection, and waits no longer than timeout for the answer to
@@ -49,7 +49,7 @@ func TestEmail_Journal(t *testing.T) {
 	if err := json.Unmarshal(lines[0].Body, &body); err != nil {
 		t.Fatal(err)
 	}
-	if lines[0].Key != "receipt.1@example.com" || lines[0].Account != "acct_1" ||
+	if lines[0].Key != "receipt.1@example.com" || lines[0].Account != "acct_ü" ||
 		len(body) != 2 || body["to"] != "a@example.com, b@example.com" || body["subject"] != "Reçu" {
 		t.Errorf("line = %+v, body %s", lines[0], lines[0].Body)
 	}
