@@ -76,15 +76,26 @@ func (a account) canUse(ctx context.Context, dir string) bool {
 	return a.command(ctx, "/bin/sh", "-c", `cd "$1" && : > .probe && rm .probe`, "sh", dir).Run() == nil
 }
 
-// serverEnv is the environment without PG* (a PGDATA or PGPORT of the user is about another
-// server) and in the C locale, so that messages can be read by code.
+// serverEnv is the environment in the C locale, so that messages can be read by code. libpq's variables are
+// gone by then: see forgetEnvironment.
 func serverEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "PG") || strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
+		if strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
 			continue
 		}
 		env = append(env, kv)
 	}
 	return append(env, "LC_ALL=C")
+}
+
+// forgetEnvironment drops libpq's variables from this process. They are about other servers; PostgreSQL's
+// programs read them, and pgx beneath every DSN: a PGSERVICE kept this process from its own server, a
+// search_path in PGOPTIONS from its tables.
+func forgetEnvironment() {
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "PG") {
+			_ = os.Unsetenv(name)
+		}
+	}
 }

@@ -150,10 +150,13 @@ func download(ctx context.Context, acc account, log *slog.Logger) (binaries, err
 		return binaries{}, ctx.Err()
 	}
 	b, inspectErr := inspect(ctx, acc, bin)
-	if inspectErr != nil {
-		return binaries{}, errors.Join(err, inspectErr)
+	if inspectErr == nil {
+		return b, nil
 	}
-	return b, nil
+	if err == nil {
+		err = inspectErr
+	}
+	return binaries{}, err
 }
 
 // fetch puts binaries under cache/pgsql. An error does not mean that they are not there.

@@ -68,6 +68,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 			s.release()
 		}
 	}()
+	forgetEnvironment()
 	if err := s.settle(ctx); err != nil {
 		return nil, fmt.Errorf("prepare PostgreSQL: %w", err)
 	}
@@ -236,10 +237,13 @@ func (s *Server) args() []string {
 
 // ready waits until the server takes connections, or has ended.
 func (s *Server) ready(ctx context.Context, proc *keeper.Process) error {
+	if _, err := pgx.ParseConfig(s.DSN("postgres")); err != nil {
+		return err // no waiting mends it
+	}
 	for {
 		select {
 		case <-proc.Done():
-			return fmt.Errorf("it ended at once: %w", proc.Err())
+			return fmt.Errorf("it ended at once: %w", proc.Ended())
 		case <-ctx.Done():
 			return fmt.Errorf("it did not take connections: %w", ctx.Err())
 		case <-time.After(25 * time.Millisecond):

@@ -369,3 +369,26 @@ func TestServer_DurableKeepsFsync(t *testing.T) {
 		}
 	}
 }
+
+// A developer's shell may name other servers.
+func TestStart_EnvironmentOfOtherServers_NotRead(t *testing.T) {
+	for name, value := range map[string]string{
+		"PGSERVICE": "nope", "PGSSLROOTCERT": "/nowhere", "PGOPTIONS": "-c search_path=elsewhere", "PGTARGETSESSIONATTRS": "read-only",
+	} {
+		t.Setenv(name, value)
+	}
+	s, err := Start(t.Context(), Options{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop(context.Background()) }()
+	conn, err := pgx.Connect(t.Context(), s.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	var path string
+	if err := conn.QueryRow(t.Context(), "SHOW search_path").Scan(&path); err != nil || path != `"$user", public` {
+		t.Errorf("search_path = %q (%v), want the server's own", path, err)
+	}
+}

@@ -267,7 +267,7 @@ func (t *Temporal) readyWith(ctx context.Context, is func(context.Context) error
 		}
 		select {
 		case <-t.proc.Done():
-			return fmt.Errorf("it ended at once: %w", t.proc.Err())
+			return fmt.Errorf("it ended at once: %w", t.proc.Ended())
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
 		case <-time.After(50 * time.Millisecond):

@@ -205,3 +205,16 @@ func TestStartTemporal_OwnPortTakenMeanwhile_TriedAgain(t *testing.T) {
 		t.Errorf("the first try did not fail: %v", err)
 	}
 }
+
+// Whatever is called temporal on PATH is taken, also what ends well and is no server.
+func TestStartTemporal_EndsAtOnceWithoutError_SaysSo(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "temporal"), []byte("#!/bin/sh\necho bye\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Dir: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), "it ended at once: exit status 0: bye") {
+		t.Errorf("StartTemporal() = %v, want how it ended", err)
+	}
+}

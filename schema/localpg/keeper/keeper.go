@@ -130,6 +130,14 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Err says how the command ended; it may be called after Done is closed.
 func (p *Process) Err() error { return p.err }
 
+// Ended is [Process.Err] for a command that was not to end: exit status 0 is a reason, too.
+func (p *Process) Ended() error {
+	if p.err == nil {
+		return errors.New("exit status 0")
+	}
+	return p.err
+}
+
 // PeakMemory returns the most memory in bytes that the command held at one time, after Done is
 // closed. It cannot be less than what this process held when it started the command: a child
 // begins its life in the memory of its parent.
