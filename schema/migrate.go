@@ -30,6 +30,13 @@ const lockTimeout = "2s"
 // transaction in the way, should be done by then.
 const patience = 2 * time.Minute
 
+// NewerError says that the database was migrated by a newer pawl.
+type NewerError struct{ Database, Binary int }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("the database is at version %d and this binary knows %d: use the newer pawl", e.Database, e.Binary)
+}
+
 // Migrate brings the database at dsn to the latest version. It is safe to call by many
 // processes at once and when there is nothing to do; it only goes forward. Each migration is one
 // transaction together with its version number: after an error the database stands at the last
@@ -80,7 +87,7 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 	}
 	// tern would otherwise go back, or complain about a range of versions.
 	if latest := len(migrator.Migrations); int(current) > latest {
-		return fmt.Errorf("migrate: the database is at version %d and this binary knows %d: use the newer pawl", current, latest)
+		return fmt.Errorf("migrate: %w", &NewerError{Database: int(current), Binary: latest})
 	}
 	migrator.OnStart = func(sequence int32, name, _, _ string) {
 		log.Info("migration starts", "version", sequence, "name", name)

@@ -3,43 +3,47 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // demoPatience is how long the demonstration waits for its effects: the worker may still be connecting.
 const demoPatience = 60 * time.Second
 
-// demo sends one signed invoice.paid and prints each effect as it is done.
-func (a *app) demo(ctx context.Context, n *node, begin time.Time) error {
+// demo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
+func (a *app) demo(ctx context.Context, n *node, begin time.Time) (*timeline.Event, error) {
 	flags := sendFlags{source: "stripe", count: 1, concurrency: 1}
 	flags.Type, flags.Plan, flags.Account, flags.Amount, flags.Currency = "invoice.paid", "enterprise", "demo", 49900, "usd"
 	flags.APIVersion = forge.Basil
 	events, err := flags.events(n.cfg.Sources["stripe"])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	target, err := flags.target(n.cfg, "stripe")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Fprintf(a.out, "\nsending a signed invoice.paid, %s\n", events[0].ID)
+	fmt.Fprintf(a.story(), "\nsending a signed invoice.paid, %s\n", events[0].ID)
 	var answered forge.Result
 	if err := target.Send(ctx, events, 0, 1, func(r forge.Result) { answered = r }); err != nil {
-		return err
+		return nil, err
 	}
 	if !answered.OK() {
-		return fmt.Errorf("the ingress answered the demonstration with %s", answered.Outcome())
+		return nil, fmt.Errorf("the ingress answered the demonstration with %s", answered.Outcome())
 	}
-	fmt.Fprintf(a.out, "  %-22s answered %d in %s\n", "ingress", answered.Status, answered.Took.Round(100*time.Microsecond))
+	fmt.Fprintf(a.story(), "  %-22s answered %d in %s\n", "ingress", answered.Status, answered.Took.Round(100*time.Microsecond))
 	return a.showEffects(ctx, n, events[0].ID, begin)
 }
 
-// showEffects prints the effects of an event as they are done, until its receipt is at rest or parked.
-func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin time.Time) error {
+// showEffects prints the effects of an event as they are done, until its receipt is at rest or parked, and
+// returns the event as it is then.
+func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin time.Time) (*timeline.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	shown := map[string]bool{}
@@ -48,51 +52,98 @@ func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin ti
 	for {
 		event, err := operator.ShowEvent(ctx, n.pool, eventID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, e := range event.Effects {
 			if e.DoneAt == nil || shown[e.Key] {
 				continue
 			}
 			if len(shown) == 0 {
-				fmt.Fprintf(a.out, "  first effect done %s after the start\n", e.DoneAt.Sub(begin).Round(10*time.Millisecond))
+				fmt.Fprintf(a.story(), "  first effect done %s after the start\n", e.DoneAt.Sub(begin).Round(10*time.Millisecond))
 			}
 			shown[e.Key] = true
-			fmt.Fprintf(a.out, "  %-22s %s  %s\n", e.Kind, e.State, e.Key)
+			fmt.Fprintf(a.story(), "  %-22s %s  %s\n", e.Kind, e.State, e.Key)
 		}
 		switch event.Receipt.Status {
 		case "processed", "needs_review", "dead", "compensated", "ignored":
-			fmt.Fprintf(a.out, "  %-22s %s\n", "receipt", event.Receipt.Status)
-			return nil
+			fmt.Fprintf(a.story(), "  %-22s %s\n", "receipt", event.Receipt.Status)
+			return event, nil
 		}
 		select {
 		case <-ctx.Done():
 			fmt.Fprintf(a.err, "the effects are not done yet; look at them with: pawl events show %s\n", eventID)
-			return nil
+			return event, nil
 		case <-ticker.C:
 		}
 	}
 }
 
-// announce prints where everything is, and what to try next.
-func (s *devStack) announce(a *app, begin time.Time) {
-	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", time.Since(begin).Round(100*time.Millisecond))
+// devResult is what `pawl dev --json` writes when it is ready. Demo is null with --no-demo.
+type devResult struct {
+	ReadyMS    int64           `json:"ready_ms"`
+	State      string          `json:"state"`
+	Config     string          `json:"config"`
+	Webhooks   string          `json:"webhooks"`
+	TemporalUI string          `json:"temporal_ui"`
+	Effects    string          `json:"effects"`
+	Journal    string          `json:"journal"`
+	Health     string          `json:"health"`
+	Metrics    string          `json:"metrics"`
+	Next       []string        `json:"next"`
+	Demo       *timeline.Event `json:"demo"`
+}
+
+// story is where a command tells a person what it does while it runs: with --json that is no result.
+func (a *app) story() io.Writer {
+	if a.json {
+		return a.err
+	}
+	return a.out
+}
+
+// announce says where everything is, and what to try next.
+func (s *devStack) announce(a *app, begin time.Time, demo *timeline.Event) error {
+	took := time.Since(begin)
+	r := devResult{
+		ReadyMS: took.Milliseconds(), State: s.dir, Config: a.configFile,
+		Webhooks: "http://" + reachable(s.flags.ingress) + "/hooks/stripe", TemporalUI: s.temporal.UIURL(),
+		Effects: s.sandbox.URL(), Journal: filepath.Join(s.dir, "sandbox"),
+		Health: "http://" + reachable(s.flags.ops) + "/readyz", Metrics: "http://" + reachable(s.flags.ops) + "/metrics",
+		Next: []string{
+			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --source stripe --type invoice.paid --duplicates 3",
+			"go run ./cmd/pawl events list --config " + shellWord(a.configFile),
+			"curl -X POST " + s.sandbox.URL() + `/_faults -d '{"service":"finance","next":3,"status":503}'`,
+		},
+		Demo: demo,
+	}
+	if a.json {
+		return a.writeJSON(r)
+	}
+	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	for _, place := range [][2]string{
-		{"webhooks", "http://" + s.flags.ingress + "/hooks/stripe"},
-		{"Temporal UI", s.temporal.UIURL()},
-		{"effects", s.sandbox.URL() + "  (journal: " + filepath.Join(s.dir, "sandbox") + "/*.jsonl)"},
-		{"health", "http://" + s.flags.ops + "/readyz"},
-		{"metrics", "http://" + s.flags.ops + "/metrics"},
+		{"webhooks", r.Webhooks},
+		{"Temporal UI", r.TemporalUI},
+		{"effects", r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"},
+		{"health", r.Health},
+		{"metrics", r.Metrics},
 	} {
 		fmt.Fprintf(a.out, "  %-12s %s\n", place[0], place[1])
 	}
 	fmt.Fprintf(a.out, "\nTry next, in another terminal:\n")
-	for _, command := range []string{
-		"go run ./cmd/pawl send --config " + a.configFile + " --source stripe --type invoice.paid --duplicates 3",
-		"go run ./cmd/pawl events list --config " + a.configFile,
-		"curl -X POST " + s.sandbox.URL() + `/_faults -d '{"service":"finance","next":3,"status":503}'`,
-	} {
+	for _, command := range r.Next {
 		fmt.Fprintf(a.out, "  %s\n", command)
 	}
 	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.dir)
+	return nil
+}
+
+// shellWord quotes s where a shell would not take it as one word.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

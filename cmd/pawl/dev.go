@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // devFlags are what `pawl dev` can be told.
@@ -71,13 +73,8 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	if err := devstack.AwaitStopped(ctx, filepath.Join(s.dir, "temporal")); err != nil {
 		return err
 	}
-	for flag, addr := range map[string]string{
-		"--ingress": f.ingress, "--console": f.console, "--ops": f.ops,
-		"--temporal-port": localAddr(f.temporalPort), "--temporal-ui-port": localAddr(f.temporalUIPort),
-	} {
-		if err := devstack.CheckPort(flag, addr); err != nil {
-			return err
-		}
+	if err := f.checkPorts(); err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	if err := a.startStack(ctx, s); err != nil {
@@ -105,21 +102,51 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	group.Go(func() error { return n.runIngress(ctx, ready) })
 	group.Go(func() error { return serveConsole(ctx, f.console) })
 	group.Go(func() error { return s.watch(ctx) })
-	group.Go(func() error {
+	group.Go(func() (err error) {
 		select {
 		case <-ready:
 		case <-ctx.Done():
 			return nil
 		}
+		var demo *timeline.Event
 		if !f.noDemo {
-			if err := a.demo(ctx, n, begin); err != nil {
+			if demo, err = a.demo(ctx, n, begin); err != nil {
 				return err
 			}
 		}
-		s.announce(a, begin)
-		return nil
+		return s.announce(a, begin, demo)
 	})
 	return group.Wait()
+}
+
+// checkPorts says which flag names a port that cannot be had, because another flag has it or because
+// somebody listens there.
+func (f devFlags) checkPorts() error {
+	listeners := [][2]string{
+		{"--ingress", f.ingress}, {"--console", f.console}, {"--ops", f.ops},
+		{"--temporal-port", localAddr(f.temporalPort)}, {"--temporal-ui-port", localAddr(f.temporalUIPort)},
+	}
+	flagOf := map[string]string{}
+	for _, l := range listeners {
+		flag, addr := l[0], l[1]
+		_, port, err := net.SplitHostPort(addr)
+		switch other := flagOf[port]; {
+		case err != nil: // told below
+			continue
+		case port == "0" && strings.HasPrefix(flag, "--temporal"): // a free one
+		case port == "0":
+			return fmt.Errorf("%s names no port (flag %s): choose one, it is written into the configuration", addr, flag)
+		case other != "":
+			return fmt.Errorf("port %s is given to both %s and %s: choose another for one of them", port, other, flag)
+		}
+		flagOf[port] = flag
+	}
+	for _, l := range listeners {
+		if err := devstack.CheckPort(l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func localAddr(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
@@ -185,8 +212,13 @@ func (a *app) startTemporal(ctx context.Context, s *devStack) error {
 	return nil
 }
 
-// explain says in one sentence, without the password, that the user's own database cannot be reached.
+// explain says in one sentence that the state is of a newer pawl, or, without the password, that the user's
+// own database cannot be reached.
 func (s *devStack) explain(err error) error {
+	var newer *schema.NewerError
+	if s.postgres != nil && errors.As(err, &newer) {
+		return fmt.Errorf("%s was made by another version of pawl: %w, or another --state", s.dir, newer)
+	}
 	var connect *pgconn.ConnectError
 	if s.postgres != nil || !errors.As(err, &connect) {
 		return err

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/localpg"
 )
 
 // A directory that pawl did not make is somebody's: nothing in it may change.
@@ -45,6 +50,60 @@ func TestStateDir_EmptyOrOwn_Taken(t *testing.T) {
 			if got, err := stateDir(dir); err != nil || got != dir {
 				t.Errorf("%s: stateDir(%q) = %q, %v", name, dir, got, err)
 			}
+		}
+	}
+}
+
+// Each of the five addresses needs a port of its own; nothing is started to find out.
+func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
+	t.Parallel()
+	var listeners []net.Listener
+	var free []string
+	for range 5 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }() // none is given twice
+		listeners, free = append(listeners, l), append(free, l.Addr().String())
+	}
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+	port := func(i int) string { return free[i][strings.LastIndex(free[i], ":")+1:] }
+	for name, c := range map[string]struct {
+		flags []string
+		named []string
+	}{
+		"ops has the ingress's":         {[]string{"--ops", free[0]}, []string{"port " + port(0), "--ingress", "--ops"}},
+		"Temporal has the ingress's":    {[]string{"--temporal-port", port(0)}, []string{"port " + port(0), "--ingress", "--temporal-port"}},
+		"the UI has Temporal's":         {[]string{"--temporal-ui-port", port(3)}, []string{"port " + port(3), "--temporal-port", "--temporal-ui-port"}},
+		"none for the ingress":          {[]string{"--ingress", "127.0.0.1:0"}, []string{"127.0.0.1:0", "--ingress"}},
+		"the console has it everywhere": {[]string{"--console", ":" + port(0)}, []string{"port " + port(0), "--ingress", "--console"}},
+	} {
+		args := append([]string{
+			"dev", "--state", filepath.Join(t.TempDir(), "state"), "--ingress", free[0], "--console", free[1], "--ops", free[2],
+			"--temporal-port", port(3), "--temporal-ui-port", port(4),
+		}, c.flags...)
+		r := pawl(t, nil, args...)
+		if r.code != 1 || strings.Count(r.err, "\n") != 1 {
+			t.Errorf("%s: exit %d, stderr %q; want 1 and one sentence", name, r.code, r.err)
+		}
+		for _, word := range c.named {
+			if !strings.Contains(r.err, word) {
+				t.Errorf("%s: %q does not name %s", name, r.err, word)
+			}
+		}
+	}
+}
+
+func TestDev_StateOfNewerSchema_DirectoryAndFlagNamed(t *testing.T) {
+	t.Parallel()
+	s := &devStack{dir: "/home/ann/.pawl", postgres: &localpg.Server{}}
+	err := s.explain(fmt.Errorf("migrate: %w", &schema.NewerError{Database: 9, Binary: 4}))
+	for _, want := range []string{"/home/ann/.pawl was made by another version of pawl", "version 9", "--state"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("explain() = %q, want %q in it", err, want)
 		}
 	}
 }

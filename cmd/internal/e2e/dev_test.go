@@ -402,3 +402,35 @@ func TestDev_OrdinaryUser(t *testing.T) {
 		t.Errorf("left running: %v", left)
 	}
 }
+
+// What a program reads is one JSON value on stdout, and what a person is to type next can be pasted.
+func TestDev_JSON_OneResultWhenReady(t *testing.T) {
+	t.Parallel()
+	d := newDev(t, filepath.Join(t.TempDir(), "it's a $state"), nil)
+	p := startPawl(t, "dev", d.prepare, append([]string{"dev", "--json"}, d.flags...)...)
+	var ready struct {
+		Webhooks, Config string
+		Next             []string
+		Demo             struct {
+			Receipt struct{ Status string }
+			Effects []struct{ State string }
+		}
+	}
+	await(t, time.Minute, func() error { return json.Unmarshal([]byte(p.stdout.String()), &ready) })
+	if want := "http://" + d.ingress + "/hooks/stripe"; ready.Webhooks != want || ready.Demo.Receipt.Status != processed || len(ready.Demo.Effects) != 5 {
+		t.Errorf("dev --json = %+v, want webhooks %s and five effects processed", ready, want)
+	}
+	if len(ready.Next) != 3 {
+		t.Fatalf("next = %q, want three commands", ready.Next)
+	}
+	for _, command := range ready.Next[:2] {
+		words, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
+		if err != nil || !strings.Contains(string(words), "\n"+ready.Config+"\n") {
+			t.Errorf("%s: a shell reads %q (%v), want the configuration as one word", command, words, err)
+		}
+	}
+	p.terminate()
+	if code := p.exit(time.Minute); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+}
