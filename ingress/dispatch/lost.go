@@ -45,8 +45,9 @@ func (d *Dispatcher) look(ctx context.Context) {
 // LookOnce looks at runs of which nothing was heard for the time quiet, and returns how many it mended. A
 // run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
 // again: the ledger keeps what it had done from being done twice. A receipt whose run has recorded its end
-// goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by itself, parks it, since nobody else would finish it; what a
-// person has ended is not started again when Temporal's retention is over.
+// goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by
+// itself, parks it, since nobody else would finish it; what a person has ended is not started again when
+// Temporal's retention is over.
 func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	unheard, err := d.cfg.Receipts.Unheard(ctx, lookBatch, quiet, lookAgain)
 	if err != nil {
