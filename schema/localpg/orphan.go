@@ -2,6 +2,7 @@ package localpg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,7 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
+
+// orphanGrace is how long a server that was found running may take to stop.
+const orphanGrace = 30 * time.Second
 
 // stopOrphan makes the data directory free: it stops a postmaster that still runs on it, and
 // removes a pid file whose process has become somebody else's. The caller holds the state
@@ -17,20 +22,38 @@ import (
 //
 // A pid file of a dead process stays: postgres reads from it whether old backends still hold
 // the shared memory, and refuses to start beside them.
-func stopOrphan(ctx context.Context, bin binaries, acc account, data string) error {
+func stopOrphan(ctx context.Context, data string) error {
 	pid := postmasterPID(data)
 	if pid == 0 {
 		return nil
 	}
 	if isPostmaster(pid, data) {
-		out, err := acc.command(ctx, bin.path("pg_ctl"), "stop", "-D", data, "-m", "fast", "-w", "-t", "30").CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("stop the server that a crash left on %s (process %d): %w: %s", data, pid, err, out)
+		if err := stopPostmaster(ctx, pid, data); err != nil {
+			return fmt.Errorf("stop the server that a crash left on %s (process %d): %w", data, pid, err)
 		}
 		return nil
 	}
 	if syscall.Kill(pid, 0) == nil {
 		return os.Remove(filepath.Join(data, "postmaster.pid"))
+	}
+	return nil
+}
+
+// stopPostmaster asks for a fast shutdown and waits until the process has ended. It may be on its way down
+// already, since its keeper asks the same of it: then neither pid file nor process need be there any more,
+// which pg_ctl calls an error.
+func stopPostmaster(ctx context.Context, pid int, data string) error {
+	ctx, cancel := context.WithTimeout(ctx, orphanGrace)
+	defer cancel()
+	if err := syscall.Kill(pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	for isPostmaster(pid, data) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it has not ended: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond): // it is no child of ours, whose end could be awaited
+		}
 	}
 	return nil
 }

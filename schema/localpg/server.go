@@ -75,7 +75,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err := s.install(ctx); err != nil {
 		return nil, err
 	}
-	if err := stopOrphan(ctx, s.bin, s.acc, s.data); err != nil {
+	if err := stopOrphan(ctx, s.data); err != nil {
 		return nil, err
 	}
 	if err := s.Resume(ctx); err != nil {

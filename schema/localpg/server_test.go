@@ -258,6 +258,48 @@ func TestStart_OrphanPostmaster_IsStopped(t *testing.T) {
 	}
 }
 
+// The server's own keeper stops it at the same time: between our look at the pid file and our signal, the
+// file may go, and the process may.
+func TestStopPostmaster_OnItsWayDown(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"without its pid file": `trap 'sleep 0.2; exit 0' INT; echo ready; while :; do sleep 0.02; done`,
+		"gone":                 `echo ready`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := t.TempDir()
+			cmd := exec.Command("/bin/sh", "-c", script)
+			cmd.Dir = data
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := out.Read(make([]byte, 16)); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			if name == "gone" {
+				ended <- cmd.Wait()
+			} else {
+				go func() { ended <- cmd.Wait() }()
+			}
+			if err := stopPostmaster(t.Context(), cmd.Process.Pid, data); err != nil {
+				t.Error(err)
+			}
+			if isPostmaster(cmd.Process.Pid, data) {
+				t.Error("it still runs")
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("it ended with %v, want that it was asked to", err)
+			}
+		})
+	}
+}
+
 func TestStart_StalePIDFile_DoesNotMatter(t *testing.T) {
 	t.Parallel()
 	dead := exec.Command("true")
