@@ -418,6 +418,29 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 	}
 }
 
+// Who adds a type and has the provider send the event again expects that it runs.
+func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
+	t.Parallel()
+	var wanted atomic.Bool
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		s.Wanted = func(string) bool { return wanted.Load() }
+	})
+	body := `{"id":"evt_1","type":"paid"}`
+	for _, c := range []struct {
+		wanted bool
+		status int
+		handed int
+	}{{false, 200, 0}, {false, 200, 0}, {true, 202, 1}, {true, 200, 1}, {false, 200, 1}} {
+		wanted.Store(c.wanted)
+		if got := b.post(t, body); got.status != c.status || len(b.handed) != c.handed {
+			t.Errorf("wanted %t: got %d with %d handed over, want %d with %d", c.wanted, got.status, len(b.handed), c.status, c.handed)
+		}
+	}
+	if r := b.only(t, "evt_1"); r.Status != receipt.Received || r.Reason != "" {
+		t.Errorf("%s (%s), want received", r.Status, r.Reason)
+	}
+}
+
 func TestDeliver_Batch(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

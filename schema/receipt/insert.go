@@ -43,6 +43,8 @@ type row struct {
 // nothing may be acknowledged; the commit may be in doubt, and the same delivery again is
 // harmless. An event that stands twice in d is one receipt and a duplicate.
 //
+// An event that is held as ignored and that d wants is run: it is no duplicate then.
+//
 // An event whose ID no signature covers is held under an ID of its own where that ID has other bytes
 // already: see [New].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
@@ -70,6 +72,9 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 		return nil, err
 	}
 	s.countRest(ctx, in, outcomes)
+	if err := s.runIgnored(ctx, in, outcomes); err != nil {
+		return nil, err
+	}
 	return outcomes, nil
 }
 

@@ -92,7 +92,8 @@ type Pending struct {
 
 // Receipt is the durable record of one event.
 type Receipt struct {
-	ID            string
+	ID string
+	// Source is the one that the event is run for; its first delivery may have come through another.
 	Source        string
 	Provider      string
 	Account       string

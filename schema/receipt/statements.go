@@ -10,6 +10,7 @@ var Statements = map[string]string{
 	"held hash":         heldHashSQL,
 	"lock hashes":       lockHashesSQL,
 	"duplicate":         duplicateSQL,
+	"run ignored":       runIgnoredSQL,
 	"started":           startedSQL,
 	"finished":          finishedSQL,
 	"transition":        transitionSQL,

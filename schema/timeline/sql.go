@@ -13,7 +13,7 @@ var Statements = map[string]string{
 }
 
 // columns are the fields of [Receipt].
-const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id,
+const columns = `r.id::text as id, coalesce(r.routed_by, r.source) as source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
     r.correlation_id, r.status, r.reason, r.workflow_id, r.last_error, r.duplicates, r.updated_at`
 
@@ -22,7 +22,7 @@ const receiptSQL = `select ` + columns + ` from receipts r where r.id = $1::uuid
 const listSQL = `
 select ` + columns + `
   from receipts r
- where ($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
+ where ($1 = '' or r.status = $1) and ($2 = '' or coalesce(r.routed_by, r.source) = $2) and ($3 = '' or r.type = $3)
  order by r.id desc
  limit $4`
 

@@ -1,0 +1,61 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// runIgnoredSQL locks the receipts in the order of their IDs, as every statement here that changes several
+// does.
+const runIgnoredSQL = `
+with held as materialized (
+    select id from receipts
+     where (provider, account, mode, event_id) in (select * from unnest($1::text[], $2::text[], $3::text[], $4::text[]))
+       and status = 'ignored'
+     order by id for no key update
+)
+update receipts r
+   set status = 'received', reason = '', routed_by = nullif($5, r.source), dispatch_at = now() + ` + startAfter + `, updated_at = now()
+  from held where r.id = held.id and r.status = 'ignored'
+returning r.id, r.provider, r.account, r.mode, r.event_id`
+
+// runIgnored lets the events among outcomes run that are held as ignored and that in's source wants: one
+// with other types, accounts or another mode had them before, or this one wanted less then. They are
+// duplicates no more. It has to be committed before the answer, since what is answered 2xx comes no more.
+func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcome) error {
+	var keys [4][]string
+	at := map[Key]int{}
+	for i, o := range outcomes {
+		k := in.rows[i].key
+		switch {
+		case in.rows[i].Status != Received || !o.Duplicate || o.EventID != k.EventID:
+		case o.Status == Ignored || o.Uncounted != nil: // what could not be counted may stand anyhow
+			for c, v := range [...]string{k.Provider, k.Account, k.Mode, k.EventID} {
+				keys[c] = append(keys[c], v)
+			}
+			at[k] = i
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, runIgnoredSQL, keys[0], keys[1], keys[2], keys[3], in.Source)
+	if err != nil {
+		return fmt.Errorf("run what was ignored: %w", err)
+	}
+	var id [16]byte
+	var k Key
+	_, err = pgx.ForEachRow(rows, []any{&id, &k.Provider, &k.Account, &k.Mode, &k.EventID}, func() error {
+		outcomes[at[k]] = Outcome{ReceiptID: uuid.UUID(id).String(), EventID: k.EventID, Status: Received}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("run what was ignored: %w", err)
+	}
+	return nil
+}

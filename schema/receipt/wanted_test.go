@@ -1,0 +1,122 @@
+package receipt_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// through is a delivery of events through a source, all of them with a status.
+func through(source string, status receipt.Status, events ...receipt.New) receipt.Delivery {
+	for i := range events {
+		if events[i].Status = status; status != receipt.Received {
+			events[i].Reason = `type_not_wanted: "invoice.paid"`
+		}
+	}
+	d := delivery(events...)
+	d.Source = source
+	return d
+}
+
+func TestInsert_IgnoredByOneSource_RunForTheOneThatWantsIt(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	id := mustInsert(t, s, through("main", receipt.Ignored, event("evt_1")))[0].ReceiptID
+	if out := mustInsert(t, s, through("other", receipt.Ignored, event("evt_1")))[0]; !out.Duplicate || out.Status != receipt.Ignored {
+		t.Errorf("wanted by nobody: got %+v, want a duplicate that is ignored", out)
+	}
+	// Beside it an event that is held by nobody, and one that runs.
+	running := mustInsert(t, s, through("main", receipt.Received, event("evt_3")))[0].ReceiptID
+	out := mustInsert(t, s, through("relay", receipt.Received, event("evt_1"), event("evt_2"), event("evt_3")))
+	if out[0].Duplicate || out[0].ReceiptID != id || out[0].Status != receipt.Received || out[0].EventID != "evt_1" {
+		t.Errorf("wanted: got %+v, want %s received, and no duplicate", out[0], id)
+	}
+	if out[1].Duplicate || !out[2].Duplicate || out[2].ReceiptID != running {
+		t.Errorf("beside it: got %+v", out[1:])
+	}
+	r := mustGet(t, s, id)
+	if r.Status != receipt.Received || r.Reason != "" || r.Source != "relay" {
+		t.Errorf("receipt %+v, want it received for relay", r)
+	}
+	if r := mustGet(t, s, running); r.Source != "main" {
+		t.Errorf("an event that runs went over to %s", r.Source)
+	}
+	if again := mustInsert(t, s, through("relay", receipt.Received, event("evt_1")))[0]; !again.Duplicate {
+		t.Errorf("again: got %+v, want a duplicate", again)
+	}
+
+	shown := show(t, pool, id)
+	var sources []string
+	for _, d := range shown.Deliveries {
+		sources = append(sources, d.Source+" "+d.Outcome)
+	}
+	if len(sources) != 4 || sources[0] != "main new" || sources[1] != "other duplicate" || sources[2] != "relay duplicate" {
+		t.Errorf("deliveries %q, want each as it came", sources)
+	}
+	listed, err := timeline.List(t.Context(), pool, timeline.Filter{Source: "relay"})
+	if err != nil || len(listed) != 2 || shown.Receipt.Source != "relay" {
+		t.Errorf("listed for relay %+v (%v), shown for %s; want both events of relay", listed, err, shown.Receipt.Source)
+	}
+}
+
+// The first of two sources is not known to the statement that the second one's delivery is in: they share a
+// flush, or the row is locked.
+func TestInsert_IgnoredAndWantedAtOnce_RunOnce(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	const events = 30
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	fresh := map[string]int{}
+	for i := range events {
+		id := "evt_" + string(rune('a'+i))
+		for _, d := range []receipt.Delivery{
+			through("main", receipt.Ignored, event(id)), through("relay", receipt.Received, event(id)), through("relay", receipt.Received, event(id)),
+		} {
+			wg.Go(func() {
+				out, err := s.Insert(t.Context(), d)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !out[0].Duplicate && out[0].Status == receipt.Received {
+					mu.Lock()
+					fresh[id]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := count(t, pool, `select count(*) from receipts where status = 'received'`); n != events || len(fresh) != events {
+		t.Errorf("%d of %d events are to run, %d were handed over", n, events, len(fresh))
+	}
+	for id, n := range fresh {
+		if n != 1 {
+			t.Errorf("%s was handed over %d times", id, n)
+		}
+	}
+}
+
+// Whether it is ignored cannot be told, so the delivery has to come again.
+func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	id := mustInsert(t, s, through("main", receipt.Ignored, event("evt_1")))[0].ReceiptID
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `select from receipts where id = $1 for update`, id); err != nil {
+		t.Fatal(err)
+	}
+	short := receipt.NewStore(pool, receipt.Options{Timeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond})
+	defer short.Close()
+	if out, err := short.Insert(t.Context(), through("relay", receipt.Received, event("evt_1"))); err == nil {
+		t.Errorf("got %+v, want an error", out)
+	}
+}
