@@ -14,25 +14,36 @@ const urlVerification = "url_verification"
 // Answer answers url_verification with its challenge. Slack signs the handshake as it signs every
 // request, so it is answered after Verify; an endpoint that echoes an unsigned challenge tells
 // anybody's app that it is theirs.
+//
+// A form is a slash command or an interaction, of which Slack shows to its user what is answered: "This
+// confirmation must be an HTTP 200 response" (docs.slack.dev, Implementing slash commands), and it is empty.
 func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
-	body := webhook.ReadEnvelope(r.Body)
-	if isForm(r) || body.String("type") != urlVerification || body.String("challenge") == "" {
+	if isForm(r) && r.Method == http.MethodPost {
+		return webhook.Answer{Status: http.StatusOK}, true
+	}
+	challenge := challengeOf(r.Body)
+	if challenge == "" {
 		return webhook.Answer{}, false
 	}
-	return webhook.Answer{
-		Status:      http.StatusOK,
-		ContentType: "text/plain; charset=utf-8",
-		Body:        []byte(body.String("challenge")),
-	}, true
+	return webhook.Answer{Status: http.StatusOK, ContentType: "text/plain; charset=utf-8", Body: []byte(challenge)}, true
+}
+
+// challengeOf returns what url_verification wants to hear, "" for any other body.
+func challengeOf(raw []byte) string {
+	body := webhook.ReadEnvelope(raw)
+	if body.String("type") != urlVerification {
+		return ""
+	}
+	return body.String("challenge")
 }
 
 // Events reads the one event of r; url_verification carries none.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
-	if _, handshake := v.Answer(r); handshake {
-		return nil
-	}
 	if isForm(r) {
 		return []webhook.Event{formEvent(r)}
+	}
+	if challengeOf(r.Body) != "" {
+		return nil
 	}
 	return []webhook.Event{jsonEvent(r.Body)}
 }

@@ -149,6 +149,10 @@ func TestEvents(t *testing.T) {
 				t.Fatalf("Verify: %v", err)
 			}
 			webhooktest.SameEvents(t, v.Events(r), []webhook.Event{c.want})
+			answer, own := v.(webhook.Answerer).Answer(r)
+			if own != (c.contentType == form) || own && (answer.Status != http.StatusOK || len(answer.Body) != 0) {
+				t.Errorf("Answer: got %+v, %t; want an empty 200 for what Slack shows to its user, the usual answer else", answer, own)
+			}
 		})
 	}
 }
