@@ -42,9 +42,16 @@ const deliveriesSQL = `
 select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
   from deliveries where receipt_id = $1::uuid order by received_at, outcome = 'duplicate'`
 
+// runsSQL ends a run, of which nobody has said how it ended, where the next one begins: a workflow ID has
+// one open run at most, and a run that is reset while it waits can say nothing any more.
 const runsSQL = `
-select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome
-  from runs where receipt_id = $1::uuid order by started_at, run_id`
+select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at,
+       coalesce(closed_at, lead(started_at) over later) as closed_at,
+       case when closed_at is not null or lead(kind) over later is null then outcome
+            when lead(kind) over later = 'reset' then 'reset' else 'ended' end as outcome
+  from runs where receipt_id = $1::uuid
+window later as (partition by workflow_id order by started_at, run_id)
+ order by started_at, run_id`
 
 // effectsSQL takes a receipt's own effects, and those of other receipts that it met. A union, because an
 // "or" over two tables would read the whole ledger.

@@ -98,6 +98,30 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 }
 
+// Of a run that is reset while it waits for a person, nobody else says that it ended.
+func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome) values
+		('stripe:evt_2', 'run-3', $1, 'reset', '2026-01-01T11:00:00Z', null, ''),
+		('stripe:evt_2', 'run-4', $1, 'reset', '2026-01-01T12:00:00Z', null, '')`, second)
+	event, err := timeline.Show(t.Context(), db, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range event.Runs {
+		end := "open"
+		if r.ClosedAt != nil {
+			end = r.ClosedAt.UTC().Format(time.TimeOnly)
+		}
+		got = append(got, r.RunID+" "+r.Outcome+" "+end)
+	}
+	if want := []string{"run-2 reset 11:00:00", "run-3 reset 12:00:00", "run-4  open"}; !slices.Equal(got, want) {
+		t.Errorf("runs = %q, want %q", got, want)
+	}
+}
+
 // What was met is done only where it is: an effect in doubt that reads as done is looked for by nobody.
 func TestShow_EffectMetInDoubt_NotShownAsDone(t *testing.T) {
 	t.Parallel()
