@@ -32,7 +32,9 @@ const (
 )
 
 // Mailer hands mails to an SMTP server. It uses a protocol client that lets the final dot be sent apart,
-// because that dot is where a mail stops being ours.
+// because that dot is where a mail stops being ours. Connections are kept for the next mail for a moment: the
+// receipts of a month's first day would else be thousands of logins, which servers count. It is safe for
+// concurrent use.
 type Mailer struct {
 	// Address is host:port.
 	Address  string
@@ -41,6 +43,8 @@ type Mailer struct {
 	Password string
 	// Roots trusts a mail server of a private authority; nil is the system's.
 	Roots *x509.CertPool
+
+	idle idleSessions
 }
 
 // Mail is one message to one recipient.
@@ -64,18 +68,16 @@ func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() erro
 	if err != nil {
 		return effect.Refuse("the recipient is no valid address") // the address stays out of the error
 	}
-	client, err := m.dial(ctx)
+	s, err := m.begin(ctx, from.Address)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	if err := client.Mail(from.Address, nil); err != nil {
-		return definite("MAIL FROM", err)
-	}
-	if err := client.Rcpt(to.Address, nil); err != nil {
+	taken := false
+	defer func() { m.idle.release(s, taken) }()
+	if err := s.Rcpt(to.Address, nil); err != nil {
 		return definite("RCPT TO", err)
 	}
-	data, err := client.Data()
+	data, err := s.Data()
 	if err != nil {
 		return definite("DATA", err)
 	}
@@ -97,13 +99,41 @@ func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() erro
 		}
 		return effect.Doubt("no answer to the final dot: %w", err)
 	}
-	// The mail is taken. A server that fails at QUIT changes nothing about it.
-	_ = client.Quit()
+	taken = true
 	return nil
 }
 
+// begin returns a session that has taken from as the sender of the next mail.
+func (m *Mailer) begin(ctx context.Context, from string) (*session, error) {
+	for {
+		s := m.idle.take(ctx)
+		kept := s != nil
+		if !kept {
+			var err error
+			if s, err = m.dial(ctx); err != nil {
+				return nil, err
+			}
+		}
+		err := s.Mail(from, nil)
+		if err == nil {
+			return s, nil
+		}
+		s.end()
+		if !kept || !closing(err) {
+			return nil, definite("MAIL FROM", err)
+		}
+	}
+}
+
+// closing reports whether err says that the server has ended the connection, or is about to (421, RFC 5321
+// §3.8): some take so many mails on one.
+func closing(err error) bool {
+	var answer *smtp.SMTPError
+	return !errors.As(err, &answer) || answer.Code == 421
+}
+
 // dial connects, protects and authenticates. The connection ends with ctx.
-func (m *Mailer) dial(ctx context.Context) (*smtp.Client, error) {
+func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	host, _, err := net.SplitHostPort(m.Address)
 	if err != nil {
 		return nil, effect.Refuse("mail server address: %w", err)
@@ -112,32 +142,29 @@ func (m *Mailer) dial(ctx context.Context) (*smtp.Client, error) {
 	if err != nil {
 		return nil, &effect.Failure{Class: ledger.Transient, Err: err}
 	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	s := &session{conn: conn}
+	s.bind(ctx)
 	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, RootCAs: m.Roots}
-	var client *smtp.Client
 	switch m.TLS {
 	case ImplicitTLS:
-		client = smtp.NewClient(tls.Client(conn, config))
+		s.Client = smtp.NewClient(tls.Client(conn, config))
 	case StartTLS:
 		// A server without STARTTLS may be a stripped one: nothing is sent to it.
-		if client, err = smtp.NewClientStartTLS(conn, config); err != nil {
-			_ = conn.Close()
+		if s.Client, err = smtp.NewClientStartTLS(conn, config); err != nil {
+			s.end()
 			return nil, definite("STARTTLS", err)
 		}
 	default:
-		client = smtp.NewClient(conn)
+		s.Client = smtp.NewClient(conn)
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
-	client.CommandTimeout, client.SubmissionTimeout = mailTimeout, mailTimeout
+	s.CommandTimeout, s.SubmissionTimeout = mailTimeout, mailTimeout
 	if m.Username != "" {
-		if err := client.Auth(sasl.NewPlainClient("", m.Username, m.Password)); err != nil {
-			_ = client.Close()
+		if err := s.Auth(sasl.NewPlainClient("", m.Username, m.Password)); err != nil {
+			s.end()
 			return nil, definite("AUTH", err)
 		}
 	}
-	return client, nil
+	return s, nil
 }
 
 // definite classifies a failure that leaves no doubt that the mail was not taken: a 5xx answer will be

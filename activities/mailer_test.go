@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawlhq/pawl/activities"
@@ -45,18 +47,165 @@ func TestMailer_ClosedBeforeFinalDot_NotInDoubt(t *testing.T) {
 }
 
 // converse is an SMTP server that takes everything and returns when the client has hung up.
-func converse(conn net.Conn) {
+func converse(conn net.Conn) { converseUntil(conn, never, nil) }
+
+// ending says of a line, which comes after so many mails on a connection, that the server hangs up, and what it
+// says before.
+type ending func(line string, mails int) (last string, hangUp bool)
+
+func never(string, int) (string, bool) { return "", false }
+
+// at hangs up at a command after so many mails.
+func at(command string, after int, last string) ending {
+	return func(line string, mails int) (string, bool) {
+		return last, mails >= after && strings.HasPrefix(line, command)
+	}
+}
+
+// converseUntil is converse that hangs up where end says so, and tells taken of each mail.
+func converseUntil(conn net.Conn, end ending, taken func()) {
 	lines := bufio.NewReader(conn)
 	_, _ = io.WriteString(conn, "220 here\r\n")
+	mails, inside := 0, false
 	for {
 		text, err := lines.ReadString('\n')
 		if err != nil {
 			return
 		}
+		if last, over := end(text, mails); over {
+			_, _ = io.WriteString(conn, last)
+			return
+		}
 		code := 250
-		if strings.HasPrefix(text, "DATA") {
-			code = 354
+		switch {
+		case inside && text != ".\r\n":
+			continue
+		case inside:
+			inside = false
+			if mails++; taken != nil {
+				taken()
+			}
+		case strings.HasPrefix(text, "DATA"):
+			code, inside = 354, true
 		}
 		_, _ = fmt.Fprintf(conn, "%d ok\r\n", code)
+	}
+}
+
+// mailServer is a server for several connections. It hangs up where end says so.
+func mailServer(t *testing.T, end ending) (m *activities.Mailer, connections, mails *atomic.Int32) {
+	t.Helper()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	connections, mails = new(atomic.Int32), new(atomic.Int32)
+	go func() {
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			go func() {
+				defer func() { _ = conn.Close() }()
+				converseUntil(conn, end, func() { mails.Add(1) })
+			}()
+		}
+	}()
+	return &activities.Mailer{Address: server.Addr().String(), TLS: activities.NoTLS}, connections, mails
+}
+
+func TestMailer_ConnectionKeptForTheNextMail(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end         ending
+		sent, taken int32
+		connections int32
+		class       ledger.Class // of those that are not taken
+	}{
+		"one for all":                          {never, 5, 5, 1, ""},
+		"ended by the server at the next mail": {at("MAIL", 2, ""), 5, 5, 3, ""},
+		"with good-bye":                        {at("MAIL", 2, "421 enough\r\n"), 5, 5, 3, ""},
+		"ended by the server in a mail":        {at("RCPT", 2, ""), 5, 4, 2, ledger.Transient},
+		// Answers are the mail's own, whatever connection it goes over.
+		"refused": {at("MAIL", 2, "550 not you\r\n"), 5, 4, 2, ledger.Permanent},
+		"put off": {at("MAIL", 2, "451 not now\r\n"), 5, 4, 2, ledger.Transient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, connections, mails := mailServer(t, c.end)
+			failed := int32(0)
+			for range c.sent {
+				ctx, cancel := context.WithCancel(t.Context())
+				err := m.Send(ctx, activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error { return nil })
+				cancel() // must not reach the next one
+				if err == nil {
+					continue
+				}
+				failed++
+				if class, _ := effect.Classify(err); class != c.class {
+					t.Errorf("Send() = %v of class %q; want %q", err, class, c.class)
+				}
+			}
+			if mails.Load() != c.taken || failed != c.sent-c.taken || connections.Load() != c.connections {
+				t.Errorf("%d mails taken, %d failed, over %d connections; want %d, %d, %d",
+					mails.Load(), failed, connections.Load(), c.taken, c.sent-c.taken, c.connections)
+			}
+		})
+	}
+}
+
+// A server that has closed the connection while nobody looked has not taken what is sent then.
+func TestMailer_IdleConnectionClosedByTheServer_Renewed(t *testing.T) {
+	t.Parallel()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	conns := make(chan net.Conn, 4)
+	go func() {
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			conns <- conn
+			go converse(conn)
+		}
+	}()
+	m := &activities.Mailer{Address: server.Addr().String(), TLS: activities.NoTLS}
+	for i := range 3 {
+		marked := 0
+		err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
+			marked++
+			return nil
+		})
+		if err != nil || marked != 1 {
+			t.Errorf("mail %d: %v after %d marks, want it sent after one", i, err, marked)
+		}
+		_ = (<-conns).Close()
+	}
+}
+
+func TestMailer_ManyAtOnce_EachTakenOnce(t *testing.T) {
+	t.Parallel()
+	m, connections, mails := mailServer(t, never)
+	const senders, each = 20, 20
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			for range each {
+				if err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("x\r\n")}, func() error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if mails.Load() != senders*each || connections.Load() >= senders*each {
+		t.Errorf("%d mails over %d connections, want %d over fewer", mails.Load(), connections.Load(), senders*each)
 	}
 }
