@@ -40,7 +40,7 @@ func signature(secret string, signed []byte) (string, error) {
 		}
 		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(private, signed)), nil
 	}
-	key, err := webhook.Base64Key(strings.TrimPrefix(secret, symmetricPrefix))
+	key, err := symmetricKey(secret)
 	if err != nil {
 		return "", errors.New("sign: the secret is not " + symmetricPrefix + " and base64")
 	}

@@ -40,6 +40,7 @@ var Provider = webhook.Provider{
 		Retries:      "the sender's choice; the spec's sample schedule runs for some 75 hours",
 		RetryFor:     76 * time.Hour,
 		Disables:     "at a 410 answer; else the sender's choice",
+		OwnHeaders:   []string{svix + "signature"},
 	}),
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, standard) },
@@ -115,11 +116,16 @@ func parseKey(s webhook.Settings, value string) (key, error) {
 		}
 		return key{public: public}, err
 	}
-	symmetric, err := webhook.Base64Key(strings.TrimPrefix(value, symmetricPrefix))
+	symmetric, err := symmetricKey(value)
 	if err != nil {
 		return key{}, err
 	}
 	return key{symmetric: symmetric}, webhook.CheckKeyLength(s, symmetric)
+}
+
+// symmetricKey reads a secret. Supabase shows its own behind the version of the signature that they make.
+func symmetricKey(value string) ([]byte, error) {
+	return webhook.Base64Key(strings.TrimPrefix(strings.TrimPrefix(value, "v1,"), symmetricPrefix))
 }
 
 // Verify implements [webhook.Verifier].
@@ -189,6 +195,9 @@ func (v *Verifier) header(r *webhook.Request, name string) (string, error) {
 
 // Hints implements [webhook.Hinter].
 func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+	if len(v.prefixes) == 1 && r.Header.Get(v.family(r)+"signature") == "" && r.Header.Get(svix+"signature") != "" {
+		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries svix-* headers, which the provider svix reads: set the source's provider to svix"}}
+	}
 	list := r.Header.Get(v.family(r) + "signature")
 	if s := parseSignatures(list); list == "" || len(s.v1)+len(s.v1a) > 0 {
 		return nil

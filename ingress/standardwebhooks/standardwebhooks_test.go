@@ -165,6 +165,8 @@ func TestNew_Secrets(t *testing.T) {
 		"public key":            {keys.Verify, true},
 		"spare bits":            {"whsec_" + strings.Repeat("A", 42) + "B=", true},
 		"newline":               {secretA + "\n", false},
+		"Supabase's form":       {"v1," + secretA, true},
+		"another version":       {"v2," + secretA, false},
 		"padding missing":       {"whsec_" + strings.Repeat("A", 43), false},
 		"newline inside":        {secretA[:20] + "\n" + secretA[20:], false},
 		"eight bytes":           {"whsec_MDEyMzQ1Njc=", false},

@@ -129,10 +129,15 @@ func HexKey(value string) ([]byte, error) {
 // set: a secret that somebody has thought up has them, and the libraries of Standard Webhooks take it.
 func Base64Key(value string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(value)
-	if err != nil || strings.ContainsAny(value, "\r\n") {
-		return nil, errors.New("it is not base64; copy the key as the provider shows it")
+	if err == nil && !strings.ContainsAny(value, "\r\n") {
+		return key, nil
 	}
-	return key, nil
+	// It may as well have lost more than that: the provider's copy has to be looked at.
+	if _, err := base64.RawStdEncoding.DecodeString(value); err == nil && len(value)%4 != 0 {
+		return nil, fmt.Errorf("its end is missing: base64 of %d characters ends with %q; copy the key again, and add that where the provider leaves it out",
+			len(value), strings.Repeat("=", 4-len(value)%4))
+	}
+	return nil, errors.New("it is not base64; copy the key as the provider shows it")
 }
 
 // Match returns the first secret, in the order of the settings, that is active at the time and
