@@ -48,8 +48,9 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			LegacySHA1Option: "`true` takes a delivery that has `X-Hub-Signature` (SHA-1) only, as old GitHub Enterprise servers send",
 		},
-		Disables:  "not published",
-		BodyLimit: 25 << 20,
+		Disables:   "not published",
+		BodyLimit:  25 << 20,
+		OwnHeaders: []string{sha1Header},
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,
@@ -94,6 +95,15 @@ func (v *Verifier) verify(r *webhook.Request, name, prefix string, newHash func(
 		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %s does not begin with %s", name, prefix)
 	}
 	return webhook.MatchHMAC(v.ring, r.ReceivedAt, newHash, [][]byte{webhook.DecodeHex(text)}, r.Body)
+}
+
+// Hints implements [webhook.Hinter].
+func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+	if v.legacySHA1 || r.Header.Get(signatureHeader) != "" || r.Header.Get(sha1Header) == "" {
+		return nil
+	}
+	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + sha1Header + " (SHA-1) only, as old GitHub Enterprise servers send: options." +
+		LegacySHA1Option + " takes that"}}
 }
 
 // Events implements [webhook.Verifier]: always one event. A ping, sent when the hook is made, is

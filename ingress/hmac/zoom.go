@@ -31,7 +31,8 @@ var Zoom = func() webhook.Provider {
 		IDSigned:     true,
 		Dedupe:       "hash of the body",
 		AnswerWithin: 3 * time.Second,
-		Retries:      "not re-checked",
+		Retries:      "3: after 5 min, 20 min, 60 min; whether they are signed anew is not published",
+		RetryFor:     85 * time.Minute,
 		Disables:     "when it does not answer endpoint.url_validation, repeated every 72 h",
 	})
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {

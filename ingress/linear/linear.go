@@ -42,6 +42,7 @@ var Provider = webhook.Provider{
 		RetryFor:     7*time.Hour + time.Minute,
 		Disables:     "not published",
 		Tolerance:    tolerance,
+		BodyLimit:    5 << 20, // that of Linear's own library
 	},
 	New:  newVerifier,
 	Sign: sign,
