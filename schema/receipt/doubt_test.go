@@ -55,6 +55,23 @@ func TestInsert_CommitInDoubt(t *testing.T) {
 			t.Fatal("no commit hung")
 		}
 	}
+	// Its row is there, and a delivery that finds it locked has nothing to write that could wait for the standby.
+	holder, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for locked := int64(0); locked == 0; {
+		tag, err := holder.Exec(t.Context(), `select from receipts where event_id = $1 for update`, id)
+		if locked = tag.RowsAffected(); err != nil || time.Now().After(deadline) {
+			t.Fatalf("the row is not there: %v", err)
+		}
+	}
+	if out, err := s.Insert(t.Context(), delivery(event(id))); err == nil {
+		t.Errorf("a commit in doubt, found locked: %+v, want an error", out[0])
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	standby("")
 	for {
 		out, err := s.Insert(t.Context(), delivery(event(id)))

@@ -202,6 +202,11 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 	if err != nil {
 		return nil, err
 	}
+	if len(entered) < len(rows) {
+		if err := s.outlast(ctx); err != nil {
+			return nil, err
+		}
+	}
 	results := make([][]Outcome, len(reqs))
 	for i, req := range reqs {
 		results[i] = make([]Outcome, len(req.rows))
@@ -215,6 +220,16 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 		}
 	}
 	return results, nil
+}
+
+const outlastSQL = `select pg_logical_emit_message(true, 'pawl', 'held')`
+
+// outlast returns when whatever was committed before is on the standbys that commits wait for. The first
+// delivery of a held event may have been given up while it waited for one: it is committed then, and told as
+// a failure. A statement that has met it and written nothing waits for nobody; this one writes.
+func (s *Store) outlast(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, outlastSQL)
+	return err
 }
 
 type insertRow struct {

@@ -9,6 +9,7 @@ var Statements = map[string]string{
 	"insert unsigned":   insertUnsignedSQL,
 	"held hash":         heldHashSQL,
 	"lock hashes":       lockHashesSQL,
+	"outlast":           outlastSQL,
 	"duplicate":         duplicateSQL,
 	"run ignored":       runIgnoredSQL,
 	"started":           startedSQL,
