@@ -69,22 +69,25 @@ func (s *Store) Close() {
 }
 
 const readySQL = `
-select current_setting('transaction_read_only')::boolean
+select current_setting('transaction_read_only')::boolean, has_table_privilege('receipts', 'insert')
   from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
  where not exists (select from receipts where false)`
 
 // Ready proves that a receipt could be committed now: it commits a WAL record of its own (a
 // connection alone says nothing about a full disk or a stuck commit) and fails on a read-only
-// server or a schema without receipts. It changes no row.
+// server, a schema without receipts or a role that may not write them. It changes no row.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var readOnly bool
-	if err := s.pool.QueryRow(ctx, readySQL).Scan(&readOnly); err != nil {
+	var readOnly, mayInsert bool
+	err := s.pool.QueryRow(ctx, readySQL).Scan(&readOnly, &mayInsert)
+	switch {
+	case err != nil:
 		return fmt.Errorf("probe the database: %w", err)
-	}
-	if readOnly {
+	case readOnly:
 		return errors.New("probe the database: it is read-only")
+	case !mayInsert:
+		return errors.New("probe the database: the role may not insert into receipts; grant it what the role that migrates has")
 	}
 	return nil
 }

@@ -373,6 +373,25 @@ func TestReady(t *testing.T) {
 	if err := ro.Ready(t.Context()); err == nil {
 		t.Error("a read-only database was called ready")
 	}
+	role := "reader_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	for _, sql := range []string{`create role ` + role, `grant select on all tables in schema public to ` + role} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _, _ = pool.Exec(context.Background(), `drop owned by `+role+`; drop role `+role) })
+	config = pool.Config()
+	config.ConnConfig.RuntimeParams["role"] = role
+	reading, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reading.Close()
+	reader := receipt.NewStore(reading, receipt.Options{})
+	defer reader.Close()
+	if err := reader.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "may not insert") {
+		t.Errorf("a role that only reads: %v, want that it may not insert", err)
+	}
 	if _, err := pool.Exec(t.Context(), `alter table receipts rename to elsewhere`); err != nil {
 		t.Fatal(err)
 	}
