@@ -373,6 +373,32 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
+// Postgres stalls when the mark is set: whether it is set is asked until it answers, since nothing was sent.
+func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
+	b := setup(t)
+	sent := 0
+	result, err := b.do(call("evt_1", 0), policy, "x", func(ctx context.Context, a *effect.Attempt) (any, error) {
+		holder, err := b.pool.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := holder.Exec(ctx, `select from effects for update`); err != nil {
+			return nil, err
+		}
+		// Longer than a group commit waits.
+		time.AfterFunc(1500*time.Millisecond, func() { _ = holder.Rollback(context.Background()) })
+		if err := a.Commit(); err != nil {
+			return nil, err
+		}
+		sent++
+		return nil, nil
+	})
+	b.want(result, err, effect.Done)
+	if got := b.one(`select state || ' ' || attempts from effects`); got != "done 1" || sent != 1 {
+		t.Errorf("effect is %s, sent %d times", got, sent)
+	}
+}
+
 // A worker dies at an effect, and the next attempt is refused or the last: what the first had come to is only
 // known where it had to set a mark.
 func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {

@@ -74,20 +74,36 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 		return r.record(ctx, c, p, grant, started, outcome{err: Doubt(
 			"the first attempt was at %s and the sink forgets keys after %s: another could be applied twice", grant.ClaimedAt.UTC().Format(time.RFC3339), p.KeyLifetime)})
 	}
+	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
 	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request}
 	attempt.commit = func() error {
-		held, err := r.Ledger.Commit(ctx, c.Key, grant.Token)
+		held, err := r.mark(attemptCtx, c.Key, grant.Token)
 		reached(c, "after-mark")
 		if err == nil && !held {
 			err = ledger.ErrTakenOver
 		}
 		return Infrastructure(err)
 	}
-	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
-	defer cancel()
 	value, err := fn(attemptCtx, attempt)
 	reached(c, "after-send")
 	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
+}
+
+// mark sets the mark of the point of no return. One that may have been set makes the effect uncertain, though
+// nothing was sent: it is asked for until that is known, as long as the attempt lasts. It may be set twice,
+// and is refused when the claim has run out.
+func (r *Runner) mark(ctx context.Context, key string, token int64) (held bool, err error) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if held, err = r.Ledger.Commit(ctx, key, token); err == nil {
+			return held, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false, err
+		}
+	}
 }
 
 // idempotencyKey is the effect's key; a repeat that an operator asked for, of something that was in
