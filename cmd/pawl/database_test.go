@@ -96,3 +96,69 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 		}
 	}
 }
+
+// poolOn returns a pool as every process has it.
+func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
+	t.Helper()
+	options, err := poolOptions("env:DSN", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// A server is made read-only when another takes over from it, and keeps its connections.
+func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	pool := poolOn(t, dsn)
+	const write = `update receipts set source = source`
+	exec := func(sql string) error {
+		_, err := pool.Exec(t.Context(), sql)
+		return err
+	}
+	if err := exec(write); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec(`set default_transaction_read_only = on`); err != nil { // one connection knows it
+		t.Fatal(err)
+	}
+	if err := exec(write); err == nil || !strings.Contains(err.Error(), "25006") {
+		t.Fatalf("a write where it is read-only: %v", err)
+	}
+	if err := exec(write); err != nil {
+		t.Errorf("the next write: %v, want it over a new connection", err)
+	}
+}
+
+// Who waits for a lock must see what was committed meanwhile: two equal requests, two rows of the audit trail.
+func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	conn := connect(t, dsn)
+	for _, level := range []string{"repeatable read", "serializable"} {
+		if _, err := conn.Exec(t.Context(), `alter database `+conn.Config().Database+` set default_transaction_isolation = "`+level+`"`); err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := poolOn(t, dsn).QueryRow(t.Context(), `show transaction_isolation`).Scan(&got); err != nil || got != "read committed" {
+			t.Errorf("where %s is the default: %q (%v), want read committed", level, got, err)
+		}
+	}
+}
+
+func TestPool_MaxConns(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	if n := poolOn(t, dsn).Config().MaxConns; n < 24 {
+		t.Errorf("a pool of %d connections, want 24 or more", n)
+	}
+	if n := poolOn(t, dsn+"&pool_max_conns=8").Config().MaxConns; n != 8 {
+		t.Errorf("a pool of %d connections, want the 8 that the DSN says", n)
+	}
+}

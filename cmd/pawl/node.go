@@ -9,10 +9,13 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -72,18 +75,40 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 }
 
 func newPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
-	options, err := parseDSN(cfg.Database.String(), cfg.Database.Value())
+	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value())
 	if err != nil {
 		return nil, err
 	}
-	// Group commit needs few connections; effects in our own database need one each while they run.
-	options.MaxConns = max(options.MaxConns, 24)
-	options.ConnConfig.ConnectTimeout = 2 * time.Second
 	pool, err := pgxpool.NewWithConfig(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	return pool, nil
+}
+
+// poolOptions are those of a pool on the DSN that name refers to.
+func poolOptions(name, dsn string) (*pgxpool.Config, error) {
+	options, err := parseDSN(name, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(dsn, "pool_max_conns") {
+		// Group commit needs few connections; effects in our own database need one each while they run.
+		options.MaxConns = max(options.MaxConns, 24)
+	}
+	options.ConnConfig.ConnectTimeout = 2 * time.Second
+	// A server that has become read-only keeps its connections. Each is given up at its first refused write, so
+	// that the next one goes where the URL, or the name in it, leads now.
+	fatal := options.ConnConfig.OnPgError
+	options.ConnConfig.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool {
+		return e.Code != "25006" && fatal(c, e) // read_only_sql_transaction
+	}
+	// What waits for a lock has to see what was committed meanwhile, whatever the role's default is.
+	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'")
+		return err
+	}
+	return options, nil
 }
 
 func (n *node) close() {
