@@ -1,9 +1,11 @@
 package schema_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -57,13 +59,36 @@ func TestMigrate_ManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
+			// What a pool reads in a URL is no parameter of the server.
+			if err := schema.Migrate(t.Context(), dsn+"&pool_max_conns=8", silent); err != nil {
 				t.Errorf("Migrate() = %v", err)
 			}
 		})
 	}
 	wg.Wait()
 	wantVersion(t, conn, schema.Latest())
+}
+
+// PostgreSQL 15 grants nobody but the owner to make tables in public.
+func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	role := "guest_" + strings.ToLower(rand.Text()[:6])
+	conn := connect(t, dsn)
+	for _, sql := range []string{`create role ` + role + ` login password 'guest'`, `revoke create on schema public from public`} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _, _ = conn.Exec(context.Background(), `drop role `+role) })
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "guest")
+	if err := schema.Migrate(t.Context(), u.String(), silent); err == nil || !strings.Contains(err.Error(), "grant the role that migrates CREATE on schema public") {
+		t.Errorf("Migrate() = %v, want what to grant", err)
+	}
 }
 
 func TestMigrate_NewerDatabase_IsLeftAlone(t *testing.T) {
