@@ -50,6 +50,10 @@ func (in EventInput) name() string {
 // other mode.
 func (in EventInput) ModeID() string { return bounded(in.ID() + ":" + in.Mode) }
 
+// AnewID returns the workflow ID of an event that is run anew, because the run under its plain ID is of a
+// receipt that is not there any more.
+func (in EventInput) AnewID() string { return bounded(in.ID() + ":" + in.ReceiptID) }
+
 // printable returns s with each byte percent-encoded that is not printable ASCII, stands in escaped or
 // is the percent sign itself: from different strings come different ones.
 func printable(s, escaped string) string {

@@ -195,18 +195,24 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 		return // we are leaving, Temporal is well
 	}
 	log := d.cfg.Log.With("provider", p.Provider, "event_id", p.EventID, "receipt_id", p.ReceiptID, "error", err)
+	park := func(reason string) {
+		d.down.Store(false) // it answers
+		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
+			log.Warn("not parked; the sweep will try again", "cause", err)
+		}
+	}
+	var another *anotherError
 	switch {
 	case errors.Is(err, errUnable):
 		if !d.down.Swap(true) {
 			log.Warn("Temporal takes no starts; receipts wait")
 		}
 	case refused(err):
-		d.down.Store(false) // it answers
 		log.Warn("Temporal refuses the start; the receipt is parked")
-		reason := "start_refused: Temporal does not take this start; mend what it names, then `pawl events run` the event"
-		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
-			log.Warn("not parked; the sweep will try again", "cause", err)
-		}
+		park("start_refused: Temporal does not take this start; mend what it names, then `pawl events run` the event")
+	case errors.As(err, &another):
+		log.Warn("the event's run is another receipt's; the receipt is parked")
+		park(another.Error())
 	default:
 		log.Warn("start failed; the sweep tries again when the receipt's lease is over")
 	}

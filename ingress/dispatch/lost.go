@@ -80,8 +80,11 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 	if err != nil || ended {
 		return false, err
 	}
-	reason := runEnded
 	info := found.GetWorkflowExecutionInfo()
+	if another := ofReceipt(info, u.ReceiptID); another != nil {
+		return d.cfg.Receipts.ParkUnheard(ctx, u, another.Error())
+	}
+	reason := runEnded
 	switch status := info.GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
@@ -93,7 +96,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 		if settled || err != nil {
 			return settled, err
 		}
-		reason += "the run is complete and has not finished this receipt; it may be another event's, or the database an older copy; look at it, and reset the workflow to go on"
+		reason += "the run is complete and has not finished this receipt; look at it, and reset the workflow to go on"
 	default:
 		return false, nil
 	}

@@ -11,15 +11,18 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	if _, ok := tp.runs[id]; !ok {
+	s, ok := tp.runs[id]
+	if !ok {
 		return nil, serviceerror.NewNotFound("workflow not found")
 	}
 	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
@@ -29,8 +32,13 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 	if tp.meanwhile != nil {
 		tp.meanwhile()
 	}
+	whose, err := converter.GetDefaultDataConverter().ToPayload(s.in.ReceiptID)
+	if err != nil {
+		return nil, err
+	}
+	attributes := &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.PawlReceipt.GetName(): whose}}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-		Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"},
+		Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, SearchAttributes: attributes,
 	}}, nil
 }
 

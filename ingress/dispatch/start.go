@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Star
 	in := eventInput(p)
 	flow := workflows.Route(p.Provider, p.Type)
 	failpoint.Hit("dispatch-before-start")
-	workflowID, runID, outcome, err := d.execute(ctx, flow, in)
+	workflowID, runID, outcome, err := d.execute(ctx, flow, in, p.WorkflowID)
 	if err != nil {
 		d.metrics.start(ctx, p.Provider, "failed")
 		return receipt.Started{}, fmt.Errorf("start %s: %w", in.ID(), err)
@@ -45,16 +46,19 @@ func eventInput(p receipt.Pending) workflows.EventInput {
 		EventID: p.EventID, Type: p.Type, Object: p.ObjectID}
 }
 
-// execute starts flow under the event's ID, or finds that it was started before.
-func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput) (workflowID, runID, outcome string, err error) {
-	workflowID = in.ID()
+// execute starts flow under the event's ID, or another where as says so, or finds that it was started before.
+func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput, as string) (workflowID, runID, outcome string, err error) {
+	workflowID = cmp.Or(as, in.ID())
 	runID, already, err := d.executeAs(ctx, workflowID, flow, in)
-	if err == nil && already {
+	if err == nil && already && as == "" {
 		var others bool
 		if others, err = d.belongsToOtherMode(ctx, in); err == nil && others {
 			workflowID = in.ModeID()
 			runID, already, err = d.executeAs(ctx, workflowID, flow, in)
 		}
+	}
+	if err == nil && already {
+		err = d.own(ctx, workflowID, in)
 	}
 	if already {
 		return workflowID, runID, "already_started", err

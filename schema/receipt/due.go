@@ -15,7 +15,7 @@ update receipts r set dispatch_at = now() + $2::interval
   from (select id from receipts where status = 'received' and dispatch_at <= now()
          order by dispatch_at limit $1 for no key update skip locked) due
  where r.id = due.id
-returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at`
+returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id`
 
 // Due takes up to limit receipts whose workflow nobody has started. For the length of lease no
 // other sweep takes them; after it they are due again, unless they have been marked as started.

@@ -88,6 +88,8 @@ type Pending struct {
 	Type       string
 	ObjectID   string
 	ReceivedAt time.Time
+	// WorkflowID is what to start it under; "" is the event's own.
+	WorkflowID string
 }
 
 // Receipt is the durable record of one event.
@@ -129,6 +131,9 @@ func (b Body) Header() (h http.Header, err error) {
 	}
 	return h, nil
 }
+
+// AnotherRun begins the reason of a receipt whose event has a run of a receipt that is not here any more.
+const AnotherRun = "another_run: "
 
 // Kind says why a run exists.
 type Kind string

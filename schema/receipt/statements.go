@@ -15,6 +15,7 @@ var Statements = map[string]string{
 	"started":           startedSQL,
 	"finished":          finishedSQL,
 	"transition":        transitionSQL,
+	"run anew":          runAnewSQL,
 	"due":               dueSQL,
 	"release":           releaseSQL,
 	"unheard":           unheardSQL,

@@ -57,6 +57,29 @@ func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, t
 	return nil
 }
 
+const runAnewSQL = `
+update receipts set status = 'received', reason = '', last_error = '', workflow_id = $2, dispatch_at = now(), updated_at = now()
+ where id = $1 and status = 'needs_review'`
+
+// RunAnew has a receipt that is needs_review started under a workflow ID of its own. It fails where the receipt
+// has moved on.
+func (s *Store) RunAnew(ctx context.Context, id, workflowID string) error {
+	u, err := parseID(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, runAnewSQL, [16]byte(u), workflowID)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errors.New("it is needs_review no more")
+	}
+	if err != nil {
+		return fmt.Errorf("run receipt %s anew: %w", id, err)
+	}
+	return nil
+}
+
 // fence is asOf as the database has it: null for the zero time.
 func fence(asOf time.Time) *time.Time {
 	if asOf.IsZero() {

@@ -9,9 +9,8 @@ import (
 // Unheard is a receipt that has had a run for a while and has not come to rest.
 type Unheard struct {
 	Pending
-	WorkflowID string
-	Status     Status
-	Reason     string
+	Status Status
+	Reason string
 }
 
 // unheardSQL goes through the partial index of open receipts. dispatch_at, which means nothing for a

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // NotWaitingError means that an event cannot be run for the first time.
@@ -30,10 +31,12 @@ func (e *NotWaitingError) Error() string {
 // Transitioner moves receipts from status to status; a *receipt.Store.
 type Transitioner interface {
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
+	RunAnew(ctx context.Context, id, workflowID string) error
 }
 
 // RunEvent lets an event run that was kept and not run: ignored, or parked before any run (a suspected
-// replay, a body that could not be read). It becomes received, and the dispatcher of a running ingress
+// replay, a body that could not be read), or anew, where the run that Temporal has of it is another receipt's. It
+// becomes received, and the dispatcher of a running ingress
 // starts it. What decides is recorded first. The error is a [*NotWaitingError] where the event is
 // neither, and one of [ShowEvent]'s where id does not name an event.
 func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail *audit.Store, id, who, why string) (*timeline.Receipt, error) {
@@ -45,7 +48,8 @@ func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail 
 		return nil, err
 	}
 	ignored, parked := r.Status == string(receipt.Ignored), r.Status == string(receipt.NeedsReview)
-	if !ignored && !parked || r.WorkflowID != "" {
+	anew := strings.HasPrefix(r.Reason, receipt.AnotherRun)
+	if !ignored && !parked || r.WorkflowID != "" && !anew {
 		return nil, &NotWaitingError{ID: id, Status: r.Status, HasRun: r.WorkflowID != ""}
 	}
 	if err := trail.Append(ctx, audit.Action{
@@ -55,7 +59,13 @@ func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail 
 	}); err != nil {
 		return nil, err
 	}
-	if err := receipts.Transition(ctx, r.ID, receipt.Received, "", ""); err != nil {
+	if anew {
+		in := workflows.EventInput{ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID}
+		err = receipts.RunAnew(ctx, r.ID, in.AnewID())
+	} else {
+		err = receipts.Transition(ctx, r.ID, receipt.Received, "", "")
+	}
+	if err != nil {
 		return nil, err
 	}
 	r.Status, r.Reason, r.LastError = string(receipt.Received), "", ""

@@ -1,0 +1,118 @@
+package dispatch_test
+
+import (
+	"strings"
+	"testing"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// inspecting is a bench whose dispatcher looks at runs.
+func inspecting(t *testing.T) *bench {
+	t.Helper()
+	b := setup(t)
+	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Inspect: b.temporal, Receipts: b.store, TaskQueue: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.d = d
+	return b
+}
+
+// forgotten is a receipt that started a run and is gone: the database is restored from an older copy.
+func (b *bench) forgotten(t *testing.T) receipt.Pending {
+	t.Helper()
+	p := b.insert(t)
+	b.sweep(t)
+	if _, err := b.pool.Exec(t.Context(), `delete from runs; delete from receipt_bodies; delete from receipts`); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sweep has every receipt started that is to be. What does not start is seen by how the receipt stands.
+func (b *bench) sweep(t *testing.T) {
+	t.Helper()
+	b.due(t)
+	_, _, _ = b.d.SweepOnce(t.Context())
+}
+
+func (b *bench) get(t *testing.T, id string) receipt.Receipt {
+	t.Helper()
+	r, err := b.store.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
+	t.Parallel()
+	b := inspecting(t)
+	old := b.forgotten(t)
+	p := b.insert(t)
+	b.sweep(t)
+	if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) ||
+		!strings.Contains(r.Reason, "stripe:evt_1") || !strings.Contains(r.Reason, old.ReceiptID) {
+		t.Fatalf("receipt %s: %s; want it parked with the run and its receipt", r.Status, r.Reason)
+	}
+
+	// A person has it run anew.
+	anew := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: "stripe", EventID: "evt_1"}.AnewID()
+	if err := b.store.RunAnew(t.Context(), p.ReceiptID, anew); err != nil {
+		t.Fatal(err)
+	}
+	b.sweep(t)
+	s, ok := b.temporal.get(anew)
+	if r := b.get(t, p.ReceiptID); !ok || s.in.ReceiptID != p.ReceiptID || r.Status != receipt.Processing || r.WorkflowID != anew {
+		t.Errorf("started %+v, receipt %+v; want its own run under %s", s, r, anew)
+	}
+	if err := b.store.RunAnew(t.Context(), p.ReceiptID, anew); err == nil {
+		t.Error("a receipt that runs is run anew")
+	}
+	b.silent(t)
+	if n := b.lookOnce(t); n != 0 {
+		t.Errorf("%d mended, want the new run left alone", n)
+	}
+}
+
+// What was started twice because the first answer was lost is the receipt's own.
+func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
+	t.Parallel()
+	b := inspecting(t)
+	p := b.insert(t)
+	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
+	b.sweep(t)
+	b.sweep(t)
+	if r := b.get(t, p.ReceiptID); r.Status != receipt.Processing || r.WorkflowID != "stripe:evt_1" {
+		t.Errorf("receipt %s under %q, want it processing", r.Status, r.WorkflowID)
+	}
+}
+
+// A pawl that did not look has taken another's run for the receipt's.
+func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
+	t.Parallel()
+	for name, ended := range map[string]enumspb.WorkflowExecutionStatus{"waiting": 0, "complete": enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := inspecting(t)
+			b.forgotten(t)
+			p := b.insert(t)
+			if err := b.store.MarkStarted(t.Context(), receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1"}); err != nil {
+				t.Fatal(err)
+			}
+			b.temporal.set(func(tp *temporal) { tp.ended = ended })
+			b.silent(t)
+			if n := b.lookOnce(t); n != 1 {
+				t.Errorf("%d mended, want 1", n)
+			}
+			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
+				t.Errorf("receipt %s: %s; want it parked", r.Status, r.Reason)
+			}
+		})
+	}
+}
