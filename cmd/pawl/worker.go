@@ -44,28 +44,47 @@ func (n *node) runWorker(ctx context.Context) error {
 	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
 		return err
 	}
-	var w worker.Worker
-	start := func(ctx context.Context) error {
-		if err := n.ensureSearchAttributes(ctx); err != nil {
-			return err
-		}
-		// A worker that has failed to start stays failed: each try has its own.
-		w = worker.New(n.temporal, n.cfg.Temporal.TaskQueue, workerOptions())
-		register(w, all)
-		return w.Start()
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error {
-		if err := n.untilDone(ctx, "reach Temporal", start); err != nil {
-			return nil // stopped while waiting
-		}
-		n.log.InfoContext(ctx, "worker runs", "task_queue", n.cfg.Temporal.TaskQueue)
-		<-ctx.Done()
-		w.Stop()
+		n.keepWorking(ctx, func(ctx context.Context, options worker.Options) (worker.Worker, error) {
+			if err := n.ensureSearchAttributes(ctx); err != nil {
+				return nil, err
+			}
+			w := worker.New(n.temporal, n.cfg.Temporal.TaskQueue, options)
+			register(w, all)
+			return w, nil
+		})
 		return nil
 	})
 	return group.Wait()
+}
+
+// keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that has failed to
+// start, or was stopped, stays so: each try has its own.
+func (n *node) keepWorking(ctx context.Context, equipped func(context.Context, worker.Options) (worker.Worker, error)) {
+	_ = n.untilDone(ctx, "work for Temporal", func(ctx context.Context) error { // it fails only when ctx ends
+		// The SDK stops a worker whose polls are refused for two minutes (its namespace was lost with Temporal's
+		// database, say), and tells nobody but this hook, once.
+		refused := make(chan error, 1)
+		options := workerOptions()
+		options.OnFatalError = func(err error) { refused <- err }
+		w, err := equipped(ctx, options)
+		if err != nil {
+			return err
+		}
+		if err := w.Start(); err != nil {
+			return err
+		}
+		defer w.Stop()
+		n.log.InfoContext(ctx, "worker runs", "task_queue", n.cfg.Temporal.TaskQueue)
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-refused:
+			return fmt.Errorf("the worker was refused, and stopped: %w", err)
+		}
+	})
 }
 
 // equip makes what a worker runs: the ledger, which the caller closes, the publisher of the outbox and the activities.
