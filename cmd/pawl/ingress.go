@@ -50,7 +50,7 @@ const drain = 10 * time.Second
 func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 	dispatcher, err := dispatch.New(dispatch.Config{
 		Temporal: n.temporal, Inspect: n.temporal, Receipts: n.receipts, TaskQueue: n.cfg.Temporal.TaskQueue,
-		Eager: true, Meter: n.telemetry.Meter(), Log: n.log,
+		Eager: true, Prepare: n.ensureSearchAttributes, Meter: n.telemetry.Meter(), Log: n.log,
 	})
 	if err != nil {
 		return err

@@ -306,6 +306,37 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	}
 }
 
+// A namespace that was made anew knows no search attribute of ours: that is nothing about the event.
+func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"without an alias": serviceerror.NewInvalidArgument("Namespace pawl has no mapping defined for search attribute PawlReceipt"),
+		"unknown":          serviceerror.NewInvalidArgument("search attribute PawlType is not defined"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			prepared := 0
+			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q",
+				Prepare: func(context.Context) error { prepared++; return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := b.insert(t)
+			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_1", failure })
+			b.due(t)
+			_, _, err = d.SweepOnce(t.Context())
+			if st := b.status(t, p.ReceiptID); err == nil || prepared != 1 || st != receipt.Received {
+				t.Fatalf("%v, prepared %d times, receipt %s; want it to wait", err, prepared, st)
+			}
+			b.temporal.set(func(tp *temporal) { tp.fails = "" })
+			if _, _, err := d.SweepOnce(t.Context()); err != nil || b.status(t, p.ReceiptID) != receipt.Processing {
+				t.Errorf("%v, receipt %s; want it started", err, b.status(t, p.ReceiptID))
+			}
+		})
+	}
+}
+
 // One start that fails by itself, in whatever way, is tried again later and stops no other.
 func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 	t.Parallel()

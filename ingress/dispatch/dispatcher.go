@@ -38,7 +38,10 @@ type Receipts interface {
 type Config struct {
 	Temporal Starter
 	// Inspect, when set, is asked about runs of which nothing was heard for a while.
-	Inspect   Inspector
+	Inspect Inspector
+	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal turns out
+	// not to know them.
+	Prepare   func(context.Context) error
 	Receipts  Receipts
 	TaskQueue string
 	// Eager asks for eager workflow start: it saves a hop where a worker of the same process shares
@@ -59,6 +62,8 @@ type Config struct {
 const (
 	// startTimeout bounds one start. The SDK tries again by itself within it.
 	startTimeout = 3 * time.Second
+	// prepareTimeout bounds a registration, which may make a column or an index.
+	prepareTimeout = 10 * time.Second
 	// taskTimeout is half of Temporal's default: after a kill it is most of the wait, and a healthy
 	// task takes milliseconds. Shorter would have a starved worker time out under load.
 	taskTimeout = 5 * time.Second
@@ -82,6 +87,8 @@ type Dispatcher struct {
 	queue   chan receipt.Pending
 	down    atomic.Bool // the last start found Temporal unable
 	metrics *metrics
+
+	preparing sync.Mutex
 
 	marking sync.Mutex
 	toMark  []receipt.Started

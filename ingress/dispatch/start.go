@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
@@ -78,9 +79,9 @@ func (d *Dispatcher) belongsToOtherMode(ctx context.Context, in workflows.EventI
 }
 
 func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	run, err := d.cfg.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	run, err := d.cfg.Temporal.ExecuteWorkflow(starting, client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
 		// How long a run stands still when its worker is killed in the middle of a task. The SDK keeps
@@ -101,10 +102,42 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 		return run.GetRunID(), false, nil
 	case errors.As(err, &started):
 		return started.RunId, true, nil
+	case unregistered(err):
+		return "", false, fmt.Errorf("%w: %w", errUnable, errors.Join(err, d.prepare(ctx)))
 	case unable(err):
 		return "", false, fmt.Errorf("%w: %w", errUnable, err)
 	}
 	return "", false, err
+}
+
+// prepare registers what starts need, once however many of them have found that it is missing. What is registered
+// is known to every part of Temporal some seconds later; receipts wait meanwhile.
+func (d *Dispatcher) prepare(ctx context.Context) error {
+	if d.cfg.Prepare == nil || !d.preparing.TryLock() {
+		return nil
+	}
+	defer d.preparing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	return d.cfg.Prepare(ctx)
+}
+
+// unregistered reports whether the namespace does not know one of our search attributes: it was made anew, with
+// Temporal's database lost, say. That is no fault of the event whose start is refused for it. Temporal (1.29) tells
+// it by these words only: the first where a namespace has aliases, the second where it has none.
+func unregistered(err error) bool {
+	var invalid *serviceerror.InvalidArgument
+	if !errors.As(err, &invalid) {
+		return false
+	}
+	says := strings.ToLower(invalid.Error())
+	for _, key := range []temporal.SearchAttributeKey{workflows.PawlProvider, workflows.PawlType, workflows.PawlReceipt} {
+		name := strings.ToLower(key.GetName())
+		if strings.Contains(says, "no mapping defined for search attribute "+name) || strings.Contains(says, "search attribute "+name+" is not defined") {
+			return true
+		}
+	}
+	return false
 }
 
 // unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does
