@@ -39,6 +39,9 @@ type temporal struct {
 	failure error
 	// ended, where set, is how every run has ended.
 	ended enumspb.WorkflowExecutionStatus
+	// unseen, where set, names the workflows that cannot be described; looks counts who asked for any.
+	unseen func(id string) bool
+	looks  int
 	// meanwhile, where set, happens while a run is looked at.
 	meanwhile func()
 }

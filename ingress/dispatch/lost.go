@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ const (
 	quiet     = 2 * time.Minute
 	lookAgain = 10 * time.Minute
 	lookBatch = 100
+	// lookFailures in a row end a look: with a Temporal that does not answer, each takes startTimeout.
+	lookFailures = 3
 
 	// runEnded begins the reason of a receipt whose run has ended and will not finish it.
 	runEnded = "run_ended: "
@@ -53,16 +56,23 @@ func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended 
 	if err != nil {
 		return 0, fmt.Errorf("look for lost runs: %w", err)
 	}
-	for _, u := range unheard {
-		done, err := d.lookAt(ctx, u)
-		if err != nil {
-			return mended, fmt.Errorf("look at run of %s: %w", u.WorkflowID, err)
-		}
-		if done {
+	// One that cannot be looked at hides no other; that several in a row cannot tells of Temporal as a whole. In
+	// random order, since the rest comes together again, and those that failed must not come first once more.
+	rand.Shuffle(len(unheard), func(i, j int) { unheard[i], unheard[j] = unheard[j], unheard[i] })
+	var faults []error
+	for inARow := 0; len(unheard) > 0 && inARow < lookFailures; unheard = unheard[1:] {
+		done, err := d.lookAt(ctx, unheard[0])
+		switch {
+		case err != nil:
+			inARow++
+			faults = append(faults, fmt.Errorf("look at run of %s: %w", unheard[0].WorkflowID, err))
+			continue
+		case done:
 			mended++
 		}
+		inARow = 0
 	}
-	return mended, nil
+	return mended, errors.Join(faults...)
 }
 
 func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool, err error) {

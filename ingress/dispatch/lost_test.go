@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,10 @@ import (
 func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
+	tp.looks++
+	if tp.unseen != nil && tp.unseen(id) {
+		return nil, serviceerror.NewInternal("shard status unknown")
+	}
 	s, ok := tp.runs[id]
 	if !ok {
 		return nil, serviceerror.NewNotFound("workflow not found")
@@ -225,5 +230,35 @@ func TestLookOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// One run that Temporal cannot describe hides no other; where it describes none, few are tried.
+func TestLookOnce_SomeCannotBeLookedAt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		unseen       func(id string) bool
+		mended, most int
+	}{
+		"one":  {func(id string) bool { return id == "stripe:evt_1" }, 19, 20},
+		"none": {func(string) bool { return true }, 0, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			for i := range 19 {
+				b.insert(t, id(fmt.Sprint("other_", i)))
+			}
+			b.due(t)
+			if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			begun(t, b)
+			b.temporal.set(func(tp *temporal) { tp.unseen, tp.ended = c.unseen, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED })
+			mended, err := b.d.LookOnce(t.Context(), time.Minute)
+			if mended != c.mended || err == nil || b.temporal.looks > c.most {
+				t.Errorf("mended %d with %d looks, %v; want %d with %d at most, and an error", mended, b.temporal.looks, err, c.mended, c.most)
+			}
+		})
 	}
 }
