@@ -68,7 +68,12 @@ func (n *node) keepWorking(ctx context.Context, equipped func(context.Context, w
 		// database, say), and tells nobody but this hook, once.
 		refused := make(chan error, 1)
 		options := workerOptions()
-		options.OnFatalError = func(err error) { refused <- err }
+		options.OnFatalError = func(err error) {
+			select {
+			case refused <- err:
+			default: // the pollers of one worker may all be refused
+			}
+		}
 		w, err := equipped(ctx, options)
 		if err != nil {
 			return err
