@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type temporal struct {
 	// fails is the ID of a workflow whose start fails with failure.
 	fails   string
 	failure error
+	// hangs, where set, names the workflows whose start gets no answer.
+	hangs func(id string) bool
 	// ended, where set, is how every run has ended.
 	ended enumspb.WorkflowExecutionStatus
 	// unseen, where set, names the workflows that cannot be described; looks counts who asked for any.
@@ -60,7 +63,14 @@ type run struct {
 
 func (r run) GetRunID() string { return r.id }
 
-func (tp *temporal) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+func (tp *temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	tp.mu.Lock()
+	hangs := tp.hangs
+	tp.mu.Unlock()
+	if hangs != nil && hangs(o.ID) {
+		<-ctx.Done()
+		return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
+	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	tp.calls++
@@ -84,7 +94,7 @@ func (tp *temporal) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOpt
 	tp.runs[o.ID] = s
 	if tp.lost > 0 {
 		tp.lost--
-		return nil, serviceerror.NewDeadlineExceeded("reply lost")
+		return nil, serviceerror.NewUnavailable("connection reset: reply lost")
 	}
 	return run{id: s.runID}, nil
 }
@@ -377,6 +387,73 @@ func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 				t.Errorf("afterwards: %v, %s; want it processing", err, b.status(t, all[0].ReceiptID))
 			}
 		})
+	}
+}
+
+// Where a part of Temporal hangs, its starts wait for their lease, and the others are made, offered ones included.
+func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hangs := func(id string) bool { return strings.HasPrefix(id, "stripe:hangs_") }
+	b.temporal.set(func(tp *temporal) { tp.hangs = hangs })
+	var hung, well []receipt.Pending
+	for i := range 4 {
+		hung = append(hung, b.insert(t, id(fmt.Sprint("hangs_", i))))
+	}
+	for i := range 60 {
+		well = append(well, b.insert(t, id(fmt.Sprint("evt_", i))))
+	}
+	b.due(t)
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("a start without an answer passed for success")
+	}
+	for _, p := range well {
+		if st := b.status(t, p.ReceiptID); st != receipt.Processing {
+			t.Errorf("%s is %s, want processing", p.EventID, st)
+		}
+	}
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+		t.Errorf("at once: found %d, %v; want those that hang to wait for their lease", found, err)
+	}
+	b.due(t)
+	b.d.Offer(hung[:1])
+	b.run(t)
+	p := b.insert(t, id("offered"))
+	b.d.Offer([]receipt.Pending{p})
+	eventually(t, "what is offered is started", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
+}
+
+// With a Temporal that answers nobody a sweep ends soon, and one start at a time finds out when it is back.
+func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var tried atomic.Int64
+	b.temporal.set(func(tp *temporal) { tp.hangs = func(string) bool { tried.Add(1); return true } })
+	for i := range 100 {
+		b.insert(t, id(fmt.Sprint("evt_", i)))
+	}
+	b.due(t)
+	begun := time.Now()
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("starts without an answer passed for success")
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the sweep took %s", took)
+	}
+	if n := tried.Swap(0); n > 2*16 {
+		t.Errorf("%d starts were tried, want two for each worker at most", n)
+	}
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err == nil || tried.Load() != 1 {
+		t.Errorf("then: found %d, %v, %d tried; want one", found, err, tried.Load())
+	}
+	b.temporal.set(func(tp *temporal) { tp.hangs = nil })
+	for range 2 {
+		if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
+			t.Errorf("when it is back: %v", err)
+		}
+	}
+	if n, err := b.store.Backlog(t.Context()); err != nil || n.Count > 1 {
+		t.Errorf("%d wait, %v; want only the first that hung to wait for a lease", n.Count, err)
 	}
 }
 

@@ -88,6 +88,10 @@ type Dispatcher struct {
 	down    atomic.Bool // the last start found Temporal unable
 	metrics *metrics
 
+	// answered counts the starts that Temporal made, or had made before; timedOutAt is its value when one timed
+	// out last while none was answered, -1 before any.
+	answered, timedOutAt atomic.Int64
+
 	preparing sync.Mutex
 
 	marking sync.Mutex
@@ -128,7 +132,9 @@ func New(cfg Config) (*Dispatcher, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	return &Dispatcher{cfg: cfg, queue: make(chan receipt.Pending, cfg.Queue), metrics: metrics}, nil
+	d := &Dispatcher{cfg: cfg, queue: make(chan receipt.Pending, cfg.Queue), metrics: metrics}
+	d.timedOutAt.Store(-1)
+	return d, nil
 }
 
 // Offer takes committed events without waiting. What it cannot take, because the queue is full or

@@ -79,6 +79,7 @@ func (d *Dispatcher) belongsToOtherMode(ctx context.Context, in workflows.EventI
 }
 
 func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
+	answered := d.answered.Load()
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	run, err := d.cfg.Temporal.ExecuteWorkflow(starting, client.StartWorkflowOptions{
@@ -99,11 +100,15 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	switch {
 	case err == nil:
+		d.answered.Add(1)
 		return run.GetRunID(), false, nil
 	case errors.As(err, &started):
+		d.answered.Add(1)
 		return started.RunId, true, nil
 	case unregistered(err):
 		return "", false, fmt.Errorf("%w: %w", errUnable, errors.Join(err, d.prepare(ctx)))
+	case timedOut(err) && !d.silent(answered):
+		return "", false, err
 	case unable(err):
 		return "", false, fmt.Errorf("%w: %w", errUnable, err)
 	}
@@ -140,8 +145,18 @@ func unregistered(err error) bool {
 	return false
 }
 
+// timedOut reports whether Temporal gave no answer in time. Where a part of it hangs (some of its history shards,
+// say), so do the starts that this part would take, and no others.
+func timedOut(err error) bool { return serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded }
+
+// silent notes that a start has timed out, which began when so many had been answered. It reports whether Temporal
+// as a whole gives no answers: none came while this start waited, nor since another one timed out before it.
+func (d *Dispatcher) silent(answered int64) bool {
+	return d.answered.Load() == answered && d.timedOutAt.Swap(answered) == answered
+}
+
 // unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does
-// not let us in. Whatever else went wrong went wrong for one start, and the next may fare better.
+// not let us in; of a start that has timed out, see silent first. Whatever else went wrong went wrong for one start, and the next may fare better.
 func unable(err error) bool {
 	var connection net.Error
 	var notActive *serviceerror.NamespaceNotActive
