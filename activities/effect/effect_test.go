@@ -738,3 +738,32 @@ func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 		}
 	}
 }
+
+// A local try that waited for its turn has less time than a call may take: it is not begun, and cut off.
+func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
+	b := setup(t)
+	local := func(left time.Duration) (called bool, err error) {
+		var suite testsuite.WorkflowTestSuite
+		suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+		_, err = suite.NewTestActivityEnvironment().SetTestTimeout(time.Minute).ExecuteLocalActivity(func(ctx context.Context) (effect.Result, error) {
+			ctx, cancel := context.WithTimeout(ctx, left)
+			defer cancel()
+			return b.runner.Do(ctx, call("evt_1", 0), policy, nil, func(context.Context, *effect.Attempt) (any, error) {
+				called = true
+				return nil, nil
+			})
+		})
+		return called, err
+	}
+	called, err := local(policy.Timeout + time.Second)
+	if _ = b.again(err, effect.TypeNotYet); called {
+		t.Error("it was begun")
+	}
+	if got := b.one(`select count(*)::text from effects`); got != "0" {
+		t.Errorf("%s effects were claimed, want none", got)
+	}
+	// What a local try has when it need not wait, and then the regular one.
+	if called, err := local(policy.Timeout + 5*time.Second); err != nil || !called {
+		t.Errorf("with time enough: called %t, %v", called, err)
+	}
+}

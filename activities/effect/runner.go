@@ -51,12 +51,20 @@ func NewRunner(c Config) (*Runner, error) {
 	return &Runner{Config: c, outcomes: outcomes, stale: stale}, nil
 }
 
+// claiming is what a claim may take before a call begins: it waits up to a second for another who holds the key.
+const claiming = 2 * time.Second
+
 // Do runs an effect outside our database. fn gets the bytes to send, which are request on the first
 // attempt and the very same bytes on every later one; what it returns is recorded as JSON.
 //
 // The result is nil-error for everything that the flow decides on. An error means "try again":
 // Temporal does, with the same arguments, and the ledger makes that safe.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn func(context.Context, *Attempt) (any, error)) (Result, error) {
+	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+claiming {
+		// A local try waits for its turn in its own time. What is left could cut the call off, and leave a mail in
+		// doubt that the server is about to take; the regular activity that follows has all its time.
+		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
+	}
 	grant, err := r.claim(ctx, c, p, request)
 	if err != nil {
 		return Result{}, err
