@@ -52,6 +52,10 @@ const (
 	ErrTypeInvalidDecision = "InvalidDecision"
 )
 
+// maxWho and maxWhy bound a decision, in bytes: the run's result and its table repeat both for each effect, and
+// Temporal ends a run whose result is too large.
+const maxWho, maxWhy = 200, 2000
+
 // listen registers the updates. It is called before anything else happens, so that a decision that is
 // re-applied after a reset finds its handler.
 func (f *flow) listen() error {
@@ -77,6 +81,8 @@ func (f *flow) validate(action string, in DecisionInput) error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
 		return temporal.NewApplicationError("who and why are required: both go into the audit trail", ErrTypeInvalidDecision)
+	case !holdable(in.Who, maxWho) || !holdable(in.Why, maxWhy):
+		return temporal.NewApplicationError(fmt.Sprintf("who (%d bytes at most) and why (%d) must be text without NUL", maxWho, maxWhy), ErrTypeInvalidDecision)
 	case f.reset && action != UpdateRetry && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
 		return nil
 	case !f.parked || f.decided != nil:
@@ -87,6 +93,12 @@ func (f *flow) validate(action string, in DecisionInput) error {
 		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), ErrTypeInvalidDecision)
 	}
 	return nil
+}
+
+// holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. What was no
+// UTF-8 has become so when the update's JSON was read.
+func holdable(s string, most int) bool {
+	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
 // take records the decision in the audit trail and lets the run go on. One that a reset re-applies

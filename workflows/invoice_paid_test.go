@@ -710,13 +710,21 @@ func TestInvoicePaid_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 	f.decide(time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada"})
 	f.decide(time.Hour+time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: " ", Why: "x"})
 	f.decide(time.Hour+2*time.Second, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "x", Effect: "receipt-email"})
-	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	f.decide(time.Hour+3*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "x\x00"})
+	f.decide(time.Hour+4*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: "a\x00da", Why: "x"})
+	f.decide(time.Hour+5*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: strings.Repeat("x", 2001)})
+	f.decide(time.Hour+6*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: strings.Repeat("x", 201), Why: "x"})
+	f.decide(2*time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: strings.Repeat("a", 200), Why: strings.Repeat("é", 1000)})
 	f.wantOutcome(f.run(), "processed", "")
 	want := []string{
 		"the run waits for no decision",
 		"who and why are required: both go into the audit trail",
 		"who and why are required: both go into the audit trail",
 		`no unfinished effect "receipt-email"; unfinished are: finance-export:stripe:live:acme:in_1`,
+		"who (200 bytes at most) and why (2000) must be text without NUL",
+		"must be text without NUL",
+		"must be text without NUL",
+		"must be text without NUL",
 	}
 	if len(f.refused) != len(want) {
 		t.Fatalf("refused: %q", f.refused)
