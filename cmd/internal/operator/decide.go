@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -20,6 +21,9 @@ func (e *NotParkedError) Error() string {
 	return fmt.Sprintf("%s is %s: only a parked event (needs_review or dead) with a run takes a decision", e.ID, e.Status)
 }
 
+// decideTimeout is how long a decision may take to reach the audit trail: a run that is parked takes milliseconds.
+const decideTimeout = 30 * time.Second
+
 // Updater sends updates to workflows; a client.Client.
 type Updater interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
@@ -27,7 +31,7 @@ type Updater interface {
 
 // Decide takes an operator's decision about a parked event to its run: one of workflows.UpdateRetry,
 // UpdateSkip and UpdateCompensate. It returns when the decision is in the audit trail; the run goes on by
-// itself. The error is a [*NotParkedError] where nothing waits, and one of [ShowEvent]'s where id does not
+// itself. It waits 30 s at most; a decision that was not answered by then may still be followed. The error is a [*NotParkedError] where nothing waits, and one of [ShowEvent]'s where id does not
 // name an event.
 func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, action string, in workflows.DecisionInput) (workflows.DecisionResult, error) {
 	var result workflows.DecisionResult
@@ -38,6 +42,9 @@ func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, act
 	if r.WorkflowID == "" {
 		return result, &NotParkedError{ID: id, Status: r.Status}
 	}
+	// Without a worker nobody answers, and the SDK would ask for ever.
+	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+	defer cancel()
 	handle, err := temporalClient.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: r.WorkflowID, UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -51,6 +58,8 @@ func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, act
 		return result, nil
 	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked, errors.As(err, &gone):
 		return result, &NotParkedError{ID: id, Status: r.Status}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return result, fmt.Errorf("%s %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed: look at the event before you decide again", action, r.WorkflowID, decideTimeout)
 	case errors.As(err, &refused):
 		return result, errors.New(refused.Message())
 	}
