@@ -19,7 +19,11 @@ func (a *app) eventsRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run ID --why REASON", Short: "Run an event that was ignored, or parked before it ran", Args: oneID("events run"),
 		Long: `Run an event that was kept and not run: one that is ignored (a type or account that nobody wanted
-then), or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.`,
+then), or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.
+
+An event whose run was ended (run_ended) is run again where Temporal no longer has that run. Where it still has,
+reset the workflow instead: the event would park once more. One whose run is of a receipt that is not there any
+more (another_run) gets a run of its own.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := accountable("events run", a.who(who), why); err != nil {
 				return err

@@ -17,10 +17,11 @@ func TestEventsRun(t *testing.T) {
 		select gen_random_uuid(), 's', 'stripe', 'live', id, 'body', 'x', now(), '\x01', status, reason, workflow
 		  from (values ('evt_ignored', 'ignored', 'type_not_wanted: "x"', ''), ('evt_replay', 'needs_review', 'suspected_replay: same bytes as d-1', ''),
 		               ('evt_restored', 'needs_review', 'another_run: of a receipt that is gone', 'stripe:evt_restored'),
+		               ('evt_ended', 'needs_review', 'run_ended: the run was ended from outside (Terminated)', 'stripe:evt_ended'),
 		               ('evt_parked', 'needs_review', 'unreadable_payload', 'stripe:evt_parked'), ('evt_done', 'processed', '', '')) as v(id, status, reason, workflow)`); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"evt_ignored", "evt_replay"} {
+	for _, id := range []string{"evt_ignored", "evt_replay", "evt_ended"} {
 		if r := s.pawl(t, "events", "run", id); r.code != 2 || !strings.Contains(r.err, "why") {
 			t.Errorf("%s without a reason: exit %d, %s", id, r.code, r.err)
 		}
@@ -45,8 +46,8 @@ func TestEventsRun(t *testing.T) {
 		}
 	}
 	var actions int
-	if err := conn.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'run' and actor = 'ada' and before->>'status' in ('ignored', 'needs_review')`).Scan(&actions); err != nil || actions != 3 {
-		t.Errorf("%d audited actions, %v; want 3", actions, err)
+	if err := conn.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'run' and actor = 'ada' and before->>'status' in ('ignored', 'needs_review')`).Scan(&actions); err != nil || actions != 4 {
+		t.Errorf("%d audited actions, %v; want 4", actions, err)
 	}
 	if got := decode[[]timeline.Receipt](t, s.pawl(t, "events", "list", "--status", "ignored", "--json")); len(got) != 0 {
 		t.Errorf("still ignored: %+v", got)

@@ -437,7 +437,7 @@ func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
 	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
 		t.Error("starts without an answer passed for success")
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > 15*time.Second { // each start that hangs takes three seconds
 		t.Errorf("the sweep took %s", took)
 	}
 	if n := tried.Swap(0); n > 2*16 {

@@ -31,9 +31,6 @@ const (
 	lookBatch = 100
 	// lookFailures in a row end a look: with a Temporal that does not answer, each takes startTimeout.
 	lookFailures = 3
-
-	// runEnded begins the reason of a receipt whose run has ended and will not finish it.
-	runEnded = "run_ended: "
 )
 
 // look goes on finding lost runs until ctx ends.
@@ -80,7 +77,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 	defer cancel()
 	found, err := d.cfg.Inspect.DescribeWorkflowExecution(ctx, u.WorkflowID, "")
 	var missing *serviceerror.NotFound
-	ended := strings.HasPrefix(u.Reason, runEnded)
+	ended := strings.HasPrefix(u.Reason, receipt.RunEnded)
 	if errors.As(err, &missing) {
 		if ended {
 			return false, nil
@@ -94,7 +91,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 	if another := ofReceipt(info, u.ReceiptID); another != nil {
 		return d.cfg.Receipts.ParkUnheard(ctx, u, another.Error())
 	}
-	reason := runEnded
+	reason := receipt.RunEnded
 	switch status := info.GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
@@ -110,6 +107,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 	default:
 		return false, nil
 	}
+	reason += " (`pawl events run` the event where Temporal no longer has it)"
 	if u.Reason != "" {
 		reason += "; it was " + string(u.Status) + ": " + u.Reason
 	}

@@ -157,6 +157,12 @@ func TestLookOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 			if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: ") || !strings.Contains(r.Reason, "plan unknown") {
 				t.Errorf("receipt is %s (%s), %v; want it parked, with what it waited for before", r.Status, r.Reason, err)
 			}
+			if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events run
+				t.Fatal(err)
+			}
+			if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, p.ReceiptID) != receipt.Processing || len(b.temporal.runs) != 1 {
+				t.Errorf("run after all: %v, receipt %s, %d runs; want one", err, b.status(t, p.ReceiptID), len(b.temporal.runs))
+			}
 		})
 	}
 }

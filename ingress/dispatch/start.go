@@ -156,7 +156,8 @@ func (d *Dispatcher) silent(answered int64) bool {
 }
 
 // unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does
-// not let us in; of a start that has timed out, see silent first. Whatever else went wrong went wrong for one start, and the next may fare better.
+// not let us in; of a start that has timed out, see silent first. Whatever else went wrong went wrong for
+// one start, and the next may fare better.
 func unable(err error) bool {
 	var connection net.Error
 	var notActive *serviceerror.NamespaceNotActive

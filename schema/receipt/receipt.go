@@ -132,9 +132,6 @@ func (b Body) Header() (h http.Header, err error) {
 	return h, nil
 }
 
-// AnotherRun begins the reason of a receipt whose event has a run of a receipt that is not here any more.
-const AnotherRun = "another_run: "
-
 // Kind says why a run exists.
 type Kind string
 

@@ -22,6 +22,13 @@ const (
 	Ignored     Status = "ignored"
 )
 
+// Reasons of receipts that are NeedsReview begin with these. RunEnded: its run has ended and will not finish
+// it. AnotherRun: the run that Temporal has of its event is of a receipt that is not here any more.
+const (
+	RunEnded   = "run_ended: "
+	AnotherRun = "another_run: "
+)
+
 // Statuses lists every status in the order of a receipt's life.
 var Statuses = []Status{Received, Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored}
 

@@ -35,10 +35,11 @@ type Transitioner interface {
 }
 
 // RunEvent lets an event run that was kept and not run: ignored, or parked before any run (a suspected
-// replay, a body that could not be read), or anew, where the run that Temporal has of it is another receipt's. It
-// becomes received, and the dispatcher of a running ingress
+// replay, a body that could not be read), or whose run has ended without finishing it and is no longer known to
+// Temporal: where it still is, the event parks again. Where the run that Temporal has is another receipt's, the
+// event is run anew. It becomes received, and the dispatcher of a running ingress
 // starts it. What decides is recorded first. The error is a [*NotWaitingError] where the event is
-// neither, and one of [ShowEvent]'s where id does not name an event.
+// none of these, and one of [ShowEvent]'s where id does not name an event.
 func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail *audit.Store, id, who, why string) (*timeline.Receipt, error) {
 	if err := accountable(who, why); err != nil {
 		return nil, err
@@ -48,8 +49,10 @@ func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail 
 		return nil, err
 	}
 	ignored, parked := r.Status == string(receipt.Ignored), r.Status == string(receipt.NeedsReview)
-	anew := strings.HasPrefix(r.Reason, receipt.AnotherRun)
-	if !ignored && !parked || r.WorkflowID != "" && !anew {
+	anew := parked && strings.HasPrefix(r.Reason, receipt.AnotherRun)
+	// A run that was ended, and that Temporal has forgotten since, leaves nothing to decide about or to reset.
+	ended := parked && strings.HasPrefix(r.Reason, receipt.RunEnded)
+	if !ignored && !parked || r.WorkflowID != "" && !anew && !ended {
 		return nil, &NotWaitingError{ID: id, Status: r.Status, HasRun: r.WorkflowID != ""}
 	}
 	if err := trail.Append(ctx, audit.Action{
