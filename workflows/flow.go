@@ -208,7 +208,8 @@ func (f *flow) attemptAll(steps []*step) error {
 	}
 	tries := workflow.NewSelector(f.ctx)
 	tried := 0
-	for _, s := range unsettled(steps) {
+	open := unsettled(steps)
+	for _, s := range open {
 		a := f.attempt(s)
 		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
 		if a.regularOnly {
@@ -226,7 +227,15 @@ func (f *flow) attemptAll(steps []*step) error {
 		tries.Select(f.ctx)
 	}
 	escalated.Wait(f.ctx)
-	return failed
+	if failed != nil {
+		return failed
+	}
+	for _, s := range open {
+		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
+			s.result = effect.Result{State: effect.Uncertain, Round: s.result.Round, Reason: "its activity was completed by hand, with a result that does not say what it came to"}
+		}
+	}
+	return nil
 }
 
 // skip records that steps shall not be done. One that another run has done meanwhile counts as done.

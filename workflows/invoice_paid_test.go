@@ -703,6 +703,21 @@ func TestInvoicePaid_ActivationRefused_RetryReopens(t *testing.T) {
 	}
 }
 
+// An activity that was completed by hand, with {}: nobody knows whether the effect happened.
+func TestInvoicePaid_ResultSaysNothing_Uncertain(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", failed(effect.TypeTransient, time.Minute), answer{})
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	parked := f.callsOf("ParkRun")
+	if len(parked) != 1 {
+		t.Fatalf("parked %d times, want once", len(parked))
+	}
+	if in := parked[0].input.(activities.ParkRunInput); in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "finance-export is uncertain: its activity was completed by hand") {
+		t.Errorf("parked as %s: %q", in.Status, in.Reason)
+	}
+}
+
 func TestInvoicePaid_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	f.answer("ExportToFinance", failed(effect.TypeTransient, time.Minute), came(effect.Exhausted, "503"))

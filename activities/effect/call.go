@@ -60,6 +60,15 @@ const (
 	Uncertain   State = "uncertain"    // nobody knows whether it happened; a person decides
 )
 
+// Known reports whether s is one of these states.
+func (s State) Known() bool {
+	switch s {
+	case Done, AlreadyDone, Skipped, Compensated, Refused, Exhausted, Uncertain:
+		return true
+	}
+	return false
+}
+
 // Settled reports whether nothing more is to be done about the effect.
 func (s State) Settled() bool {
 	return s == Done || s == AlreadyDone || s == Skipped || s == Compensated
