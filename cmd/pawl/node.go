@@ -23,6 +23,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
@@ -180,8 +181,9 @@ func (n *node) reach(ctx context.Context) error {
 }
 
 // ensureSearchAttributes registers the search attributes that runs are started with: a start with an
-// unknown one is refused. Where this is not allowed (Temporal Cloud), an administrator does it. Nothing is
-// started, and no worker, before it has succeeded.
+// unknown one is refused. Where this is not allowed (Temporal Cloud), an administrator does it: where pawl may not
+// even see whether that was done, it goes on as if it were. Nothing is started, and no worker, before it has
+// succeeded.
 func (n *node) ensureSearchAttributes(ctx context.Context) error {
 	if err := n.reach(ctx); err != nil {
 		return err
@@ -199,7 +201,13 @@ func (n *node) ensureSearchAttributes(ctx context.Context) error {
 		namespace = client.DefaultNamespace
 	}
 	held, err := n.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if err != nil {
+	switch serviceerror.ToStatus(err).Code() {
+	case codes.OK:
+	case codes.PermissionDenied, codes.Unimplemented:
+		n.log.WarnContext(ctx, "may not see whether search attributes are registered; starts are refused where they are not",
+			"search_attributes", slices.Sorted(maps.Keys(wanted)), "error", err)
+		return nil
+	default:
 		return fmt.Errorf("list search attributes: %w", err)
 	}
 	maps.DeleteFunc(wanted, func(name string, _ enumspb.IndexedValueType) bool {
