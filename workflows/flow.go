@@ -232,7 +232,8 @@ func (f *flow) attemptAll(steps []*step) error {
 	}
 	for _, s := range open {
 		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
-			s.result = effect.Result{State: effect.Uncertain, Round: s.result.Round, Reason: "its activity was completed by hand, with a result that does not say what it came to"}
+			s.result = effect.Result{State: effect.Uncertain, Round: s.result.Round,
+				Reason: "its activity was completed by hand, with a result that does not say what it came to"}
 		}
 	}
 	return nil

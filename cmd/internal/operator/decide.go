@@ -31,8 +31,8 @@ type Updater interface {
 
 // Decide takes an operator's decision about a parked event to its run: one of workflows.UpdateRetry,
 // UpdateSkip and UpdateCompensate. It returns when the decision is in the audit trail; the run goes on by
-// itself. It waits 30 s at most; a decision that was not answered by then may still be followed. The error is a [*NotParkedError] where nothing waits, and one of [ShowEvent]'s where id does not
-// name an event.
+// itself. It waits 30 s at most; a decision that was not answered by then may still be followed. The error is a
+// [*NotParkedError] where nothing waits, and one of [ShowEvent]'s where id does not name an event.
 func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, action string, in workflows.DecisionInput) (workflows.DecisionResult, error) {
 	var result workflows.DecisionResult
 	r, err := FindEvent(ctx, db, id)
