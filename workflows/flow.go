@@ -72,7 +72,9 @@ type flow struct {
 	reset     bool
 	firstTask int
 	kept      []decision
-	begun     time.Time
+	// parks counts how often a run that a reset made was about to park; see lookAfterReset.
+	parks int
+	begun time.Time
 	// task is the workflow task at work, by the length of the history it began with, and taskBegun when it
 	// began; see asOf.
 	task      int
@@ -126,6 +128,12 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 				return s.kind + " was refused: " + s.result.Reason, nil
 			}
 		}
+		if undo, err := f.lookAfterReset(); err != nil || undo != "" {
+			return undo, err
+		}
+		if open = unsettled(steps); len(open) == 0 {
+			return undoneBefore(steps), nil
+		}
 		d, err := f.park(parkedStatus(open), describe(open))
 		if err != nil {
 			return "", err
@@ -151,35 +159,6 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 			return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
 		}
 	}
-}
-
-// look brings the steps up to what the ledger holds. While a run was parked, another one for the same
-// fact may have done what this one has not, or taken back what this one saw done: the first is then not
-// done again, and for the second look returns the reason to take back the rest, too. Only a run that
-// was parked looks; one that goes well has no need to.
-func (f *flow) look() (undo string, err error) {
-	if f.irreversible || f.undoing {
-		return "", nil
-	}
-	in := activities.LookAtEffectsInput{EventID: f.in.EventID, Keys: keysOf(f.steps)}
-	for _, s := range f.steps {
-		if s.undo != nil {
-			in.Undos = append(in.Undos, s.undo(s.result).key)
-		}
-	}
-	var found activities.LookAtEffectsResult
-	if err := f.execute(f.ctx, attempt{name: "look", activity: runs.LookAtEffects, input: in}, &found); err != nil {
-		return "", err
-	}
-	for _, s := range f.steps {
-		if now, ok := found.Settled[s.key]; ok && (now.State == effect.Compensated || !s.settled()) {
-			s.result = now
-		}
-	}
-	if found.Undoing != "" {
-		return "another run has begun to take back: " + found.Undoing, nil
-	}
-	return undoneBefore(f.steps), nil
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.

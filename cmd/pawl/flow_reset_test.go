@@ -3,16 +3,22 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -68,6 +74,64 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 			t.Errorf("%s: %v, want it refused", action, err)
 		}
 	}
+}
+
+// A run parked twice, and a retry did at last what had failed. Reset to where it parked, it takes over a history that
+// says the effect failed: it does not ask again about what has been done since.
+func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	for name, nth := range map[string]int{"to the first park": 1, "to the second one": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			e := purchase(t, "middle-"+uuid.NewString()[:8], "invoice.paid", "starter")
+			r.fault(financeDown)
+			id := r.receive(e)
+			r.status(e, receipt.Dead)
+			r.fault(financeDown)
+			r.decide(id, workflows.UpdateRetry, workflows.DecisionInput{})
+			r.decide(id, workflows.UpdateRetry, workflows.DecisionInput{})
+			r.result(id, "")
+			before, original := r.footprint(), r.history(id, "")
+
+			run := resetTo(t.Context(), t, r.temporal, id, parkedAt(original, nth))
+			if result := r.result(id, run); result.Outcome != "processed" {
+				t.Errorf("the reset run ended %s (%s)", result.Outcome, result.Reason)
+			}
+			if after := r.footprint(); !reflect.DeepEqual(after, before) {
+				t.Errorf("the reset changed\n%v\nto\n%v", before, after)
+			}
+			history := r.history(id, run)
+			if parkedAt(history, nth) != 0 {
+				t.Error("the reset run has parked anew")
+			}
+			replayer := worker.NewWorkflowReplayer()
+			replayer.RegisterWorkflow(workflows.InvoicePaid)
+			logger := sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+			if err := replayer.ReplayWorkflowHistory(logger, original); err != nil {
+				t.Errorf("the original run does not replay: %v", err)
+			}
+			// As in a worker, which knows the run's own ID: without it a replayer takes the original's.
+			as := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id, RunID: run}}
+			if err := replayer.ReplayWorkflowHistoryWithOptions(logger, history, as); err != nil {
+				t.Errorf("the reset run does not replay: %v", err)
+			}
+		})
+	}
+}
+
+// parkedAt is the workflow task in which a run parked for the nth time, by the event that completed it; 0 for none.
+func parkedAt(history *historypb.History, nth int) int64 {
+	for _, event := range history.Events {
+		marker := event.GetMarkerRecordedEventAttributes()
+		if marker == nil || !strings.Contains(marker.String(), "ParkRun") {
+			continue
+		}
+		if nth--; nth == 0 {
+			return marker.WorkflowTaskCompletedEventId
+		}
+	}
+	return 0
 }
 
 func await[T any](ctx context.Context, t *testing.T, c <-chan T) {
