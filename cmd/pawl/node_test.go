@@ -2,15 +2,25 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // closedTemporal is a Temporal whose operator service answers with err.
@@ -53,5 +63,64 @@ func TestEnsureSearchAttributes_NotLetIn_GoesOn(t *testing.T) {
 				t.Errorf("got %v; want it to go on: %t", err, c.goesOn)
 			}
 		})
+	}
+}
+
+// A namespace that was made anew while pawl runs: by what Temporal itself says of a start, the dispatcher knows that the
+// search attributes are missing, registers them, and starts the event when they are known.
+func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
+	t.Parallel()
+	temporal, err := devTemporal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	cfg, err := config.Load(s.file, s.variable, providers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := "anew-" + uuid.NewString()
+	cfg.Temporal.ConfigFile = filepath.Join(t.TempDir(), "temporal.toml")
+	write(t, cfg.Temporal.ConfigFile, fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace))
+	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.close)
+	if _, err := n.temporal.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	prepared := 0
+	d, err := dispatch.New(dispatch.Config{
+		Temporal: n.temporal, Receipts: n.receipts, TaskQueue: "q", Workers: 1,
+		Prepare: func(ctx context.Context) error { prepared++; return n.ensureSearchAttributes(ctx) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := n.receipts.Insert(t.Context(), receipt.Delivery{
+		Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
+		Events: []receipt.New{{Mode: "live", EventID: "evt_1", IDOrigin: "body", Type: "invoice.paid", Status: receipt.Received, Body: []byte("{}")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, dsn)
+	until(t, "the event is started", func() bool {
+		if _, err := conn.Exec(t.Context(), `update receipts set dispatch_at = now()`); err != nil {
+			t.Fatal(err)
+		}
+		_, _, failure := d.SweepOnce(t.Context())
+		r, err := n.receipts.Get(t.Context(), kept[0].ReceiptID)
+		if err != nil || r.Status == receipt.NeedsReview {
+			t.Fatalf("receipt %+v, %v, after %v", r, err, failure)
+		}
+		return r.Status == receipt.Processing
+	})
+	if prepared == 0 {
+		t.Error("it was started without its search attributes being registered")
 	}
 }
