@@ -46,11 +46,11 @@ func (e *NewerError) Error() string {
 // The DSN must lead to Postgres directly or through a session-mode pooler: tern holds an
 // advisory lock of the session for the time of the migrations.
 func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
-	pooled, err := pgxpool.ParseConfig(dsn) // it knows what is a pool's, and no parameter of the server's
+	options, err := pgxpool.ParseConfig(dsn) // it knows what is a pool's, and no parameter of the server's
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	config := pooled.ConnConfig
+	config := options.ConnConfig
 	// As start-up parameters these survive tern's RESET ALL between two migrations.
 	config.RuntimeParams["lock_timeout"] = lockTimeout
 	config.RuntimeParams["statement_timeout"] = "0"
@@ -73,12 +73,12 @@ func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("migrate: %w%s", err, advice(err))
+		return fmt.Errorf("migrate: %w%s", err, advice(err, migrated))
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	migrator, err := migrate.NewMigrator(ctx, conn, versionTable)
 	if err != nil {
-		return fmt.Errorf("migrate: prepare %s: %w%s", versionTable, err, advice(err))
+		return fmt.Errorf("migrate: prepare %s: %w%s", versionTable, err, advice(err, migrated))
 	}
 	if err := load(migrator); err != nil {
 		return err
@@ -100,19 +100,28 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 	return nil
 }
 
-// advice says what to do about an error that a database's own set-up makes, "" where nothing is known.
-func advice(err error) string {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return ""
+// What to do about errors that a database's own set-up makes, by their codes: where it is migrated, and where it
+// is asked for its version.
+var (
+	migrated = map[string]string{
+		// protocol_violation; from a pooler: "unsupported startup parameter"
+		"08P01": "the URL leads to a pooler that passes no settings on; migrate over a URL that leads to PostgreSQL itself",
+		// insufficient_privilege
+		"42501": "grant the role that migrates CREATE on schema public, or make it the database's owner",
 	}
-	switch pgErr.Code {
-	case "08P01": // protocol_violation; from a pooler: "unsupported startup parameter"
-		return ": the URL leads to a pooler that passes no settings on; migrate over a URL that leads to PostgreSQL itself"
-	case "42501": // insufficient_privilege
-		return ": grant the role that migrates CREATE on schema public, or make it the database's owner"
-	case "42P05", "26000": // duplicate and missing prepared statements: another connection's
-		return ": the URL leads to a pooler in transaction mode; add default_query_exec_mode=cache_describe to it"
+	asked = map[string]string{
+		// duplicate and missing prepared statements: another connection's
+		"42P05": pooled, "26000": pooled,
+	}
+)
+
+const pooled = "the URL leads to a pooler in transaction mode; add default_query_exec_mode=cache_describe to it"
+
+// advice is that of the list for err, behind a colon, "" where it has none.
+func advice(err error, list map[string]string) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && list[pgErr.Code] != "" {
+		return ": " + list[pgErr.Code]
 	}
 	return ""
 }
@@ -143,7 +152,7 @@ func Version(ctx context.Context, db Querier) (int, error) {
 	case errors.As(err, &pgErr) && pgErr.Code == "42P01", errors.Is(err, pgx.ErrNoRows): // undefined_table
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("read the schema version: %w%s", err, advice(err))
+		return 0, fmt.Errorf("read the schema version: %w%s", err, advice(err, asked))
 	}
 	return version, nil
 }

@@ -89,6 +89,13 @@ func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
 	if err := schema.Migrate(t.Context(), u.String(), silent); err == nil || !strings.Contains(err.Error(), "grant the role that migrates CREATE on schema public") {
 		t.Errorf("Migrate() = %v, want what to grant", err)
 	}
+	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
+		t.Fatal(err)
+	}
+	// Who only asks need not create anything.
+	if _, err := schema.Version(t.Context(), connect(t, u.String())); err == nil || strings.Contains(err.Error(), "CREATE") {
+		t.Errorf("Version() = %v, want that it is denied, and no advice about migrations", err)
+	}
 }
 
 func TestMigrate_NewerDatabase_IsLeftAlone(t *testing.T) {
