@@ -21,8 +21,8 @@ func (e *anotherError) Error() string {
 		"`pawl events run` runs the event anew, under the same idempotency keys, and may send its mail again", receipt.AnotherRun, e.workflowID, e.receiptID)
 }
 
-// own returns an *[anotherError] where the run under workflowID is another receipt's than in's.
-func (d *Dispatcher) own(ctx context.Context, workflowID string, in workflows.EventInput) error {
+// own returns an *[anotherError] where the run under workflowID is another receipt's.
+func (d *Dispatcher) own(ctx context.Context, workflowID, receiptID string) error {
 	if d.cfg.Inspect == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (d *Dispatcher) own(ctx context.Context, workflowID string, in workflows.Ev
 	if err != nil {
 		return fmt.Errorf("look whose run %s is: %w", workflowID, err)
 	}
-	return ofReceipt(found.GetWorkflowExecutionInfo(), in.ReceiptID)
+	return ofReceipt(found.GetWorkflowExecutionInfo(), receiptID)
 }
 
 // ofReceipt returns an *[anotherError] where a run says that it is of another receipt. One that says nothing

@@ -59,7 +59,7 @@ func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.Even
 		}
 	}
 	if err == nil && already {
-		err = d.own(ctx, workflowID, in)
+		err = d.own(ctx, workflowID, in.ReceiptID)
 	}
 	if already {
 		return workflowID, runID, "already_started", err
