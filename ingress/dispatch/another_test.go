@@ -6,22 +6,9 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
-
-// inspecting is a bench whose dispatcher looks at runs.
-func inspecting(t *testing.T) *bench {
-	t.Helper()
-	b := setup(t)
-	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Inspect: b.temporal, Receipts: b.store, TaskQueue: "q"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.d = d
-	return b
-}
 
 // forgotten is a receipt that started a run and is gone: the database is restored from an older copy.
 func (b *bench) forgotten(t *testing.T) receipt.Pending {
@@ -41,18 +28,10 @@ func (b *bench) sweep(t *testing.T) {
 	_, _, _ = b.d.SweepOnce(t.Context())
 }
 
-func (b *bench) get(t *testing.T, id string) receipt.Receipt {
-	t.Helper()
-	r, err := b.store.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	t.Parallel()
-	b := inspecting(t)
+	b := setup(t)
+	b.inspect(t)
 	old := b.forgotten(t)
 	p := b.insert(t)
 	b.sweep(t)
@@ -83,7 +62,8 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 // What was started twice because the first answer was lost is the receipt's own.
 func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	t.Parallel()
-	b := inspecting(t)
+	b := setup(t)
+	b.inspect(t)
 	p := b.insert(t)
 	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
 	b.sweep(t)
@@ -99,7 +79,8 @@ func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 	for name, ended := range map[string]enumspb.WorkflowExecutionStatus{"waiting": 0, "complete": enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := inspecting(t)
+			b := setup(t)
+			b.inspect(t)
 			b.forgotten(t)
 			p := b.insert(t)
 			if err := b.store.MarkStarted(t.Context(), receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1"}); err != nil {

@@ -173,13 +173,18 @@ func (b *bench) due(t *testing.T) {
 	}
 }
 
-func (b *bench) status(t *testing.T, id string) receipt.Status {
+func (b *bench) get(t *testing.T, id string) receipt.Receipt {
 	t.Helper()
 	r, err := b.store.Get(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.Status
+	return r
+}
+
+func (b *bench) status(t *testing.T, id string) receipt.Status {
+	t.Helper()
+	return b.get(t, id).Status
 }
 
 func (b *bench) runs(t *testing.T, id string) []timeline.Run {

@@ -47,14 +47,20 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 	}}, nil
 }
 
-// begun is a receipt whose run has begun and been silent for long enough to be looked at.
-func begun(t *testing.T, b *bench) receipt.Pending {
+// inspect gives the bench a dispatcher that looks at runs.
+func (b *bench) inspect(t *testing.T) {
 	t.Helper()
 	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Inspect: b.temporal, Receipts: b.store, TaskQueue: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.d = d
+}
+
+// begun is a receipt whose run has begun and been silent for long enough to be looked at.
+func begun(t *testing.T, b *bench) receipt.Pending {
+	t.Helper()
+	b.inspect(t)
 	p := b.insert(t)
 	b.due(t)
 	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
