@@ -19,24 +19,13 @@ import (
 // The time-out closes the connection between the mark and the final dot: no doubt that nothing was taken.
 func TestMailer_ClosedBeforeFinalDot_NotInDoubt(t *testing.T) {
 	t.Parallel()
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Close() }()
 	hungUp := make(chan struct{})
-	go func() {
+	m := mailServer(t, func(conn net.Conn) {
 		defer close(hungUp)
-		conn, err := server.Accept()
-		if err != nil {
-			return
-		}
-		defer func() { _ = conn.Close() }()
 		converse(conn)
-	}()
+	})
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &activities.Mailer{Address: server.Addr().String(), TLS: activities.NoTLS}
-	err = m.Send(ctx, activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
+	err := m.Send(ctx, activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
 		cancel()
 		<-hungUp
 		return nil
@@ -92,29 +81,37 @@ func converseUntil(conn net.Conn, end ending, taken func()) {
 	}
 }
 
-// mailServer is a server for several connections. It hangs up where end says so.
-func mailServer(t *testing.T, end ending) (m *activities.Mailer, connections, mails *atomic.Int32) {
+// mailServer returns a mailer of a server that serves each connection, and closes it then.
+func mailServer(t *testing.T, serve func(net.Conn)) *activities.Mailer {
 	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	connections, mails = new(atomic.Int32), new(atomic.Int32)
 	go func() {
 		for {
 			conn, err := server.Accept()
 			if err != nil {
 				return
 			}
-			connections.Add(1)
 			go func() {
 				defer func() { _ = conn.Close() }()
-				converseUntil(conn, end, func() { mails.Add(1) })
+				serve(conn)
 			}()
 		}
 	}()
-	return &activities.Mailer{Address: server.Addr().String(), TLS: activities.NoTLS}, connections, mails
+	return &activities.Mailer{Address: server.Addr().String(), TLS: activities.NoTLS}
+}
+
+// countingServer is a server that counts, and hangs up where end says so.
+func countingServer(t *testing.T, end ending) (m *activities.Mailer, connections, mails *atomic.Int32) {
+	t.Helper()
+	connections, mails = new(atomic.Int32), new(atomic.Int32)
+	return mailServer(t, func(conn net.Conn) {
+		connections.Add(1)
+		converseUntil(conn, end, func() { mails.Add(1) })
+	}), connections, mails
 }
 
 func TestMailer_ConnectionKeptForTheNextMail(t *testing.T) {
@@ -135,7 +132,7 @@ func TestMailer_ConnectionKeptForTheNextMail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, connections, mails := mailServer(t, c.end)
+			m, connections, mails := countingServer(t, c.end)
 			failed := int32(0)
 			for range c.sent {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -160,23 +157,11 @@ func TestMailer_ConnectionKeptForTheNextMail(t *testing.T) {
 // A server that has closed the connection while nobody looked has not taken what is sent then.
 func TestMailer_IdleConnectionClosedByTheServer_Renewed(t *testing.T) {
 	t.Parallel()
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Close() }()
 	conns := make(chan net.Conn, 4)
-	go func() {
-		for {
-			conn, err := server.Accept()
-			if err != nil {
-				return
-			}
-			conns <- conn
-			go converse(conn)
-		}
-	}()
-	m := &activities.Mailer{Address: server.Addr().String(), TLS: activities.NoTLS}
+	m := mailServer(t, func(conn net.Conn) {
+		conns <- conn
+		converse(conn)
+	})
 	for i := range 3 {
 		marked := 0
 		err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
@@ -192,7 +177,7 @@ func TestMailer_IdleConnectionClosedByTheServer_Renewed(t *testing.T) {
 
 func TestMailer_ManyAtOnce_EachTakenOnce(t *testing.T) {
 	t.Parallel()
-	m, connections, mails := mailServer(t, never)
+	m, connections, mails := countingServer(t, never)
 	const senders, each = 20, 20
 	var wg sync.WaitGroup
 	for range senders {
