@@ -136,11 +136,8 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	if got, want := fence(), started(); !got.Equal(want) {
 		t.Errorf("parked as of %s, want the begin of the task, %s", got, want)
 	}
-	var update client.WorkflowUpdateHandle
 	until("the decision is taken", func() bool {
-		update, err = c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: in.ID(), UpdateID: uuid.NewString(), UpdateName: workflows.UpdateSkip,
-			Args: []any{workflows.DecisionInput{Who: "ada", Why: "looked at it"}}, WaitForStage: client.WorkflowUpdateStageCompleted})
-		return err == nil && update.Get(ctx, nil) == nil
+		return decideAbout(ctx, c, in.ID(), workflows.UpdateSkip, workflows.DecisionInput{}) == nil
 	})
 	if got := next(); got != again {
 		t.Fatalf("run %q has finished, want the new one", got)

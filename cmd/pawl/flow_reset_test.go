@@ -65,11 +65,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	resetTo(ctx, t, c, in.ID(), firstStarted)
 	await(ctx, t, loading)
 	for _, action := range []string{workflows.UpdateSkip, workflows.UpdateCompensate, workflows.UpdateRetry} {
-		update, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: in.ID(), UpdateID: uuid.NewString(), UpdateName: action,
-			Args: []any{workflows.DecisionInput{Who: "ada", Why: "looked at it"}}, WaitForStage: client.WorkflowUpdateStageCompleted})
-		if err == nil {
-			err = update.Get(ctx, nil)
-		}
+		err := decideAbout(ctx, c, in.ID(), action, workflows.DecisionInput{})
 		if err == nil || !strings.Contains(err.Error(), "waits for no decision") {
 			t.Errorf("%s: %v, want it refused", action, err)
 		}

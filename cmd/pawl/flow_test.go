@@ -261,20 +261,26 @@ func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
 	defer cancel()
-	in.Who, in.Why = "ada", "looked at it"
 	// The receipt shows that a run parks a moment before the run can take a decision.
 	r.until("the decision is taken", func() bool {
-		handle, err := r.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: workflowID, UpdateID: uuid.NewString(), UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
-		})
-		if err == nil {
-			err = handle.Get(ctx, nil)
-		}
+		err := decideAbout(ctx, r.temporal, workflowID, action, in)
 		if err != nil && !strings.Contains(err.Error(), "waits for no decision") {
 			r.Fatalf("%s: %v", action, err)
 		}
 		return err == nil
 	})
+}
+
+// decideAbout has ada decide about a run, and returns what came of it.
+func decideAbout(ctx context.Context, c client.Client, workflowID, action string, in workflows.DecisionInput) error {
+	in.Who, in.Why = "ada", "looked at it"
+	handle, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflowID, UpdateID: uuid.NewString(), UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return err
+	}
+	return handle.Get(ctx, nil)
 }
 
 // history reads a run's whole history.
