@@ -108,15 +108,10 @@ func makeDatabase(ctx context.Context, sql string, database *url.URL, name, sche
 	return nil
 }
 
-// dynamicConfig lets search attributes that are registered at the start be used at once; a server
-// in production has seconds to hear of them.
-const dynamicConfig = `system.forceSearchAttributesCacheRefreshOnRead:
-  - value: true
-`
-
 func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 	settings := filepath.Join(dir, "dynamic.yaml")
-	if err := os.WriteFile(settings, []byte(dynamicConfig), 0o600); err != nil {
+	dynamic := fmt.Sprintf("history.visibilityProcessorSchedulerWorkerCount:\n  - value: %d\n", visibilityWriters)
+	if err := os.WriteFile(settings, []byte(dynamic), 0o600); err != nil {
 		return err
 	}
 	password, _ := database.User.Password()

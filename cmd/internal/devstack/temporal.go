@@ -31,6 +31,16 @@ const (
 	temporalStartup = 60 * time.Second
 )
 
+// checkpointPages is how long SQLite's log becomes before its pages go into the database, 64 MiB. Events write
+// the same pages of the same indexes again and again; its default of 4 MiB copies and syncs them several
+// times in a second.
+const checkpointPages = 16384
+
+// visibilityWriters is how many of its records for lists and searches a server writes at once. Its own
+// default of 512 writes each run's two at once; with few, a run that has ended when its turn comes
+// needs one, which under load is most of them.
+const visibilityWriters = 2
+
 // namespace is the one that a dev server always has.
 const namespace = "default"
 
@@ -62,8 +72,11 @@ type Temporal struct {
 //
 // Its database is SQLite with a write-ahead log, four times faster than without, and
 // synchronous=normal unless it is to be [TemporalOptions].Synced: it syncs at checkpoints only, so
-// that a power failure can cost the last moments, though never the file, as "off" could; kill -9
+// that a power failure can cost what came after the last one, though never the file, as "off" could; kill -9
 // costs nothing either way. pawl finishes what Temporal forgot from its receipts.
+//
+// Search attributes that are registered later are known to it within seconds, as to a server in production; by
+// default a dev server reads its namespace again for every one that it is given.
 func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err error) {
 	progress := opts.Progress
 	if progress == nil {
@@ -231,6 +244,9 @@ func (t *Temporal) args(database string, opts TemporalOptions) []string {
 		"--sqlite-pragma", "journal_mode=wal",
 		"--sqlite-pragma", "synchronous=" + synchronous,
 		"--log-level", "warn",
+		"--sqlite-pragma", "wal_autocheckpoint=" + strconv.Itoa(checkpointPages),
+		"--dynamic-config-value", "history.visibilityProcessorSchedulerWorkerCount=" + strconv.Itoa(visibilityWriters),
+		"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=false",
 	}
 	for name, kind := range opts.SearchAttributes {
 		args = append(args, "--search-attribute", name+"="+kind)
