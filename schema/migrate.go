@@ -31,6 +31,9 @@ const lockTimeout = "2s"
 // transaction in the way, should be done by then.
 const patience = 2 * time.Minute
 
+// connectWithin bounds a connection where the DSN does not: a stopped server takes one and never answers.
+const connectWithin = 10 * time.Second
+
 // NewerError says that the database was migrated by a newer pawl.
 type NewerError struct{ Database, Binary int }
 
@@ -51,6 +54,9 @@ func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	config := options.ConnConfig
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectWithin
+	}
 	// As start-up parameters these survive tern's RESET ALL between two migrations.
 	config.RuntimeParams["lock_timeout"] = lockTimeout
 	config.RuntimeParams["statement_timeout"] = "0"

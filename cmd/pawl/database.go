@@ -57,7 +57,7 @@ func checkDatabase(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) 
 	var connect *pgconn.ConnectError
 	switch {
 	case errors.As(err, &connect):
-		return fmt.Errorf("the database (%s) cannot be reached: %s", cfg.Database, causeOf(connect))
+		return unreachable(cfg, connect)
 	case errors.Is(err, context.DeadlineExceeded):
 		return silent(cfg, connectWithin)
 	case err != nil:
@@ -79,6 +79,10 @@ func checkSchemaVersion(version int) error {
 func causeOf(err *pgconn.ConnectError) string {
 	cause, _, _ := strings.Cut(err.Unwrap().Error(), "\n")
 	return cause
+}
+
+func unreachable(cfg *config.Config, err *pgconn.ConnectError) error {
+	return fmt.Errorf("the database (%s) cannot be reached: %s", cfg.Database, causeOf(err))
 }
 
 // parseDSN reads the DSN that name refers to. Its error holds no part of the DSN, as pgx's own do: where a

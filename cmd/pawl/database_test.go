@@ -51,10 +51,26 @@ func TestDatabase_Silent_GivenUp(t *testing.T) {
 		}
 	}()
 	s := setup(t, "postgres://pawl:hush@"+l.Addr().String()+"/pawl?sslmode=disable", map[string]string{"stripe": "stripe"})
-	begin := time.Now()
-	r := s.pawl(t, "events", "list")
-	if took := time.Since(begin); r.code != 1 || took > connectWithin+5*time.Second || !strings.Contains(r.err, "the database (env:DSN)") || strings.Count(r.err, "\n") != 1 {
-		t.Errorf("exit %d after %s, stderr %q; want 1 within %s and a sentence about the database", r.code, took, r.err, connectWithin)
+	for _, args := range [][]string{{"events", "list"}, {"migrate"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			r := s.pawl(t, args...)
+			if took := time.Since(begin); r.code != 1 || took > connectWithin+5*time.Second || !strings.Contains(r.err, "the database (env:DSN)") || strings.Count(r.err, "\n") != 1 {
+				t.Errorf("exit %d after %s, stderr %q; want 1 within %s and a sentence about the database", r.code, took, r.err, connectWithin)
+			}
+		})
+	}
+}
+
+// Of a server that is away pgx writes a line for each address and TLS mode; a person needs one.
+func TestDatabase_Away_OneSentence(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://pawl:hush@127.0.0.1:1/pawl", map[string]string{"stripe": "stripe"})
+	for _, args := range append(asking, []string{"migrate"}) {
+		if r := s.pawl(t, args...); r.code != 1 || !strings.Contains(r.err, "the database (env:DSN) cannot be reached") || strings.Count(r.err, "\n") != 1 {
+			t.Errorf("pawl %v: exit %d, stderr %q; want 1 and a sentence about the database", args, r.code, r.err)
+		}
 	}
 }
 

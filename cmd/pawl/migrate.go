@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/schema"
@@ -19,7 +22,13 @@ func (a *app) migrate() *cobra.Command {
 			if _, err := parseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 				return err
 			}
-			if err := schema.Migrate(cmd.Context(), cfg.Database.Value(), a.log); err != nil {
+			err = schema.Migrate(cmd.Context(), cfg.Database.Value(), a.log)
+			if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+				// Behind pgx's own text stands the advice.
+				_, advice, _ := strings.Cut(err.Error(), connect.Error())
+				return fmt.Errorf("%w%s", unreachable(cfg, connect), advice)
+			}
+			if err != nil {
 				return err
 			}
 			if a.json {
