@@ -315,6 +315,21 @@ func TestLoad_SecretFileOthersMayRead_Warning(t *testing.T) {
 	}
 }
 
+func TestLoad_ByteOrderMark_Dropped(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("\ufeff"+longSecret+"\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := load(t, "\ufeff"+strings.TrimSpace(strings.ReplaceAll(strings.Replace(valid, "env:STRIPE", "file:"+secret, 1), "\n", "\r\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Sources["stripe"].Secrets[0].Value.Value(); got != longSecret {
+		t.Errorf("secret %q, want %q", got, longSecret)
+	}
+}
+
 func TestLoad_NotYAML_OneFaultWithoutTheSource(t *testing.T) {
 	t.Parallel()
 	_, err := load(t, "sources:\n  stripe: [whsec_hidden\nx: y: z\n")

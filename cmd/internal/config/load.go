@@ -34,7 +34,7 @@ func load(path string, c checker) (*Config, error) {
 		return nil, fmt.Errorf("read configuration (--config): %w", err)
 	}
 	c.dir, c.now = filepath.Dir(path), time.Now()
-	return c.parse(content)
+	return c.parse(bytes.TrimPrefix(content, []byte(byteOrderMark)))
 }
 
 // parse reads content, for which c knows all but the file's own.

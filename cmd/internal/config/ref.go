@@ -10,7 +10,7 @@ import (
 )
 
 // Ref is a secret that stands in the file only by reference: "env:NAME" or "file:PATH" (a path is
-// relative to the configuration file; surrounding white space of the content is dropped). After
+// relative to the configuration file; surrounding white space and a byte order mark are dropped). After
 // Load it holds the resolved value; it never prints it.
 type Ref struct {
 	from  string
@@ -28,6 +28,9 @@ func (r Ref) GoString() string { return r.from }
 
 // LogValue hides the value from slog.
 func (r Ref) LogValue() slog.Value { return slog.StringValue(r.from) }
+
+// byteOrderMark is what some editors, on Windows above all, write before the text of a file.
+const byteOrderMark = "\ufeff"
 
 const fixRef = "put it in a variable or a file of mode 0600, and write env:NAME or file:PATH here"
 
@@ -69,7 +72,8 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 		}
 		return "", fmt.Errorf("the file %s cannot be read: %w", path, err)
 	}
-	if r.value = strings.TrimSpace(string(content)); r.value == "" {
+	// With the mark the secret would fit no signature, and nobody would see why.
+	if r.value = strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)); r.value == "" {
 		return "", fmt.Errorf("the file %s is empty", path)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
