@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -41,7 +44,12 @@ type captured struct {
 type encoded []byte
 
 func (e *encoded) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, (*[]byte)(e)); err != nil {
+	var text string
+	err := json.Unmarshal(b, &text)
+	if err == nil {
+		*e, err = base64.StdEncoding.DecodeString(text)
+	}
+	if err != nil {
 		return fmt.Errorf("body_base64: %w", err)
 	}
 	return nil
@@ -86,7 +94,26 @@ func (v *values) UnmarshalJSON(b []byte) error {
 		*v = values{one}
 		return nil
 	}
-	return json.Unmarshal(b, (*[]string)(v))
+	if json.Unmarshal(b, (*[]string)(v)) != nil {
+		return errors.New("write a string or a list of strings")
+	}
+	return nil
+}
+
+// plainly says of a value of the wrong kind which kind belongs there: the decoder speaks of Go's types.
+func plainly(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	want := map[reflect.Kind]string{
+		reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Float64: "a number", reflect.Bool: "true or false",
+	}[wrong.Type.Kind()]
+	where := strings.TrimSuffix(err.Error(), wrong.Error()) // what our own decoders say
+	if wrong.Field != "" {
+		where += wrong.Field + ": "
+	}
+	return fmt.Errorf("%sthe value is of JSON's type %s; write %s", where, wrong.Value, cmp.Or(want, "an object"))
 }
 
 func (a *app) readCaptured(file string) (*captured, error) {
@@ -104,8 +131,8 @@ func (a *app) readCaptured(file string) (*captured, error) {
 		return nil, err
 	}
 	c := &captured{Headers: headers{}}
-	if err := json.Unmarshal(content, c); err != nil {
-		return nil, fmt.Errorf("not a captured request: %w", err)
+	if err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), c); err != nil {
+		return nil, fmt.Errorf("not a captured request: %w", plainly(err))
 	}
 	switch {
 	case c.Provider == "":

@@ -91,6 +91,9 @@ func (c *captured) verify() (verdict, error) {
 		// certificate_pem is what the request's PAYPAL-CERT-URL names: a foreign one is a forgery, not a
 		// mistake in the file.
 		return verdict{rejected: &rejected{refused.Class, "certificate_pem: " + refused.Detail}}, nil
+	case err != nil && len(settings.Secrets) == 0 && c.CertificatePEM == "":
+		// The provider speaks of a configuration, in which secrets stand by reference.
+		return verdict{}, errors.New("there is nothing to verify with: write secret, secrets, public_key or certificate_pem")
 	case err != nil:
 		return verdict{}, err
 	}

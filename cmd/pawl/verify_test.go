@@ -255,12 +255,21 @@ func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
 func TestVerify_MalformedFile_NamesTheField(t *testing.T) {
 	t.Parallel()
 	for field, content := range map[string]string{
-		"body_base64":       `{"provider": "stripe", "secret": "x", "body_base64": "%%"}`,
-		"headers: A":        `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
-		"tolerance_seconds": `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": 36893488157}`, // wraps to 13 s
+		"body_base64: illegal":    `{"provider": "stripe", "secret": "x", "body_base64": "%%"}`,
+		"body_base64: ":           `{"provider": "stripe", "secret": "x", "body_base64": [1, 2]}`,
+		"headers: A: ":            `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
+		"tolerance_seconds":       `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": 36893488157}`, // wraps to 13 s
+		"write secret, secrets":   `{"provider": "stripe", "secrets": [""], "body_base64": ""}`,
+		"write an object":         `[]`,
+		"provider: the value is":  `{"provider": 5}`,
+		"write a number":          `{"provider": "stripe", "now_unix": "1700000000"}`,
+		"write a list of strings": `{"provider": "stripe", "secrets": "x"}`,
+		"write true or false":     `{"provider": "stripe", "legacy_sha1": "yes"}`,
+		"options: the value is":   `{"provider": "stripe", "options": []}`,
 	} {
-		if r := verifyRequest(t, content); r.code != 2 || !strings.Contains(r.err, field) {
-			t.Errorf("exit %d, stderr %q; want exit 2 and %q named", r.code, r.err, field)
+		r := verifyRequest(t, content)
+		if r.code != 2 || !strings.Contains(r.err, field) || strings.Contains(r.err, "Go ") {
+			t.Errorf("%s: exit %d, stderr %q; want exit 2 and %q, not in Go's words", content, r.code, r.err, field)
 		}
 	}
 }
