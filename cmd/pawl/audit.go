@@ -25,7 +25,7 @@ type auditReport struct {
 func (a *app) auditVerify() *cobra.Command {
 	var kept string
 	cmd := &cobra.Command{
-		Use: "verify [--head HASH]", Short: "Check that the trail of what operators did is unbroken", Args: cobra.NoArgs,
+		Use: "verify [--head HASH]", Short: "Check that the trail of what operators did is unbroken", Args: noArgument,
 		Long: `Check that no row of the audit trail was changed, removed or moved: each holds a hash over itself and the
 row before. The hash of the last one is the head. Keep it outside of the database: whoever rewrites the
 whole trail, or cuts off its end, is found out only by a head from before, which --head looks for.

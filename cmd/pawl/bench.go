@@ -71,7 +71,7 @@ func (a *app) benchFlow() *cobra.Command {
 	var server string
 	cfg := bench.FlowConfig{}
 	cmd := &cobra.Command{
-		Use: "flow", Short: "Measure the way from a webhook to its last effect", Args: cobra.NoArgs,
+		Use: "flow", Short: "Measure the way from a webhook to its last effect", Args: noArgument,
 		Long: `Measure the way from a webhook to its last effect, on a Temporal dev server and on Temporal with Postgres:
   naive  a workflow that does the same six effects one after the other, each as an activity
   pawl   the signed POST, receipt, workflow, all effects at their sinks

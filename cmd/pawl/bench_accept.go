@@ -18,7 +18,7 @@ func (a *app) benchAccept() *cobra.Command {
 	var seconds int
 	var length time.Duration
 	cmd := &cobra.Command{
-		Use: "accept", Short: "Measure the way from a webhook to its answer", Args: cobra.NoArgs,
+		Use: "accept", Short: "Measure the way from a webhook to its answer", Args: noArgument,
 		Long: `Measure the way from a webhook to its answer, with distinct signed Stripe events of 1.2 KB and once more
 with half the deliveries duplicates:
   no-storage    the same server, keeping nothing

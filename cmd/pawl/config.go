@@ -18,7 +18,7 @@ type configResult struct {
 
 func (a *app) configCheck() *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "Report everything that is wrong with the configuration", Args: cobra.NoArgs,
+		Use: "check", Short: "Report everything that is wrong with the configuration", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			result := configResult{Faults: config.Faults{}, Warnings: config.Faults{}}
 			cfg, err := config.Check(a.configFile, a.env, providers())

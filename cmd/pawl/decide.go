@@ -25,7 +25,7 @@ func accountable(command, who, why string) error {
 func (a *app) decide(action, short string) *cobra.Command {
 	var in workflows.DecisionInput
 	cmd := &cobra.Command{
-		Use: action + " ID --why REASON", Short: short, Args: cobra.ExactArgs(1),
+		Use: action + " ID --why REASON", Short: short, Args: oneID("events " + action),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Who = a.who(in.Who)
 			if err := accountable("events "+action, in.Who, in.Why); err != nil {

@@ -36,7 +36,7 @@ type devFlags struct {
 func (a *app) dev() *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
-		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: cobra.NoArgs,
+		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: noArgument,
 		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its
 UI, the sandbox (mail, workspaces, finance, an event subscriber), ingress, worker and console. It sends one
 signed invoice.paid and shows each effect being done. Ctrl-C stops everything; state stays under --state.`,

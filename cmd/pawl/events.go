@@ -19,7 +19,7 @@ import (
 func (a *app) eventsList() *cobra.Command {
 	var f timeline.Filter
 	cmd := &cobra.Command{
-		Use: "list", Short: "List events, the newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List events, the newest first", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
 				return usagef("--status: %q is no status: use one of %s", f.Status, strings.Join(statuses(), ", "))

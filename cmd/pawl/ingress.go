@@ -23,7 +23,7 @@ import (
 func (a *app) ingress() *cobra.Command {
 	var withWorker bool
 	cmd := &cobra.Command{
-		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: cobra.NoArgs,
+		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), shutdownDelay, func(ctx context.Context, n *node) error {
 				group, ctx := errgroup.WithContext(ctx)

@@ -13,7 +13,7 @@ import (
 
 func (a *app) migrate() *cobra.Command {
 	return &cobra.Command{
-		Use: "migrate", Short: "Bring the database to the version of this binary", Args: cobra.NoArgs,
+		Use: "migrate", Short: "Bring the database to the version of this binary", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config()
 			if err != nil {

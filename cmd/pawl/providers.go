@@ -41,7 +41,7 @@ type providerReport struct {
 func (a *app) providers() *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
-		Use: "providers", Short: "Show what each provider signs, how its events are identified, and what it does on failure", Args: cobra.NoArgs,
+		Use: "providers", Short: "Show what each provider signs, how its events are identified, and what it does on failure", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			all := allProviders()
 			switch {

@@ -16,7 +16,7 @@ const readyWithin = 3 * time.Second
 
 func (a *app) ready() *cobra.Command {
 	return &cobra.Command{
-		Use: "ready", Short: "Ask the process that runs with this configuration whether it is ready", Args: cobra.NoArgs,
+		Use: "ready", Short: "Ask the process that runs with this configuration whether it is ready", Args: noArgument,
 		Long: `Ask the process that runs on this machine with this configuration whether it is ready: exit code 0 when
 it is, 1 when it is not or does not answer. It is the health check of an image without a shell.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ import (
 func (a *app) rejectionsList() *cobra.Command {
 	var f rejection.Filter
 	cmd := &cobra.Command{
-		Use: "list", Short: "List refused requests, the newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List refused requests, the newest first", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")

@@ -121,6 +121,14 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return g
 }
 
+// noArgument is for a command that takes flags only.
+func noArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument: %q is one too many", strings.TrimPrefix(cmd.CommandPath(), "pawl "), args[0])
+	}
+	return nil
+}
+
 func (a *app) setLogger() error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {

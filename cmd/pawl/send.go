@@ -46,7 +46,7 @@ type sentEvent struct {
 func (a *app) send() *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
-		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them", Args: cobra.NoArgs,
+		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them", Args: noArgument,
 		Long: `Sign events as their provider does, and post them to a source of the configuration.
 For Stripe the types are ` + strings.Join(forge.Types("stripe"), ", ") + `,
 and of thin events any, such as ` + forge.ThinType + `.

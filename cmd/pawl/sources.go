@@ -52,7 +52,7 @@ const unusedFor = 7 * 24 * time.Hour
 func (a *app) sources() *cobra.Command {
 	unused := unusedFor
 	cmd := &cobra.Command{
-		Use: "sources", Short: "Show the sources, and which of their secrets are in use", Args: cobra.NoArgs,
+		Use: "sources", Short: "Show the sources, and which of their secrets are in use", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var report []sourceReport
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) error {

@@ -42,7 +42,7 @@ type rejected struct {
 func (a *app) verify() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "verify --request FILE", Short: "Check one captured request offline", Args: cobra.NoArgs,
+		Use: "verify --request FILE", Short: "Check one captured request offline", Args: noArgument,
 		Long: `Check one captured request offline, for any provider. FILE ("-" for standard input) is JSON:
 provider, scheme, secret or secrets or public_key or certificate_pem, webhook_id, options, method,
 url, headers, body_base64, now_unix (the receive time), tolerance_seconds. public_key is read for

@@ -22,7 +22,7 @@ import (
 
 func (a *app) worker() *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: cobra.NoArgs,
+		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *node) error { return n.runWorker(ctx) })
 		},
