@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	started := false
 	root := a.root(&started)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	switch {
 	case err == nil:
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	case errors.Is(err, errAnswered):
 		return exitFailed
 	case errors.As(err, &usage) || !started:
-		fmt.Fprintf(io.err, "pawl: %v (see pawl --help)\n", err)
+		fmt.Fprintf(io.err, "pawl: %v (see %s --help)\n", err, cmd.CommandPath())
 		return exitUsage
 	}
 	fmt.Fprintf(io.err, "pawl: %v\n", err)
