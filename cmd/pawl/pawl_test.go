@@ -112,7 +112,8 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 		{"send", "--source", "stripe", "--event-id", "evt_1", "--count", "2"}, {"--log-level", "loud", "migrate"},
 		{"events", "retry", "evt_1"}, {"events", "skip", "evt_1", "--why", " "}, {"events", "compensate", "evt_1"}, {"events", "run", "evt_1"},
 		{"events", "retry", "evt_1", "--why", "x", "--who", " "}, {"rejections", "admit", "id"},
-		{"--log-format", "xml", "migrate"}, {"migrate", "extra"},
+		{"--log-format", "xml", "migrate"}, {"migrate", "extra"}, {"send", "--source", "stripe", "--url", "127.0.0.1:8080"},
+		{"send", "--source", "stripe", "--url", "ftp://x/hooks/stripe"},
 	} {
 		r := s.pawl(t, args...)
 		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, "pawl: ") {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -156,6 +157,9 @@ func (f *sendFlags) check() error {
 		return usagef("--count and --concurrency start at 1, --duplicates at 0")
 	case f.EventID != "" && f.count > 1:
 		return usagef("--event-id names one event: use --duplicates K to send it more often")
+	}
+	if u, err := url.Parse(f.url); f.url != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
+		return usagef("--url: %q is no http or https URL: write it whole, such as http://127.0.0.1:8080/hooks/stripe", f.url)
 	}
 	return nil
 }
