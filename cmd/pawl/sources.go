@@ -54,6 +54,9 @@ func (a *app) sources() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sources", Short: "Show the sources, and which of their secrets are in use", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if unused <= 0 {
+				return usagef("--unused-for: write a duration of more than 0, such as 168h")
+			}
 			var report []sourceReport
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) error {
 				receipts := receipt.NewStore(db, receipt.Options{})
