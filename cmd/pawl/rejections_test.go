@@ -172,7 +172,9 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	truncated.ID, truncated.Truncated, truncated.BodySize = "00000000-0000-7000-8000-000000000003", true, int64(len(body))
 	late.ID, late.ReceivedAt = "00000000-0000-7000-8000-000000000004", time.Now()
 	gone.ID, gone.Source = "00000000-0000-7000-8000-000000000005", "former"
-	if err := rejection.New(g.pool).Keep(t.Context(), []rejection.Rejection{kept, tampered, truncated, unread, cut, late, gone}); err != nil {
+	unsigned := kept
+	unsigned.ID, unsigned.Header = "00000000-0000-7000-8000-000000000008", nil
+	if err := rejection.New(g.pool).Keep(t.Context(), []rejection.Rejection{kept, tampered, truncated, unread, cut, late, gone, unsigned}); err != nil {
 		t.Fatal(err)
 	}
 	for id, says := range map[string]string{
@@ -182,6 +184,7 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 		cut.ID:                                 fmt.Sprintf("only %d of its %d bytes were kept", len(body), len(body)+9),
 		late.ID:                                "timestamp_too_old",
 		gone.ID:                                "not configured any more",
+		unsigned.ID:                            "missing_header: header Stripe-Signature is missing\n", // once
 		"00000000-0000-7000-8000-000000000009": "no rejection",
 	} {
 		if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, says) {
