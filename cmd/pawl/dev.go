@@ -38,14 +38,14 @@ func (a *app) dev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: noArgument,
 		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its
-UI, the sandbox (mail, workspaces, finance, an event subscriber), ingress, worker and console. It sends one
+UI, the sandbox (mail, workspaces, finance, an event subscriber), ingress and worker. It sends one
 signed invoice.paid and shows each effect being done. Ctrl-C stops everything; state stays under --state.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDev(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.state, "state", ".pawl", "`directory` that keeps everything")
 	flags.StringVar(&f.ingress, "ingress", "127.0.0.1:8080", "`address` that takes webhooks")
-	flags.StringVar(&f.console, "console", "127.0.0.1:8081", "`address` of the operator's console")
+	flags.StringVar(&f.console, "console", "127.0.0.1:8081", "`address` kept for the operator's console, which is not there yet")
 	flags.StringVar(&f.ops, "ops", "127.0.0.1:8082", "`address` of /livez, /readyz and /metrics")
 	flags.IntVar(&f.temporalPort, "temporal-port", 7233, "`port` of the Temporal server")
 	flags.IntVar(&f.temporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
