@@ -238,42 +238,6 @@ func (f *flow) skip(d decision, steps []*step) error {
 	return nil
 }
 
-// compensate takes back what was done, last first, each by an effect with a key of its own. An undo
-// that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
-func (f *flow) compensate() error {
-	f.undoing = true
-	forward := slices.Clone(f.steps)
-	slices.Reverse(forward)
-	for _, s := range forward {
-		if s.undo == nil || s.skipped || !s.result.MayHaveHappened() {
-			continue
-		}
-		for undo := s.undo(s.result); undo != nil; {
-			undo.compensates = s.key
-			if err := f.takeBack(undo); err != nil {
-				return err
-			}
-			if undo.then == nil || undo.skipped {
-				break
-			}
-			undo = undo.then(undo.result)
-		}
-	}
-	return nil
-}
-
-// takeBack settles an undo.
-func (f *flow) takeBack(undo *step) error {
-	for {
-		again, err := f.settle(undo)
-		if err != nil || again == "" {
-			return err
-		}
-		// "Compensate" is what is being done already: try it again.
-		undo.again()
-	}
-}
-
 // finish closes the receipt and the run.
 func (f *flow) finish(outcome, reason string) (EventResult, error) {
 	f.show(outcome)

@@ -17,7 +17,7 @@ func (f *flow) look() (undo string, err error) {
 	if f.irreversible || f.undoing {
 		return "", nil
 	}
-	return f.compare()
+	return f.compare(f.steps)
 }
 
 // lookAfterReset looks before a run parks that a reset made, for relays, too. What the history up to the point of
@@ -32,13 +32,13 @@ func (f *flow) lookAfterReset() (undo string, err error) {
 	if workflow.GetVersion(f.ctx, fmt.Sprintf("look-before-park-%d", f.parks), workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return "", nil
 	}
-	return f.compare()
+	return f.compare(f.steps)
 }
 
-// compare is a look at the ledger.
-func (f *flow) compare() (undo string, err error) {
-	in := activities.LookAtEffectsInput{EventID: f.in.EventID, Keys: keysOf(f.steps)}
-	for _, s := range f.steps {
+// compare is a look at what the ledger holds of steps.
+func (f *flow) compare(steps []*step) (undo string, err error) {
+	in := activities.LookAtEffectsInput{EventID: f.in.EventID, Keys: keysOf(steps)}
+	for _, s := range steps {
 		if s.undo != nil {
 			in.Undos = append(in.Undos, s.undo(s.result).key)
 		}
@@ -47,7 +47,7 @@ func (f *flow) compare() (undo string, err error) {
 	if err := f.execute(f.ctx, attempt{name: "look", activity: runs.LookAtEffects, input: in}, &found); err != nil {
 		return "", err
 	}
-	for _, s := range f.steps {
+	for _, s := range steps {
 		if now, ok := found.Settled[s.key]; ok && (now.State == effect.Compensated || !s.settled()) {
 			s.result = now
 		}
@@ -55,5 +55,5 @@ func (f *flow) compare() (undo string, err error) {
 	if found.Undoing != "" {
 		return "another run has begun to take back: " + found.Undoing, nil
 	}
-	return undoneBefore(f.steps), nil
+	return undoneBefore(steps), nil
 }

@@ -1,0 +1,68 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// compensate takes back what was done, last first, each by an effect with a key of its own. An undo
+// that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
+//
+// A run for the same fact may do what this one has passed over, until it can see that something is being taken
+// back. So a run that was parked looks afterwards, and takes that back, too. Whoever does it later sees the undo,
+// and takes it back itself.
+func (f *flow) compensate() error {
+	parked := f.decided != nil
+	f.undoing = true
+	left := slices.Clone(f.steps)
+	slices.Reverse(left)
+	for {
+		for _, s := range left {
+			if err := f.undo(s); err != nil {
+				return err
+			}
+		}
+		// What was taken back, or settled without having happened, is done with.
+		left = slices.DeleteFunc(left, func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
+		if !parked || len(left) == 0 || workflow.GetVersion(f.ctx, "look-after-undo", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+			return nil
+		}
+		if _, err := f.compare(left); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(left, func(s *step) bool { return s.result.MayHaveHappened() }) {
+			return nil
+		}
+	}
+}
+
+// undo takes back one step, where it may have happened.
+func (f *flow) undo(s *step) error {
+	if s.undo == nil || s.skipped || !s.result.MayHaveHappened() {
+		return nil
+	}
+	for undo := s.undo(s.result); undo != nil; {
+		undo.compensates = s.key
+		if err := f.takeBack(undo); err != nil {
+			return err
+		}
+		if undo.then == nil || undo.skipped {
+			break
+		}
+		undo = undo.then(undo.result)
+	}
+	return nil
+}
+
+// takeBack settles an undo.
+func (f *flow) takeBack(undo *step) error {
+	for {
+		again, err := f.settle(undo)
+		if err != nil || again == "" {
+			return err
+		}
+		// "Compensate" is what is being done already: try it again.
+		undo.again()
+	}
+}
