@@ -45,7 +45,7 @@ func (w *invoicePaid) run() (EventResult, error) {
 	// Activation goes first and alone: its fence decides whether the rest may happen at all.
 	activation := w.activate()
 	undo, err := w.settle(activation)
-	if err == nil && activation.skipped {
+	if err == nil && undo == "" && w.dismissed(activation) {
 		return w.finish(processed, "nothing done: "+activation.result.Reason)
 	}
 	if err == nil && undo == "" {
@@ -61,6 +61,15 @@ func (w *invoicePaid) run() (EventResult, error) {
 		return EventResult{}, err
 	}
 	return w.finish(compensated, undo)
+}
+
+// dismissed reports whether a person has said that the subscription shall not be activated: in this run, or about
+// another event of the invoice, or before a reset. Nothing of what the activation allows is done then.
+func (w *invoicePaid) dismissed(activation *step) bool {
+	if activation.skipped || activation.result.State != effect.Skipped {
+		return activation.skipped
+	}
+	return workflow.GetVersion(w.ctx, "skipped-before", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // load reads the fact, and parks for as long as a person must look at it first. It returns a reason

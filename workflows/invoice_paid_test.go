@@ -703,6 +703,29 @@ func TestInvoicePaid_ActivationRefused_RetryReopens(t *testing.T) {
 	}
 }
 
+// A person has skipped the activation, for another event of this invoice or for this one before a reset: nothing of
+// what depends on it is done.
+func TestInvoicePaid_ActivationSkippedBefore_NothingIsDone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Skipped, "skipped by ada: it has ended"))
+	f.wantOutcome(f.run(), "processed", "nothing done: skipped by ada: it has ended")
+	f.wantOrder("LoadInvoicePaid", "ActivateSubscription", "FinishRun")
+}
+
+// The same, where this run is parked, too, and finds it by its look.
+func TestInvoicePaid_ActivationSkippedMeanwhile_NothingIsDone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Refused, "subscription_ended"))
+	f.seen = []activities.LookAtEffectsResult{{Settled: map[string]effect.Result{
+		"activate-subscription:stripe:live:in_1": {State: effect.Skipped, By: "evt_2", Reason: "skipped by ada: it has ended"},
+	}}}
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "nothing done: skipped by ada: it has ended")
+	if order := f.order(); slices.Contains(order, "ExportToFinance") || slices.Contains(order, "ProvisionWorkspace") {
+		t.Errorf("order %v, want nothing done", order)
+	}
+}
+
 // An activity that was completed by hand, with {}: nobody knows whether the effect happened.
 func TestInvoicePaid_ResultSaysNothing_Uncertain(t *testing.T) {
 	f := setup(t, loaded("starter"))
