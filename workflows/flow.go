@@ -110,11 +110,11 @@ func (f *flow) asOf() time.Time {
 func (f *flow) settle(steps ...*step) (undo string, err error) {
 	f.begin(steps)
 	f.settling = steps
-	for retried := false; ; {
+	for looks := f.wasParked(); ; {
 		if err := f.attemptAll(steps); err != nil {
 			return "", err
 		}
-		if retried { // it took a while, in which another run may have decided otherwise
+		if looks { // it took a while, in which another run may have decided otherwise
 			if undo, err := f.look(); err != nil || undo != "" {
 				return undo, err
 			}
@@ -145,7 +145,7 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 		if undo != "" {
 			return undo, nil
 		}
-		retried = d.action == UpdateRetry
+		looks = d.action == UpdateRetry
 		switch d.action {
 		case UpdateRetry:
 			for _, s := range unsettled(steps) {
@@ -159,6 +159,13 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 			return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
 		}
 	}
+}
+
+// wasParked reports whether the run waited for a person before it came to what it is about to settle: another run
+// for the same fact may have been decided about, too.
+func (f *flow) wasParked() bool {
+	return f.decided != nil && !f.irreversible && !f.undoing &&
+		workflow.GetVersion(f.ctx, "look-after-park", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.
@@ -253,6 +260,9 @@ func (f *flow) finish(outcome, reason string) (EventResult, error) {
 	}
 	result := EventResult{Outcome: outcome, Reason: reason}
 	for _, s := range f.steps {
+		if s.result.State == "" { // neither this run nor another has begun it
+			continue
+		}
 		result.Effects = append(result.Effects, EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
 	}
 	// A decision that was taken at the last moment must still get its answer.

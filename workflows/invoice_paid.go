@@ -48,8 +48,12 @@ func (w *invoicePaid) run() (EventResult, error) {
 	if err == nil && undo == "" && w.dismissed(activation) {
 		return w.finish(processed, "nothing done: "+activation.result.Reason)
 	}
-	if err == nil && undo == "" {
-		undo, err = w.settle(w.effects()...)
+	if err == nil {
+		if undo == "" {
+			undo, err = w.settle(w.effects()...)
+		} else {
+			err = w.join(activation, w.effects())
+		}
 	}
 	if err != nil {
 		return EventResult{}, err
@@ -61,6 +65,17 @@ func (w *invoicePaid) run() (EventResult, error) {
 		return EventResult{}, err
 	}
 	return w.finish(compensated, undo)
+}
+
+// join registers, for a run that takes back an activation before it has done anything else, the effects that the run
+// which activated may have done since.
+func (w *invoicePaid) join(activation *step, effects []*step) error {
+	if !activation.result.MayHaveHappened() || workflow.GetVersion(w.ctx, "join-another-run", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	w.begin(effects)
+	_, err := w.compare(effects)
+	return err
 }
 
 // dismissed reports whether a person has said that the subscription shall not be activated: in this run, or about

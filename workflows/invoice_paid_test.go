@@ -726,6 +726,69 @@ func TestInvoicePaid_ActivationSkippedMeanwhile_NothingIsDone(t *testing.T) {
 	}
 }
 
+// This run is parked at the activation, and the invoice's other event has meanwhile done everything. A decision to
+// compensate takes all of it back, not only the activation.
+func TestInvoicePaid_CompensatedAtTheActivation_WhatAnotherRunDidIsUndone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Refused, "subscription_ended"))
+	by := effect.Result{State: effect.AlreadyDone, By: "evt_2", Value: json.RawMessage(`{}`)}
+	f.seen = []activities.LookAtEffectsResult{
+		{Settled: map[string]effect.Result{"activate-subscription:stripe:live:in_1": by}},
+		{Settled: map[string]effect.Result{
+			"provision-workspace:stripe:live:acme:in_1": by, "finance-export:stripe:live:acme:in_1": by,
+			"receipt-email:stripe:live:in_1": {State: effect.Skipped, By: "evt_2"},
+		}},
+	}
+	f.decide(time.Hour, workflows.UpdateCompensate, ada)
+	result := f.run()
+	f.wantOutcome(result, "compensated", "ada decided")
+	undone := f.order()[slices.Index(f.order(), "RecordDecision")+1:]
+	want := []string{"LookAtEffects", "LookAtEffects", "ReverseFinanceEntry", "ReleaseWorkspace", "RestoreSubscription", "FinishRun"}
+	if !slices.Equal(undone, want) {
+		t.Errorf("undone\n got %v\nwant %v", undone, want)
+	}
+}
+
+// The other run has not begun an effect yet: there is nothing to take back, and nothing to say about it.
+func TestInvoicePaid_CompensatedAtTheActivation_WhatNobodyDidIsNotTold(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ActivateSubscription", came(effect.Refused, "subscription_ended"))
+	f.seen = []activities.LookAtEffectsResult{
+		{Settled: map[string]effect.Result{"activate-subscription:stripe:live:in_1": {State: effect.AlreadyDone, By: "evt_2", Value: json.RawMessage(`{}`)}}},
+	}
+	f.decide(time.Hour, workflows.UpdateCompensate, ada)
+	result := f.run()
+	f.wantOutcome(result, "compensated", "ada decided")
+	if got := states(result); len(got) != 2 || len(f.callsOf("ReverseFinanceEntry")) != 0 {
+		t.Errorf("effects %v, want the activation and its undo", got)
+	}
+}
+
+// A run that was parked before it did anything looks when it has done its effects: another may have begun to take
+// back the activation meanwhile.
+func TestInvoicePaid_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		load       []activities.LoadInvoicePaidResult
+		activation effect.State
+		looks      []activities.LookAtEffectsResult
+	}{
+		"at the review":     {[]activities.LoadInvoicePaidResult{review("subscription_ended: sub_1", true), loaded("starter")}, effect.Done, []activities.LookAtEffectsResult{{}, undoBegun}},
+		"at the activation": {[]activities.LoadInvoicePaidResult{loaded("starter")}, effect.Refused, []activities.LookAtEffectsResult{{}, {}, undoBegun}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, tt.load...)
+			f.answer("ActivateSubscription", came(tt.activation, ""))
+			f.seen = tt.looks
+			f.decide(time.Hour, workflows.UpdateRetry, ada)
+			f.wantOutcome(f.run(), "compensated", "another run has begun to take back")
+			if n := len(f.callsOf("ReverseFinanceEntry")); n != 1 {
+				t.Errorf("%d reversals of what this run has booked, want one", n)
+			}
+		})
+	}
+}
+
 // An activity that was completed by hand, with {}: nobody knows whether the effect happened.
 func TestInvoicePaid_ResultSaysNothing_Uncertain(t *testing.T) {
 	f := setup(t, loaded("starter"))
