@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -358,6 +359,48 @@ func TestRestore_Newer_OlderThatComesAfterwardsGives(t *testing.T) {
 	}
 	if held := b.subscription(); held.Status != "active" || held.Plan != "enterprise" || b.enabled() != "api audit-log projects sso" {
 		t.Errorf("subscription %+v with %q, want what the one invoice that stands gives", held, b.enabled())
+	}
+}
+
+// A worker stalls between the sink's answer and its record for longer than its claim, while a newer invoice brings the
+// workspace further: what the worker then records is not what the workspace is.
+func TestRecordWorkspace_ClaimTakenOver_NewerStateStays(t *testing.T) {
+	b := setup(t)
+	book := ledger.New(b.pool)
+	t.Cleanup(book.Close)
+	claim := func(f billing.InvoicePaid) ledger.Grant {
+		grant, err := book.Claim(b.Context(), ledger.Claim{
+			Key: "key:" + f.Invoice, Kind: "provision-workspace", Exclusive: billing.WorkspaceOf(f),
+			ReceiptID: f.ReceiptID, EventID: f.EventID, Lease: time.Minute, Unmarked: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant
+	}
+	record := func(f billing.InvoicePaid, token int64, held bool) {
+		done, err := book.Finish(b.Context(), ledger.Finish{
+			Key: "key:" + f.Invoice, Token: token, State: ledger.Done, StartedAt: time.Now(),
+			Also: []ledger.Statement{billing.RecordWorkspace(f, "active", "key:"+f.Invoice)},
+		})
+		if err != nil || done.Held != held {
+			t.Fatalf("record of %s: held %v, %v", f.Invoice, done.Held, err)
+		}
+	}
+	older, newer := paid(0, "starter"), paid(1, "enterprise")
+	stalled := claim(older)
+	b.exec(`update effects set lease_until = now() - interval '1 second'`)
+	claim(newer) // lets the stalled one go
+	record(newer, claim(newer).Token, true)
+	record(older, stalled.Token, false)
+	if got := b.lines(`select concat_ws(' ', plan, state, effect_key) from workspaces`); !slices.Equal(got, []string{"enterprise active key:in_1"}) {
+		t.Errorf("workspace %q, want what it was brought to last", got)
+	}
+	// The same when the older one has been done by whoever took it over.
+	b.exec(`update effects set state = 'done', done_at = now() - interval '1 second' where key = 'key:in_0'`)
+	record(older, stalled.Token, false)
+	if got := b.lines(`select plan from workspaces`); !slices.Equal(got, []string{"enterprise"}) {
+		t.Errorf("workspace %q, want what it was brought to last", got)
 	}
 }
 

@@ -22,7 +22,7 @@ func CancelOnboardingTask(f InvoicePaid, opened, effectKey string) ledger.Statem
 func WorkspaceOf(f InvoicePaid) string { return "workspace:" + f.Mode + ":" + f.Account }
 
 // RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
-// in the commit that ends the effect.
+// in the commit that ends the effect, after the record, and does nothing in any other.
 func RecordWorkspace(f InvoicePaid, state, effectKey string) ledger.Statement {
 	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, f.Plan, state, effectKey}}
 }

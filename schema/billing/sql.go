@@ -129,9 +129,11 @@ update onboarding_tasks set state = 'cancelled'
  where mode = $1 and account = $2 and period_start = $3 and effect_key = $4 and state = 'open'
    and exists (select from effects where key = $5 and state = 'done')`
 
+// workspaceSQL writes only in the commit that records the effect as done, which that time tells. Of a claim that was
+// taken over, the answer came while it held: another effect may have brought the workspace further since.
 const workspaceSQL = `
 insert into workspaces (mode, account, plan, state, effect_key)
-values ($1, $2, $3, $4, $5)
+select $1, $2, $3, $4, $5 where exists (select from effects where key = $5 and state = 'done' and done_at = now())
     on conflict (mode, account) do update set plan = excluded.plan, state = excluded.state, effect_key = excluded.effect_key, updated_at = now()`
 
 // workspaceDiffersSQL compares what the workspace was brought to with the plans that it may have ($3). While an
