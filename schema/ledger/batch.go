@@ -46,6 +46,7 @@ func newBatch(ops []op) *batch {
 // queue adds the statements to a pipeline, which Postgres runs as one transaction. Finishes stand first:
 // what they let go of can be claimed in the same flush.
 func (b *batch) queue(q *pgx.Batch) {
+	b.queueLocks(q)
 	b.queueFinishes(q)
 	b.queueMarks(q)
 	b.queueClaims(q)
@@ -57,6 +58,29 @@ func holds(m map[hold]int) []hold {
 	return slices.SortedFunc(maps.Keys(m), func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
 	})
+}
+
+// queueLocks locks the rows of all statements in the lock order, where there is more than one statement: each keeps
+// to the order by itself, but the next begins anew. Of two workers that record an effect each and ask for the
+// other's, one would be in the other's way for as long as Postgres takes to notice.
+func (b *batch) queueLocks(q *pgx.Batch) {
+	keys := map[string]bool{}
+	for key := range b.claims {
+		keys[key] = true
+	}
+	for c := range b.marks {
+		keys[c.key] = true
+	}
+	undos := false
+	for c, i := range b.finishes {
+		keys[c.key] = true
+		if f := b.ops[i].finish; f.undoes() {
+			keys[f.Compensates], undos = true, true
+		}
+	}
+	if one := max(len(b.claims), len(b.marks), len(b.finishes)); undos || len(b.claims)+len(b.marks)+len(b.finishes) > one {
+		q.Queue(lockSQL, slices.Sorted(maps.Keys(keys)))
+	}
 }
 
 func (b *batch) queueFinishes(q *pgx.Batch) {
@@ -73,7 +97,7 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 		keyList, tokens, states = append(keyList, f.Key), append(tokens, f.Token), append(states, string(f.State))
 		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)), append(classes, string(f.Class))
 		limits, started = append(limits, int32(f.MaxFailures)), append(started, f.StartedAt)
-		if f.Compensates != "" && f.State == Done {
+		if f.undoes() {
 			compensated = append(compensated, f.Compensates)
 		}
 	}

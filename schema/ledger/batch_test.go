@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -57,5 +58,58 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 				t.Errorf("recorded %+v, %v; want what the holder said", found[c.Key], err)
 			}
 		})
+	}
+}
+
+// Two workers have one effect each of two invoices, and meet the other's: each records its own and asks for the
+// other's, in one flush. Neither may wait for the other.
+func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	pool := schematest.New(t)
+	s := New(pool)
+	t.Cleanup(s.Close)
+	claim := func(key string) op {
+		return op{claim: &Claim{Key: key, Kind: "kind", ReceiptID: uuid.NewString(), EventID: "evt_1", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
+	}
+	finish := func(key string) op {
+		return op{finish: &Finish{Key: key, Token: 1, State: Done, StartedAt: time.Now()}}
+	}
+	if _, err := s.flush(ctx, []op{claim("gate"), claim("m"), claim("z")}); err != nil {
+		t.Fatal(err)
+	}
+	gate, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gate.Exec(ctx, `select from effects where key = 'gate' for update`); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan error, 2)
+	flush := func(waiting int, ops ...op) {
+		go func() {
+			_, err := s.flush(ctx, ops)
+			results <- err
+		}()
+		for blocked := 0; blocked < waiting && ctx.Err() == nil && len(results) == 0; {
+			if err := pool.QueryRow(ctx, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&blocked); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flush(1, finish("z"), claim("gate"), claim("m")) // is held at the gate, before it asks for m
+	flush(2, finish("m"), claim("z"))
+	if err := gate.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Errorf("flush: %v", err)
+		}
+	}
+	found, err := s.Look(ctx, []string{"m", "z"})
+	if err != nil || found["m"].State != Done || found["z"].State != Done {
+		t.Errorf("recorded %+v, %v", found, err)
 	}
 }

@@ -121,6 +121,9 @@ type Finish struct {
 	StartedAt time.Time
 }
 
+// undoes reports whether the record makes another effect Compensated.
+func (f *Finish) undoes() bool { return f.Compensates != "" && f.State == Done }
+
 // Statement is one SQL statement with its arguments.
 type Statement struct {
 	SQL  string

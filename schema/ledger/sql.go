@@ -2,6 +2,7 @@ package ledger
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
+	"lock":       lockSQL,
 	"claim":      claimSQL,
 	"look":       lookSQL,
 	"doubt":      doubtSQL,
@@ -18,9 +19,15 @@ var Statements = map[string]string{
 // answered stays in its own: the sink may hold that attempt, under the key of this generation.
 const begun = `(e.error_class = 'uncertain' or e.error_class = 'permanent' and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
-// claimSQL takes the keys that may be taken. A key that is not returned was not granted.
+// lockSQL locks the rows that there are, as strongly as what follows does. The order of keys is the lock order of
+// this package: flushes sort by key, too.
 //
-// The order of keys is the lock order of this package: flushes sort by key.
+// Each key is asked for by itself, in the order given: for "key = any" Postgres kept a plan of when the table was
+// small, and read all of it.
+const lockSQL = `
+select from unnest($1::text[]) as k(key) cross join lateral (select from effects e where e.key = k.key for no key update) locked`
+
+// claimSQL takes the keys that may be taken. A key that is not returned was not granted.
 const claimSQL = `
 insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, workflow_id, run_id, lease_until, request)
 select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.workflow_id, c.run_id,
