@@ -375,6 +375,31 @@ func TestFinish_Undo_CompensatesTheForwardEffectInTheSameCommit(t *testing.T) {
 	}
 }
 
+// One run takes back what may have happened, while a retry of another run is at it again: that comes too late. A mail
+// is not sent after its correction, and what was reversed does not stand as done.
+func TestFinish_UndoOfWhatAnotherRunIsAt_ComesToNothing(t *testing.T) {
+	b := setup(t)
+	const key = "receipt-email:stripe:live:in_1"
+	g := b.grant(b.claim("evt_1", 0))
+	b.finish(ledger.Finish{Key: key, Token: g.Token, State: ledger.Uncertain, Class: ledger.Ambiguous})
+	retry := b.grant(b.claim("evt_2", 1))
+
+	undo := b.claim("evt_1", 0)
+	undo.Key, undo.Kind = "correction-notice:stripe:live:in_1", "correction-notice"
+	g = b.grant(undo)
+	b.finish(ledger.Finish{Key: undo.Key, Token: g.Token, State: ledger.Done, Compensates: key})
+
+	if held, err := b.store.Commit(t.Context(), key, retry.Token); err != nil || held {
+		t.Errorf("held %v, %v: the mail would be sent after its correction", held, err)
+	}
+	if done := b.finish(ledger.Finish{Key: key, Token: retry.Token, State: ledger.Done}); done.Held {
+		t.Error("what was taken back was recorded as done")
+	}
+	if got := b.grant(b.claim("evt_2", 1)); got.Granted || got.State != ledger.Compensated {
+		t.Errorf("got %+v, want compensated", got)
+	}
+}
+
 func TestInTx_AllOrNothing(t *testing.T) {
 	b := setup(t)
 	if _, err := b.pool.Exec(t.Context(), `create table seen (n int)`); err != nil {
