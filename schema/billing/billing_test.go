@@ -596,6 +596,34 @@ func TestOnboardingTask_OpenOncePerPeriod_DoneStaysDone(t *testing.T) {
 	}
 }
 
+// Two invoices of one period ask for the task. The one that opened it is taken back: the other still wants it.
+func TestOnboardingTask_WantedByAnotherInvoice_StaysOpen(t *testing.T) {
+	b := setup(t)
+	f := paid(0, "enterprise")
+	key := func(invoice string) string { return "onboarding-task:stripe:live:acme:2026-03-01:" + invoice }
+	record := func(key, state string) {
+		b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+			values ($1, 'kind', $2, gen_random_uuid(), 'evt_1', 'w', 'r', now()) on conflict (key) do update set state = excluded.state`, key, state)
+	}
+	for _, invoice := range []string{"in_0", "in_9"} {
+		record(key(invoice), "done")
+		open := billing.OpenOnboardingTask(f, "Welcome", key(invoice))
+		b.exec(open.SQL, open.Args...)
+	}
+	record("onboarding-task:stripe:live:acme2:2026-03-01:in_8", "done") // of another account
+	record("cancel", "done")
+	for i, want := range []string{"open", "cancelled"} {
+		invoice := paid(0, "enterprise")
+		invoice.Invoice = []string{"in_0", "in_9"}[i]
+		cancel := billing.CancelOnboardingTask(invoice, key(invoice.Invoice), "cancel")
+		b.exec(cancel.SQL, cancel.Args...)
+		record(key(invoice.Invoice), "compensated")
+		if got := b.lines(`select state from onboarding_tasks`); !slices.Equal(got, []string{want}) {
+			t.Errorf("tasks %v after %s was taken back, want it %s", got, invoice.Invoice, want)
+		}
+	}
+}
+
 func TestAccountOf_FirstAccountKeepsTheCustomer(t *testing.T) {
 	b := setup(t)
 	b.mustActivate(paid(0, "pro"))

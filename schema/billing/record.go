@@ -1,6 +1,8 @@
 package billing
 
 import (
+	"strings"
+
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
@@ -12,10 +14,10 @@ func OpenOnboardingTask(f InvoicePaid, title, effectKey string) ledger.Statement
 }
 
 // CancelOnboardingTask is the statement that cancels the task that the effect opened, if it is still open: what
-// a person has done stays done, and so does what another invoice's effect opened. It runs like that of
-// [OpenOnboardingTask].
+// a person has done stays done, and so does what another invoice's effect opened, or has asked for, too. It runs
+// like that of [OpenOnboardingTask].
 func CancelOnboardingTask(f InvoicePaid, opened, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: cancelTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, opened, effectKey}}
+	return ledger.Statement{SQL: cancelTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, opened, effectKey, strings.TrimSuffix(opened, ":"+f.Invoice)}}
 }
 
 // WorkspaceOf names the account's workspace: what only one effect at a time may touch.

@@ -117,7 +117,8 @@ values (gen_random_uuid(), $1, $2, $3, $4, $5, $6)`
 
 // openTaskSQL and cancelTaskSQL look at the ledger row that was recorded just before: of a claim that was
 // taken over meanwhile it is somebody else's, who may have skipped or undone the effect. There is one task
-// a period; it belongs to the effect that opened it, or opened it again.
+// a period; it belongs to the effect that opened it, or opened it again. Taken back, it goes to the effect of another
+// invoice that asked for it: those keys are one but for the invoice ($6).
 const openTaskSQL = `
 insert into onboarding_tasks as t (mode, account, period_start, state, title, effect_key)
 select $1, $2, $3, 'open', $4, $5 where exists (select from effects where key = $5 and state = 'done')
@@ -125,7 +126,11 @@ select $1, $2, $3, 'open', $4, $5 where exists (select from effects where key = 
  where t.state = 'cancelled'`
 
 const cancelTaskSQL = `
-update onboarding_tasks set state = 'cancelled'
+with other as (
+    select key from effects where key > $6 || ':' and key < $6 || ';' and key <> $4 and state = 'done' order by done_at limit 1
+)
+update onboarding_tasks set effect_key = coalesce((select key from other), effect_key),
+       state = case when exists (select from other) then state else 'cancelled' end
  where mode = $1 and account = $2 and period_start = $3 and effect_key = $4 and state = 'open'
    and exists (select from effects where key = $5 and state = 'done')`
 
