@@ -89,7 +89,7 @@ type RelayEventInput struct {
 type relayed struct{ Status int }
 
 // RelayEvent posts an event's bytes to one consumer. They are read from the receipt here and go
-// nowhere else. A refusal for good (4xx but for 408, 409, 425 and 429) is not tried again.
+// nowhere else. A refusal for good (3xx, and 4xx but for 408, 409, 425 and 429) is not tried again.
 func (c *Consumers) RelayEvent(ctx context.Context, in RelayEventInput) (effect.Result, error) {
 	consumer, known := c.ByName[in.Consumer]
 	policy := consumer.Policy
