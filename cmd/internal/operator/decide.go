@@ -10,14 +10,23 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // NotParkedError means that an event's run waits for no decision.
-type NotParkedError struct{ ID, Status string }
+type NotParkedError struct {
+	ID, Status string
+	// Run is set where the event has a run that takes no decision.
+	Run bool
+}
 
 func (e *NotParkedError) Error() string {
+	// Two people decide at once: for the second, too, the event was parked when it was looked at.
+	if parked := e.Status == string(receipt.NeedsReview) || e.Status == string(receipt.Dead); parked && e.Run {
+		return fmt.Sprintf("%s was %s, and its run waits for no decision: another one came first, or the run has ended; look at the event before you decide again", e.ID, e.Status)
+	}
 	return fmt.Sprintf("%s is %s: only a parked event (needs_review or dead) with a run takes a decision", e.ID, e.Status)
 }
 
@@ -57,7 +66,7 @@ func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, act
 	case err == nil:
 		return result, nil
 	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked, errors.As(err, &gone):
-		return result, &NotParkedError{ID: id, Status: r.Status}
+		return result, &NotParkedError{ID: id, Status: r.Status, Run: true}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return result, fmt.Errorf("%s %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed: look at the event before you decide again", action, r.WorkflowID, decideTimeout)
 	case errors.As(err, &refused):

@@ -2,12 +2,14 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -37,15 +39,55 @@ func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := workflows.DecisionInput{Who: "ada", Why: "looked at it"}
-	temporal := &noWorker{}
-	_, _ = operator.Decide(t.Context(), db, temporal, "evt_1", workflows.UpdateRetry, in)
-	if temporal.patience < 20*time.Second || temporal.patience > 30*time.Second {
-		t.Errorf("asked for %s, want 30 s", temporal.patience)
+	nobody := &noWorker{}
+	_, _ = operator.Decide(t.Context(), db, nobody, "evt_1", workflows.UpdateRetry, in)
+	if nobody.patience < 20*time.Second || nobody.patience > 30*time.Second {
+		t.Errorf("asked for %s, want 30 s", nobody.patience)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := operator.Decide(ctx, db, temporal, "evt_1", workflows.UpdateRetry, in)
+	_, err := operator.Decide(ctx, db, nobody, "evt_1", workflows.UpdateRetry, in)
 	if err == nil || !strings.Contains(err.Error(), "does a worker run") || !strings.Contains(err.Error(), "may still be followed") {
 		t.Errorf("got %v, want it to say why, and that it may still be followed", err)
+	}
+}
+
+// refusing is a Temporal whose runs take no decision.
+type refusing struct{ err error }
+
+func (r refusing) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return nil, r.err
+}
+
+// Of two people who decide at once, the second is not told that the event is parked and that only a parked one takes
+// a decision; nor is who decides about a run that was ended meanwhile.
+func TestDecide_AnotherCameFirst_Explained(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id) values
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_review', 'body', 'invoice.paid', now(), '\x01', 'needs_review', 'stripe:evt_review'),
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_dead', 'body', 'invoice.paid', now(), '\x02', 'dead', 'stripe:evt_dead'),
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_done', 'body', 'invoice.paid', now(), '\x03', 'processed', 'stripe:evt_done'),
+		(gen_random_uuid(), 's', 'github', 'live', 'evt_replay', 'header', 'push', now(), '\x04', 'needs_review', '')`); err != nil {
+		t.Fatal(err)
+	}
+	decided := temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked)
+	ended := serviceerror.NewNotFound("workflow execution already completed")
+	const first, only = "another one came first, or the run has ended", "only a parked event"
+	for _, tt := range []struct {
+		event string
+		err   error
+		want  string
+	}{
+		{"evt_review", decided, first},
+		{"evt_dead", decided, first},
+		{"evt_dead", ended, first},
+		{"evt_done", ended, only},
+		{"evt_replay", nil, only},
+	} {
+		_, err := operator.Decide(t.Context(), db, refusing{tt.err}, tt.event, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "looked at it"})
+		if refused := new(operator.NotParkedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s, Temporal says %v: got %v, want %q", tt.event, tt.err, err, tt.want)
+		}
 	}
 }
