@@ -537,6 +537,21 @@ func TestInvoicePaid_UncertainMail_NeedsReview(t *testing.T) {
 	}
 }
 
+// What a person skipped is theirs, whether it had happened or not: nothing takes it back.
+func TestInvoicePaid_SkippedThenCompensated_NotTakenBack(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", came(effect.Exhausted, "503"), came(effect.Exhausted, "503"))
+	f.answer("SendReceiptEmail", came(effect.Uncertain, "no answer to the final dot"))
+	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "the relay's log has it", Effect: "receipt-email"})
+	f.decide(2*time.Hour, workflows.UpdateCompensate, ada)
+	f.wantOutcome(f.run(), "compensated", "ada decided to compensate: looked at it")
+	for name, want := range map[string]int{"SendCorrectionNotice": 0, "ReleaseWorkspace": 1, "RestoreSubscription": 1} {
+		if n := len(f.callsOf(name)); n != want {
+			t.Errorf("%s was called %d times, want %d", name, n, want)
+		}
+	}
+}
+
 func TestInvoicePaid_CompensateByOperator_DoubtfulIsUndoneRefusedIsNot(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	f.answer("ExportToFinance", came(effect.Exhausted, "503"))
