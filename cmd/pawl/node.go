@@ -21,7 +21,6 @@ import (
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
@@ -63,7 +62,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 		return nil, err
 	}
 	// The SDK logs its own retries at warning level and above; a timeline of every start is ours.
-	options.Logger = sdklog.NewStructuredLogger(log.With("component", "temporal"))
+	options.Logger = newSDKLogger(log)
 	options.MetricsHandler = tel.Temporal()
 	temporal, err := client.NewLazyClient(options)
 	if err != nil {
