@@ -132,7 +132,8 @@ func TestGoldenHistories_NothingPersonal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(raw, []byte("evt_"+name)) {
+		event, _ := strings.CutSuffix(name, "-before-looks") // from before a version, kept beside the newer one
+		if !bytes.Contains(raw, []byte("evt_"+event)) {
 			t.Errorf("%s does not show its payloads", name)
 		}
 		// The Message-ID that the ledger keeps looks like one; it names the invoice and our own domain.

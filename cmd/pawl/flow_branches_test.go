@@ -84,6 +84,19 @@ func ended(r *rig, e forge.Event) {
 		values ('live', $1, 'acct', 'canceled', 'starter', '2026-02-01', 'evt_canceled')`, body.Data.Object.Parent.Details.Subscription)
 }
 
+// skippedBefore makes the ledger hold that a person has skipped the purchase's activation.
+func skippedBefore(r *rig, e forge.Event) {
+	var body struct {
+		Data struct{ Object struct{ ID string } }
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		r.Fatal(err)
+	}
+	r.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error)
+		values ('activate-subscription:stripe:live:' || $1, 'activate-subscription', 'skipped', gen_random_uuid(), 'evt_before', 'stripe:evt_before',
+			gen_random_uuid()::text, now(), 'skipped by ada: it has ended')`, body.Data.Object.ID)
+}
+
 var compensation = map[string]string{
 	"activate-subscription": "compensated", "finance-export": "compensated", "receipt-email": "compensated", "provision-workspace": "failed",
 	"restore-subscription": "done", "reverse-finance-entry": "done", "correction-notice": "done",
@@ -140,6 +153,12 @@ var branches = []branch{
 		name: "review-skip", plan: "starter", prepare: ended, parks: receipt.NeedsReview, reason: "subscription_ended",
 		decide: workflows.UpdateSkip, outcome: "processed", effects: map[string]string{
 			"activate-subscription": "", "provision-workspace": "", "finance-export": "", "receipt-email": "",
+		},
+		done: map[string]int{"workspaces": 0, "finance": 0, "email": 0, "events": 0},
+	},
+	{
+		name: "skipped-before", plan: "starter", prepare: skippedBefore, outcome: "processed", effects: map[string]string{
+			"activate-subscription": "skipped", "provision-workspace": "", "finance-export": "", "receipt-email": "",
 		},
 		done: map[string]int{"workspaces": 0, "finance": 0, "email": 0, "events": 0},
 	},
