@@ -1,10 +1,6 @@
 package workflows
 
-import (
-	"slices"
-
-	"go.temporal.io/sdk/workflow"
-)
+import "slices"
 
 // compensate takes back what was done, last first, each by an effect with a key of its own. An undo
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
@@ -25,7 +21,7 @@ func (f *flow) compensate() error {
 		}
 		// What was taken back, or settled without having happened, is done with.
 		left = slices.DeleteFunc(left, func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
-		if !parked || len(left) == 0 || workflow.GetVersion(f.ctx, "look-after-undo", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		if !parked || len(left) == 0 || !f.knows("look-after-undo") {
 			return nil
 		}
 		if _, err := f.compare(left); err != nil {

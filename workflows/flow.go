@@ -164,8 +164,13 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 // wasParked reports whether the run waited for a person before it came to what it is about to settle: another run
 // for the same fact may have been decided about, too.
 func (f *flow) wasParked() bool {
-	return f.decided != nil && !f.irreversible && !f.undoing &&
-		workflow.GetVersion(f.ctx, "look-after-park", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	return f.decided != nil && !f.irreversible && !f.undoing && f.knows("look-after-park")
+}
+
+// knows reports whether the run may do what a change of the flow brought: it has not come past here before, or had it
+// then. Asking puts the change into the history, so it is asked last, where all else holds.
+func (f *flow) knows(change string) bool {
+	return workflow.GetVersion(f.ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.

@@ -70,7 +70,7 @@ func (w *invoicePaid) run() (EventResult, error) {
 // join registers, for a run that takes back an activation before it has done anything else, the effects that the run
 // which activated may have done since.
 func (w *invoicePaid) join(activation *step, effects []*step) error {
-	if !activation.result.MayHaveHappened() || workflow.GetVersion(w.ctx, "join-another-run", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !activation.result.MayHaveHappened() || !w.knows("join-another-run") {
 		return nil
 	}
 	w.begin(effects)
@@ -84,7 +84,7 @@ func (w *invoicePaid) dismissed(activation *step) bool {
 	if activation.skipped || activation.result.State != effect.Skipped {
 		return activation.skipped
 	}
-	return workflow.GetVersion(w.ctx, "skipped-before", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	return w.knows("skipped-before")
 }
 
 // load reads the fact, and parks for as long as a person must look at it first. It returns a reason

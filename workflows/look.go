@@ -3,8 +3,6 @@ package workflows
 import (
 	"fmt"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
@@ -29,7 +27,7 @@ func (f *flow) lookAfterReset() (undo string, err error) {
 	}
 	// Each park has a version of its own: the history that a reset took over parks without a look.
 	f.parks++
-	if workflow.GetVersion(f.ctx, fmt.Sprintf("look-before-park-%d", f.parks), workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !f.knows(fmt.Sprintf("look-before-park-%d", f.parks)) {
 		return "", nil
 	}
 	return f.compare(f.steps)
