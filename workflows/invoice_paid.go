@@ -45,15 +45,14 @@ func (w *invoicePaid) run() (EventResult, error) {
 	// Activation goes first and alone: its fence decides whether the rest may happen at all.
 	activation := w.activate()
 	undo, err := w.settle(activation)
-	if err == nil && undo == "" && w.dismissed(activation) {
+	switch {
+	case err != nil:
+	case undo != "":
+		err = w.join(activation, w.effects())
+	case w.dismissed(activation):
 		return w.finish(processed, "nothing done: "+activation.result.Reason)
-	}
-	if err == nil {
-		if undo == "" {
-			undo, err = w.settle(w.effects()...)
-		} else {
-			err = w.join(activation, w.effects())
-		}
+	default:
+		undo, err = w.settle(w.effects()...)
 	}
 	if err != nil {
 		return EventResult{}, err
