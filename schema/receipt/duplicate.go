@@ -70,13 +70,12 @@ const duplicateSQL = `
 with input as materialized (
     select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
     with ordinality as t(provider, account, mode, event_id, source, received_at, body_hash, secret_label, n)
-), held as materialized (
-    select r.id, r.provider, r.account, r.mode, r.event_id, r.status, r.reason from receipts r
-     where (r.provider, r.account, r.mode, r.event_id) in (select provider, account, mode, event_id from input)
-     order by r.id for no key update
+), found as materialized (
+    select i.n, i.source, i.received_at, i.body_hash, i.secret_label, r.id
+      from input i join receipts r using (provider, account, mode, event_id) order by r.id
 ), matched as materialized (
-    select input.n, input.source, input.received_at, input.body_hash, input.secret_label, held.id, held.status, held.reason
-      from input join held using (provider, account, mode, event_id)
+    select found.*, held.status, held.reason from found
+     cross join lateral (select r.status, r.reason from receipts r where r.id = found.id for no key update) held
 ), logged as (
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
     select id, source, received_at, body_hash, secret_label from matched order by n

@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -54,27 +55,31 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 }
 
 const startedSQL = `
-with input as materialized (
-    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
-    as t(id, workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at)
-), held as materialized (
+with started as materialized (
     -- A short run has ended and said all of this itself: its receipt is not touched again.
-    select r.id, r.status, r.workflow_id from receipts r join input i using (id)
-     where r.status = 'received' or r.workflow_id = '' or i.kind <> 'original'
-     order by r.id for no key update of r
+    select i.*, held.status as was, held.workflow_id as known
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
+           as i(id, workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at)
+     cross join lateral (
+           select r.status, r.workflow_id from receipts r
+            where r.id = i.id and (r.status = 'received' or r.workflow_id = '' or i.kind <> 'original')
+              for no key update) held
 ), ran as (
     insert into runs (workflow_id, run_id, receipt_id, kind, requested_by, reason, previous_run_id, started_at)
-    select i.workflow_id, i.run_id, i.id, i.kind, i.requested_by, i.reason, i.previous_run_id, i.started_at
-      from input i join held using (id) order by i.id, i.workflow_id, i.run_id
+    select workflow_id, run_id, id, kind, requested_by, reason, previous_run_id, started_at from started
     on conflict (workflow_id, run_id) do nothing
 )
 update receipts r
-   set status = case when held.status = 'received' then 'processing' else held.status end,
+   set status = case when i.was = 'received' then 'processing' else i.was end,
        workflow_id = i.workflow_id, updated_at = now()
-  from held join input i using (id)
- where r.id = held.id and (held.status = 'received' or held.workflow_id = '')`
+  from started i
+ where r.id = i.id and (i.was = 'received' or i.known = '')`
 
 func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
+	// The order in which receipts are locked, and then runs.
+	slices.SortFunc(reqs, func(a, b Started) int {
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+	})
 	n := len(reqs)
 	ids, at := make([][16]byte, n), make([]time.Time, n)
 	var texts [6][]string
@@ -136,18 +141,16 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 // finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
 // transitions decides here too.
 const finishedSQL = `
-with input as materialized (
-    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::timestamptz[])
-    as t(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence)
-), held as materialized (
-    select id, status, fence from receipts where id = any($1::uuid[]) order by id for no key update
-), ended as (
-    select i.*, held.status as was, coalesce(held.fence > i.fence, false) as outrun from input i join held using (id)
+with ended as materialized (
+    select i.*, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::timestamptz[])
+           as i(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence)
+     cross join lateral (select r.status, r.fence from receipts r where r.id = i.id for no key update) held
 ), ran as (
     insert into runs (workflow_id, run_id, receipt_id, kind, previous_run_id, started_at, closed_at, outcome)
     select i.workflow_id, i.run_id, i.id, case when i.previous_run_id = '' then 'original' else 'reset' end,
            i.previous_run_id, i.started_at, now(), i.outcome
-      from ended i where not i.outrun order by i.id, i.workflow_id, i.run_id
+      from ended i where not i.outrun
     on conflict (workflow_id, run_id) do update set closed_at = excluded.closed_at, outcome = excluded.outcome
 ), moved as (
     update receipts r
@@ -157,7 +160,7 @@ with input as materialized (
      where r.id = i.id and not i.outrun and i.was = any(string_to_array(i.follows, ' '))
     returning r.id
 )
-select held.id, held.status, held.fence, exists (select from moved where moved.id = held.id) from held`
+select id, was, before, id in (select id from moved) from ended`
 
 func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, error) {
 	// An upsert may meet a row once: of a run that is finished twice at the same moment the later task
@@ -173,7 +176,10 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finish) ([]error, erro
 	for _, f := range last {
 		rows = append(rows, f)
 	}
-	slices.SortFunc(rows, func(a, b Finish) int { return cmp.Compare(a.ReceiptID, b.ReceiptID) })
+	// The order in which receipts are locked, and then runs.
+	slices.SortFunc(rows, func(a, b Finish) int {
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+	})
 
 	n := len(rows)
 	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
