@@ -28,7 +28,7 @@ func (a *app) withDatabase(ctx context.Context, f func(context.Context, *config.
 	if err != nil {
 		return err
 	}
-	pool, err := newPool(ctx, cfg)
+	pool, err := newPool(ctx, cfg, schema.ReadCommitted)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -116,7 +118,7 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 // poolOn returns a pool as every process has it.
 func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	options, err := poolOptions("env:DSN", dsn)
+	options, err := poolOptions("env:DSN", dsn, schema.ReadCommitted, schema.PlanByKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +166,27 @@ func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
 		var got string
 		if err := poolOn(t, dsn).QueryRow(t.Context(), `show transaction_isolation`).Scan(&got); err != nil || got != "read committed" {
 			t.Errorf("where %s is the default: %q (%v), want read committed", level, got, err)
+		}
+	}
+}
+
+// The plans that CheckStatements has seen are those of a process that handles events.
+func TestNode_PlansByKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	cfg, err := config.Load(s.file, s.variable, providers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.close()
+	for setting, want := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_seqscan": "off"} {
+		var got string
+		if err := n.pool.QueryRow(t.Context(), `show `+setting).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %q (%v), want %s", setting, got, err, want)
 		}
 	}
 }

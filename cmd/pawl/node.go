@@ -49,7 +49,7 @@ type node struct {
 // newNode connects to nothing: Postgres and Temporal may be down when a process starts, and come back
 // without it being restarted.
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, error) {
-	pool, err := newPool(ctx, cfg)
+	pool, err := newPool(ctx, cfg, schema.ReadCommitted, schema.PlanByKey)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 	}, nil
 }
 
-func newPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
-	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value())
+// newPool returns a pool whose connections say session first.
+func newPool(ctx context.Context, cfg *config.Config, session ...string) (*pgxpool.Pool, error) {
+	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value(), session...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +87,8 @@ func newPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// poolOptions are those of a pool on the DSN that name refers to.
-func poolOptions(name, dsn string) (*pgxpool.Config, error) {
+// poolOptions are those of a pool on the DSN that name refers to, whose connections say session first.
+func poolOptions(name, dsn string, session ...string) (*pgxpool.Config, error) {
 	options, err := parseDSN(name, dsn)
 	if err != nil {
 		return nil, err
@@ -103,9 +104,8 @@ func poolOptions(name, dsn string) (*pgxpool.Config, error) {
 	options.ConnConfig.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool {
 		return e.Code != "25006" && fatal(c, e) // read_only_sql_transaction
 	}
-	// What waits for a lock has to see what was committed meanwhile, whatever the role's default is.
 	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'")
+		_, err := conn.Exec(ctx, strings.Join(session, ";"))
 		return err
 	}
 	return options, nil

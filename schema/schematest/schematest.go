@@ -106,10 +106,19 @@ func admin(sql string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// New returns a pool on a fresh migrated database. Pool and database go when the test ends.
+// New returns a pool on a fresh migrated database, whose connections are told what those of a process are told that
+// handles events. Pool and database go when the test ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(context.Background(), NewDSN(t))
+	options, err := pgxpool.ParseConfig(NewDSN(t))
+	if err != nil {
+		t.Fatalf("schematest: %v", err)
+	}
+	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, schema.ReadCommitted+";"+schema.PlanByKey)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), options)
 	if err != nil {
 		t.Fatalf("schematest: connect: %v", err)
 	}
