@@ -137,5 +137,5 @@ func TestAppend_Concurrently_OneChain(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), audit.Statements)
+	schematest.CheckStatements(t, schematest.New(t), audit.Statements, schematest.OnPurpose{})
 }

@@ -144,7 +144,8 @@ select $1, $2, $3, $4, $5 where exists (select from effects where key = $5 and s
 // workspaceDiffersSQL compares what the workspace was brought to with the plans that it may have ($3). While an
 // effect is at it ($4), or waits to try again, nobody knows what it will be.
 const workspaceDiffersSQL = `
-select exists (select from effects where exclusive = $4 and state in ('claimed', 'failed') and error_class in ('', 'transient'))
+select exists (select from effects where exclusive = $4 and exclusive <> '' and state = 'claimed')
+    or exists (select from effects where exclusive = $4 and state = 'failed' and error_class in ('', 'transient'))
     or case when cardinality($3::text[]) = 0
             then exists (select from workspaces where mode = $1 and account = $2 and state = 'active')
             else not exists (select from workspaces where mode = $1 and account = $2 and state = 'active' and plan = any($3)) end`

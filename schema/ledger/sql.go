@@ -19,6 +19,9 @@ var Statements = map[string]string{
 // answered stays in its own: the sink may hold that attempt, under the key of this generation.
 const begun = `(e.error_class = 'uncertain' or e.error_class = 'permanent' and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
+// claimed compares the state of a row whose key is given: see [schema.PlanByKey].
+const claimed = `e.state = (select 'claimed')`
+
 // lockSQL locks the rows that there are, as strongly as what follows does. The order of keys is the lock order of
 // this package: flushes sort by key, too.
 //
@@ -75,8 +78,8 @@ const lapsedInDoubt = "the attempt ended between the point of no return and the 
 // in it could not record it.
 const doubtSQL = `
 with doubted as (
-    update effects set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
-     where key = $1 and state = 'claimed' and committing and lease_until < now()
+    update effects as e set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
+     where key = $1 and ` + claimed + ` and committing and lease_until < now()
     returning key, generation, receipt_id, run_id, token, claimed_at, error
 )
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
@@ -85,7 +88,7 @@ select key, generation, receipt_id, run_id, token, 'uncertain', claimed_at, erro
 const markSQL = `
 update effects as e set committing = true
   from unnest($1::text[], $2::bigint[]) as m(key, token)
- where e.key = m.key and e.token = m.token and e.state = 'claimed' and e.lease_until > now()
+ where e.key = m.key and e.token = m.token and ` + claimed + ` and e.lease_until > now()
 returning e.key, e.token`
 
 // finishSQL writes the outcome and its attempt in one statement; a claim that was taken over
@@ -103,7 +106,7 @@ with finished as (
            done_at     = case when f.state in ('done', 'skipped') then now() else e.done_at end
       from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::int[], $8::timestamptz[])
            as f(key, token, state, result, error, class, max_failures, started_at)
-     where e.key = f.key and e.token = f.token and e.state = 'claimed'
+     where e.key = f.key and e.token = f.token and ` + claimed + `
     returning e.key, e.generation, e.receipt_id, e.run_id, e.token, e.state, e.error, e.error_class, e.result, f.started_at
 ), attempts as (
     insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
@@ -139,6 +142,6 @@ select key, generation, receipt_id, run_id, token, 'skipped', now(), $7 from ski
 const letGoSQL = `
 update effects set state = 'failed', error_class = 'transient', error = 'the attempt ended without an outcome',
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end
- where exclusive = $1 and state = 'claimed' and lease_until < now() and not committing`
+ where exclusive = $1 and exclusive <> '' and state = 'claimed' and lease_until < now() and not committing`
 
 const uncertainSQL = `select count(*) from effects where state = 'uncertain'`

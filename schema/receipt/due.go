@@ -29,8 +29,8 @@ func (s *Store) Due(ctx context.Context, limit int, lease time.Duration) ([]Pend
 
 const releaseSQL = `
 update receipts r set dispatch_at = now()
-  from (select id from receipts where id = any($1::uuid[]) and status = 'received' order by id for no key update) held
- where r.id = held.id`
+  from (select id from receipts where id = any($1::uuid[]) and status = (select 'received') order by id for no key update) held
+ where r.id = held.id` // see [schema.PlanByKey]
 
 // Release makes receipts that [Store.Due] took due again at once: their start has failed for a
 // reason that will pass.

@@ -50,7 +50,7 @@ func many(n int, source string, address func(i int) string) []rejection.Rejectio
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), rejection.Statements)
+	schematest.CheckStatements(t, schematest.New(t), rejection.Statements, schematest.OnPurpose{})
 }
 
 // What is kept comes back byte for byte: it is verified again when it is admitted.

@@ -53,7 +53,7 @@ func setup(t *testing.T) *pgxpool.Pool {
 
 func TestStatements(t *testing.T) {
 	// A list goes back in time until it has its rows.
-	schematest.CheckStatements(t, schematest.New(t), timeline.Statements, "list")
+	schematest.CheckStatements(t, schematest.New(t), timeline.Statements, schematest.OnPurpose{Walks: []string{"list"}})
 }
 
 func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
