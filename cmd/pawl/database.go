@@ -28,7 +28,7 @@ func (a *app) withDatabase(ctx context.Context, f func(context.Context, *config.
 	if err != nil {
 		return err
 	}
-	pool, err := newPool(ctx, cfg, schema.ReadCommitted)
+	pool, err := newPool(ctx, cfg, false)
 	if err != nil {
 		return err
 	}

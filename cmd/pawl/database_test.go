@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -118,7 +117,7 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 // poolOn returns a pool as every process has it.
 func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	options, err := poolOptions("env:DSN", dsn, schema.ReadCommitted, schema.PlanByKey)
+	options, err := poolOptions("env:DSN", dsn, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +169,12 @@ func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
 	}
 }
 
-// The plans that CheckStatements has seen are those of a process that handles events.
+// The plans that CheckStatements has seen are those of a process that handles events. What a pooler in transaction
+// mode lends to others is left alone.
 func TestNode_PlansByKey(t *testing.T) {
 	t.Parallel()
-	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
 	cfg, err := config.Load(s.file, s.variable, providers())
 	if err != nil {
 		t.Fatal(err)
@@ -183,10 +184,15 @@ func TestNode_PlansByKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.close()
-	for setting, want := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_seqscan": "off"} {
-		var got string
-		if err := n.pool.QueryRow(t.Context(), `show `+setting).Scan(&got); err != nil || got != want {
-			t.Errorf("%s: %q (%v), want %s", setting, got, err, want)
+	pooler := poolOn(t, dsn+"&default_query_exec_mode=cache_describe")
+	for setting, want := range map[string][2]string{
+		"plan_cache_mode": {"force_generic_plan", "auto"}, "enable_hashjoin": {"off", "on"}, "enable_seqscan": {"off", "on"},
+	} {
+		for i, pool := range []*pgxpool.Pool{n.pool, pooler} {
+			var got string
+			if err := pool.QueryRow(t.Context(), `show `+setting).Scan(&got); err != nil || got != want[i] {
+				t.Errorf("%s: %q (%v), want %s", setting, got, err, want[i])
+			}
 		}
 	}
 }

@@ -49,7 +49,7 @@ type node struct {
 // newNode connects to nothing: Postgres and Temporal may be down when a process starts, and come back
 // without it being restarted.
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, error) {
-	pool, err := newPool(ctx, cfg, schema.ReadCommitted, schema.PlanByKey)
+	pool, err := newPool(ctx, cfg, true)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +74,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 	}, nil
 }
 
-// newPool returns a pool whose connections say session first.
-func newPool(ctx context.Context, cfg *config.Config, session ...string) (*pgxpool.Pool, error) {
-	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value(), session...)
+// newPool returns a pool on the configured database. byKey asks for [schema.PlanByKey].
+func newPool(ctx context.Context, cfg *config.Config, byKey bool) (*pgxpool.Pool, error) {
+	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value(), byKey)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func newPool(ctx context.Context, cfg *config.Config, session ...string) (*pgxpo
 	return pool, nil
 }
 
-// poolOptions are those of a pool on the DSN that name refers to, whose connections say session first.
-func poolOptions(name, dsn string, session ...string) (*pgxpool.Config, error) {
+// poolOptions are those of a pool on the DSN that name refers to.
+func poolOptions(name, dsn string, byKey bool) (*pgxpool.Config, error) {
 	options, err := parseDSN(name, dsn)
 	if err != nil {
 		return nil, err
@@ -104,8 +104,14 @@ func poolOptions(name, dsn string, session ...string) (*pgxpool.Config, error) {
 	options.ConnConfig.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool {
 		return e.Code != "25006" && fatal(c, e) // read_only_sql_transaction
 	}
+	session := schema.ReadCommitted
+	// A pooler in transaction mode, with which no statements are cached, lends its connections to others, who would
+	// find on them what was set.
+	if byKey && options.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		session += ";" + schema.PlanByKey
+	}
 	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, strings.Join(session, ";"))
+		_, err := conn.Exec(ctx, session)
 		return err
 	}
 	return options, nil
