@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -32,6 +34,9 @@ whole trail, or cuts off its end, is found out only by a head from before, which
 
 Exit code 0 when the trail is unbroken, 1 when it is not.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if sum, err := hex.DecodeString(kept); err != nil || kept != "" && len(sum) != sha256.Size {
+				return usagef("--head takes the %d hexadecimal digits that an earlier check has shown", 2*sha256.Size)
+			}
 			var report auditReport
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
 				report.Head, report.Actions, err = audit.New(db).Verify(ctx, kept)

@@ -114,6 +114,7 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 		{"events", "retry", "evt_1", "--why", "x", "--who", " "}, {"rejections", "admit", "id"},
 		{"--log-format", "xml", "migrate"}, {"migrate", "extra"}, {"send", "--source", "stripe", "--url", "127.0.0.1:8080"},
 		{"send", "--source", "stripe", "--url", "ftp://x/hooks/stripe"}, {"sources", "--unused-for", "0s"}, {"sources", "--unused-for=-1h"},
+		{"help", "nonsense"}, {"help", "events", "list", "nonsense"}, {"audit", "verify", "--head", "none"}, {"audit", "verify", "--head", "abcd"},
 	} {
 		r := s.pawl(t, args...)
 		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, "pawl: ") {
@@ -125,9 +126,10 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 func TestRun_UsageErrors_NameCommandAndFix(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"pawl: events retry needs one ID (see pawl events retry --help)":                               {"events", "retry", "--why", "x"},
-		"pawl: events list takes no argument: \"evt_1\" is one too many (see pawl events list --help)": {"events", "list", "evt_1"},
-		"pawl: verify takes no argument: \"request.json\" is one too many (see pawl verify --help)":    {"verify", "request.json"},
+		"pawl: events retry needs one ID (see pawl events retry --help)":                                  {"events", "retry", "--why", "x"},
+		"pawl: events list takes no argument: \"evt_1\" is one too many (see pawl events list --help)":    {"events", "list", "evt_1"},
+		"pawl: invalid argument \"x\" for \"--limit\" flag: invalid syntax (see pawl events list --help)": {"events", "list", "--limit", "x"},
+		"pawl: verify takes no argument: \"request.json\" is one too many (see pawl verify --help)":       {"verify", "request.json"},
 	} {
 		if r := pawl(t, nil, args...); r.code != 2 || !strings.HasPrefix(r.err, want) {
 			t.Errorf("pawl %v: exit %d, stderr %q; want 2 and %q", args, r.code, r.err, want)
@@ -137,7 +139,7 @@ func TestRun_UsageErrors_NameCommandAndFix(t *testing.T) {
 
 func TestRun_Help_ExitZero(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"help"}, {"help", "events", "list"}} {
 		if r := pawl(t, nil, args...); r.code != 0 || !strings.Contains(r.out, "Usage") {
 			t.Errorf("pawl %v: exit %d, stdout %q", args, r.code, r.out)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,10 @@ func (a *app) root(started *bool) *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(helpCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return usagef("%s", ofParser.ReplaceAllString(err.Error(), ""))
+	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "pawl.yaml", "configuration `file`")
 	flags.BoolVar(&a.json, "json", false, "write results as JSON")
@@ -100,6 +105,24 @@ func (a *app) root(started *bool) *cobra.Command {
 	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")
 	root.AddCommand(a.commands()...)
 	return root
+}
+
+// ofParser is what Go's parser of numbers puts before what is wrong.
+var ofParser = regexp.MustCompile(`strconv\.\w+: parsing ".*": `)
+
+// helpCommand is cobra's, but for what there is no help on, which is a mistake like any other.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [command]", Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }
 
 // group is a command that only holds others.
