@@ -52,7 +52,7 @@ func setup(t *testing.T) *bundle {
 		receipts.Close()
 	})
 	runner, err := effect.NewRunner(effect.Config{
-		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Ledger: book, Meter: noop.Meter{},
 		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond, Retrying: func(context.Context, effect.Call, string) {},
 	})
 	if err != nil {

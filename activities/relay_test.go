@@ -3,7 +3,6 @@ package activities_test
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -86,7 +85,7 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(receipts.Close)
 	effects, err := effect.NewRunner(effect.Config{
-		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Ledger: book, Meter: noop.Meter{},
 		Retrying: func(context.Context, effect.Call, string) {}, FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
 	})
 	if err != nil {

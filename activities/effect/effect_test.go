@@ -47,7 +47,7 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(book.Close)
 	var err error
 	b.runner, err = effect.NewRunner(effect.Config{
-		Ledger: book, Meter: noop.Meter{}, Log: slog.New(slog.DiscardHandler),
+		Ledger: book, Meter: noop.Meter{},
 		FirstBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
 		Retrying: func(_ context.Context, _ effect.Call, reason string) {
 			b.mu.Lock()

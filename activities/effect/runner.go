@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -27,7 +26,6 @@ type Config struct {
 	// FirstBackoff and MaxBackoff bound the wait between attempts; it doubles and is jittered.
 	FirstBackoff, MaxBackoff time.Duration
 	Meter                    metric.Meter
-	Log                      *slog.Logger
 }
 
 // Runner runs effects. It is safe for concurrent use.

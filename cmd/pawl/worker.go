@@ -97,7 +97,7 @@ func (n *node) equip() (book *ledger.Store, publisher *activities.Publisher, all
 	meter := n.telemetry.Meter()
 	book = ledger.New(n.pool)
 	effects, err := effect.NewRunner(effect.Config{
-		Ledger: book, Meter: meter, Log: n.log,
+		Ledger: book, Meter: meter,
 		FirstBackoff: n.cfg.Retries.First, MaxBackoff: n.cfg.Retries.Max,
 		Retrying: n.showRetrying,
 	})
