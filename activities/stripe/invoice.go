@@ -11,7 +11,6 @@ import (
 type PaidInvoice struct {
 	// ProviderAccount is the connected account, "" for the account's own events.
 	ProviderAccount string
-	Live            bool
 	// OccurredAt is the event's created; it has a resolution of one second.
 	OccurredAt time.Time
 	ID         string
@@ -46,7 +45,6 @@ func ReadPaidInvoice(body []byte) (PaidInvoice, error) {
 	}
 	paid := PaidInvoice{
 		ProviderAccount: event.text("account"),
-		Live:            string(event["livemode"]) == "true",
 		ID:              in.text("id"),
 		Customer:        in.ref("customer"),
 		Metadata:        metadata(in),

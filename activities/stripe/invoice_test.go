@@ -88,7 +88,7 @@ func eachVersion(t *testing.T, test func(t *testing.T, version string)) {
 }
 
 var wantPaid = PaidInvoice{
-	Live: true, OccurredAt: time.Unix(periodStart+60, 0).UTC(), ID: "in_1", Customer: "cus_1", Subscription: "sub_1",
+	OccurredAt: time.Unix(periodStart+60, 0).UTC(), ID: "in_1", Customer: "cus_1", Subscription: "sub_1",
 	Metadata: map[string]string{"account": "acme", "plan": "pro"}, Amount: 4900, Currency: "usd",
 	PeriodStart: time.Unix(periodStart, 0).UTC(), PeriodEnd: time.Unix(periodEnd, 0).UTC(),
 	Lines: []Line{{Price: "price_pro", Product: "prod_pro", Amount: 4900, Start: time.Unix(periodStart, 0).UTC(), End: time.Unix(periodEnd, 0).UTC()}},
