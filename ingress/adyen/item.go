@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
@@ -122,7 +121,7 @@ func itemEvents(body []byte) []webhook.Event {
 		}
 		return []webhook.Event{{ID: webhook.HashID(body), IDOrigin: webhook.FromHash, Problem: problem}}
 	}
-	mode := mode(webhook.ReadEnvelope(body), "live", "true", "false")
+	mode := modeAt(webhook.ReadEnvelope(body), "live", "true", "false")
 	events := make([]webhook.Event, 0, len(items))
 	for _, raw := range items {
 		e := itemEvent(raw)
@@ -139,24 +138,22 @@ func itemEvent(raw json.RawMessage) webhook.Event {
 		Type:       item.EventType("eventCode"),
 		Account:    item.Tag("merchantAccountCode"),
 		Object:     item.Tag("pspReference"),
-		OccurredAt: parseTime(item.String("eventDate")),
+		OccurredAt: item.Moment("eventDate"),
 		Body:       raw,
 	}
 	if e.Object == "" || e.Type == "" {
 		item.Note(webhook.MissingEventID, "pspReference and eventCode")
 		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
 	} else {
-		var problem string
-		if e.ID, e.IDOrigin, problem = webhook.UsableID(e.Object+":"+e.Type+":"+success, webhook.FromBody); problem != "" {
-			item.Note(webhook.InvalidEventID, problem)
-		}
+		e.ID, e.IDOrigin = item.UsableID(e.Object+":"+e.Type+":"+success, webhook.FromBody)
 	}
 	e.Problem = item.Problem()
 	return e
 }
 
-// mode reads which side of Adyen sent the body; it is empty where the body does not say.
-func mode(body *webhook.Envelope, path, live, test string) webhook.Mode {
+// modeAt returns the mode that the body tells at path, where live and test are its words for it; it is empty where
+// the body does not say.
+func modeAt(body *webhook.Envelope, path, live, test string) webhook.Mode {
 	switch value, _ := scalar(body, path); value {
 	case live:
 		return webhook.Live
@@ -164,15 +161,6 @@ func mode(body *webhook.Envelope, path, live, test string) webhook.Mode {
 		return webhook.Test
 	}
 	return ""
-}
-
-// parseTime reads a time; anything else is no time. Adyen's older management webhooks send dates.
-func parseTime(text string) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.Year() < 1 {
-		return time.Time{}
-	}
-	return at.UTC()
 }
 
 // signItems writes its signature into each item of body.

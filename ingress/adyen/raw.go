@@ -16,14 +16,14 @@ func rawEvent(raw []byte) webhook.Event {
 		IDOrigin:   webhook.FromHash,
 		Type:       body.EventType("type"),
 		Account:    firstTag(body, "data.balancePlatform", "data.merchantId", "data.merchantAccount"),
-		Mode:       mode(body, "environment", "live", "test"),
-		OccurredAt: parseTime(body.String("timestamp")),
+		Mode:       modeAt(body, "environment", "live", "test"),
+		OccurredAt: body.Moment("timestamp"), // older management webhooks send a date, which is no time
 	}
 	if !body.Readable() {
 		e.Type = webhook.Tag(typeBeforeFault(raw))
 	}
 	if e.OccurredAt.IsZero() {
-		e.OccurredAt = parseTime(body.String("createdAt"))
+		e.OccurredAt = body.Moment("createdAt")
 	}
 	e.Object = objectID(body, e.Type)
 	e.Problem = body.Problem()
