@@ -51,6 +51,23 @@ func (s *summary) status() int {
 	return http.StatusOK
 }
 
+// statusOf is the status that a refusal of class c is answered with.
+func (s *Source) statusOf(c webhook.Class) int {
+	switch {
+	case c == webhook.TooLarge:
+		return http.StatusRequestEntityTooLarge
+	case c == webhook.ContentEncoding:
+		return http.StatusUnsupportedMediaType
+	case c == webhook.SlowBody:
+		return http.StatusRequestTimeout
+	case c == webhook.UnreadableBody:
+		return http.StatusBadRequest
+	case c.Malformed() && !s.Provider.Contract.Always401:
+		return http.StatusBadRequest
+	}
+	return http.StatusUnauthorized
+}
+
 // confirm writes the 2xx, or the provider's own answer where it wants one.
 func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary, outcomes []receipt.Outcome) error {
 	if answerer, ok := source.Verifier.(webhook.Answerer); ok {

@@ -56,16 +56,16 @@ func (s *Server) deliver(c echo.Context) (err error) {
 
 	held := metered{budget: &s.bodies}
 	defer held.release()
-	switch status, refused := s.read(c, &source, r, &held); {
-	case refused != nil:
-		return s.refuse(c, &l, r, status, refused, from)
-	case status != 0:
+	switch err := s.read(c, &source, r, &held); {
+	case errors.Is(err, errOverBudget):
 		l.outcome, l.class = shed, "bodies"
 		return unavailable(c, "busy")
+	case err != nil:
+		return s.refuse(c, &source, &l, r, err, from)
 	}
 	match, err := source.verify(c.Request().Context(), r)
 	if err != nil {
-		return s.refuseUnverified(c, &source, &l, r, err, from)
+		return s.refuse(c, &source, &l, r, err, from)
 	}
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
@@ -86,7 +86,7 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 	}
 	defer release()
 	if _, err := source.Verifier.Verify(r); err != nil {
-		return s.refuseUnverified(c, source, l, r, err, from)
+		return s.refuse(c, source, l, r, err, from)
 	}
 	if a, yes := answerer.Answer(r); yes {
 		l.outcome = handshake
@@ -126,27 +126,26 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	}
 }
 
-// read reads the body into r, counting it in held. It returns the status and the reason of a refusal,
-// or 0; without a reason, there is no room for the body now.
+// read reads the body into r, counting it in held. Its error is an *[webhook.Error], or errOverBudget where there is
+// no room for the body now.
 //
 // No body is decompressed: no provider here sends a content coding, and those that sign sign the bytes
 // that they send.
-func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *metered) (status int, refused *webhook.Error) {
+func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *metered) error {
 	for _, encoding := range r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
 			leaveUnread(c)
-			return http.StatusUnsupportedMediaType, &webhook.Error{Class: webhook.ContentEncoding,
-				Detail: "the body came with a content coding; no provider sends one, so something on the way compresses"}
+			return webhook.Errorf(webhook.ContentEncoding, "the body came with a content coding; no provider sends one, so something on the way compresses")
 		}
 	}
 	limit := s.bodyLimit(source)
-	tooLarge := func() *webhook.Error {
-		return &webhook.Error{Class: webhook.TooLarge, Detail: fmt.Sprintf("the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)}
+	tooLarge := func() error {
+		return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)
 	}
 	length := c.Request().ContentLength
 	if length > limit {
 		leaveUnread(c)
-		return http.StatusRequestEntityTooLarge, tooLarge()
+		return tooLarge()
 	}
 	// Counted on the bytes read: a chunked body announces no length.
 	held.Reader = http.MaxBytesReader(c.Response(), c.Request().Body, limit)
@@ -157,34 +156,26 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
-		return 0, nil
+		return nil
 	case errors.As(err, &over):
-		return http.StatusRequestEntityTooLarge, tooLarge()
+		return tooLarge()
 	case errors.Is(err, errOverBudget):
 		leaveUnread(c)
-		return http.StatusServiceUnavailable, nil
+		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		leaveUnread(c)
-		return http.StatusRequestTimeout, &webhook.Error{Class: webhook.SlowBody,
-			Detail: fmt.Sprintf("the body had not come within %s of the request", s.cfg.Limits.Read)}
+		return webhook.Errorf(webhook.SlowBody, "the body had not come within %s of the request", s.cfg.Limits.Read)
 	}
-	return http.StatusBadRequest, &webhook.Error{Class: webhook.UnreadableBody, Detail: "the connection ended, or the body's framing is wrong"}
+	return webhook.Errorf(webhook.UnreadableBody, "the connection ended, or the body's framing is wrong")
 }
 
 func (s *Server) bodyLimit(source *Source) int64 {
 	return cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)
 }
 
-// refuse answers a request that is refused, counts it, and shows it to whoever keeps refusals.
-func (s *Server) refuse(c echo.Context, l *label, r *webhook.Request, status int, refused *webhook.Error, from netip.Addr) error {
-	l.class = string(refused.Class)
-	s.tally.refused(l.source, l.class, r.ReceivedAt)
-	s.cfg.Refused(l.source, r, refused, from.String())
-	return answer(c, status, l.class)
-}
-
-// refuseUnverified answers a request that the verifier did not admit.
-func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
+// refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the refusal
+// and shows it to whoever keeps refusals. An err that is no *[webhook.Error] refuses nothing.
+func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
 	var refusal *webhook.Error
 	if !errors.As(err, &refusal) {
 		// Not one of the classes: what it takes to verify is not there, and the delivery should come again.
@@ -194,11 +185,10 @@ func (s *Server) refuseUnverified(c echo.Context, source *Source, l *label, r *w
 		l.outcome, l.class = unfinished, "verifier"
 		return unavailable(c, "unavailable")
 	}
-	status := http.StatusUnauthorized
-	if refusal.Class.Malformed() && !source.Provider.Contract.Always401 {
-		status = http.StatusBadRequest
-	}
-	return s.refuse(c, l, r, status, refusal, from)
+	l.class = string(refusal.Class)
+	s.tally.refused(l.source, l.class, r.ReceivedAt)
+	s.cfg.Refused(l.source, r, refusal, from.String())
+	return answer(c, source.statusOf(refusal.Class), l.class)
 }
 
 // keep commits what r carries and answers. The hand-over comes after the answer is decided:
