@@ -128,25 +128,17 @@ func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook
 	if !ok {
 		return found
 	}
-	own.ask(&found, r, refused)
-	fits := found.Likely
-	if !found.Likely {
-		d.askOthers(&found, source, r)
-	}
-	switch {
-	case found.Likely:
-	case own.askStrangers(&found, r):
-		fits = true
-	default:
-		own.askVariants(&found, r)
-		fits = found.Likely
+	// From the likeliest cause to the least: the first that explains the refusal ends the asking.
+	fits := own.askOwn(&found, r, refused)
+	if !fits && !d.askOthers(&found, source, r) {
+		fits = own.askStrangers(&found, r) || own.askVariants(&found, r)
 	}
 	own.look(&found, r, refused, fits)
 	return found
 }
 
-// askOthers looks whether r was signed for another source.
-func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Request) {
+// askOthers looks whether r was signed for another source, and reports whether it was.
+func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Request) bool {
 	own := d.probes[source]
 	for _, name := range d.names {
 		other := d.probes[name]
@@ -169,6 +161,7 @@ func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Reques
 			found.add(LiveSecretOnTest, "source %s takes test events and %s is a live source: the live endpoint sends to the test URL", source, name)
 		}
 	}
+	return found.Likely
 }
 
 // probe is a source's verifier with every bound of time taken off.
@@ -227,11 +220,11 @@ func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	return match, err == nil
 }
 
-// ask looks whether a secret of the source's own fits, but for the time.
-func (p *probe) ask(found *Diagnosis, r *webhook.Request, refused *webhook.Error) {
+// askOwn looks whether a secret of the source's own fits, but for the time, and reports whether one does.
+func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Error) bool {
 	match, ok := p.fits(r)
 	if !ok {
-		return
+		return false
 	}
 	found.Likely = true
 	secret := p.windows[match.Secret]
@@ -248,10 +241,11 @@ func (p *probe) ask(found *Diagnosis, r *webhook.Request, refused *webhook.Error
 		}
 		found.add(ClockOff, "the signature fits secret %q, and it was made %d s %s the request came: a clock is wrong, or something held the request back", match.Secret, seconds, side)
 	}
+	return true
 }
 
-// askStrangers looks whether another source's secret fits in this source's scheme. It does not make the
-// request a likely one: what another scheme verifies with may be public.
+// askStrangers looks whether another source's secret fits in this source's scheme, and reports whether one does. It
+// does not make the request a likely one: what another scheme verifies with may be public.
 func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	if p.strangers == nil || len(r.Body) > maxVariants {
 		return false
@@ -263,15 +257,16 @@ func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	return ok
 }
 
-// askVariants looks whether what stands between the provider and us has changed the request.
-func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) {
+// askVariants looks whether what stands between the provider and us has changed the request, and reports whether
+// that explains the refusal.
+func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	for _, v := range variants(r.Body) {
 		changed := *r
 		changed.Body = v.body
 		if match, ok := p.fits(&changed); ok {
 			found.Likely = true
 			found.add(BodyChanged, "the signature fits secret %q if the body is taken %s: something on the way changes bodies", match.Secret, v.how)
-			return
+			return true
 		}
 	}
 	for _, elsewhere := range p.elsewhere {
@@ -280,13 +275,14 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) {
 		if match, ok := elsewhere.fits(&changed); ok {
 			found.Likely = true
 			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the source's url is not the one that the provider was given", match.Secret, ShownURL(elsewhere.URL))
-			return
+			return true
 		}
 	}
+	return false
 }
 
-// look says what shows without any secret. Where one of the source's own fits, the provider's hints are
-// left out: they guess why none does.
+// look says what shows without any secret. Where a secret fits in the source's scheme, the provider's hints are left
+// out: they guess why none does.
 func (p *probe) look(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
