@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,22 +88,6 @@ func NewKeeper(cfg Config) *Keeper {
 		k.needs[source] = p.headers()
 	}
 	return k
-}
-
-// headers returns the names of the headers that a delivery of the source's provider has: those that it is
-// verified by are among them. Where pawl cannot sign as the provider does, with a public key, there are
-// none, and no such scheme sends a secret.
-func (p *probe) headers() []string {
-	var names []string
-	for _, secret := range p.Secrets {
-		if p.Provider.Sign == nil {
-			break
-		}
-		if out, err := p.Provider.Sign(webhook.SignInput{Secret: secret.Value, ID: "id", Type: "type", URL: p.URL, Body: []byte("{}"), Options: p.Options}); err == nil {
-			names = slices.AppendSeq(names, maps.Keys(out.Header))
-		}
-	}
-	return names
 }
 
 // Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
