@@ -21,8 +21,9 @@ func (e *anotherError) Error() string {
 		"`pawl events run` runs the event anew, under the same idempotency keys, and may send its mail again", receipt.AnotherRun, e.workflowID, e.receiptID)
 }
 
-// own returns an *[anotherError] where the run under workflowID is another receipt's.
-func (d *Dispatcher) own(ctx context.Context, workflowID, receiptID string) error {
+// askOwner asks Temporal whose the run under workflowID is, and returns an *[anotherError] where it is another
+// receipt's. Any other error means that Temporal did not tell.
+func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string) error {
 	if d.cfg.Inspect == nil {
 		return nil
 	}
@@ -32,12 +33,12 @@ func (d *Dispatcher) own(ctx context.Context, workflowID, receiptID string) erro
 	if err != nil {
 		return fmt.Errorf("look whose run %s is: %w", workflowID, err)
 	}
-	return ofReceipt(found.GetWorkflowExecutionInfo(), receiptID)
+	return checkOwner(found.GetWorkflowExecutionInfo(), receiptID)
 }
 
-// ofReceipt returns an *[anotherError] where a run says that it is of another receipt. One that says nothing
+// checkOwner returns an *[anotherError] where a run says that it is of another receipt. One that says nothing
 // is taken for the receipt's own.
-func ofReceipt(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
+func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 	attribute, ok := run.GetSearchAttributes().GetIndexedFields()[workflows.PawlReceipt.GetName()]
 	if !ok {
 		return nil

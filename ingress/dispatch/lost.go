@@ -88,7 +88,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 		return false, err
 	}
 	info := found.GetWorkflowExecutionInfo()
-	if another := ofReceipt(info, u.ReceiptID); another != nil {
+	if another := checkOwner(info, u.ReceiptID); another != nil {
 		return d.cfg.Receipts.ParkUnheard(ctx, u, another.Error())
 	}
 	reason := receipt.RunEnded

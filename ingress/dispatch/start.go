@@ -28,14 +28,16 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Star
 	in := eventInput(p)
 	flow := workflows.Route(p.Provider, p.Type)
 	failpoint.Hit("dispatch-before-start")
-	workflowID, runID, outcome, err := d.execute(ctx, flow, in, p.WorkflowID)
+	workflowID, runID, already, err := d.execute(ctx, flow, in, p.WorkflowID)
 	if err != nil {
 		d.metrics.start(ctx, p.Provider, "failed")
 		return receipt.Started{}, fmt.Errorf("start %s: %w", in.ID(), err)
 	}
 	d.down.Store(false)
-	d.metrics.start(ctx, p.Provider, outcome)
-	if outcome == "started" {
+	if already {
+		d.metrics.start(ctx, p.Provider, "already_started")
+	} else {
+		d.metrics.start(ctx, p.Provider, "started")
 		d.metrics.lag.Record(ctx, d.cfg.Now().Sub(p.ReceivedAt).Seconds())
 	}
 	failpoint.Hit("dispatch-after-start")
@@ -47,10 +49,11 @@ func eventInput(p receipt.Pending) workflows.EventInput {
 		EventID: p.EventID, Type: p.Type, Object: p.ObjectID}
 }
 
-// execute starts flow under the event's ID, or another where as says so, or finds that it was started before.
-func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput, as string) (workflowID, runID, outcome string, err error) {
+// execute starts flow under the event's ID, or another where as says so, and reports under which. already is true
+// where it was started before: runID is then that run's.
+func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput, as string) (workflowID, runID string, already bool, err error) {
 	workflowID = cmp.Or(as, in.ID())
-	runID, already, err := d.executeAs(ctx, workflowID, flow, in)
+	runID, already, err = d.executeAs(ctx, workflowID, flow, in)
 	if err == nil && already && as == "" {
 		var others bool
 		if others, err = d.belongsToOtherMode(ctx, in); err == nil && others {
@@ -59,12 +62,9 @@ func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.Even
 		}
 	}
 	if err == nil && already {
-		err = d.own(ctx, workflowID, in.ReceiptID)
+		err = d.askOwner(ctx, workflowID, in.ReceiptID)
 	}
-	if already {
-		return workflowID, runID, "already_started", err
-	}
-	return workflowID, runID, "started", err
+	return workflowID, runID, already, err
 }
 
 // belongsToOtherMode reports whether the workflow under in.ID() is that of the same event ID in
@@ -78,6 +78,7 @@ func (d *Dispatcher) belongsToOtherMode(ctx context.Context, in workflows.EventI
 	return found && (other == "" || other == in.ID()), nil
 }
 
+// executeAs is one start under workflowID. Its error wraps errUnable where Temporal as a whole takes no starts.
 func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
 	answered := d.answered.Load()
 	starting, cancel := context.WithTimeout(ctx, startTimeout)

@@ -38,9 +38,9 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 }
 
 // SweepOnce starts the receipts that are due, one batch of them, and returns how many it found and how
-// many of those it started. While Temporal is down it tries a single one; a success ends that state. What it could not start
-// because Temporal was unable is due again at once; another start that failed is due after its lease,
-// and stops no other.
+// many of those it started. While Temporal is down it tries a single one; a success ends that state. What it
+// could not start because Temporal was unable is due again at once; another start that failed is due after its
+// lease, and stops no other.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {
@@ -67,7 +67,7 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 
 // startAll starts due and returns how many it started, and the IDs of those that Temporal was unable to
 // take, with the first error. After the first of these the rest are not tried.
-func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (began int, left []string, first error) {
+func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (started int, left []string, first error) {
 	next := make(chan receipt.Pending, len(due))
 	for _, p := range due {
 		next <- p
@@ -86,7 +86,7 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (began
 				mu.Lock()
 				switch {
 				case err == nil:
-					began++
+					started++
 				case errors.Is(err, errUnable):
 					gone.Store(true)
 					left = append(left, p.ReceiptID)
@@ -99,7 +99,7 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (began
 		})
 	}
 	wg.Wait()
-	return began, left, first
+	return started, left, first
 }
 
 // startDue starts one due receipt and records it at once, so that no other sweep finds it.
