@@ -37,7 +37,8 @@ type Receipts interface {
 // Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.
 type Config struct {
 	Temporal Starter
-	// Inspect, when set, is asked about runs of which nothing was heard for a while.
+	// Inspect, when set, is asked about runs of which nothing was heard for a while, and whose run it is that was
+	// started before.
 	Inspect Inspector
 	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal turns out
 	// not to know them.
@@ -88,8 +89,8 @@ type Dispatcher struct {
 	down    atomic.Bool // the last start found Temporal unable
 	metrics *metrics
 
-	// answered counts the starts that Temporal made, or had made before; timedOutAt is its value when one timed
-	// out last while none was answered, -1 before any.
+	// answered counts the starts that Temporal has answered. timedOutAt is that count as it stood when a start last
+	// timed out, -1 before any has: while the two are equal, Temporal has answered nothing since. See silent.
 	answered, timedOutAt atomic.Int64
 
 	preparing sync.Mutex

@@ -53,8 +53,9 @@ func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended 
 	if err != nil {
 		return 0, fmt.Errorf("look for lost runs: %w", err)
 	}
-	// One that cannot be looked at hides no other; that several in a row cannot tells of Temporal as a whole. In
-	// random order, since the rest comes together again, and those that failed must not come first once more.
+	// A run that cannot be looked at must not keep the others from being looked at. Several of them in a row mean that
+	// Temporal as a whole does not answer, and end the look. The order is random because the next look takes the same
+	// runs together: in a fixed one, those that failed would come first again, and end it again.
 	rand.Shuffle(len(unheard), func(i, j int) { unheard[i], unheard[j] = unheard[j], unheard[i] })
 	var faults []error
 	for inARow := 0; len(unheard) > 0 && inARow < lookFailures; unheard = unheard[1:] {
@@ -97,8 +98,8 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		reason += fmt.Sprintf("the run was ended from outside (%s); reset the workflow to go on", status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		// A worker that was stopped for a while runs the task that it had been given once more from where that
-		// began: its effects are found done, but it parks a receipt that is at rest, and nobody waits there.
+		// A worker that was stopped for a while goes on with a task that another one has finished meanwhile, and may
+		// park the receipt after the run has ended. The run itself has recorded its outcome: that one counts.
 		settled, err := d.cfg.Receipts.SettleUnheard(ctx, u, info.GetExecution().GetRunId())
 		if settled || err != nil {
 			return settled, err

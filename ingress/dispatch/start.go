@@ -150,8 +150,9 @@ func unregistered(err error) bool {
 // say), so do the starts that this part would take, and no others.
 func timedOut(err error) bool { return serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded }
 
-// silent notes that a start has timed out, which began when so many had been answered. It reports whether Temporal
-// as a whole gives no answers: none came while this start waited, nor since another one timed out before it.
+// silent notes that a start has timed out; answered is how many starts had been answered when it began. It reports
+// whether Temporal as a whole gives no answers, for which it takes two starts in a row: none was answered while this
+// one waited, and another one had timed out at the same count. A single one may have met the part that hangs.
 func (d *Dispatcher) silent(answered int64) bool {
 	return d.answered.Load() == answered && d.timedOutAt.Swap(answered) == answered
 }
