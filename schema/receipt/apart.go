@@ -14,9 +14,8 @@ import (
 // byBytes reports whether other bytes under n's ID are another event.
 func (n *New) byBytes() bool { return n.Unsigned && !n.Restamped }
 
-// insertApart inserts the events among outcomes whose ID is held with other bytes under IDs of their
-// own, and puts what became of them in their place. It comes before any counting: what is not held yet is
-// no duplicate.
+// insertApart inserts those events whose ID is held with other bytes (see [New.Unsigned]) under IDs of their own, and
+// puts what became of them into outcomes. It comes before duplicates are counted, because these are none.
 func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	if err := s.compareHeld(ctx, in, outcomes); err != nil {
 		return fmt.Errorf("insert receipts: %w", err)
@@ -68,9 +67,9 @@ func ownID(id string, hash [sha256.Size]byte) string {
 const heldHashSQL = `
 select body_hash from receipts where provider = $1 and account = $2 and mode = $3 and event_id = $4`
 
-// compareHeld finds out of the duplicates that the insert could not see whether their bytes are the held
-// ones: their rows were locked, came in the same flush, or were committed while it ran. One that has been
-// erased meanwhile stays a duplicate.
+// compareHeld compares the bytes of those duplicates whose row the insert could not see, because it was locked, came
+// in the same flush, or was committed while the insert ran. A row that has been erased meanwhile cannot be
+// compared: its event stays a duplicate.
 func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	batch := &pgx.Batch{}
 	for i := range outcomes {

@@ -18,7 +18,7 @@ type repeat struct {
 
 // countRest enters the duplicates among outcomes that the insert could not count, and fills in what is
 // held. It has a commit of its own, because a conflicting row may be invisible to the statement that
-// met it, and the answer does not hang on it: the first delivery is committed either way.
+// met it. The answer does not depend on it: the first delivery is committed either way.
 func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var repeats []repeat
 	var at []int

@@ -224,9 +224,12 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 
 const outlastSQL = `select pg_logical_emit_message(true, 'pawl', 'held')`
 
-// outlast returns when whatever was committed before is on the standbys that commits wait for. The first
-// delivery of a held event may have been given up while it waited for one: it is committed then, and told as
-// a failure. A statement that has met it and written nothing waits for nobody; this one writes.
+// outlast returns when whatever was committed before is on the standbys that commits wait for.
+//
+// The first delivery of an event may have been given up while its commit waited for a standby: it was answered with a
+// failure, though its row is committed here and would be lost with this server. A duplicate that meets such a row must
+// not be answered with 2xx before a standby has it. A statement that writes nothing waits for no standby; this one
+// writes.
 func (s *Store) outlast(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, outlastSQL)
 	return err

@@ -22,9 +22,9 @@ update receipts r
   from held where r.id = held.id and r.status = 'ignored'
 returning r.id, r.provider, r.account, r.mode, r.event_id`
 
-// runIgnored lets the events among outcomes run that are held as ignored and that in's source wants: one
-// with other types, accounts or another mode had them before, or this one wanted less then. They are
-// duplicates no more. It has to be committed before the answer, since what is answered 2xx comes no more.
+// runIgnored lets those events run that are held as ignored and that in's source wants: they came before to a source
+// with other types, accounts or another mode, or when this one wanted less. In outcomes they become new events. It
+// has to be committed before the answer: a delivery that was answered 2xx is not sent again.
 func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	var keys [4][]string
 	at := map[Key]int{}
