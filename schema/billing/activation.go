@@ -55,17 +55,17 @@ func ActivateSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, feat
 				start, end = nil, nil
 			}
 			batch.Queue(activateSQL, f.Mode, f.Subscription, f.Account, f.Plan, start, end,
-				f.OccurredAt, f.EventID, f.Invoice, heldBy(held)).Exec(one(f.Subscription))
+				f.OccurredAt, f.EventID, f.Invoice, heldBy(held)).Exec(wasWritten(f.Subscription))
 		}
 	}
 	batch.Queue(payInvoiceSQL, f.Mode, f.Invoice, f.Account, f.Subscription, f.Plan, f.Amount, f.Currency,
 		nullTime(f.PeriodStart), nullTime(f.PeriodEnd), f.OccurredAt, f.EventID)
 	if !done.Superseded {
 		if f.Subscription != "" {
-			batch.Queue(withdrawOthersSQL, f.Mode, f.Account, append([]string{}, features...), f.Subscription).Query(names(&done.Withdrawn))
+			batch.Queue(withdrawOthersSQL, f.Mode, f.Account, append([]string{}, features...), f.Subscription).Query(collectTexts(&done.Withdrawn))
 		}
 		if len(features) > 0 {
-			batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features, f.Invoice).Query(names(&done.Features))
+			batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features, f.Invoice).Query(collectTexts(&done.Features))
 		}
 	}
 	batch.Queue(announceSQL, f.Mode, f.Account, "invoice.paid", f.ReceiptID, effectKey, announcement)
@@ -75,8 +75,8 @@ func ActivateSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, feat
 	return done, nil
 }
 
-// names collects one column of text.
-func names(into *[]string) func(pgx.Rows) error {
+// collectTexts reads one column of text.
+func collectTexts(into *[]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) (err error) {
 		*into, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
@@ -91,8 +91,9 @@ func heldBy(held *Subscription) *string {
 	return &held.FenceEvent
 }
 
-// one reports a subscription that was not written: another transaction has made it since it was looked for.
-func one(subscription string) func(pgconn.CommandTag) error {
+// wasWritten returns a check that the subscription's row was written: it is not where another transaction has made the
+// row since it was looked for.
+func wasWritten(subscription string) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() != 1 {
 			return fmt.Errorf("subscription %s was written at the same moment: try again", subscription)
@@ -159,9 +160,9 @@ func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done 
 	batch.Queue(withdrawFeaturesSQL, f.Mode, f.Account, f.Invoice)
 	if held != nil && held.FenceInvoice == f.Invoice {
 		own := newestOf(standing, f.Subscription)
-		was := done.before(f, own)
-		batch.Queue(restoreSQL, f.Mode, f.Subscription, was.Status, was.Plan, was.PeriodStart, was.PeriodEnd, was.FenceEvent, was.FenceInvoice)
-		if own != nil && !was.Terminal() && len(features(own.Plan)) > 0 {
+		s := done.restored(f, own)
+		batch.Queue(restoreSQL, f.Mode, f.Subscription, s.Status, s.Plan, s.PeriodStart, s.PeriodEnd, s.FenceEvent, s.FenceInvoice)
+		if own != nil && !s.Terminal() && len(features(own.Plan)) > 0 {
 			batch.Queue(enableFeaturesSQL, f.Mode, f.Account, features(own.Plan), own.ID)
 		}
 	}
@@ -175,9 +176,10 @@ func RestoreSubscription(ctx context.Context, tx ledger.Tx, f InvoicePaid, done 
 	return restored, nil
 }
 
-// before is what the subscription becomes without f, own being the newest of its invoices that stand. The
-// snapshot counts only while what wrote it stands, too.
-func (a Activation) before(f InvoicePaid, own *invoice) Subscription {
+// restored is what the subscription becomes when f is taken back. own is the newest of its invoices that stand, nil for
+// none. What the subscription was before the activation counts where it had ended, or where own had made it so; else
+// own alone decides.
+func (a Activation) restored(f InvoicePaid, own *invoice) Subscription {
 	var standing string
 	if own != nil {
 		standing = own.ID
@@ -191,7 +193,7 @@ func (a Activation) before(f InvoicePaid, own *invoice) Subscription {
 			FenceEvent: own.FenceEvent, FenceInvoice: own.ID,
 		}
 	}
-	// It was not there. It stays as a row, so that who writes it next is told from who wrote it last.
+	// It was not there before. The row stays all the same: whoever writes next compares with who wrote last.
 	return Subscription{Status: nothingStands, FenceEvent: f.EventID}
 }
 

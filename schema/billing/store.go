@@ -30,17 +30,16 @@ type Subscription struct {
 	FenceInvoice string    `db:"fence_invoice" json:",omitempty"`
 }
 
-// supersedes reports whether what is held is newer than f: paid for a later period or, where that does not
-// tell, written by a later event. An invoice never supersedes itself, whichever of its events wrote it; and
-// one that is paid late is older than its event. What was taken back supersedes nothing. One that pays for no
-// time is newer than no period: a later event is enough.
+// supersedes reports whether what is held is newer than f, so that f must not overwrite it. The later period decides,
+// and not the later event, because an invoice may be paid long after its period has begun. Events are compared only
+// where the periods do not tell.
 func (s Subscription) supersedes(f InvoicePaid) bool {
 	switch {
-	case s.Status == nothingStands:
+	case s.Status == nothingStands: // what wrote it has been taken back
 		return false
-	case s.FenceInvoice == f.Invoice:
+	case s.FenceInvoice == f.Invoice: // an invoice never supersedes itself, whichever of its events came first
 		return false
-	case f.instant() && s.FenceAt.After(f.OccurredAt):
+	case f.instant() && s.FenceAt.After(f.OccurredAt): // f pays for no time: a later event is enough
 		return true
 	case s.PeriodStart != nil && !f.PeriodStart.IsZero() && !s.PeriodStart.Equal(f.PeriodStart):
 		return s.PeriodStart.After(f.PeriodStart)
@@ -48,8 +47,8 @@ func (s Subscription) supersedes(f InvoicePaid) bool {
 	return s.FenceAt.After(f.OccurredAt)
 }
 
-// nothingStands is the status of a subscription of which every invoice has been taken back: an older one that
-// comes now is the newest that stands, whatever the fence says.
+// nothingStands is the status of a subscription of which every invoice has been taken back. Whichever invoice comes
+// next is then the newest that stands, also when the fence says that it is older.
 const nothingStands = "incomplete"
 
 // Terminal reports whether the subscription has ended for good at the provider: it does not reopen
