@@ -54,11 +54,11 @@ func (f *flow) undo(s *step) error {
 // takeBack settles an undo.
 func (f *flow) takeBack(undo *step) error {
 	for {
-		again, err := f.settle(undo)
-		if err != nil || again == "" {
+		whyUndo, err := f.settle(undo)
+		if err != nil || whyUndo == "" {
 			return err
 		}
-		// "Compensate" is what is being done already: try it again.
-		undo.again()
+		// A person has decided to compensate, which is being done already: try it again.
+		undo.retry()
 	}
 }

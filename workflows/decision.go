@@ -121,10 +121,11 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	return result, err
 }
 
-// again returns the decision from before a reset that settles this park, too: it was taken when the same
-// effects, or none, were not done. What was decided about another question has to be decided anew. A retry
-// is never taken over: what was done is in the ledger, and what parks anew has to be looked at anew.
-func (f *flow) again() (decision, bool, error) {
+// recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
+// same effects was not done or, where none is open now, while none was. What was decided about another question has
+// to be decided anew. A retry is never among those that are kept: what it did is in the ledger, and what parks
+// after it has to be looked at anew.
+func (f *flow) recall() (decision, bool, error) {
 	open := keysOf(f.unsettled())
 	for i, d := range f.kept {
 		var then activities.RecallDecisionResult
@@ -165,7 +166,7 @@ func (f *flow) park(status, reason string) (decision, error) {
 	}, nil); err != nil {
 		return decision{}, err
 	}
-	d, found, err := f.again()
+	d, found, err := f.recall()
 	if err != nil {
 		return decision{}, err
 	}

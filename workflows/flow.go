@@ -106,8 +106,8 @@ func (f *flow) asOf() time.Time {
 }
 
 // settle runs the steps side by side until each is settled, parking as often as a person must decide.
-// It returns a reason when everything that was done is to be taken back instead.
-func (f *flow) settle(steps ...*step) (undo string, err error) {
+// It returns a reason, whyUndo, when everything that was done is to be taken back instead.
+func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	f.begin(steps)
 	f.settling = steps
 	for looks := f.wasParked(); ; {
@@ -115,8 +115,8 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 			return "", err
 		}
 		if looks { // it took a while, in which another run may have decided otherwise
-			if undo, err := f.look(); err != nil || undo != "" {
-				return undo, err
+			if whyUndo, err := f.look(); err != nil || whyUndo != "" {
+				return whyUndo, err
 			}
 		}
 		open := unsettled(steps)
@@ -128,8 +128,8 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 				return s.kind + " was refused: " + s.result.Reason, nil
 			}
 		}
-		if undo, err := f.lookAfterReset(); err != nil || undo != "" {
-			return undo, err
+		if whyUndo, err := f.lookAfterReset(); err != nil || whyUndo != "" {
+			return whyUndo, err
 		}
 		if open = unsettled(steps); len(open) == 0 {
 			return undoneBefore(steps), nil
@@ -138,18 +138,18 @@ func (f *flow) settle(steps ...*step) (undo string, err error) {
 		if err != nil {
 			return "", err
 		}
-		undo, err := f.look()
+		whyUndo, err := f.look()
 		if err != nil {
 			return "", err
 		}
-		if undo != "" {
-			return undo, nil
+		if whyUndo != "" {
+			return whyUndo, nil
 		}
 		looks = d.action == UpdateRetry
 		switch d.action {
 		case UpdateRetry:
 			for _, s := range unsettled(steps) {
-				s.again()
+				s.retry()
 			}
 		case UpdateSkip:
 			if err := f.skip(d, f.match(d.input.Effect)); err != nil {

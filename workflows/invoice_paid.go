@@ -44,26 +44,26 @@ func (w *invoicePaid) run() (EventResult, error) {
 
 	// Activation goes first and alone: its fence decides whether the rest may happen at all.
 	activation := w.activate()
-	undo, err := w.settle(activation)
+	whyUndo, err := w.settle(activation)
 	switch {
 	case err != nil:
-	case undo != "":
+	case whyUndo != "":
 		err = w.join(activation, w.effects())
 	case w.dismissed(activation):
 		return w.finish(processed, "nothing done: "+activation.result.Reason)
 	default:
-		undo, err = w.settle(w.effects()...)
+		whyUndo, err = w.settle(w.effects()...)
 	}
 	if err != nil {
 		return EventResult{}, err
 	}
-	if undo == "" {
+	if whyUndo == "" {
 		return w.finish(processed, "")
 	}
 	if err := w.compensate(); err != nil {
 		return EventResult{}, err
 	}
-	return w.finish(compensated, undo)
+	return w.finish(compensated, whyUndo)
 }
 
 // join registers, for a run that takes back an activation before it has done anything else, the effects that the run

@@ -11,7 +11,7 @@ import (
 // fact may have done what this one has not, or taken back what this one saw done: the first is then not
 // done again, and for the second look returns the reason to take back the rest, too. Only a run that
 // was parked looks, and one that a reset made and that is about to park; one that goes well has no need to.
-func (f *flow) look() (undo string, err error) {
+func (f *flow) look() (whyUndo string, err error) {
 	if f.irreversible || f.undoing {
 		return "", nil
 	}
@@ -21,7 +21,7 @@ func (f *flow) look() (undo string, err error) {
 // lookAfterReset looks before a run parks that a reset made, for relays, too. What the history up to the point of
 // the reset says of an effect may long be past: the run before went on from there, by a retry that is not applied
 // again.
-func (f *flow) lookAfterReset() (undo string, err error) {
+func (f *flow) lookAfterReset() (whyUndo string, err error) {
 	if f.resetOf() == "" || f.undoing {
 		return "", nil
 	}
@@ -34,7 +34,7 @@ func (f *flow) lookAfterReset() (undo string, err error) {
 }
 
 // compare is a look at what the ledger holds of steps.
-func (f *flow) compare(steps []*step) (undo string, err error) {
+func (f *flow) compare(steps []*step) (whyUndo string, err error) {
 	in := activities.LookAtEffectsInput{EventID: f.in.EventID, Keys: keysOf(steps)}
 	for _, s := range steps {
 		if s.undo != nil {

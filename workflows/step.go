@@ -34,9 +34,9 @@ type step struct {
 
 func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 
-// again lets the step be done once more. The ledger's round counts, too: another run for the same
+// retry lets the step be done once more, in a round that the ledger has not seen: another run for the same
 // fact, or this one before a reset, may have asked for retries that this one knows nothing of.
-func (s *step) again() { s.round = max(s.round, s.result.Round) + 1 }
+func (s *step) retry() { s.round = max(s.round, s.result.Round) + 1 }
 
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
