@@ -119,46 +119,46 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 				return whyUndo, err
 			}
 		}
-		open := unsettled(steps)
-		if len(open) == 0 {
+		if len(unsettled(steps)) == 0 {
 			return undoneBefore(steps), nil
 		}
-		for _, s := range open {
-			if s.refusalUndoesAll && s.result.State == effect.Refused {
-				return s.kind + " was refused: " + s.result.Reason, nil
-			}
+		if whyUndo := refusal(steps); whyUndo != "" {
+			return whyUndo, nil
 		}
 		if whyUndo, err := f.lookAfterReset(); err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
-		if open = unsettled(steps); len(open) == 0 {
+		open := unsettled(steps)
+		if len(open) == 0 {
 			return undoneBefore(steps), nil
 		}
 		d, err := f.park(parkedStatus(open), describe(open))
 		if err != nil {
 			return "", err
 		}
-		whyUndo, err := f.look()
-		if err != nil {
-			return "", err
+		if whyUndo, err := f.look(); err != nil || whyUndo != "" {
+			return whyUndo, err
 		}
-		if whyUndo != "" {
-			return whyUndo, nil
+		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
+			return whyUndo, err
 		}
 		looks = d.action == UpdateRetry
-		switch d.action {
-		case UpdateRetry:
-			for _, s := range unsettled(steps) {
-				s.retry()
-			}
-		case UpdateSkip:
-			if err := f.skip(d, f.match(d.input.Effect)); err != nil {
-				return "", err
-			}
-		case UpdateCompensate:
-			return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
-		}
 	}
+}
+
+// follow does with the steps what a person has decided. It returns a reason when that is to take everything back.
+func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
+	switch d.action {
+	case UpdateRetry:
+		for _, s := range unsettled(steps) {
+			s.retry()
+		}
+	case UpdateSkip:
+		return "", f.skip(d, f.match(d.input.Effect))
+	case UpdateCompensate:
+		return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
+	}
+	return "", nil
 }
 
 // wasParked reports whether the run waited for a person before it came to what it is about to settle: another run
@@ -335,6 +335,16 @@ func parkedStatus(open []*step) string {
 	return needsReview
 }
 
+// refusal returns a reason to take everything back when one of the steps was refused that stands for all of them.
+func refusal(steps []*step) string {
+	for _, s := range unsettled(steps) {
+		if s.refusalUndoesAll && s.result.State == effect.Refused {
+			return s.kind + " was refused: " + s.result.Reason
+		}
+	}
+	return ""
+}
+
 // undoneBefore returns a reason to end compensated when the effects had been done and taken back
 // before: a reset, or another event for the same fact, must not come to another end.
 func undoneBefore(steps []*step) string {
@@ -354,6 +364,3 @@ func describe(open []*step) string {
 	}
 	return strings.Join(reasons, "; ")
 }
-
-// utcDay is the part of a key that names a period.
-func utcDay(t time.Time) string { return t.UTC().Format(time.DateOnly) }

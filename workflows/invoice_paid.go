@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -146,7 +147,8 @@ func (w *invoicePaid) effects() []*step {
 	}
 	if w.onboarding {
 		// One task a period, whichever invoice asks for it; but no invoice takes back another's.
-		object := w.fact.Account + ":" + utcDay(w.fact.PeriodStart) + ":" + w.fact.Invoice
+		period := w.fact.PeriodStart.UTC().Format(time.DateOnly)
+		object := w.fact.Account + ":" + period + ":" + w.fact.Invoice
 		steps = append(steps, w.simple("onboarding-task", object, onboarding.CreateOnboardingTask,
 			"cancel-onboarding-task", onboarding.CancelOnboardingTask))
 	}
