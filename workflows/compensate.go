@@ -5,9 +5,9 @@ import "slices"
 // compensate takes back what was done, last first, each by an effect with a key of its own. An undo
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
 //
-// A run for the same fact may do what this one has passed over, until it can see that something is being taken
-// back. So a run that was parked looks afterwards, and takes that back, too. Whoever does it later sees the undo,
-// and takes it back itself.
+// Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has
+// not done. So a run that was parked looks after its undos, and takes back what it finds done by then. A run that does
+// such an effect later sees the undos, and takes it back itself.
 func (f *flow) compensate() error {
 	parked := f.decided != nil
 	f.undoing = true
@@ -19,7 +19,7 @@ func (f *flow) compensate() error {
 				return err
 			}
 		}
-		// What was taken back, or settled without having happened, is done with.
+		// What is left is neither settled nor possibly done by this run: another one may have done it.
 		left = slices.DeleteFunc(left, func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
 		if !parked || len(left) == 0 || !f.knows("look-after-undo") {
 			return nil

@@ -24,7 +24,8 @@ var (
 	runs          *activities.Runs
 )
 
-// Outcomes of a run, which are also the receipt's final statuses.
+// The statuses that a run gives its receipt: the first two when it ends, as its outcomes, and the others while it is
+// parked.
 const (
 	processed   = "processed"
 	compensated = "compensated"
@@ -54,28 +55,33 @@ type flow struct {
 	ctx  workflow.Context
 	in   EventInput
 	name string
-	// steps holds every step that was begun, in order: compensation goes through it backwards. A decision
-	// concerns those that are being settled.
-	steps    []*step
-	settling []*step
+	// begun is when the run began; of one that a reset made, when the reset did.
+	begun time.Time
+	// settings say how effects are to be tried, by kind or by the step's own name for it.
 	settings map[string]activities.EffectSettings
-
 	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
 	irreversible, undoing bool
 
+	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
+	// that are being settled: a decision concerns them.
+	steps, settling []*step
+
+	// parked is set while the run takes a decision. decided is the last one that it took, nil from a park until the
+	// next; recorded is set when that stands in the audit trail, so that the run may go on.
 	parked   bool
 	decided  *decision
 	recorded bool
-	// reset is set in a run that a reset made until its first activity has ended; the decisions that come
-	// with its first task, of that history length, are those that the reset re-applies. They are kept for
-	// when it parks again.
+
+	// reset is set in a run that a reset made, until its first activity has ended. The decisions that come with its
+	// first task are those that the reset re-applies; firstTask, the length of the history then, tells that task.
+	// They are kept for when the run parks again.
 	reset     bool
 	firstTask int
 	kept      []decision
 	// parks counts how often a run that a reset made was about to park; see lookAfterReset.
 	parks int
-	begun time.Time
-	// task is the workflow task at work, by the length of the history it began with, and taskBegun when it
+
+	// task is the workflow task at work, told by the length of the history that it began with, and taskBegun when it
 	// began; see asOf.
 	task      int
 	taskBegun time.Time
@@ -87,17 +93,21 @@ func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
 	if f.reset = f.resetOf() != ""; f.reset {
 		f.begun = workflow.Now(ctx) // the start event is a copy of the first run's, its time included
 	}
-	// Whatever runs first in a task, its begin is noted before the clock moves on: see asOf.
+	// asOf has to be asked in each task before a local activity moves the workflow's clock. This coroutine does nothing
+	// else: its condition never holds, and is evaluated whenever the workflow goes on.
 	workflow.GoNamed(ctx, "tasks", func(ctx workflow.Context) {
 		_ = workflow.Await(ctx, func() bool { f.asOf(); return false })
 	})
 	return f, f.listen()
 }
 
-// asOf returns when the workflow task at work began, in Temporal's time. It orders what is written by workers
-// that run the same task, or one of a run that was reset, one after the other: a later try of a task begins
-// later, while its place in the history may be the same. It is not [workflow.Now], which moves on with each local
-// activity, by the worker's own clock: in one that was stopped, past whatever took the task over.
+// asOf returns when the workflow task at work began, by Temporal's clock. What a task writes carries it, so that a task
+// that began earlier changes nothing any more: a worker that was stopped goes on with a task that another worker has
+// taken over, or with a run that was reset since.
+//
+// The length of the history would not do, because a later try of a task has the same. Nor would [workflow.Now], which
+// moves on with each local activity, by the worker's own clock: in a worker that was stopped it may pass the begin
+// of the task that took over.
 func (f *flow) asOf() time.Time {
 	if task := workflow.GetInfo(f.ctx).GetCurrentHistoryLength(); task != f.task {
 		f.task, f.taskBegun = task, workflow.Now(f.ctx)
@@ -167,8 +177,9 @@ func (f *flow) wasParked() bool {
 	return f.decided != nil && !f.irreversible && !f.undoing && f.knows("look-after-park")
 }
 
-// knows reports whether the run may do what a change of the flow brought: it has not come past here before, or had it
-// then. Asking puts the change into the history, so it is asked last, where all else holds.
+// knows reports whether the run may do what a change of the flow has brought: true where it comes here for the first
+// time, false where its history is from before the change. The answer goes into the history, so this is asked last,
+// where everything else holds that the change needs.
 func (f *flow) knows(change string) bool {
 	return workflow.GetVersion(f.ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// look brings the steps up to what the ledger holds. While a run was parked, another one for the same
-// fact may have done what this one has not, or taken back what this one saw done: the first is then not
-// done again, and for the second look returns the reason to take back the rest, too. Only a run that
-// was parked looks, and one that a reset made and that is about to park; one that goes well has no need to.
+// look brings the steps up to what the ledger holds. While a run was parked, another run for the same fact may have
+// done an effect, which is then not done again; or taken one back that this run saw done: look then returns the
+// reason to take back the rest as well. A run that was parked looks, and no other: one that goes well has no need to.
 func (f *flow) look() (whyUndo string, err error) {
 	if f.irreversible || f.undoing {
 		return "", nil
@@ -18,9 +17,9 @@ func (f *flow) look() (whyUndo string, err error) {
 	return f.compare(f.steps)
 }
 
-// lookAfterReset looks before a run parks that a reset made, for relays, too. What the history up to the point of
-// the reset says of an effect may long be past: the run before went on from there, by a retry that is not applied
-// again.
+// lookAfterReset is the look of a run that a reset made, before it parks; a relay's as well. Its history up to the
+// point of the reset may be long out of date: the run before went on from there, after a retry that the reset does
+// not apply again.
 func (f *flow) lookAfterReset() (whyUndo string, err error) {
 	if f.resetOf() == "" || f.undoing {
 		return "", nil
@@ -33,7 +32,8 @@ func (f *flow) lookAfterReset() (whyUndo string, err error) {
 	return f.compare(f.steps)
 }
 
-// compare is a look at what the ledger holds of steps.
+// compare takes over what the ledger holds of steps. It returns a reason when everything that was done is to be taken
+// back.
 func (f *flow) compare(steps []*step) (whyUndo string, err error) {
 	in := activities.LookAtEffectsInput{EventID: f.in.EventID, Keys: keysOf(steps)}
 	for _, s := range steps {
