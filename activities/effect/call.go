@@ -36,15 +36,15 @@ type Policy struct {
 	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be
 	// applied a second time, so the effect becomes uncertain instead. Zero means for ever.
 	KeyLifetime time.Duration
-	// Marks says that fn calls [Attempt.Commit] before the effect can happen: an attempt that ended without
-	// an outcome and without the mark has then done nothing. Of any other it may have happened.
+	// Marks says that fn calls [Attempt.Commit] before the effect can happen. An attempt that ended without
+	// an outcome has then done nothing, unless it had set the mark. Without Marks, it may have done the effect.
 	Marks bool
 	// Exclusive names what only one effect at a time may touch, "" for nothing.
 	Exclusive string
 }
 
-// lease outlasts an attempt by what recording its outcome may take.
-func (p Policy) lease() time.Duration { return p.Timeout + 3*time.Second }
+// lease outlasts an attempt by what recording its outcome may take, and half a second.
+func (p Policy) lease() time.Duration { return p.Timeout + recording + 500*time.Millisecond }
 
 // State is what an effect came to, as the flow sees it.
 type State string

@@ -55,7 +55,7 @@ const claiming = 2 * time.Second
 // Do runs an effect outside our database. fn gets the bytes to send, which are request on the first
 // attempt and the very same bytes on every later one; what it returns is recorded as JSON.
 //
-// The result is nil-error for everything that the flow decides on. An error means "try again":
+// Whatever the flow has to decide on comes as a result, without an error. An error means "try again":
 // Temporal does, with the same arguments, and the ledger makes that safe.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn func(context.Context, *Attempt) (any, error)) (Result, error) {
 	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+claiming {
@@ -68,7 +68,7 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 		return Result{}, err
 	}
 	if !grant.Granted {
-		return r.settled(ctx, c, grant)
+		return r.meet(ctx, c, grant)
 	}
 	reached(c, "after-claim")
 	if c.Compensates != "" {
@@ -121,16 +121,20 @@ func idempotencyKey(key string, generation int) string {
 	return key + ":g" + strconv.Itoa(generation)
 }
 
+// claimOf is the claim of a call by the run whose activity asks for it.
+func claimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
+	run := activity.GetInfo(ctx).WorkflowExecution
+	return ledger.Claim{
+		Key: c.Key, Kind: c.Kind, Round: c.Round, ReceiptID: c.ReceiptID, EventID: c.EventID,
+		WorkflowID: run.ID, RunID: run.RunID, Lease: lease,
+	}
+}
+
 // claim asks for the key, and waits a moment when another holds it: two events for one fact come
 // together, and the first is done in milliseconds.
 func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
-	info := activity.GetInfo(ctx)
-	claim := ledger.Claim{
-		Key: c.Key, Kind: c.Kind, Exclusive: p.Exclusive, Round: c.Round,
-		ReceiptID: c.ReceiptID, EventID: c.EventID,
-		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
-		Lease: p.lease(), Request: request, Unmarked: !p.Marks,
-	}
+	claim := claimOf(ctx, c, p.lease())
+	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
 	const patience, pause = time.Second, 20 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
 		grant, err := r.Ledger.Claim(ctx, claim)
@@ -152,8 +156,8 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 	}
 }
 
-// settled returns what is recorded for a claim that was not granted, and records that it was met.
-func (r *Runner) settled(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
+// meet records that a run has met an effect that it may not do, and returns what had come of it before.
+func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
 	result := Recorded(g, c.EventID)
 	note := string(g.State)
 	if result.By != "" {
@@ -285,10 +289,13 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	return result, nil
 }
 
+// recording bounds the recording of an outcome. The lease of a claim has room for it after the longest attempt.
+const recording = 2500 * time.Millisecond
+
 // finish records the outcome and does not let go easily: what was sent and not recorded must be
-// sent again, or is in doubt. It tries until the claim's lease is nearly over.
+// sent again, or is in doubt. It also records what was sent when ctx has ended meanwhile.
 func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		finished, err := r.Ledger.Finish(ctx, f)
@@ -303,19 +310,17 @@ func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, 
 	}
 }
 
+// txLease is nominal: claim and record are committed together, so that nobody ever sees the claim of a [Runner.DoTx].
+const txLease = 10 * time.Second
+
 // DoTx runs an effect in our database: fn's changes and the ledger row commit together, so that it
 // happens exactly once. fn must not talk to anything but tx. A [Failure] that fn returns rolls back
 // and is recorded; any other error rolls back and is tried again.
 func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
-	info := activity.GetInfo(ctx)
-	claim := ledger.Claim{
-		Key: c.Key, Kind: c.Kind, Round: c.Round, ReceiptID: c.ReceiptID, EventID: c.EventID,
-		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, Lease: 10 * time.Second,
-	}
 	started := time.Now()
 	var encoded json.RawMessage
 	finish := ledger.Finish{Compensates: c.Compensates, StartedAt: started}
-	grant, err := r.Ledger.InTx(ctx, claim, finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
+	grant, err := r.Ledger.InTx(ctx, claimOf(ctx, c, txLease), finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
 		value, err := fn(ctx, tx)
 		if err != nil {
 			return nil, err
@@ -337,7 +342,7 @@ func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledg
 			return Result{}, claimErr
 		}
 		if !grant.Granted {
-			return r.settled(ctx, c, grant)
+			return r.meet(ctx, c, grant)
 		}
 		return r.record(ctx, c, Policy{}, grant, started, outcome{err: err})
 	case err != nil:
@@ -345,7 +350,7 @@ func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledg
 	case !grant.Granted && grant.State == ledger.Claimed:
 		return Result{}, r.again(ctx, TypeNotYet, time.Second, nil, "%s is being done by another", c.Key)
 	case !grant.Granted:
-		return r.settled(ctx, c, grant)
+		return r.meet(ctx, c, grant)
 	}
 	reached(c, "after-done")
 	r.count(ctx, c, Done)
