@@ -1,0 +1,121 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// RecallDecisionInput names a decision by its request.
+type RecallDecisionInput struct{ RequestID string }
+
+// RecallDecisionResult is what the audit trail holds of a decision.
+type RecallDecisionResult struct {
+	Found bool
+	// Effects are the keys that were not done when it was decided.
+	Effects []string
+}
+
+// RecallDecision reads what a decision was taken for, before a reset re-applies it.
+func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (RecallDecisionResult, error) {
+	before, found, err := r.Audit.Before(ctx, auditID(ctx, in.RequestID))
+	if err != nil || !found {
+		return RecallDecisionResult{}, err
+	}
+	var seen struct {
+		Effects []string `json:"effects_open"`
+	}
+	if err := json.Unmarshal(before, &seen); err != nil {
+		return RecallDecisionResult{}, fmt.Errorf("read decision %s: %w", in.RequestID, err)
+	}
+	return RecallDecisionResult{Found: true, Effects: seen.Effects}, nil
+}
+
+// auditID names a decision in the audit trail: an update's ID is only its workflow's.
+func auditID(ctx context.Context, requestID string) string {
+	return activity.GetInfo(ctx).WorkflowExecution.ID + "/" + requestID
+}
+
+// RecordDecisionInput is an operator's decision for the audit trail.
+type RecordDecisionInput struct {
+	// RequestID makes the record idempotent; it is the update's ID.
+	RequestID string
+	ReceiptID string
+	EventID   string
+	Action    string
+	Who       string
+	Why       string
+	// Effects are the keys that were not done when it was decided.
+	Effects []string
+	// AsOf is when the workflow task began that took the decision.
+	AsOf time.Time
+}
+
+// RecordDecisionResult is empty.
+type RecordDecisionResult struct{}
+
+// RecordDecision writes the decision into the audit trail and shows on the receipt that its run goes on.
+func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
+	before, err := r.Receipts.Get(ctx, in.ReceiptID)
+	if err != nil {
+		return RecordDecisionResult{}, fmt.Errorf("read receipt %s: %w", in.ReceiptID, err)
+	}
+	err = r.Audit.Append(ctx, audit.Action{
+		RequestID: auditID(ctx, in.RequestID), Actor: in.Who, Action: in.Action,
+		Target: in.EventID, Reason: in.Why,
+		Before: map[string]any{"receipt": in.ReceiptID, "status": before.Status, "reason": before.Reason, "effects_open": in.Effects},
+		After:  map[string]any{"status": receipt.Processing},
+	})
+	if err != nil {
+		return RecordDecisionResult{}, fmt.Errorf("record decision about receipt %s: %w", in.ReceiptID, err)
+	}
+	if err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Processing, "", before.LastError); err != nil && !settledOtherwise(err) {
+		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)
+	}
+	return RecordDecisionResult{}, nil
+}
+
+// SkipEffectInput says which effect shall not be done, and why.
+type SkipEffectInput struct {
+	Effect effect.Call
+	Reason string
+}
+
+// SkipEffectResult says what the effect had come to before it could be skipped.
+type SkipEffectResult struct {
+	// Met is set where another run has done the effect, or taken it back, meanwhile: it is not skipped then.
+	Met *effect.Result `json:",omitempty"`
+}
+
+// SkipEffect records in the ledger that an effect shall not be done. One that has been done meanwhile
+// stays done; one that is being done is waited for.
+func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
+	info := activity.GetInfo(ctx)
+	key := in.Effect.Key
+	if err := r.Ledger.Skip(ctx, ledger.Claim{
+		Key: key, Kind: in.Effect.Kind, ReceiptID: in.Effect.ReceiptID, EventID: in.Effect.EventID,
+		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
+	}, in.Reason); err != nil {
+		return SkipEffectResult{}, err
+	}
+	found, err := r.Ledger.Look(ctx, []string{key})
+	if err != nil {
+		return SkipEffectResult{}, err
+	}
+	switch now := found[key]; {
+	case now.State == ledger.Skipped:
+		return SkipEffectResult{}, nil
+	case now.Settled():
+		met := effect.Recorded(now, in.Effect.EventID)
+		return SkipEffectResult{Met: &met}, nil
+	}
+	return SkipEffectResult{}, fmt.Errorf("%s is being done at this moment: it is skipped when that has failed", key)
+}
