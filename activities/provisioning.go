@@ -52,22 +52,7 @@ func (p *Provisioning) AlignWorkspace(ctx context.Context, in InvoiceEffectInput
 	if err != nil {
 		return effect.Result{}, err
 	}
-	return p.bring(ctx, in, plan, state, func(ctx context.Context, request []byte) (string, error) {
-		plan, state, err := p.without(ctx, in.Fact)
-		if err != nil {
-			return "", err
-		}
-		var sent workspace
-		if err := json.Unmarshal(request, &sent); err != nil {
-			return "", fmt.Errorf("read what was to be sent: %w", err)
-		}
-		if sent.State == state && (state == released || sent.Plan == plan) {
-			return "", nil
-		}
-		// Every try sends the first one's bytes. Whoever took back what they were made of saw this effect at
-		// work, and aligns the workspace, too.
-		return "what the account has paid for has changed meanwhile", nil
-	})
+	return p.bring(ctx, in, plan, state, p.outdated)
 }
 
 // The states of a workspace.
@@ -86,9 +71,29 @@ func (p *Provisioning) without(ctx context.Context, f billing.InvoicePaid) (plan
 	return plan, active, err
 }
 
-// bring brings the account's workspace to a target state, unless a newer invoice has the say, or check, where
-// there is one, says under the claim why what is to be sent is not wanted any more.
-func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, state string, check func(ctx context.Context, request []byte) (unwanted string, err error)) (effect.Result, error) {
+// outdated says why a request to align the workspace is not wanted any more, "" where it still is. Every try sends the
+// bytes of the first one, and what the account has paid for may have changed since. Nothing is lost by leaving it: who
+// changed that has seen this effect at work, and aligns the workspace as well; see [billing.Restoration].
+func (p *Provisioning) outdated(ctx context.Context, f billing.InvoicePaid, request []byte) (unwanted string, err error) {
+	plan, state, err := p.without(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	var sent workspace
+	if err := json.Unmarshal(request, &sent); err != nil {
+		return "", fmt.Errorf("read what was to be sent: %w", err)
+	}
+	if sent.State == state && (state == released || sent.Plan == plan) {
+		return "", nil
+	}
+	return "what the account has paid for has changed meanwhile", nil
+}
+
+// bring brings the account's workspace to a target state, unless a newer invoice of the subscription has the say.
+// unwanted, where it is not nil, is asked before the request is sent, and says why it shall not be.
+func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, state string,
+	unwanted func(ctx context.Context, f billing.InvoicePaid, request []byte) (why string, err error),
+) (effect.Result, error) {
 	f := in.Fact
 	f.Plan = plan
 	target, err := json.Marshal(workspace{Account: f.Account, Plan: f.Plan, State: state, Invoice: f.Invoice, Mode: f.Mode})
@@ -104,13 +109,13 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 			p.Effects.Stale(ctx, in.Effect)
 			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + newer}
 		}
-		if check != nil {
-			unwanted, err := check(ctx, a.Request)
+		if unwanted != nil {
+			why, err := unwanted(ctx, in.Fact, a.Request)
 			if err != nil {
 				return nil, effect.Infrastructure(err)
 			}
-			if unwanted != "" {
-				return nil, &effect.NotWanted{Reason: unwanted}
+			if why != "" {
+				return nil, &effect.NotWanted{Reason: why}
 			}
 		}
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
