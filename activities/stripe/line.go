@@ -44,9 +44,14 @@ func lineSubscription(l object) string {
 	return ""
 }
 
-// lines returns the lines that tell what was bought: of the lines that charge those of the lowest rank and,
-// beside the subscription's own, prorations of a period that still runs. A line that takes money back names
-// what was left, and is returned only where no line charges for what comes after. Its error is a [FieldError].
+// lines returns the lines that tell what was bought:
+//
+//   - Of the lines that charge, those of the lowest rank. Lines that the same invoice takes back again do not count.
+//   - Beside the subscription's own lines, prorations too, of a period that had not ended when the own lines' began.
+//   - The lines that take money back, and no others, where nothing charges for what comes after them: no line charges
+//     at all, or the subscription was canceled and only its use until then is billed. They name what was left.
+//
+// Its error is a [FieldError].
 func lines(in object) ([]Line, error) {
 	var charges, credits []Line
 	for _, l := range in.list("lines") {
@@ -67,9 +72,9 @@ func lines(in object) ([]Line, error) {
 	first := lowest(charges)
 	var found []Line
 	for _, l := range charges {
-		switch {
-		case l.rank == first,
-			first == rankSubscription && l.rank == rankProration && !slices.ContainsFunc(charges, func(own Line) bool { return own.rank == first && l.over(own) }):
+		besideOwn := first == rankSubscription && l.rank == rankProration &&
+			!slices.ContainsFunc(charges, func(own Line) bool { return own.rank == first && l.over(own) })
+		if l.rank == first || besideOwn {
 			found = append(found, l)
 		}
 	}
