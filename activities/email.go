@@ -71,8 +71,8 @@ func (e *Email) send(ctx context.Context, in InvoiceEffectInput, l letter) (effe
 		if err != nil {
 			return nil, err
 		}
-		messageID := messageID(a.IdempotencyKey, e.From)
-		message, err := e.compose(in.Fact, to, messageID, l)
+		id := messageID(a.IdempotencyKey, e.From)
+		message, err := e.compose(in.Fact, to, id, l)
 		if err != nil {
 			return nil, effect.Refuse("compose mail: %w", err)
 		}
@@ -83,7 +83,7 @@ func (e *Email) send(ctx context.Context, in InvoiceEffectInput, l letter) (effe
 		if err := e.Mailer.Send(ctx, Mail{From: e.From, To: to, Data: message}, pointOfNoReturn); err != nil {
 			return nil, e.failure(err)
 		}
-		return sentMail{MessageID: messageID}, nil
+		return sentMail{MessageID: id}, nil
 	})
 }
 
