@@ -25,7 +25,7 @@ type Subscriber struct {
 	Timeout time.Duration
 }
 
-// Publisher relays the outbox: at least once to every subscriber, in order within an account, the ID of
+// Publisher publishes the outbox: at least once to every subscriber, in order within an account, the ID of
 // an event being what consumers deduplicate by. Several may run side by side.
 type Publisher struct {
 	Outbox      *outbox.Store
@@ -83,7 +83,7 @@ func (p *Publisher) Run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			p.Log.WarnContext(ctx, "outbox relay failed, trying again", "error", err)
+			p.Log.WarnContext(ctx, "publishing the outbox failed, trying again", "error", err)
 		}
 		if !more || err != nil { // each round takes one event of an account: there may be a next one
 			select {
@@ -148,7 +148,7 @@ func (p *Publisher) leave(ctx context.Context, results <-chan outbox.Settled, n 
 				settled = append(settled, <-results)
 			}
 			if err := p.record(ctx, settled); err != nil {
-				p.Log.WarnContext(ctx, "outbox relay failed, events will be sent again", "count", len(settled), "error", err)
+				p.Log.WarnContext(ctx, "published events not recorded, they will be sent again", "count", len(settled), "error", err)
 			}
 			n -= len(settled)
 			p.slow.Add(-int64(len(settled)))

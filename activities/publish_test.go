@@ -63,7 +63,7 @@ func received(s *activitiestest.Sink, account string) (ids []string) {
 	return ids
 }
 
-func TestRelay_CloudEvent(t *testing.T) {
+func TestPublisher_CloudEvent(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	b.announce("acme")
@@ -86,7 +86,7 @@ func TestRelay_CloudEvent(t *testing.T) {
 	}
 }
 
-func TestRelay_OrderWithinAnAccount(t *testing.T) {
+func TestPublisher_OrderWithinAnAccount(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	b.announce("a", "b", "a", "a", "b", "c")
@@ -101,7 +101,7 @@ func TestRelay_OrderWithinAnAccount(t *testing.T) {
 }
 
 // A refused event holds back its account and no other, and is offered again to those only who missed it.
-func TestRelay_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
+func TestPublisher_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
 	for name, cue := range map[string]activitiestest.Cue{
 		"503": {Status: 503}, "404": {Status: 404}, "cut after it": {Drop: true, Apply: true}, "unanswered": {Hang: true}, "redirect": {Status: 307},
 	} {
@@ -143,7 +143,7 @@ func TestRelay_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestRelay_TwoRelays_EachEventOnceAndInOrder(t *testing.T) {
+func TestPublisher_TwoAtOnce_EachEventOnceAndInOrder(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	for range 5 {
@@ -170,7 +170,7 @@ func TestRelay_TwoRelays_EachEventOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestRelay_Wake_PublishesAtOnce(t *testing.T) {
+func TestPublisher_Wake_PublishesAtOnce(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
@@ -187,7 +187,7 @@ func TestRelay_Wake_PublishesAtOnce(t *testing.T) {
 }
 
 // A subscriber that never answers for one account keeps the others' events back no longer than a moment.
-func TestRelay_OneAccountHangs_OthersGoOn(t *testing.T) {
+func TestPublisher_OneAccountHangs_OthersGoOn(t *testing.T) {
 	b := setup(t)
 	released := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

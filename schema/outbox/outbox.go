@@ -36,7 +36,7 @@ type Event struct {
 }
 
 // takeSQL takes the oldest unpublished event of each account that is due. The lease (next_at) keeps
-// other relays away; an account whose oldest event waits has nothing taken, so that order holds.
+// other publishers away; an account whose oldest event waits has nothing taken, so that order holds.
 //
 // heads steps from account to account through the index of what is unpublished. To ask of every unpublished
 // event whether an older one waits took a second for each look at the 50,000 that piled up behind a

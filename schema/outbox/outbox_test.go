@@ -114,7 +114,7 @@ func TestSettle_PublishedStaysPublished(t *testing.T) {
 	b.write("a")
 	e := b.take(time.Minute)[0]
 	b.settle(outbox.Settled{ID: e.ID, DeliveredTo: []string{"crm"}, Published: true})
-	b.settle(outbox.Settled{ID: e.ID, Error: "a slower relay"})
+	b.settle(outbox.Settled{ID: e.ID, Error: "a slower publisher"})
 	if n, _, err := b.store.Pending(b.Context()); err != nil || n != 0 {
 		t.Errorf("pending: %d %v", n, err)
 	}
