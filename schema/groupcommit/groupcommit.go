@@ -105,13 +105,6 @@ func (c *Committer[Req, Res]) enqueue(call *call[Req, Res]) error {
 	return nil
 }
 
-// Waiting returns how many requests wait for a flush to begin.
-func (c *Committer[Req, Res]) Waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waiting)
-}
-
 // Close refuses new requests and returns when all that wait are written.
 func (c *Committer[Req, Res]) Close() {
 	c.mu.Lock()
