@@ -273,7 +273,7 @@ func (e *Envelope) EventType(path string) string {
 	return t
 }
 
-// Tag returns the string or number at path where it can be stored and shown as a routing field
+// Tag returns the [Envelope.Reference] at path where it can be stored and shown as a routing field
 // (account, object, API version), and "" where it cannot.
 func (e *Envelope) Tag(path string) string { return Tag(e.Reference(path)) }
 
