@@ -32,12 +32,13 @@ type Action struct {
 	// RequestID makes the record idempotent: a second one with the same ID changes nothing.
 	RequestID string
 	Actor     string
-	// Action is what was done: "retry", "skip", "compensate".
+	// Action is what was done: "retry", "skip" or "compensate" of a parked run, "run" of an event, "admit" of a
+	// refused request.
 	Action string
-	// Target is what it was done to, e.g. an event ID.
+	// Target is what it was done to: an event ID, or the ID of a refused request.
 	Target string
 	Reason string
-	// Before and After are what the operator saw and what became of it.
+	// Before and After are what the operator saw and what was to become of it.
 	Before, After map[string]any
 }
 
@@ -100,9 +101,9 @@ func (s *Store) Before(ctx context.Context, requestID string) (before json.RawMe
 // ErrBroken says that the chain has been tampered with; the wrapped text names the first bad row.
 var ErrBroken = errors.New("audit chain is broken")
 
-// Verify walks the chain. It returns the head's hash in hex, to be kept elsewhere, and ErrBroken at the
-// first row that does not follow from the one before, or when kept, a head from before, is none of its
-// hashes; "" is none that was kept.
+// Verify walks the chain. It returns the head, which is the last row's hash in hex and is to be kept elsewhere, and the
+// number of rows. kept is the head of an earlier call, "" for none. The error is [ErrBroken] at the first row that does
+// not follow from the one before, and where no row has the hash that was kept.
 func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int, err error) {
 	all, err := s.pool.Query(ctx, allSQL)
 	if err != nil {
