@@ -28,18 +28,22 @@ func (e *NotWaitingError) Error() string {
 	return fmt.Sprintf("%s is %s: only an event that is ignored, or needs_review and never ran, can be run after all", e.ID, e.Status)
 }
 
-// Transitioner moves receipts from status to status; a *receipt.Store.
+// Transitioner makes receipts wait for their first run; a *receipt.Store.
 type Transitioner interface {
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
 	RunAnew(ctx context.Context, id, workflowID string) error
 }
 
-// RunEvent lets an event run that was kept and not run: ignored, or parked before any run (a suspected
-// replay, a body that could not be read), or whose run has ended without finishing it and is no longer known to
-// Temporal: where it still is, the event parks again. Where the run that Temporal has is another receipt's, the
-// event is run anew. It becomes received, and the dispatcher of a running ingress
-// starts it. What decides is recorded first. The error is a [*NotWaitingError] where the event is
-// none of these, and one of [ShowEvent]'s where id does not name an event.
+// RunEvent makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes an
+// event
+//
+//   - that is ignored, or was parked before any run: a suspected replay, a body that could not be read;
+//   - whose run has ended without finishing it ([receipt.RunEnded]) and is no longer known to Temporal. Where it still
+//     is, the event parks again;
+//   - whose run in Temporal is another receipt's ([receipt.AnotherRun]): it gets a run under an ID of its own.
+//
+// Who decides and why stands in the audit trail before anything is changed. The error is a [*NotWaitingError] where the
+// event is none of these, and one of [ShowEvent]'s where id does not name an event.
 func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail *audit.Store, id, who, why string) (*timeline.Receipt, error) {
 	if err := accountable(who, why); err != nil {
 		return nil, err
