@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -49,6 +50,53 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 		return Body{}, fmt.Errorf("read body of receipt %s: %w", id, err)
 	}
 	return b, nil
+}
+
+const otherModeSQL = `
+select id, workflow_id from receipts
+ where provider = $1 and account = $2 and event_id = $4 and mode = case $3 when 'live' then 'test' else 'live' end`
+
+// OtherMode returns the workflow ID of the receipt that has k in the other mode, and whether there
+// is one. The ID is "" while that receipt's start has not been recorded.
+func (s *Store) OtherMode(ctx context.Context, k Key) (workflowID string, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	var id uuid.UUID
+	err = s.pool.QueryRow(ctx, otherModeSQL, k.Provider, k.Account, k.Mode, k.EventID).Scan(&id, &workflowID)
+	if notFound(err) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("look for event %s in the other mode: %w", k.EventID, err)
+	}
+	return workflowID, true, nil
+}
+
+// openCountsSQL is two statements for two partial indexes.
+const openCountsSQL = `
+select status, count(*) from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
+union all
+select 'received', count(*) from receipts where status = 'received' having count(*) > 0`
+
+// OpenCounts returns how many receipts wait for their workflow, are being worked on, or are parked, per
+// status; a status that nothing is in is missing.
+func (s *Store) OpenCounts(ctx context.Context) (map[Status]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, openCountsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("count open receipts: %w", err)
+	}
+	counts := map[Status]int{}
+	var status string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&status, &n}, func() error {
+		counts[Status(status)] = n
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("count open receipts: %w", err)
+	}
+	return counts, nil
 }
 
 // query collects the rows of a statement, which has the read time-out.

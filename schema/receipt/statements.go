@@ -23,7 +23,7 @@ var Statements = map[string]string{
 	"settle unheard":    settleUnheardSQL,
 	"backlog":           backlogSQL,
 	"other mode":        otherModeSQL,
-	"counts":            countsSQL,
+	"counts":            openCountsSQL,
 	"get":               getSQL,
 	"body":              bodySQL,
 	"count rejections":  countRejectionsSQL,
