@@ -52,9 +52,9 @@ type Claim struct {
 	// claim of the same generation. A new generation begins when a later round repeats what was in
 	// doubt, or refused with every attempt answered.
 	Request []byte
-	// Unmarked is set when the effect can happen outside before its Finish and without a Commit. Of such a
-	// claim that ran out nobody knows: the one that takes over keeps {"Unanswered": true} as the key's
-	// result. Of any other it is known that nothing happened before the mark, or the commit in our database.
+	// Unmarked is set for an effect that can happen outside without a Commit before it. When a claim of such an effect
+	// runs out, nobody knows whether it happened: the claim that takes over keeps {"Unanswered": true} as the key's
+	// result. Without Unmarked, a claim that ran out has done nothing, unless its Commit was recorded.
 	Unmarked bool
 }
 
@@ -100,9 +100,10 @@ type Finish struct {
 	Token int64
 	// State is Done, Skipped, Failed or Uncertain.
 	State State
-	// Result of what is Failed or Uncertain is nil, which keeps that of an earlier attempt, or an object:
-	// {"Unanswered": true} says that this attempt may have happened. The ledger adds it for a claim that
-	// ran out, see Claim.Unmarked, and makes "UnansweredBefore" of it when a new generation begins.
+	// Result is what the effect returned, where State is Done. Where it is Failed or Uncertain, Result is nil, which
+	// keeps the result of an earlier attempt, or {"Unanswered": true}: this attempt may have happened. The ledger
+	// writes that itself for a claim that ran out, see Claim.Unmarked, and turns it into "UnansweredBefore" when a
+	// new generation begins.
 	//
 	// NUL and what is no UTF-8, which Postgres text cannot hold, is dropped from the strings of Result,
 	// Error and the arguments of Also.
@@ -115,8 +116,8 @@ type Finish struct {
 	// Compensates names the effect that this one undoes: it becomes Compensated in the same commit.
 	Compensates string
 	// Also runs in the same commit, after the record: what our own tables hold of an effect that happened
-	// outside. It runs for a claim that was taken over, too, because that happened as well; a statement that
-	// must not looks for the record itself.
+	// outside. It runs even when the claim was taken over and nothing is recorded, because the effect has happened all
+	// the same. A statement that must not run then has to look for the record itself.
 	Also      []Statement
 	StartedAt time.Time
 }
