@@ -15,7 +15,8 @@ type probe struct {
 	Provider webhook.Provider
 	webhook.Settings
 	verifier webhook.Verifier
-	windows  map[string]webhook.Secret
+	// windows holds the source's secrets by label, with the bounds of time that the verifier does without.
+	windows map[string]webhook.Secret
 	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign it.
 	elsewhere []*probe
 	// strangers is the source with the secrets of all others, nil where there are none; owners says by
@@ -24,6 +25,7 @@ type probe struct {
 	owners    map[string]string
 }
 
+// newProbe returns a probe of the source, with others of it under the spellings of its URL. It knows no strangers yet.
 func newProbe(s Source) (*probe, error) {
 	p, err := newProbeAt(s)
 	if err != nil {
@@ -39,6 +41,7 @@ func newProbe(s Source) (*probe, error) {
 	return p, nil
 }
 
+// newProbeAt returns a probe of the source under the URL that s has, and no other.
 func newProbeAt(s Source) (*probe, error) {
 	p := &probe{Provider: s.Provider, Settings: s.Settings, windows: map[string]webhook.Secret{}}
 	unbounded := s.Settings
