@@ -51,11 +51,12 @@ func (f *flow) undo(s *step) error {
 	return nil
 }
 
-// takeBack settles an undo.
+// takeBack settles an undo. One whose activity was completed by hand may say of itself that it was taken back: it is
+// settled, too.
 func (f *flow) takeBack(undo *step) error {
 	for {
 		whyUndo, err := f.settle(undo)
-		if err != nil || whyUndo == "" {
+		if err != nil || whyUndo == "" || undo.settled() {
 			return err
 		}
 		// A person has decided to compensate, which is being done already: try it again.

@@ -819,6 +819,17 @@ func TestInvoicePaid_ResultSaysNothing_Uncertain(t *testing.T) {
 	}
 }
 
+// An undo that was completed by hand, in the word for what it undoes.
+func TestInvoicePaid_UndoSaysCompensated_IsDone(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ProvisionWorkspace", came(effect.Refused, "403"))
+	f.answer("ReverseFinanceEntry", came(effect.Compensated, ""))
+	f.wantOutcome(f.run(), "compensated", "refused")
+	if n := len(f.callsOf("ReverseFinanceEntry")); n != 1 {
+		t.Errorf("it was done %d times, want once", n)
+	}
+}
+
 func TestInvoicePaid_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 	f := setup(t, loaded("starter"))
 	f.answer("ExportToFinance", failed(effect.TypeTransient, time.Minute), came(effect.Exhausted, "503"))
