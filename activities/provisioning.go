@@ -79,14 +79,21 @@ func (p *Provisioning) outdated(ctx context.Context, f billing.InvoicePaid, requ
 	if err != nil {
 		return "", err
 	}
-	var sent workspace
-	if err := json.Unmarshal(request, &sent); err != nil {
-		return "", fmt.Errorf("read what was to be sent: %w", err)
+	sent, err := readWorkspace(request)
+	if err != nil {
+		return "", err
 	}
 	if sent.State == state && (state == released || sent.Plan == plan) {
 		return "", nil
 	}
 	return "what the account has paid for has changed meanwhile", nil
+}
+
+func readWorkspace(request []byte) (w workspace, err error) {
+	if err := json.Unmarshal(request, &w); err != nil {
+		return workspace{}, fmt.Errorf("read what was to be sent: %w", err)
+	}
+	return w, nil
 }
 
 // bring brings the account's workspace to a target state, unless a newer invoice of the subscription has the say.
@@ -121,7 +128,13 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
 			return nil, err
 		}
-		a.Also(billing.RecordWorkspace(f, state, in.Effect.Key))
+		// What the first try sent, which every later one repeats: by now the account may have paid for something else,
+		// and what was sent has to be known for the workspace to be aligned.
+		sent, err := readWorkspace(a.Request)
+		if err != nil {
+			return nil, err
+		}
+		a.Also(billing.RecordWorkspace(f, sent.Plan, sent.State, in.Effect.Key))
 		return nil, nil
 	})
 }

@@ -222,6 +222,32 @@ func TestAlignWorkspace_ChangedBetweenTries_NotSentAgain(t *testing.T) {
 	}
 }
 
+// Another subscription of the account is paid for between two tries of a release. The second still sends the bytes of
+// the first; that this is not what the account has paid for is known afterwards.
+func TestReleaseWorkspace_ChangedBetweenTries_DiffersAfterwards(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	p := b.provisioning(s.URL)
+	f := fact(uuid.NewString())
+	s.Next(activitiestest.Cue{Status: 503})
+	in := input("release-workspace", f)
+	_, err := do(b, p.ReleaseWorkspace, in)
+	wantAgain(t, err)
+	b.exec(`insert into invoices (mode, id, account, subscription, status, plan, amount, currency, period_start, fence_at, fence_event)
+		values ('live', 'in_2', 'acme', 'sub_2', 'paid', 'team', 1, 'usd', '2026-03-01', now(), 'evt_2')`)
+	other := input("provision-workspace", f)
+	other.Fact.Invoice, other.Fact.Subscription, other.Fact.Plan, other.Effect.Key = "in_2", "sub_2", "team", "provision-workspace:stripe:live:acme:in_2"
+	must(b, effect.Done, p.ProvisionWorkspace, other)
+	must(b, effect.Done, p.ReleaseWorkspace, in)
+	requests := s.Requests()
+	if last := requests[len(requests)-1].Body; !strings.Contains(last, `"state":"released"`) {
+		t.Fatalf("the last request is %s", last)
+	}
+	if got := b.lines(`select state from workspaces`); fmt.Sprint(got) != "[released]" {
+		t.Errorf("workspace %v, want what was sent last", got)
+	}
+}
+
 func TestProvisionWorkspace_AccountInPath_Escaped(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

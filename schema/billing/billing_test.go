@@ -381,7 +381,7 @@ func TestRecordWorkspace_ClaimTakenOver_NewerStateStays(t *testing.T) {
 	record := func(f billing.InvoicePaid, token int64, held bool) {
 		done, err := book.Finish(b.Context(), ledger.Finish{
 			Key: "key:" + f.Invoice, Token: token, State: ledger.Done, StartedAt: time.Now(),
-			Also: []ledger.Statement{billing.RecordWorkspace(f, "active", "key:"+f.Invoice)},
+			Also: []ledger.Statement{billing.RecordWorkspace(f, f.Plan, "active", "key:"+f.Invoice)},
 		})
 		if err != nil || done.Held != held {
 			t.Fatalf("record of %s: held %v, %v", f.Invoice, done.Held, err)

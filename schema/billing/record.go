@@ -25,8 +25,8 @@ func WorkspaceOf(f InvoicePaid) string { return "workspace:" + f.Mode + ":" + f.
 
 // RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
 // in the commit that ends the effect, after the record, and does nothing in any other.
-func RecordWorkspace(f InvoicePaid, state, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, f.Plan, state, effectKey}}
+func RecordWorkspace(f InvoicePaid, plan, state, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, plan, state, effectKey}}
 }
 
 // RecordFinanceEntry is the statement that records an entry which finance has taken; it runs in the
