@@ -294,12 +294,15 @@ func (f *flow) resetOf() string {
 	return info.OriginalRunID
 }
 
+// cell makes text fit into a cell of a Markdown table: a sink says what it likes.
+var cell = strings.NewReplacer("|", "/", "\r", "", "\n", " ")
+
 // show writes the run's effects as a table into the Temporal UI. It costs no event; what must last
 // stands in the ledger.
 func (f *flow) show(headline string) {
 	details := "**" + headline + "**\n\n| effect | state | by | reason |\n|---|---|---|---|\n"
 	for _, s := range f.steps {
-		details += "| `" + s.key + "` | " + string(s.result.State) + " | " + s.result.By + " | " + strings.ReplaceAll(s.result.Reason, "|", "/") + " |\n"
+		details += "| `" + s.key + "` | " + string(s.result.State) + " | " + s.result.By + " | " + cell.Replace(s.result.Reason) + " |\n"
 	}
 	workflow.SetCurrentDetails(f.ctx, details)
 }
