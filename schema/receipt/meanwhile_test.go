@@ -48,9 +48,7 @@ func TestInsert_HeldAndChangedMeanwhile_Counted(t *testing.T) {
 		}
 		done <- err
 	}()
-	for count(t, pool, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 0 {
-		time.Sleep(5 * time.Millisecond)
-	}
+	awaitLock(t, pool, done)
 	if _, err := pool.Exec(t.Context(), `update receipts set status = 'processing' where id = $1`, id); err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +77,16 @@ func behind(t *testing.T, pool *pgxpool.Pool, write func() error, sql string, ar
 	}
 	wrote := make(chan error, 1)
 	go func() { wrote <- write() }()
+	awaitLock(t, pool, wrote)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return <-wrote
+}
+
+// awaitLock returns when somebody waits for a lock. A result in wrote says that nobody does.
+func awaitLock(t *testing.T, pool *pgxpool.Pool, wrote <-chan error) {
+	t.Helper()
 	for count(t, pool, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 0 {
 		select {
 		case err := <-wrote:
@@ -86,8 +94,4 @@ func behind(t *testing.T, pool *pgxpool.Pool, write func() error, sql string, ar
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return <-wrote
 }
