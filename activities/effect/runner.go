@@ -186,7 +186,7 @@ func Recorded(g ledger.Grant, eventID string) Result {
 		result.State, result.Reason = AlreadyDone, ""
 	case g.State == ledger.Skipped:
 		result.State = Skipped
-	case g.State == ledger.Compensated, g.State == ledger.Compensating:
+	case g.State == ledger.Compensated:
 		result.State = Compensated
 	case g.State == ledger.Uncertain:
 		result.State = Uncertain

@@ -10,13 +10,12 @@ type State string
 
 // The states of an effect.
 const (
-	Claimed      State = "claimed"
-	Done         State = "done"
-	Failed       State = "failed"
-	Uncertain    State = "uncertain"
-	Skipped      State = "skipped"
-	Compensating State = "compensating"
-	Compensated  State = "compensated"
+	Claimed     State = "claimed"
+	Done        State = "done"
+	Failed      State = "failed"
+	Uncertain   State = "uncertain"
+	Skipped     State = "skipped"
+	Compensated State = "compensated"
 )
 
 // Class says what a failure means for the next attempt.

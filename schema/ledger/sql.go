@@ -117,7 +117,7 @@ select key, token, error_class, result from finished`
 // compensateSQL also closes what failed without an answer: it may have happened, and has been undone. And what another
 // run is at: whatever that comes to has been undone, and a mail that is not yet past its mark is not sent.
 const compensateSQL = `
-update effects set state = 'compensated' where key = any($1) and state in ('claimed', 'done', 'uncertain', 'failed', 'compensating')`
+update effects set state = 'compensated' where key = any($1) and state in ('claimed', 'done', 'uncertain', 'failed')`
 
 const sightSQL = `
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)

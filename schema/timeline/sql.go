@@ -73,7 +73,7 @@ select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class,
 // stepsSQL says of an effect that was met how it stood: the note of a sighting begins with its state.
 const stepsSQL = `
 select a.ended_at as at,
-       'effect-' || case when a.outcome = 'already_done' and split_part(a.error, ' ', 1) in ('failed', 'uncertain', 'skipped', 'compensating', 'compensated')
+       'effect-' || case when a.outcome = 'already_done' and split_part(a.error, ' ', 1) in ('failed', 'uncertain', 'skipped', 'compensated')
                          then 'already-' || split_part(a.error, ' ', 1)
                          else replace(a.outcome, '_', '-') end as what,
        coalesce(e.kind, '')
