@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,7 @@ func TestDiagnose(t *testing.T) {
 		"CR LF at the end became LF":            {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\n"), []string{refusal.BodyChanged}, "with CR LF as its trailing newline", true},
 		"newline lost on the way":               {"live", withBody(signed(liveSecret, liveBody+"\n"), liveBody), []string{refusal.BodyChanged}, "with a trailing newline", true},
 		"compacted on the way":                  {"live", withBody(signed(liveSecret, strings.TrimSpace(pretty)), `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), []string{refusal.BodyChanged}, "indented by two spaces", true},
+		"compacted, with brackets in its text":  {"live", withBody(signed(liveSecret, "{\n    \"id\": \"\\\"{[,\",\n    \"a\": [\n        1\n    ]\n}"), `{"id":"\"{[,","a":[1]}`), []string{refusal.BodyChanged}, "indented by four spaces", true},
 		"pretty-printed on the way":             {"live", withBody(signed(liveSecret, `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), pretty), []string{refusal.BodyChanged}, "compacted", true},
 		"BOM added on the way":                  {"live", withBody(signed(liveSecret, liveBody), "\uFEFF"+liveBody), []string{refusal.BodyChanged}, "without its byte order mark", true},
 		"compressed on the way":                 {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{refusal.BodyChanged}, "decompressed", true},
@@ -281,6 +283,23 @@ func TestDiagnose_Bomb(t *testing.T) {
 	r.Body = []byte(bomb)
 	if d := refuse(t, "live", r); d.Likely {
 		t.Errorf("found %s", d)
+	}
+}
+
+// Nor does one that is all brackets: each of them would begin a line with as many indents as are open, so that
+// 20 KB became a gigabyte, and anybody may send them.
+func TestDiagnose_Brackets(t *testing.T) {
+	r := sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody)})
+	r.Body = []byte(strings.Repeat("[", 3000) + `"\"]"` + strings.Repeat("]", 3000))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	d := refuse(t, "live", r)
+	runtime.ReadMemStats(&after)
+	if d.Likely {
+		t.Errorf("found %s", d)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+		t.Errorf("the diagnosis of %d bytes took %d MiB of memory", len(r.Body), took>>20)
 	}
 }
 

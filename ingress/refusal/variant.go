@@ -18,8 +18,9 @@ type variant struct {
 const (
 	// maxVariants is the largest body that is tried in other forms: each costs a pass over it.
 	maxVariants = 256 << 10
-	// maxInflated bounds what a compressed body may become: a few kilobytes can name gigabytes.
-	maxInflated = 1 << 20
+	// maxGrown bounds what a body may become, decompressed or indented: a few kilobytes of gzip, or of
+	// brackets, can name gigabytes.
+	maxGrown = 1 << 20
 )
 
 var byteOrderMark = []byte("\uFEFF")
@@ -48,9 +49,13 @@ func variants(body []byte) []variant {
 	if json.Valid(body) {
 		add("compacted", compact(body))
 		for _, in := range []struct{ how, indent string }{{"indented by two spaces", "  "}, {"indented by four spaces", "    "}, {"indented by tabs", "\t"}} {
-			add(in.how, indented(body, in.indent))
+			pretty := indented(body, in.indent)
+			if pretty == nil {
+				continue
+			}
+			add(in.how, pretty)
 			// GitHub-style pretty printers end a file with a newline.
-			add(in.how+" and with a trailing newline", append(indented(body, in.indent), '\n'))
+			add(in.how+" and with a trailing newline", append(bytes.Clone(pretty), '\n'))
 		}
 	}
 	return all
@@ -64,12 +69,42 @@ func compact(body []byte) []byte {
 	return b.Bytes()
 }
 
+// indented returns body, which is JSON, with a line for each value, or nil where that would hold too much.
 func indented(body []byte, indent string) []byte {
+	if grown(body, len(indent)) > maxGrown {
+		return nil
+	}
 	var b bytes.Buffer
 	if json.Indent(&b, bytes.TrimSpace(body), "", indent) != nil {
 		return nil
 	}
 	return b.Bytes()
+}
+
+// grown returns how long body, which is JSON, becomes at most when each level is indented by so many bytes.
+// A bracket in a thousand others costs a line that begins with a thousand indents.
+func grown(body []byte, indent int) int {
+	size, depth, quoted := len(body), 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++ // what is escaped ends no string
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+			size += 1 + depth*indent
+		case c == '}', c == ']':
+			depth--
+			size += 1 + depth*indent
+		case c == ',':
+			size += 1 + depth*indent
+		case c == ':':
+			size++
+		}
+	}
+	return size
 }
 
 // inflated returns what a gzip stream holds, or nil when body is none or holds too much.
@@ -78,8 +113,8 @@ func inflated(body []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	b, err := io.ReadAll(io.LimitReader(r, maxInflated+1))
-	if err != nil || len(b) > maxInflated {
+	b, err := io.ReadAll(io.LimitReader(r, maxGrown+1))
+	if err != nil || len(b) > maxGrown {
 		return nil
 	}
 	return b
