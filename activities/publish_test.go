@@ -104,6 +104,7 @@ func TestPublisher_OrderWithinAnAccount(t *testing.T) {
 func TestPublisher_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
 	for name, cue := range map[string]activitiestest.Cue{
 		"503": {Status: 503}, "404": {Status: 404}, "cut after it": {Drop: true, Apply: true}, "unanswered": {Hang: true}, "redirect": {Status: 307},
+		"protocols switched": {Status: 101, Header: map[string]string{"Connection": "Upgrade", "Upgrade": "websocket"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)

@@ -237,6 +237,32 @@ func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	}
 }
 
+// A 101 that nobody asked for is an answer like any other. Its body is the connection, which the time-out does
+// not end: a try that read it never came to an end, nor did the next, until the worker had no place left.
+func TestRelayEvent_ProtocolsSwitched_Refused(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	}))
+	t.Cleanup(server.Close)
+	b := relaySetup(t, server.URL)
+	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Refused {
+			t.Errorf("%+v, %v; want refused", result, err)
+		}
+	}()
+	select {
+	case <-settled:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the try goes on after its 5 s")
+	}
+}
+
 func TestLoadRelay(t *testing.T) {
 	t.Parallel()
 	b := relaySetup(t, "http://unused.test")

@@ -103,9 +103,23 @@ func NewHTTPClient() *http.Client {
 	transport.MaxIdleConnsPerHost = 64
 	transport.MaxIdleConns = 256
 	return &http.Client{
-		Transport:     transport,
+		Transport:     unswitched{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// unswitched takes the body off a 101, an answer that nothing of ours asks for: that body is the connection
+// itself, which no deadline of the request ends. Who reads it waits for as long as the other side likes, and
+// holds one of the worker's places for effects meanwhile.
+type unswitched struct{ *http.Transport }
+
+func (u unswitched) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := u.Transport.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
+	return resp, err
 }
 
 // timestamp writes a time for sinks, as RFC 3339; "" for none.

@@ -78,6 +78,7 @@ func TestExportToFinance_EveryBreak_AppliedOnce(t *testing.T) {
 		"400":                 {activitiestest.Cue{Status: 400}, effect.Refused},
 		"404":                 {activitiestest.Cue{Status: 404}, effect.Refused},
 		"a redirect":          {activitiestest.Cue{Status: 307, Header: map[string]string{"Location": "/elsewhere"}}, ""},
+		"protocols switched":  {activitiestest.Cue{Status: 101, Header: map[string]string{"Connection": "Upgrade", "Upgrade": "websocket"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
