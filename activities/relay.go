@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -137,9 +136,9 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r r
 		}
 	}
 	signStandard(req.Header, consumer.Key, webhookID(key), c.Now(), body.Bytes)
-	resp, err := c.Client.Do(req)
+	resp, err := call(c.Client, req)
 	if err != nil {
-		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: !neverSent(err), Err: err}
+		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all; this is for the reason

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -47,9 +47,9 @@ func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt)
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
-	resp, err := s.Client.Do(req)
+	resp, err := call(s.Client, req)
 	if err != nil {
-		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: !neverSent(err), Err: err}
+		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -67,10 +67,17 @@ func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt)
 	return answer, nil
 }
 
-// neverSent reports whether the connection failed before anything could be sent on it.
-func neverSent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+// call makes a request of an effect. What it fails with counts as unanswered where anything of the request may
+// have gone out. That is once there is a connection: a host that cannot be reached, or whose certificate is not
+// trusted, has been told nothing.
+func call(client *http.Client, req *http.Request) (*http.Response, error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil {
+		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: connected.Load(), Err: err}
+	}
+	return resp, nil
 }
 
 // refusalDetail returns the "error" or "message" of a JSON answer: a sink's reason belongs on the

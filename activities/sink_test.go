@@ -3,7 +3,11 @@ package activities_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -136,21 +140,38 @@ func TestExportToFinance_RefusalTellsTheSinksReason(t *testing.T) {
 	}
 }
 
-func TestExportToFinance_NobodyListens_NotInDoubt(t *testing.T) {
-	b := setup(t)
+// What breaks before there is a connection has told the other side nothing.
+func TestExportToFinance_NotConnected_NotInDoubt(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := "http://" + listener.Addr().String()
+	nobody := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	in := input("finance-export", fact(uuid.NewString()))
-	for range 2 {
-		_, err := do(b, b.finance(url).ExportToFinance, in)
-		wantAgain(t, err)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never a word
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := must(b, effect.Exhausted, b.finance(url).ExportToFinance, in); got.MayHaveHappened() {
-		t.Errorf("result %+v: what never left cannot have happened", got)
+	t.Cleanup(func() { _ = silent.Close() })
+	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	for name, url := range map[string]string{
+		"nobody listens": nobody, "certificate not trusted": untrusted.URL, "no handshake": "https://" + silent.Addr().String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			finance := b.finance(url)
+			in := input("finance-export", fact(uuid.NewString()))
+			for range 2 {
+				_, err := do(b, finance.ExportToFinance, in)
+				wantAgain(t, err)
+			}
+			if got := must(b, effect.Exhausted, finance.ExportToFinance, in); got.MayHaveHappened() {
+				t.Errorf("result %+v: what never left cannot have happened", got)
+			}
+		})
 	}
 }
 
