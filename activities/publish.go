@@ -216,7 +216,7 @@ func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) erro
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
-	resp, err := p.Client.Do(req)
+	resp, err := call(p.Client, req)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -69,11 +71,15 @@ func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt)
 
 // call makes a request of an effect. What it fails with counts as unanswered where anything of the request may
 // have gone out. That is once there is a connection: a host that cannot be reached, or whose certificate is not
-// trusted, has been told nothing.
+// trusted, has been told nothing. The error names the host alone: a path and a query may hold tokens, and what it
+// says is stored, logged and shown in Temporal.
 func call(client *http.Client, req *http.Request) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = fmt.Errorf("%s: %w", req.URL.Host, failed.Err)
+	}
 	if err != nil {
 		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: connected.Load(), Err: err}
 	}

@@ -175,6 +175,27 @@ func TestExportToFinance_NotConnected_NotInDoubt(t *testing.T) {
 	}
 }
 
+// What went wrong is stored, logged and shown in Temporal; the tokens that a URL may hold are not.
+func TestExportToFinance_TokensInURL_NotTold(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	in := input("finance-export", fact(uuid.NewString()))
+	url := strings.Replace(s.URL, "http://", "http://ann:hush1@", 1) + "/hush2?code=hush3"
+	for _, cue := range []activitiestest.Cue{{Drop: true}, {Hang: true}} {
+		s.Next(cue)
+		_, err := do(b, b.finance(url).ExportToFinance, in)
+		wantAgain(t, err)
+		if strings.Contains(err.Error(), "hush") {
+			t.Errorf("the error is %q", err)
+		}
+	}
+	s.Next(activitiestest.Cue{Drop: true})
+	host := strings.TrimPrefix(s.URL, "http://")
+	if got := must(b, effect.Exhausted, b.finance(url).ExportToFinance, in); got.Reason != host+": EOF" {
+		t.Errorf("the reason is %q, want the host and what went wrong", got.Reason)
+	}
+}
+
 func TestProvisionWorkspace_UpgradeAndBack(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
