@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/paddle"
 	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 const providerSecret = "0123456789abcdef0123456789abcdef"
@@ -172,6 +173,35 @@ func TestAnswer_Exactly200(t *testing.T) {
 			}
 			if got := b.forged(t, "{}"); got.status != http.StatusBadRequest {
 				t.Errorf("forged: got %d, want 400", got.status)
+			}
+		})
+	}
+}
+
+// Where the source's own template signs the ID, equal bytes under another ID are another event: a sender that only
+// says "look again" says it in the same words each time. An ID that nothing signs may be a replay's.
+func TestDeliver_ConfiguredSender_IDSignedOrNot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options map[string]string
+		want    receipt.Status
+	}{
+		"signed":                   {map[string]string{"template": "{id}.{body}"}, receipt.Received},
+		"not signed":               {map[string]string{}, receipt.NeedsReview},
+		"an account in the header": {map[string]string{"template": "{id}.{body}", "account": "header:X-Account"}, receipt.NeedsReview},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.options["header"], c.options["id"] = "X-Sig", "header:X-Id"
+			b := at(t, hmacscheme.Provider, webhook.Settings{Options: c.options})
+			for _, id := range []string{"a", "b", "b"} {
+				b.send(t, hmacscheme.Provider, webhook.SignInput{ID: id, Body: []byte(`{"changed":true}`), Options: c.options})
+			}
+			if r := b.only(t, "a"); r.Status != receipt.Received {
+				t.Errorf("the first is %s (%s)", r.Status, r.Reason)
+			}
+			if r := b.only(t, "b"); r.Status != c.want || r.Duplicates != 1 {
+				t.Errorf("the second is %s (%s) with %d duplicates, want %s with one", r.Status, r.Reason, r.Duplicates, c.want)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	}
 	// Also without the header: who leaves it out, or changes an account that stands in one, must not make
 	// another event of the same bytes.
-	n.Unsigned = !s.Provider.Contract.IDSigned && n.IDOrigin != string(webhook.FromBody)
+	n.Unsigned = !s.Provider.Contract.IDSigned && !e.IDSigned && n.IDOrigin != string(webhook.FromBody)
 	if n.Mode == "" {
 		n.Mode = s.mode()
 	}

@@ -47,8 +47,8 @@ func join(separator string) func(...string) string {
 // somebody needs.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	headerID := want
-	headerID.ID, headerID.IDOrigin = "d-1", webhook.FromHeader
+	signedID := want
+	signedID.ID, signedID.IDOrigin, signedID.IDSigned = "d-1", webhook.FromHeader, true
 	text := [2]webhooktest.Key{{Verify: secretA}, {Verify: secretB}}
 	for name, c := range map[string]struct {
 		options map[string]string
@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 			with("header", "webhook-signature", "prefix", "v1,", "separator", " ", "encoding", "base64", "key_encoding", "base64",
 				"template", "{id}.{ts}.{body}", "timestamp", "header:webhook-timestamp", "id", "header:webhook-id"),
 			[2]webhooktest.Key{{Verify: base64A}, {Verify: base64B}},
-			[]string{"webhook-signature", "webhook-timestamp", "webhook-id"}, true, join(" "), headerID},
+			[]string{"webhook-signature", "webhook-timestamp", "webhook-id"}, true, join(" "), signedID},
 		"HubSpot v3": {
 			with("header", "X-HubSpot-Signature-v3", "encoding", "base64", "template", "{method}{url}{body}{ts}",
 				"timestamp", "header:X-HubSpot-Request-Timestamp", "timestamp_unit", "ms"),

@@ -28,6 +28,9 @@ const (
 type Event struct {
 	ID       string
 	IDOrigin IDOrigin
+	// IDSigned is set where the signature covers an ID that stands in a header, and it is the source that
+	// makes it so: [Contract.IDSigned] says it of a provider.
+	IDSigned bool
 	// Type is the provider's event type, e.g. "invoice.paid" or "issues.opened".
 	Type string
 	// Account is the provider-side tenant: a Connect account, a shop, a workspace.
