@@ -122,7 +122,7 @@ func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.
 	}
 	successor := ""
 	for _, other := range all {
-		if o, ok := used[other.Label]; ok && other.Label != s.Label && now.Sub(o.LastUsed) < unused {
+		if o, ok := used[other.Label]; ok && other.Label != s.Label && other.Active(now) && now.Sub(o.LastUsed) < unused {
 			successor = other.Label
 		}
 	}

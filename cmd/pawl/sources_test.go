@@ -27,6 +27,7 @@ func TestReportSources_Verdicts(t *testing.T) {
 		"left, perhaps by another":   {[]config.Secret{{Label: "secret-1", ByPlace: true}, {Label: "secret-2", ByPlace: true}}, []receipt.SecretUse{{Source: "s", Label: "secret-2", Uses: 3, LastUsed: ago(10)}, {Source: "s", Label: "secret-1", LastUsed: ago(1)}}, "secret-2", false, "no label of its own"},
 		"left, and nothing else":     {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", Uses: 3, LastUsed: ago(10)}}, "a", false, "no other secret is in use"},
 		"left, other long ago":       {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(9)}}, "a", false, "no other secret is in use"},
+		"left, other's window over":  {[]config.Secret{{Label: "a"}, {Label: "b", NotAfter: ago(2)}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(10)}, {Source: "s", Label: "b", LastUsed: ago(3)}}, "a", false, "no other secret is in use"},
 		"only one":                   {[]config.Secret{{Label: "a"}}, nil, "a", false, "only one"},
 		"the next one":               {[]config.Secret{{Label: "a"}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(0)}}, "b", false, "never used"},
 		"window over":                {[]config.Secret{{Label: "a", NotAfter: ago(1)}, {Label: "b"}}, []receipt.SecretUse{{Source: "s", Label: "a", LastUsed: ago(2)}}, "a", true, "window ended 2026-03-30"},
