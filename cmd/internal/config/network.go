@@ -8,9 +8,13 @@ import (
 // Network is an address range, written as a CIDR prefix or as one address.
 type Network struct{ netip.Prefix }
 
-// UnmarshalText reads "10.0.0.0/8" or "192.0.2.7".
+// UnmarshalText reads "10.0.0.0/8" or "192.0.2.7". IPv4 as a listener for both families shows it,
+// "::ffff:192.0.2.7", is the IPv4 network: addresses are compared as such.
 func (n *Network) UnmarshalText(text []byte) error {
 	if p, err := netip.ParsePrefix(string(text)); err == nil {
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
 		n.Prefix = p.Masked()
 		return nil
 	}
@@ -18,6 +22,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	if err != nil {
 		return errors.New("write a network such as 10.0.0.0/8, or one address")
 	}
+	a = a.Unmap()
 	n.Prefix = netip.PrefixFrom(a, a.BitLen())
 	return nil
 }
