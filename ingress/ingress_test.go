@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -720,6 +721,24 @@ func TestDeliver_Limits(t *testing.T) {
 		}
 		if got.status == 503 && got.header.Get("Retry-After") == "" {
 			t.Error("503 without Retry-After")
+		}
+	}
+}
+
+// A neighbour on the link has its interface in its address, which networks do not name.
+func TestDeliver_LinkLocal_Allowed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		s.AllowFrom = []netip.Prefix{netip.MustParsePrefix("fe80::/10")}
+	})
+	for from, want := range map[string]int{"[fe80::1%eth0]:51820": http.StatusAccepted, "[2001:db8::1]:51820": http.StatusForbidden} {
+		body := []byte(`{"id":"e1"}`)
+		r := request(t, http.MethodPost, "http://pawl.example/hooks/shop", bytes.NewReader(body), "X-Sig", sign(body))
+		r.RemoteAddr = from
+		answered := httptest.NewRecorder()
+		b.srv.Handler().ServeHTTP(answered, r)
+		if answered.Code != want {
+			t.Errorf("%s: got %d, want %d", from, answered.Code, want)
 		}
 	}
 }

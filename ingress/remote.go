@@ -11,7 +11,7 @@ import (
 // X-Forwarded-For that is not one of them. What stands left of that anybody may have written.
 func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	addr := peer.Addr().Unmap()
+	addr := plain(peer.Addr())
 	if len(trusted) == 0 || !contains(trusted, addr) {
 		return addr
 	}
@@ -21,7 +21,7 @@ func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		if !ok {
 			break
 		}
-		addr = hop.Unmap()
+		addr = plain(hop)
 		if !contains(trusted, addr) {
 			break
 		}
@@ -41,6 +41,10 @@ func parseHop(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
 	return addr, err == nil
 }
+
+// plain returns addr as networks are written: an address with a zone (fe80::1%eth0) is in none, and IPv4 in
+// IPv6 in none of IPv4.
+func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // bucketOf returns the network that shares a rate limit with addr: an IPv6 sender owns a whole /64.
 func bucketOf(addr netip.Addr) netip.Addr {
