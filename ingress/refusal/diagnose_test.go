@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/gitlab"
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/square"
@@ -286,20 +287,30 @@ func TestDiagnose_Bomb(t *testing.T) {
 	}
 }
 
-// Nor does one that is all brackets: each of them would begin a line with as many indents as are open, so that
-// 20 KB became a gigabyte, and anybody may send them.
-func TestDiagnose_Brackets(t *testing.T) {
-	r := sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody)})
-	r.Body = []byte(strings.Repeat("[", 3000) + `"\"]"` + strings.Repeat("]", 3000))
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	d := refuse(t, "live", r)
-	runtime.ReadMemStats(&after)
-	if d.Likely {
-		t.Errorf("found %s", d)
+// Nor do bodies that anybody may send and that name more than they hold. Brackets each begin a line with as many
+// indents as are open, so that 20 KB became a gigabyte; a batch of nothing is hundreds of thousands of events.
+func TestDiagnose_CostBounded(t *testing.T) {
+	all := sources()
+	all["meta"] = refusal.Source{Provider: hmac.Meta, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
+	d, err := refusal.NewDiagnoser(all)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
-		t.Errorf("the diagnosis of %d bytes took %d MiB of memory", len(r.Body), took>>20)
+	for source, body := range map[string]string{
+		"live": strings.Repeat("[", 3000) + `"\"]"` + strings.Repeat("]", 3000),
+		"meta": `{"object":"page","entry":[{"changes":[` + strings.Repeat("{},", 300_000) + `{}]}]}`,
+	} {
+		r := &webhook.Request{Method: http.MethodPost, Header: http.Header{"X-Hub-Signature-256": {"sha256=00"}}, Body: []byte(body), ReceivedAt: now}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		found := d.Diagnose(source, r, noMatch)
+		runtime.ReadMemStats(&after)
+		if found.Likely {
+			t.Errorf("%s: found %s", source, found)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+			t.Errorf("%s: the diagnosis of %d bytes took %d MiB of memory", source, len(body), took>>20)
+		}
 	}
 }
 
