@@ -89,6 +89,10 @@ func CheckCertURL(text string) error {
 	return nil
 }
 
+func validAt(c *x509.Certificate, at time.Time) bool {
+	return !at.Before(c.NotBefore) && !at.After(c.NotAfter)
+}
+
 // parseCertificate reads the leaf certificate, the first of text, and checks that it is one that
 // PayPal signs messages with. The configuration is what is trusted: a self-signed certificate
 // with PayPal's subject is taken, an authentic one of another service is not. The error about a

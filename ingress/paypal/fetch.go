@@ -78,11 +78,11 @@ func (f *Fetched) Match(certURL string, _ time.Time, admits func(*x509.Certifica
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
 }
 
-// Prepare fetches the certificate of certURL, which has passed [CheckCertURL], unless it is held. An
+// Prepare fetches the certificate of certURL, which has passed [CheckCertURL], unless it is held and valid. An
 // error of class [webhook.UntrustedCert] says that what is there was not PayPal's at the time; any other
 // error, that nobody can know now.
 func (f *Fetched) Prepare(ctx context.Context, certURL string, at time.Time) error {
-	if f.get(certURL) != nil {
+	if f.holds(certURL, at) {
 		return nil
 	}
 	if err := f.belongs(certURL); err != nil {
@@ -100,7 +100,7 @@ func (f *Fetched) Prepare(ctx context.Context, certURL string, at time.Time) err
 	case <-ctx.Done():
 		return fmt.Errorf("fetch certificate: %w", ctx.Err())
 	}
-	if f.get(certURL) != nil {
+	if f.holds(certURL, at) {
 		return nil // for another delivery, meanwhile
 	}
 	chain, err := f.fetch(ctx, certURL)
@@ -119,6 +119,14 @@ func (f *Fetched) get(certURL string) *x509.Certificate {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.held[certURL]
+}
+
+// holds reports whether the certificate of certURL is held and valid at the time. One that has ended is asked
+// for again: PayPal may have renewed it in its place, and what is held would refuse every delivery until a
+// restart.
+func (f *Fetched) holds(certURL string, at time.Time) bool {
+	leaf := f.get(certURL)
+	return leaf != nil && validAt(leaf, at)
 }
 
 func (f *Fetched) put(certURL string, leaf *x509.Certificate) {

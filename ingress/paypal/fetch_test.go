@@ -274,6 +274,39 @@ func TestFetched_Asks(t *testing.T) {
 	}
 }
 
+// A certificate that PayPal renews in its place is fetched when the one that is held has ended.
+func TestFetched_Ended_FetchedAgain(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	old, renewed := a.leaf(t, liveSubject, at.Add(time.Minute)), a.leaf(t, liveSubject, at.AddDate(1, 0, 0))
+	var later atomic.Bool
+	h := newHost(t, func(w http.ResponseWriter, r *http.Request) {
+		if later.Load() {
+			serve(renewed, a.betweenPEM)(w, r)
+			return
+		}
+		serve(old, a.betweenPEM)(w, r)
+	})
+	v := fetching(t, h, a, webhook.Live)
+	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
+		t.Fatal(err)
+	}
+	next := signedFor(t, liveURL)
+	next.ReceivedAt = at.Add(2 * time.Minute)
+	if _, err := check(t, v, next); !is(err, webhook.UntrustedCert) {
+		t.Errorf("before PayPal has renewed it: got %v, want a refusal", err)
+	}
+	later.Store(true)
+	for range 2 {
+		if _, err := check(t, v, next); err != nil {
+			t.Errorf("renewed: %v", err)
+		}
+	}
+	if n := h.asked.Load(); n != 3 {
+		t.Errorf("asked %d times, want 3", n)
+	}
+}
+
 // Strangers who name one URL after the other must not have us ask PayPal for each, nor keep what is
 // held from being used.
 func TestFetched_ManyURLs_Bounded(t *testing.T) {

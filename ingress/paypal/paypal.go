@@ -129,7 +129,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 		if !ok || rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], t.signature) != nil {
 			return false
 		}
-		if r.ReceivedAt.Before(c.NotBefore) || r.ReceivedAt.After(c.NotAfter) {
+		if !validAt(c, r.ReceivedAt) {
 			expired = true
 			return false
 		}
