@@ -108,6 +108,10 @@ func reference(answer []byte) string {
 	return told.ID
 }
 
+// A connection of HTTP/2 that has been silent for so long is asked for a sign of life, and left when none comes in
+// time: before the tries of an effect are used up, and not because the other side is busy.
+const silentFor, signOfLife = 5 * time.Second, 10 * time.Second
+
 // NewHTTPClient returns the client for outgoing effects. It follows no redirects: an effect goes where
 // configuration says, and its body and key nowhere else.
 func NewHTTPClient() *http.Client {
@@ -115,6 +119,9 @@ func NewHTTPClient() *http.Client {
 	// Enough idle connections for every effect in flight; the default of 2 per host reconnects.
 	transport.MaxIdleConnsPerHost = 64
 	transport.MaxIdleConns = 256
+	// Over HTTP/2 all requests to a host share a connection, and a time-out ends the request alone. What has become
+	// of a connection that a gateway has forgotten shows by a ping; the system would tell after a quarter of an hour.
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silentFor, PingTimeout: signOfLife}
 	return &http.Client{
 		Transport:     unswitched{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -1,0 +1,105 @@
+package activities
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// gateway passes connections on to another address. Those that it has forgotten stay open, and nothing comes
+// through them any more.
+type gateway struct {
+	net.Listener
+	to       string
+	forgot   atomic.Int32
+	accepted atomic.Int32
+}
+
+func newGateway(t *testing.T, to string) *gateway {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{Listener: l, to: to}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := new(net.Dialer).DialContext(t.Context(), "tcp", g.to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			t.Cleanup(func() { _, _ = in.Close(), out.Close() })
+			g.accepted.Add(1)
+			before := g.forgot.Load()
+			go g.pass(in, out, before)
+			go g.pass(out, in, before)
+		}
+	}()
+	return g
+}
+
+func (g *gateway) pass(from, to net.Conn, before int32) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if g.forgot.Load() == before {
+			_, _ = to.Write(buf[:n])
+		}
+	}
+}
+
+// A connection of HTTP/2 that nothing comes through any more is left. Each try went into it, and timed out,
+// until the system gave it up: long after the tries were used up.
+func TestNewHTTPClient_ConnectionForgotten_Left(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(r.ProtoMajor * 100) }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	g := newGateway(t, server.Listener.Addr().String())
+	client := NewHTTPClient()
+	client.Transport.(unswitched).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	try := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+g.Addr().String(), strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := call(client, req)
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("not HTTP/2: %s", resp.Status)
+		}
+		return resp.Body.Close()
+	}
+	if err := try(); err != nil {
+		t.Fatal(err)
+	}
+	g.forgot.Add(1)
+	start := time.Now()
+	for err := try(); err != nil; err = try() {
+		if time.Since(start) > 3*(silentFor+signOfLife) {
+			t.Fatalf("after %s: %v", time.Since(start), err)
+		}
+	}
+	if n := g.accepted.Load(); n != 2 {
+		t.Errorf("%d connections, want a second one", n)
+	}
+}
