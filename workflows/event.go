@@ -46,6 +46,20 @@ func (in EventInput) name() string {
 	return printable(in.Account, ":") + ":" + printable(in.EventID, "")
 }
 
+// nameUnder returns the name that keys of a run under workflowID have. A run that was started when account and event ID
+// were not encoded yet ("calendly:https://…") shows it by its ID, and keeps the keys that stand in its history and in
+// the ledger: under others it could not go on, and a reset would deliver again.
+func (in EventInput) nameUnder(workflowID string) string {
+	before := in.EventID
+	if in.Account != "" {
+		before = in.Account + ":" + before
+	}
+	if before != in.name() && workflowID == bounded(in.Provider+":"+before) {
+		return before
+	}
+	return bounded(in.name())
+}
+
 // ModeID returns the workflow ID of an event whose plain ID belongs to the same event ID of the
 // other mode.
 func (in EventInput) ModeID() string { return bounded(in.ID() + ":" + in.Mode) }

@@ -63,9 +63,10 @@ func (w *relay) load() (dismissed string, err error) {
 
 func (w *relay) deliveries() []*step {
 	var steps []*step
+	event := w.in.nameUnder(workflow.GetInfo(w.ctx).WorkflowExecution.ID)
 	for _, name := range w.consumers {
 		steps = append(steps, &step{
-			kind: "relay", settings: "relay:" + name, key: w.in.relayKey(name),
+			kind: "relay", settings: "relay:" + name, key: w.in.relayKey(event, name),
 			activity: consumers.RelayEvent,
 			input:    func(c effect.Call) any { return activities.RelayEventInput{Effect: c, Consumer: name} },
 		})
@@ -75,6 +76,6 @@ func (w *relay) deliveries() []*step {
 
 // relayKey names a delivery: relay:<provider>:<mode>[:<account>]:<event>:<consumer>. It names the event
 // and not the provider's object: two events about one object are two messages.
-func (in EventInput) relayKey(consumer string) string {
-	return "relay:" + in.Provider + ":" + in.Mode + ":" + bounded(in.name()) + ":" + consumer
+func (in EventInput) relayKey(event, consumer string) string {
+	return "relay:" + in.Provider + ":" + in.Mode + ":" + event + ":" + consumer
 }

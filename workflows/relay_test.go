@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/pawlhq/pawl/activities"
@@ -212,6 +213,25 @@ func TestRoute(t *testing.T) {
 	} {
 		if flow, written := workflows.Route(c.provider, c.eventType), workflows.Written(c.provider, c.eventType); flow != c.flow || written != c.written {
 			t.Errorf("%s %q: %s, %t; want %s, %t", c.provider, c.eventType, flow, written, c.flow, c.written)
+		}
+	}
+}
+
+// A run that was started before IDs were encoded has other keys in its history and in the ledger.
+func TestRelay_StartedUnderAnOlderID_KeepsItsKeys(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"calendly:https://a/1:k":   "relay:calendly:live:https://a/1:k:crm",
+		"calendly:https%3A//a/1:k": "relay:calendly:live:https%3A//a/1:k:crm",
+	} {
+		w := newRelayWorld("crm")
+		w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id, TaskQueue: "q"})
+		w.env.ExecuteWorkflow(workflows.Relay, workflows.EventInput{ReceiptID: "r", Provider: "calendly", Account: "https://a/1", Mode: "live", EventID: "k"})
+		if err := w.env.GetWorkflowError(); err != nil {
+			t.Fatal(err)
+		}
+		if w.tries[want] != 1 {
+			t.Errorf("under %s: delivered %v, want %s", id, w.tries, want)
 		}
 	}
 }

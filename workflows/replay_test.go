@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlhq/pawl/workflows"
@@ -54,7 +55,10 @@ func replay(history *historypb.History) error {
 	replayer := worker.NewWorkflowReplayer()
 	replayer.RegisterWorkflow(workflows.InvoicePaid)
 	replayer.RegisterWorkflow(workflows.Relay)
-	return replayer.ReplayWorkflowHistory(quiet, history)
+	started := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	return replayer.ReplayWorkflowHistoryWithOptions(quiet, history, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: started.GetWorkflowId(), RunID: started.GetOriginalExecutionRunId()},
+	})
 }
 
 func TestReplay_GoldenHistories(t *testing.T) {
