@@ -242,6 +242,61 @@ func TestMigrate_FromFirst_KeepsDeliveries(t *testing.T) {
 	}
 }
 
+// What was held under a name of before is found under today's: an event that comes again is no new one, and an undo
+// finds the task that its invoice opened.
+func TestMigrate_NamesOfBefore_AreTodays(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	conn := connect(t, dsn)
+	migrateTo(t, conn, 7)
+	if _, err := conn.Exec(t.Context(), `
+		insert into receipts (id, source, provider, account, mode, event_id, object_id, id_origin, received_at, body_hash, secret_label, status) values
+			('00000000-0000-7000-8000-000000000001', 'orders', 'svix', '', 'live', 'held', '', 'header', now(), '', 'a', 'processed'),
+			('00000000-0000-7000-8000-000000000002', 'orders', 'svix', '', 'live', 'waits', '', 'header', now(), '', 'a', 'received'),
+			('00000000-0000-7000-8000-000000000003', 'orders', 'svix', '', 'live', 'both', '', 'header', now(), '', 'a', 'processed'),
+			('00000000-0000-7000-8000-000000000004', 'orders', 'svix', 'orders', 'live', 'both', '', 'header', now(), '', 'a', 'processed'),
+			('00000000-0000-7000-8000-000000000005', 'stripe', 'stripe', '', 'live', 'evt_1', 'in_1', 'body', now(), '', 'a', 'dead'),
+			('00000000-0000-7000-8000-000000000006', 'stripe', 'stripe', '', 'live', 'evt_2', 'in_2', 'body', now(), '', 'a', 'dead');
+		insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until) values
+			('onboarding-task:stripe:live:a:2026-01-01', 'onboarding-task', 'done', '00000000-0000-7000-8000-000000000005', 'evt_1', 'w', 'r', now()),
+			('onboarding-task:stripe:live:b:2026-01-01', 'onboarding-task', 'done', '00000000-0000-7000-8000-000000000006', 'evt_2', 'w', 'r', now()),
+			('onboarding-task:stripe:live:b:2026-01-01:in_2', 'onboarding-task', 'done', '00000000-0000-7000-8000-000000000006', 'evt_2', 'w', 'r', now());
+		insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at) values
+			('onboarding-task:stripe:live:a:2026-01-01', 1, '00000000-0000-7000-8000-000000000005', 'r', 1, 'done', now());
+		insert into onboarding_tasks (mode, account, period_start, state, title, effect_key) values
+			('live', 'a', '2026-01-01Z', 'open', '', 'onboarding-task:stripe:live:a:2026-01-01'),
+			('live', 'b', '2026-01-01Z', 'open', '', 'onboarding-task:stripe:live:b:2026-01-01')`); err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), `
+		select concat_ws(' ', provider, account, event_id) from receipts union all select 'effect ' || key from effects
+		union all select 'attempt ' || key from effect_attempts union all select 'task ' || effect_key from onboarding_tasks`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"attempt onboarding-task:stripe:live:a:2026-01-01:in_1",
+		"effect onboarding-task:stripe:live:a:2026-01-01:in_1",
+		"effect onboarding-task:stripe:live:b:2026-01-01", // a reset has made the other one
+		"effect onboarding-task:stripe:live:b:2026-01-01:in_2",
+		"stripe  evt_1", "stripe  evt_2",
+		"svix  both", "svix  waits", "svix orders both", "svix orders held",
+		"task onboarding-task:stripe:live:a:2026-01-01:in_1",
+		"task onboarding-task:stripe:live:b:2026-01-01:in_2",
+	}
+	slices.Sort(got) // bytewise, whatever the database's collation is
+	if !slices.Equal(got, want) {
+		t.Errorf("held:\ngot  %q\nwant %q", got, want)
+	}
+}
+
 // What decides "once" must not depend on the order of a language, which an upgrade of the system changes.
 func TestMigrate_KeysCompareBytes(t *testing.T) {
 	t.Parallel()
