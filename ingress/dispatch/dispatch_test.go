@@ -42,6 +42,8 @@ type temporal struct {
 	hangs func(id string) bool
 	// ended, where set, is how every run has ended.
 	ended enumspb.WorkflowExecutionStatus
+	// tries is how often the workflow task of every run was tried.
+	tries int32
 	// unseen, where set, names the workflows that cannot be described; looks counts who asked for any.
 	unseen func(id string) bool
 	looks  int

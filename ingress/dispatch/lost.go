@@ -31,6 +31,9 @@ const (
 	lookBatch = 100
 	// lookFailures in a row end a look: with a Temporal that does not answer, each takes startTimeout.
 	lookFailures = 3
+	// stuckAfter is how many tries of a workflow task say that the next one will fail, too. Temporal makes as many
+	// in a minute and a half; a worker that is being replaced, or one of two versions at work, costs fewer.
+	stuckAfter = 7
 )
 
 // look goes on finding lost runs until ctx ends.
@@ -47,7 +50,8 @@ func (d *Dispatcher) look(ctx context.Context) {
 // again: the ledger keeps what it had done from being done twice. A receipt whose run has recorded its end
 // goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by
 // itself, parks it, since nobody else would finish it; what a person has ended is not started again when
-// Temporal's retention is over.
+// Temporal's retention is over. One that no worker can go on with, because the flow was changed under it, parks its
+// receipt, too: what that says would otherwise stay as it was when the run still went on.
 func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	unheard, err := d.cfg.Receipts.Unheard(ctx, lookBatch, quiet, lookAgain)
 	if err != nil {
@@ -93,6 +97,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 		return d.cfg.Receipts.ParkUnheard(ctx, u, another.Error())
 	}
 	reason := receipt.RunEnded
+	advice := " (`pawl events run` the event where Temporal no longer has it)"
 	switch status := info.GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
@@ -106,9 +111,14 @@ func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool
 		}
 		reason += "the run is complete and has not finished this receipt; look at it, and reset the workflow to go on"
 	default:
-		return false, nil
+		tries := found.GetPendingWorkflowTask().GetAttempt()
+		if tries < stuckAfter || strings.HasPrefix(u.Reason, receipt.RunStuck) {
+			return false, nil
+		}
+		reason = fmt.Sprintf("%sno worker can go on with the run: its workflow task was tried %d times, and the workers' log says why it fails", receipt.RunStuck, tries)
+		advice = "; where the run is older than the flow, reset the workflow to go on"
 	}
-	reason += " (`pawl events run` the event where Temporal no longer has it)"
+	reason += advice
 	if u.Reason != "" {
 		reason += "; it was " + string(u.Status) + ": " + u.Reason
 	}

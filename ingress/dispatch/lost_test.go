@@ -42,9 +42,12 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 		return nil, err
 	}
 	attributes := &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.PawlReceipt.GetName(): whose}}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-		Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, SearchAttributes: attributes,
-	}}, nil
+	return &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+			Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, SearchAttributes: attributes,
+		},
+		PendingWorkflowTask: &workflowpb.PendingWorkflowTaskInfo{Attempt: tp.tries},
+	}, nil
 }
 
 // inspect gives the bench a dispatcher that looks at runs.
@@ -128,6 +131,29 @@ func TestLookOnce_RunTerminatedFromOutside_ReceiptSaysSo(t *testing.T) {
 	r, err := b.store.Get(t.Context(), p.ReceiptID)
 	if err != nil || r.Status != receipt.NeedsReview || !strings.Contains(r.Reason, "run_ended") {
 		t.Errorf("receipt is %s (%s), %v; want needs_review with the reason", r.Status, r.Reason, err)
+	}
+}
+
+// A run that is older than its flow may not be able to follow it: Temporal tries its workflow task for ever, and
+// nobody would look at an event that is said to be retried.
+func TestLookOnce_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := begun(t, b)
+	for _, look := range []struct {
+		tries  int32
+		mended int
+		want   receipt.Status
+	}{{2, 0, receipt.Processing}, {9, 1, receipt.NeedsReview}, {10, 0, receipt.NeedsReview}} {
+		b.temporal.set(func(tp *temporal) { tp.tries = look.tries })
+		b.silent(t)
+		if got := b.lookOnce(t); got != look.mended {
+			t.Errorf("after %d tries: mended %d, want %d", look.tries, got, look.mended)
+		}
+		r, err := b.store.Get(t.Context(), p.ReceiptID)
+		if err != nil || r.Status != look.want || (r.Status == receipt.NeedsReview) != strings.Contains(r.Reason, "tried 9 times") {
+			t.Errorf("after %d tries: receipt is %s (%s), %v; want %s", look.tries, r.Status, r.Reason, err, look.want)
+		}
 	}
 }
 

@@ -23,9 +23,11 @@ const (
 )
 
 // Reasons of receipts that are NeedsReview begin with these. RunEnded: its run has ended and will not finish
-// it. AnotherRun: the run that Temporal has of its event is of a receipt that is not here any more.
+// it. RunStuck: no worker can go on with its run. AnotherRun: the run that Temporal has of its event is of a receipt
+// that is not here any more.
 const (
 	RunEnded   = "run_ended: "
+	RunStuck   = "run_stuck: "
 	AnotherRun = "another_run: "
 )
 

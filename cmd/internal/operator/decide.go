@@ -62,6 +62,7 @@ func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, act
 	}
 	var refused *temporal.ApplicationError
 	var gone *serviceerror.NotFound
+	var stuck *serviceerror.WorkflowNotReady
 	switch {
 	case err == nil:
 		return result, nil
@@ -69,6 +70,8 @@ func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, act
 		return result, &NotParkedError{ID: id, Status: r.Status, Run: true}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return result, fmt.Errorf("%s %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed: look at the event before you decide again", action, r.WorkflowID, decideTimeout)
+	case errors.As(err, &stuck):
+		return result, fmt.Errorf("%s %s: no worker can go on with the run: its workflow task fails, and the workers' log says why; where the run is older than the flow, reset the workflow and decide then", action, r.WorkflowID)
 	case errors.As(err, &refused):
 		return result, errors.New(refused.Message())
 	}

@@ -59,6 +59,21 @@ func (r refusing) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) 
 	return nil, r.err
 }
 
+// A run that is older than its flow may not be able to follow it any more. Temporal says only that a task failed.
+func TestDecide_RunIsStuck_SaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id) values
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1')`); err != nil {
+		t.Fatal(err)
+	}
+	stuck := refusing{serviceerror.NewWorkflowNotReady("Unable to perform workflow execution update due to Workflow Task in failed state.")}
+	_, err := operator.Decide(t.Context(), db, stuck, "evt_1", workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "looked at it"})
+	if err == nil || !strings.Contains(err.Error(), "reset the workflow") {
+		t.Errorf("got %v, want it to say what to do", err)
+	}
+}
+
 // Of two people who decide at once, the second is not told that the event is parked and that only a parked one takes
 // a decision; nor is who decides about a run that was ended meanwhile.
 func TestDecide_AnotherCameFirst_Explained(t *testing.T) {
