@@ -101,19 +101,22 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 		log.Info("migration starts", "version", sequence, "name", name)
 	}
 	if err := migrator.Migrate(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return fmt.Errorf("migrate: %w%s", err, advice(err, changed))
 	}
 	return nil
 }
 
-// What to do about errors that a database's own set-up makes, by their codes: where it is migrated, and where it
-// is asked for its version.
+// What to do about errors that a database's own set-up makes, by their codes: before it is migrated, while it is, and
+// where it is asked for its version.
 var (
 	migrated = map[string]string{
 		// protocol_violation; from a pooler: "unsupported startup parameter"
 		"08P01": "the URL leads to a pooler that passes no settings on; migrate over a URL that leads to PostgreSQL itself",
 		// insufficient_privilege
 		"42501": "grant the role that migrates CREATE on schema public, or make it the database's owner",
+	}
+	changed = map[string]string{
+		"42501": "the tables belong to the role that migrated before: migrate as that one, or as a member of it",
 	}
 	asked = map[string]string{
 		// duplicate and missing prepared statements: another connection's

@@ -98,6 +98,31 @@ func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
 	}
 }
 
+// An upgrade may come with a role of its own, which may create tables and not change those of another.
+func TestMigrate_TablesAreAnothers_SaysWhoMayChangeThem(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t)
+	conn := connect(t, dsn)
+	migrateTo(t, conn, 4)
+	role := "guest_" + strings.ToLower(rand.Text()[:6])
+	for _, sql := range []string{`create role ` + role + ` login password 'guest'`, `grant create on schema public to ` + role,
+		`grant all on all tables in schema public to ` + role} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _, _ = conn.Exec(context.Background(), `drop owned by `+role+`; drop role `+role) })
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "guest")
+	if err := schema.Migrate(t.Context(), u.String(), silent); err == nil || !strings.Contains(err.Error(), "migrate as that one") {
+		t.Errorf("Migrate() = %v, want who may", err)
+	}
+	wantVersion(t, conn, 4)
+}
+
 func TestMigrate_NewerDatabase_IsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
