@@ -168,6 +168,11 @@ func (n *node) checkSchema(ctx context.Context) error {
 	if err := checkSchemaVersion(version); err != nil {
 		return err
 	}
+	// The version before works on while it is replaced, and is started anew when it has to be.
+	if latest := schema.Latest(); version > latest {
+		n.log.WarnContext(ctx, "the database was migrated by a newer pawl: its changes say whether this one may go on beside it",
+			"database", version, "binary", latest)
+	}
 	n.fits.Store(true)
 	if err := n.receipts.CheckDurability(ctx); err != nil {
 		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,5 +124,28 @@ func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	})
 	if prepared == 0 {
 		t.Error("it was started without its search attributes being registered")
+	}
+}
+
+// While pawl is replaced, the version before may be started anew beside the newer one's database. Who went back on
+// purpose has to hear of it: some migrations ask to stop what is older.
+func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	var log bytes.Buffer
+	n := &node{pool: pool, log: slog.New(slog.NewTextHandler(&log, nil)), receipts: receipt.NewStore(pool, receipt.Options{})}
+	t.Cleanup(n.receipts.Close)
+	for _, newer := range []bool{false, true} {
+		if newer {
+			if _, err := pool.Exec(t.Context(), `update schema_version set version = version + 1`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.checkSchema(t.Context()); err != nil || !n.fits.Load() {
+			t.Errorf("newer %t: checkSchema() = %v, fits %t; want it to go on", newer, err, n.fits.Load())
+		}
+		if got := strings.Contains(log.String(), "migrated by a newer pawl"); got != newer {
+			t.Errorf("newer %t: the log is %q", newer, log.String())
+		}
 	}
 }
