@@ -31,11 +31,6 @@ const (
 	temporalStartup = 60 * time.Second
 )
 
-// checkpointPages is how long SQLite's log becomes before its pages go into the database, 64 MiB. Events write
-// the same pages of the same indexes again and again; its default of 4 MiB copies and syncs them several
-// times in a second.
-const checkpointPages = 16384
-
 // visibilityWriters is how many of its records for lists and searches a server writes at once. Its own
 // default of 512 writes each run's two at once; with few, a run that has ended when its turn comes
 // needs one, which under load is most of them.
@@ -244,7 +239,6 @@ func (t *Temporal) args(database string, opts TemporalOptions) []string {
 		"--sqlite-pragma", "journal_mode=wal",
 		"--sqlite-pragma", "synchronous=" + synchronous,
 		"--log-level", "warn",
-		"--sqlite-pragma", "wal_autocheckpoint=" + strconv.Itoa(checkpointPages),
 		"--dynamic-config-value", "history.visibilityProcessorSchedulerWorkerCount=" + strconv.Itoa(visibilityWriters),
 		"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=false",
 	}
