@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -175,15 +174,7 @@ func TestNode_PlansByKey(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, s.variable, providers())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.close()
+	n := s.node(t, nil)
 	pooler := poolOn(t, dsn+"&default_query_exec_mode=cache_describe")
 	for setting, want := range map[string][2]string{
 		"plan_cache_mode": {"force_generic_plan", "auto"}, "enable_hashjoin": {"off", "on"}, "enable_seqscan": {"off", "on"},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,18 +44,11 @@ func TestWanted(t *testing.T) {
 func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, s.variable, providers())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Temporal.ConfigFile = filepath.Join(t.TempDir(), "temporal.toml")
-	write(t, cfg.Temporal.ConfigFile, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
-	cfg.Ingress.Listen = "127.0.0.1:0"
-	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.close)
+	n := s.node(t, func(cfg *config.Config) {
+		cfg.Temporal.ConfigFile = filepath.Join(t.TempDir(), "temporal.toml")
+		write(t, cfg.Temporal.ConfigFile, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
+		cfg.Ingress.Listen = "127.0.0.1:0"
+	})
 	if _, err := n.receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{
 		{EventID: "evt_1", Mode: "live", Type: "invoice.paid", IDOrigin: "body", Status: receipt.Received, Body: []byte("{}")},
 	}}); err != nil {
@@ -151,22 +143,14 @@ func TestAwaitSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-			cfg, err := config.Load(s.file, s.variable, providers())
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(n.close)
+			n := s.node(t, nil)
 			if _, err := n.pool.Exec(t.Context(), c.before); err != nil {
 				t.Fatal(err)
 			}
 			if err := n.ready(t.Context()); err == nil {
 				t.Error("ready before the schema was seen")
 			}
-			err = n.awaitSchema(t.Context())
+			err := n.awaitSchema(t.Context())
 			if (err == nil) != c.fits || (n.ready(t.Context()) == nil) != c.fits {
 				t.Errorf("got %v, ready %v; want it to fit: %t", err, n.ready(t.Context()), c.fits)
 			}

@@ -78,18 +78,11 @@ func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	}
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	cfg, err := config.Load(s.file, s.variable, providers())
-	if err != nil {
-		t.Fatal(err)
-	}
 	namespace := "anew-" + uuid.NewString()
-	cfg.Temporal.ConfigFile = filepath.Join(t.TempDir(), "temporal.toml")
-	write(t, cfg.Temporal.ConfigFile, fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace))
-	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.close)
+	n := s.node(t, func(cfg *config.Config) {
+		cfg.Temporal.ConfigFile = filepath.Join(t.TempDir(), "temporal.toml")
+		write(t, cfg.Temporal.ConfigFile, fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace))
+	})
 	if _, err := n.temporal.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
 		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -101,6 +103,24 @@ func (s stack) with(key, value string) stack {
 	s.env = maps.Clone(s.env)
 	s.env[key] = value
 	return s
+}
+
+// node returns a node of the stack's configuration, as tune has changed it.
+func (s stack) node(t *testing.T, tune func(*config.Config)) *node {
+	t.Helper()
+	cfg, err := config.Load(s.file, s.variable, providers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tune != nil {
+		tune(cfg)
+	}
+	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.close)
+	return n
 }
 
 func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
