@@ -74,12 +74,8 @@ func (p *Provisioning) without(ctx context.Context, f billing.InvoicePaid) (plan
 // outdated says why a request to align the workspace is not wanted any more, "" where it still is. Every try sends the
 // bytes of the first one, and what the account has paid for may have changed since. Nothing is lost by leaving it: who
 // changed that has seen this effect at work, and aligns the workspace as well; see [billing.Restoration].
-func (p *Provisioning) outdated(ctx context.Context, f billing.InvoicePaid, request []byte) (unwanted string, err error) {
+func (p *Provisioning) outdated(ctx context.Context, f billing.InvoicePaid, sent workspace) (unwanted string, err error) {
 	plan, state, err := p.without(ctx, f)
-	if err != nil {
-		return "", err
-	}
-	sent, err := readWorkspace(request)
 	if err != nil {
 		return "", err
 	}
@@ -89,17 +85,10 @@ func (p *Provisioning) outdated(ctx context.Context, f billing.InvoicePaid, requ
 	return "what the account has paid for has changed meanwhile", nil
 }
 
-func readWorkspace(request []byte) (w workspace, err error) {
-	if err := json.Unmarshal(request, &w); err != nil {
-		return workspace{}, fmt.Errorf("read what was to be sent: %w", err)
-	}
-	return w, nil
-}
-
 // bring brings the account's workspace to a target state, unless a newer invoice of the subscription has the say.
 // unwanted, where it is not nil, is asked before the request is sent, and says why it shall not be.
 func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, state string,
-	unwanted func(ctx context.Context, f billing.InvoicePaid, request []byte) (why string, err error),
+	unwanted func(ctx context.Context, f billing.InvoicePaid, sent workspace) (why string, err error),
 ) (effect.Result, error) {
 	f := in.Fact
 	f.Plan = plan
@@ -116,8 +105,14 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 			p.Effects.Stale(ctx, in.Effect)
 			return nil, &effect.NotWanted{Reason: "superseded by newer state of " + newer}
 		}
+		// What the first try sent, which every later one repeats: by now the account may have paid for something else,
+		// and what was sent has to be known for the workspace to be aligned.
+		var sent workspace
+		if err := json.Unmarshal(a.Request, &sent); err != nil {
+			return nil, effect.Infrastructure(fmt.Errorf("read what is to be sent: %w", err))
+		}
 		if unwanted != nil {
-			why, err := unwanted(ctx, in.Fact, a.Request)
+			why, err := unwanted(ctx, in.Fact, sent)
 			if err != nil {
 				return nil, effect.Infrastructure(err)
 			}
@@ -126,12 +121,6 @@ func (p *Provisioning) bring(ctx context.Context, in InvoiceEffectInput, plan, s
 			}
 		}
 		if _, err := p.Sink.send(ctx, http.MethodPut, workspacePath(f), a); err != nil {
-			return nil, err
-		}
-		// What the first try sent, which every later one repeats: by now the account may have paid for something else,
-		// and what was sent has to be known for the workspace to be aligned.
-		sent, err := readWorkspace(a.Request)
-		if err != nil {
 			return nil, err
 		}
 		a.Also(billing.RecordWorkspace(f, sent.Plan, sent.State, in.Effect.Key))
