@@ -67,12 +67,11 @@ func (s *Store) count(ctx context.Context, repeats []repeat) ([]Outcome, error) 
 // duplicateSQL locks the receipts in the order of their IDs, as every statement here that changes
 // several does, then counts and logs each delivery.
 const duplicateSQL = `
-with input as materialized (
-    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
-    with ordinality as t(provider, account, mode, event_id, source, received_at, body_hash, secret_label, n)
-), found as materialized (
+with found as materialized (
     select i.n, i.source, i.received_at, i.body_hash, i.secret_label, r.id
-      from input i join receipts r using (provider, account, mode, event_id) order by r.id
+      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
+           with ordinality as i(provider, account, mode, event_id, source, received_at, body_hash, secret_label, n)
+      join receipts r using (provider, account, mode, event_id) order by r.id
 ), matched as materialized (
     select found.*, held.status, held.reason from found
      cross join lateral (select r.status, r.reason from receipts r where r.id = found.id for no key update) held
