@@ -98,12 +98,8 @@ type SkipEffectResult struct {
 // SkipEffect records in the ledger that an effect shall not be done. One that has been done meanwhile
 // stays done; one that is being done is waited for.
 func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
-	info := activity.GetInfo(ctx)
 	key := in.Effect.Key
-	if err := r.Ledger.Skip(ctx, ledger.Claim{
-		Key: key, Kind: in.Effect.Kind, ReceiptID: in.Effect.ReceiptID, EventID: in.Effect.EventID,
-		WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
-	}, in.Reason); err != nil {
+	if err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason); err != nil {
 		return SkipEffectResult{}, err
 	}
 	found, err := r.Ledger.Look(ctx, []string{key})

@@ -121,8 +121,8 @@ func idempotencyKey(key string, generation int) string {
 	return key + ":g" + strconv.Itoa(generation)
 }
 
-// claimOf is the claim of a call by the run whose activity asks for it.
-func claimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
+// ClaimOf returns the claim of a call by the run whose activity asks for it. It must be called in an activity.
+func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	return ledger.Claim{
 		Key: c.Key, Kind: c.Kind, Round: c.Round, ReceiptID: c.ReceiptID, EventID: c.EventID,
@@ -133,7 +133,7 @@ func claimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 // claim asks for the key, and waits a moment when another holds it: two events for one fact come
 // together, and the first is done in milliseconds.
 func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
-	claim := claimOf(ctx, c, p.lease())
+	claim := ClaimOf(ctx, c, p.lease())
 	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
 	const patience, pause = time.Second, 20 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
@@ -320,7 +320,7 @@ func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledg
 	started := time.Now()
 	var encoded json.RawMessage
 	finish := ledger.Finish{Compensates: c.Compensates, StartedAt: started}
-	grant, err := r.Ledger.InTx(ctx, claimOf(ctx, c, txLease), finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
+	grant, err := r.Ledger.InTx(ctx, ClaimOf(ctx, c, txLease), finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
 		value, err := fn(ctx, tx)
 		if err != nil {
 			return nil, err
