@@ -5,7 +5,8 @@
 #
 # SECONDS is per target, 60 unless given; PACKAGE limits the run (default ./...). An input that fails is
 # written to the package's testdata/fuzz; commit it with the fix, and every `go test` runs it again.
-# The interesting inputs that were found are kept in the Go build cache ("go env GOCACHE"/fuzz).
+# Every run starts from what testdata/fuzz holds. What else it finds interesting is in the Go build cache
+# ("go env GOCACHE"/fuzz); .ci/corpus.sh keeps what of it reaches new code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
