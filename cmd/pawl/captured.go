@@ -56,7 +56,8 @@ func (e *encoded) UnmarshalJSON(b []byte) error {
 }
 
 // headers reads an object as header lines: a name that stands twice, in whatever case, keeps all
-// its values in their order.
+// its values in their order. White space around a value is none of it (RFC 9110, section 5.5), as for
+// the listener.
 type headers http.Header
 
 func (h *headers) UnmarshalJSON(b []byte) error {
@@ -79,7 +80,7 @@ func (h *headers) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("headers: %s: %w", name, err)
 		}
 		for _, value := range list {
-			http.Header(*h).Add(name.(string), value) // a key of an object is a string
+			http.Header(*h).Add(name.(string), strings.Trim(value, " \t")) // a key of an object is a string
 		}
 	}
 	return nil

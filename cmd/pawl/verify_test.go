@@ -320,6 +320,29 @@ func TestVerify_HeaderTwice_IsTwoLines(t *testing.T) {
 	}
 }
 
+// A server drops the white space around a header's value before anybody sees it.
+func TestVerify_HeaderInWhiteSpace_AsTheListenerReadsIt(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_772_366_400, 0)
+	out, err := providers()["standardwebhooks"].Sign(webhook.SignInput{Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", At: now, ID: "m-1", Body: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]any{}
+	for name, values := range out.Header {
+		lines[name] = []string{" " + values[0] + "\t"}
+	}
+	lines["Webhook-Id"] = "\t" + out.Header.Get("Webhook-Id") + " "
+	headers, err := json.Marshal(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := verifyRequest(t, fmt.Sprintf(`{"provider": "standardwebhooks", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "now_unix": %d, "headers": %s, "body_base64": "e30="}`, now.Unix(), headers))
+	if got := decode[verdictJSON](t, r); !got.Valid || got.EventID == nil || *got.EventID != "m-1" {
+		t.Errorf("exit %d, %s%s; want event m-1", r.code, r.out, r.err)
+	}
+}
+
 func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
 	t.Parallel()
 	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`)
