@@ -29,6 +29,7 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		APIVersion: text(e.APIVersion),
 		OccurredAt: e.OccurredAt,
 		Body:       body,
+		Signed:     e.Signed,
 	}
 	if n.EventID == "" {
 		n.EventID, n.IDOrigin = webhook.HashID(body), string(webhook.FromHash)

@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -585,6 +586,39 @@ func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	}
 	if len(b.handed) != 1 || b.handed[0].EventID != "guid-1" {
 		t.Errorf("handed over %+v, want guid-1 only", b.handed)
+	}
+}
+
+// Twilio signs parameters: whoever holds a form can write it otherwise, and leave the unsigned token out.
+func TestDeliver_SignedFormInAnotherSpelling_SuspectedReplay(t *testing.T) {
+	t.Parallel()
+	const endpoint, secret = "https://pawl.example/hooks/shop", "0123456789abcdef0123456789abcdef"
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		v, err := twilio.Provider.New(webhook.Settings{Source: "shop", URL: endpoint, Secrets: []webhook.Secret{{Label: "main", Value: secret}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Provider, s.Verifier = twilio.Provider, v
+	})
+	out, err := twilio.Provider.Sign(webhook.SignInput{Secret: secret, URL: endpoint, ID: "token-1", Body: []byte("MessageSid=SM1&MessageStatus=sent")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, body := range []string{string(out.Body), "MessageStatus=sent&MessageSid=SM1", "MessageSid=SM%31&MessageStatus=sent"} {
+		r := request(t, http.MethodPost, b.url+"/hooks/shop", strings.NewReader(body))
+		r.Header = out.Header.Clone()
+		if i > 0 {
+			r.Header.Del("I-Twilio-Idempotency-Token")
+		}
+		if got := do(t, r); got.status/100 != 2 {
+			t.Errorf("%s: got %d %s", body, got.status, got.body)
+		}
+	}
+	if len(b.handed) != 1 || b.handed[0].EventID != "token-1" {
+		t.Errorf("handed over %+v, want token-1 only", b.handed)
+	}
+	if n := b.count(t, `select count(*) from receipts where reason = 'suspected_replay: same bytes as token-1'`); n != 1 {
+		t.Errorf("%d suspected replays, want 1", n)
 	}
 }
 

@@ -42,10 +42,15 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 }
 
 // callback reads a form. The idempotency token is the same on each attempt and tells two callbacks
-// with equal parameters apart; without one, equal bodies are one event.
+// with equal parameters apart; without one, equal parameters are one event. They are signed in any order
+// and with any escapes: a captured form comes to the same event in another spelling.
 func callback(r *webhook.Request) webhook.Event {
-	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
-	if len(r.Body) == 0 {
+	form, err := parseForm(r.Body)
+	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Signed: signedParams(form)}
+	switch {
+	case len(e.Signed) > 0:
+		e.ID = webhook.HashID(e.Signed)
+	case err == nil:
 		// The URL is what differs between callbacks that carry their parameters there. It is signed in
 		// any of its spellings: a captured one comes to the same event in another.
 		e.ID = webhook.HashID([]byte(spelling(r.URL)))
@@ -57,7 +62,6 @@ func callback(r *webhook.Request) webhook.Event {
 			e.Problem = string(webhook.InvalidEventID) + ": " + problem
 		}
 	}
-	form, err := parseForm(r.Body)
 	if err != nil {
 		e.Problem = string(webhook.NotAForm)
 		return e

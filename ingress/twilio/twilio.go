@@ -42,7 +42,7 @@ var Provider = webhook.Provider{
 		Account:      "AccountSid",
 		Object:       "the kind's SID, e.g. MessageSid; Event Streams: item subject",
 		OccurredAt:   "Timestamp; Event Streams: item time",
-		Dedupe:       "idempotency token, or the equal body: SID and status are in it",
+		Dedupe:       "idempotency token, or equal parameters: SID and status are among them",
 		AnswerWithin: 15 * time.Second,
 		Retries:      "one after a failed connection, more by connection overrides (#rc=) or a fallback URL",
 		Disables:     "not published",

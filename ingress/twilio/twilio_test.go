@@ -2,6 +2,9 @@ package twilio_test
 
 import (
 	"bytes"
+	"maps"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,11 +262,64 @@ func TestEvents(t *testing.T) {
 		broken:        {"application/json", webhook.Event{Problem: "not_json"}},
 	} {
 		c.want.ID, c.want.IDOrigin = webhook.HashID([]byte(body)), webhook.FromHash
+		if c.contentType == "" {
+			c.want.Signed = joined(t, body)
+			c.want.ID = webhook.HashID(c.want.Signed)
+		}
 		webhooktest.SameEvents(t, v.Events(signed(t, endpoint, c.contentType, body)), []webhook.Event{c.want})
 	}
 	batch := v.Events(signed(t, endpoint, "application/json", stream))
 	if len(batch) != 2 || batch[1].ID != "EZ2" || !bytes.Equal(batch[1].Body, []byte(`{"specversion":"1.0","type":"x","id":"EZ2"}`)) {
 		t.Errorf("a batch: got %+v, want two events with their own bytes", batch)
+	}
+}
+
+// joined returns the parameters of a form without repeated ones as Twilio signs them.
+func joined(t *testing.T, form string) []byte {
+	t.Helper()
+	values, err := url.ParseQuery(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		text += name + values.Get(name)
+	}
+	return []byte(text)
+}
+
+func TestEvents_OneEventInEachSpellingOfTheForm(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	r := signed(t, endpoint, "", "MessageSid=SM1&MessageStatus=sent&Body=a+%C3%A9&To=1&To=2&Empty=")
+	want := v.Events(r)[0]
+	for _, body := range []string{
+		"To=2&To=1&Empty=&Body=a+%C3%A9&MessageStatus=sent&MessageSid=SM1",
+		"MessageSid=SM1&MessageStatus=sent&Body=a%20%c3%a9&To=1&To=2&To=2&Empty",
+		"&MessageSid=SM1&&MessageStatus=sent&Body=a+é&To=1&To=2&Empty=",
+		"MessageSidSM1&MessageStatus=sent&Body=a+%C3%A9&To=1&To=2&Empty=",
+	} {
+		again := *r
+		again.Body = []byte(body)
+		if _, err := v.Verify(&again); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+		if got := v.Events(&again)[0]; got.ID != want.ID || !bytes.Equal(got.Signed, want.Signed) {
+			t.Errorf("%s: got ID %s, signed %q; want ID %s, signed %q", body, got.ID, got.Signed, want.ID, want.Signed)
+		}
+	}
+	other := *r
+	other.Body = bytes.Replace(r.Body, []byte("sent"), []byte("read"), 1)
+	if got := v.Events(&other)[0]; got.ID == want.ID || bytes.Equal(got.Signed, want.Signed) {
+		t.Error("another value is the same event")
+	}
+
+	// A form without parameters is signed as an empty body is.
+	empty := signed(t, endpoint, "", "")
+	bare := *empty
+	bare.Body = []byte("&")
+	if got, want := v.Events(&bare)[0].ID, v.Events(empty)[0].ID; got != want {
+		t.Errorf("no parameters: got ID %s, want %s", got, want)
 	}
 }
 

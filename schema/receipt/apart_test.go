@@ -17,6 +17,30 @@ func unsigned(id, body string) receipt.New {
 	return e
 }
 
+// Bytes that are written otherwise under one signature are the same ones, under their own ID and another.
+func TestInsert_UnsignedID_OtherBytesOfOneSignature(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	spelled := func(id, body string) receipt.New {
+		e := unsigned(id, body)
+		e.Signed = []byte("a1b2")
+		return e
+	}
+	if first := mustInsert(t, s, delivery(spelled("token-1", "a=1&b=2")))[0]; first.Status != receipt.Received {
+		t.Errorf("got %+v, want it received", first)
+	}
+	if again := mustInsert(t, s, delivery(spelled("token-1", "b=2&a=1")))[0]; !again.Duplicate || again.EventID != "token-1" {
+		t.Errorf("under its own ID: got %+v, want a duplicate", again)
+	}
+	replayed := mustInsert(t, s, delivery(spelled("token-2", "b=2&a=%31")))[0]
+	if replayed.Status != receipt.NeedsReview || replayed.Reason != "suspected_replay: same bytes as token-1" {
+		t.Errorf("under another: got %+v, want it parked as a suspected replay of token-1", replayed)
+	}
+	if plain := mustInsert(t, s, delivery(unsigned("token-3", "a=1&b=2")))[0]; plain.Status != receipt.Received {
+		t.Errorf("the first one's bytes, signed as such: got %+v, want it received", plain)
+	}
+}
+
 // Other bytes under an ID that nobody signed are another event; its retries are duplicates of it.
 func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 	t.Parallel()

@@ -56,9 +56,17 @@ type New struct {
 	Restamped bool
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
+	// Signed stands for the bytes wherever bytes are compared: it is what their signature covers, where they can be
+	// written otherwise under the same one. nil means Body.
+	Signed []byte
 }
 
-func (n *New) hash() [sha256.Size]byte { return sha256.Sum256(n.Body) }
+func (n *New) hash() [sha256.Size]byte {
+	if n.Signed != nil {
+		return sha256.Sum256(n.Signed)
+	}
+	return sha256.Sum256(n.Body)
+}
 
 // Outcome says what became of one event of a delivery. When Insert returned it, the event is
 // committed.
