@@ -152,6 +152,27 @@ func TestAnswer_Pings(t *testing.T) {
 	}
 }
 
+// Intercom takes an endpoint's URL only when it answers a HEAD, which is not signed.
+func TestAnswer_Intercom_Head(t *testing.T) {
+	t.Parallel()
+	b := at(t, hmacscheme.Intercom, webhook.Settings{})
+	for _, path := range []string{"/hooks/shop", "/hooks/shop/"} {
+		if got := do(t, request(t, http.MethodHead, b.url+path, nil)); got.status != http.StatusOK {
+			t.Errorf("HEAD %s: got %d, want 200", path, got.status)
+		}
+	}
+	if got := do(t, request(t, http.MethodGet, b.url+"/hooks/shop", nil)); got.status != http.StatusMethodNotAllowed {
+		t.Errorf("GET: got %d, want 405", got.status)
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 0 {
+		t.Errorf("%d receipts of questions, want none", n)
+	}
+	other := at(t, slack.Provider, webhook.Settings{})
+	if got := do(t, request(t, http.MethodHead, other.url+"/hooks/shop", nil)); got.status != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD, of a provider that does not ask so: got %d, want 405", got.status)
+	}
+}
+
 // Linear and Paddle count exactly 200 as success, also for what is new.
 func TestAnswer_Exactly200(t *testing.T) {
 	t.Parallel()

@@ -71,11 +71,12 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	return s.keep(c, &source, r, match, &l)
 }
 
-// greet answers what is not a POST: a handshake where the provider has one and the verifier admits it,
-// else 405.
+// greet answers what is not a POST: a handshake where the provider has one and the verifier admits it, or a
+// HEAD where the provider asks with one whether the URL can be called, else 405.
 func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from netip.Addr, l *label) error {
+	asked := r.Method == http.MethodHead && source.Provider.Contract.AsksWithHead
 	answerer, ok := source.Verifier.(webhook.Answerer)
-	if !ok || r.Method != http.MethodGet || queryOf(r.URL) == "" {
+	if !asked && (!ok || r.Method != http.MethodGet || queryOf(r.URL) == "") {
 		l.class = "method_not_allowed"
 		c.Response().Header().Set("Allow", http.MethodPost)
 		return answer(c, http.StatusMethodNotAllowed, l.class)
@@ -85,6 +86,10 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 		return nil
 	}
 	defer release()
+	if asked {
+		l.outcome = handshake
+		return c.NoContent(http.StatusOK)
+	}
 	if _, err := source.Verifier.Verify(r); err != nil {
 		return s.refuse(c, source, l, r, err, from)
 	}

@@ -84,6 +84,7 @@ var Intercom = func() webhook.Provider {
 		Retries:      "one, after 1 min",
 		RetryFor:     time.Minute,
 		Disables:     "1,000 errors in 15 min: paused 15 min; errors for 7 days: suspended",
+		AsksWithHead: true, // developers.intercom.com/docs/webhooks/setting-up-webhooks
 	})
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
 		v, err := NewVerifier(s, intercomScheme)

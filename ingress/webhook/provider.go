@@ -53,6 +53,9 @@ type Contract struct {
 	// Always401 is set where every refusal is to be answered with 401, also of a request that no
 	// secret could admit: Discord takes an endpoint away that answers otherwise.
 	Always401 bool
+	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which
+	// carries nothing.
+	AsksWithHead bool
 }
 
 // Settings is what one source configures for its provider.
