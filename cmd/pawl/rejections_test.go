@@ -145,6 +145,9 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	if _, _, err := audit.New(g.pool).Verify(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
+	if r := s.pawl(t, "events", "show", "evt_1"); !strings.Contains(r.out, "operator-admit") || !strings.Contains(r.out, "ada: secret mended") {
+		t.Errorf("the event does not say who let it in, and why:\n%s", r.out)
+	}
 	if list := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json")); list[0].AdmittedAt == nil {
 		t.Error("the rejection does not say that it was admitted")
 	}

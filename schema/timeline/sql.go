@@ -90,7 +90,9 @@ select published_at, 'event-published',
   from outbox where receipt_id = $1::uuid and published_at is not null
  order by at`
 
-// actionsSQL takes what an operator did to the receipt under any of its names. The table is small.
+// actionsSQL takes what an operator did to the receipt under any of its names, and that one of its deliveries
+// was admitted: that was done to a refused request, which has no name but where and when it came. The table is
+// small.
 const actionsSQL = `
 select o.at, 'operator-' || o.action as what, o.actor || ': ' || o.reason as detail,
        '' as key, '' as run_id, '' as error
@@ -99,4 +101,7 @@ select o.at, 'operator-' || o.action as what, o.actor || ': ' || o.reason as det
  where o.target in (r.id::text, r.event_id, nullif(r.workflow_id, ''))
     or o.target in (select key from effects where receipt_id = r.id)
     or o.target in (select workflow_id from runs where receipt_id = r.id)
+    or o.action = 'admit'
+       and exists (select from deliveries d where d.receipt_id = r.id and d.source = o.before ->> 'source'
+                      and d.received_at = (o.before ->> 'received_at')::timestamptz)
  order by o.id`

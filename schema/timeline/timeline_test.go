@@ -98,6 +98,29 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 }
 
+// What was admitted is a refused request: it is the event's by where and when it came.
+func TestShow_Admitted_SaysWhoLetItIn(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into operator_actions (request_id, at, actor, action, target, reason, before, prev_hash, hash) values
+		('a1', '2026-01-01T11:00:00Z', 'ada', 'admit', 'rejection-1', 'secret mended', '{"source":"stripe","received_at":"2026-01-01T10:00:05Z"}', 'a', 'a'),
+		('a2', '2026-01-01T11:00:01Z', 'ada', 'admit', 'rejection-2', 'another source', '{"source":"shop","received_at":"2026-01-01T10:00:05Z"}', 'b', 'b'),
+		('a3', '2026-01-01T11:00:02Z', 'ada', 'admit', 'rejection-3', 'another time', '{"source":"stripe","received_at":"2026-01-01T10:00:06Z"}', 'c', 'c')`)
+	event, err := timeline.Show(t.Context(), db, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range event.Timeline {
+		if e.What == "operator-admit" {
+			got = append(got, e.Detail)
+		}
+	}
+	if !slices.Equal(got, []string{"ada: secret mended"}) {
+		t.Errorf("admitted by %q, want its own admission alone", got)
+	}
+}
+
 // Of a run that is reset while it waits for a person, nobody else says that it ended.
 func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
 	t.Parallel()
