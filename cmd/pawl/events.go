@@ -149,13 +149,22 @@ func timelineRows(entries []timeline.Entry) [][]string {
 		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
 			times++
 		}
-		detail := s.Detail + because(s.Error)
+		detail := about(s) + because(s.Error)
 		if times > 1 {
 			detail += fmt.Sprintf(" (%d times, until %s)", times, clock(entries[i-1].At))
 		}
 		rows = append(rows, []string{clock(s.At), s.What, detail})
 	}
 	return rows
+}
+
+// about is an entry's detail, of a relay with its consumer: an event has one relay for each.
+func about(s timeline.Entry) string {
+	rest, relay := strings.CutPrefix(s.Detail, "relay")
+	if !relay || !strings.HasPrefix(s.Key, "relay:") {
+		return s.Detail
+	}
+	return "relay to " + s.Key[strings.LastIndex(s.Key, ":")+1:] + rest
 }
 
 func because(reason string) string {

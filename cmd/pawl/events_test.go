@@ -87,6 +87,20 @@ func TestTimelineRows_AStormIsOneRow(t *testing.T) {
 	}
 }
 
+func TestTimelineRows_ARelayNamesItsConsumer(t *testing.T) {
+	t.Parallel()
+	got := timelineRows([]timeline.Entry{
+		{What: "effect-failed", Detail: "relay", Key: "relay:zoom:live:acc:evt_1:crm", Error: "127.0.0.1:9000 answered 503"},
+		{What: "effect-done", Detail: "relay, generation 2", Key: "relay:zoom:live:acc:evt_1:books"},
+		{What: "run-closed", Detail: "processed"},
+	})
+	for i, want := range []string{"relay to crm: 127.0.0.1:9000 answered 503", "relay to books, generation 2", "processed"} {
+		if got[i+1][2] != want {
+			t.Errorf("row %d: %q, want %q", i+1, got[i+1][2], want)
+		}
+	}
+}
+
 func TestEvents_DatabaseDown_OneSentence(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://pawl:hush@127.0.0.1:1/none?connect_timeout=2", map[string]string{"stripe": "stripe"})
