@@ -48,6 +48,19 @@ func TestConfigCheck_ProviderRefusesKey_Fault(t *testing.T) {
 	}
 }
 
+// Square and Zoom make secrets of 22 characters, and nobody can have a longer one of them.
+func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"square": "square", "zoom": "zoom", "slack": "slack"})
+	const made = "Ibxx_5AKakO-3qeNVR61Dw" // from the tests of Square's SDK
+	for secret, short := range map[string]int{made: 1, made[1:]: 3} {
+		r := s.with("SECRET", secret).pawl(t, "config", "check")
+		if n := strings.Count(r.out, " bytes"); n != short || !strings.Contains(r.out, "sources.slack.secrets[0].value") {
+			t.Errorf("a secret of %d bytes: %d sources say that it is too short, want %d:\n%s", len(secret), n, short, r.out)
+		}
+	}
+}
+
 // Every fault has a line of its own, also where a provider reports several at once.
 func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	t.Parallel()

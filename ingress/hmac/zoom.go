@@ -34,8 +34,10 @@ var Zoom = func() webhook.Provider {
 		Retries:      "3: after 5 min, 20 min, 60 min; whether they are signed anew is not published",
 		RetryFor:     85 * time.Minute,
 		Disables:     "when it does not answer endpoint.url_validation, repeated every 72 h",
+		MinSecret:    webhook.MinSecret128,
 	})
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
+		s.MinSecret = webhook.MinSecret128
 		v, err := NewVerifier(s, zoomScheme)
 		return webhook.AsVerifier(&zoomVerifier{v}, err)
 	}

@@ -35,6 +35,7 @@ var Provider = webhook.Provider{
 		Retries:      "for up to 24 h, at growing intervals",
 		RetryFor:     24 * time.Hour,
 		Disables:     "no 2xx within three weeks",
+		MinSecret:    webhook.MinSecret128,
 	},
 	New:  newVerifier,
 	Sign: sign,
@@ -46,6 +47,7 @@ type verifier struct {
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
+	s.MinSecret = webhook.MinSecret128
 	keys, err := webhook.NewHMACKeyring(s, webhook.TextKey)
 	if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
 		err = errors.Join(err, fmt.Errorf("source %s: url: Square signs it, and it is missing or no http(s) URL; set it exactly as it stands in the Square subscription", s.Source))

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	secretA = "Ibxx_5AKakO-3qeNVR61Dw-0001"
-	secretB = "MCmhFRxGX82xMwg5FsaoQA-0002"
+	secretA = "Ibxx_5AKakO-3qeNVR61Dw"
+	secretB = "MCmhFRxGX82xMwg5FsaoQA"
 	url     = "https://hooks.example.com/hooks/square"
 	body    = `{"merchant_id":"M1", "type":"payment.updated","event_id":"ev-1",` +
 		`"created_at":"2022-07-13T20:30:59.037339943Z","data":{"type":"payment","id":"pay_1"}}`

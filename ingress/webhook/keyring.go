@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -18,6 +19,10 @@ const (
 	// Webhooks 1.0.0. A shorter one can be guessed, and an empty one verifies whatever an
 	// attacker signs with nothing (stripe-go PR 2429).
 	MinSecret = 24
+
+	// MinSecret128 is the length of secrets of 128 bits in base64 without padding, which some providers make
+	// and nobody can have longer.
+	MinSecret128 = 22
 
 	// MaxSignatures is how many signatures of one header are compared. A provider that rotates
 	// sends two or three; without a bound, a header of 60 KB buys a thousand comparisons.
@@ -101,14 +106,14 @@ func NewTimedHMACKeyring(s Settings, decode func(value string) ([]byte, error), 
 	return keys, tolerance, errors.Join(keysErr, toleranceErr)
 }
 
-// CheckKeyLength refuses an empty key, and one under [MinSecret] bytes unless s allows it.
+// CheckKeyLength refuses an empty key, and one under [MinSecret] bytes, or those of s, unless s allows it.
 func CheckKeyLength(s Settings, key []byte) error {
 	if len(key) == 0 {
 		return errors.New("it decodes to nothing; copy the secret from the provider")
 	}
-	if len(key) < MinSecret && s.Options[AllowShortSecrets] != "true" {
+	if least := cmp.Or(s.MinSecret, MinSecret); len(key) < least && s.Options[AllowShortSecrets] != "true" {
 		return fmt.Errorf("it has %d bytes, fewer than %d; make a longer one at the provider, or set options.%s: \"true\" where nothing is at stake",
-			len(key), MinSecret, AllowShortSecrets)
+			len(key), least, AllowShortSecrets)
 	}
 	return nil
 }

@@ -48,6 +48,9 @@ type Contract struct {
 	// OwnHeaders are headers of the provider's that a diagnosis must not take for another scheme's
 	// signature, beside the one that is missed.
 	OwnHeaders []string
+	// MinSecret is the shortest secret, in bytes, that a source may have, where the provider makes shorter ones
+	// than [MinSecret]; zero where it does not.
+	MinSecret int
 	// SecretOptional is set where a source may do without a secret of its own: New says whether this one may.
 	SecretOptional bool
 	// Always401 is set where every refusal is to be answered with 401, also of a request that no
@@ -64,6 +67,8 @@ type Settings struct {
 	Source string
 	// Secrets are tried in order; the first that matches is reported.
 	Secrets []Secret
+	// MinSecret is the contract's; a provider that has one sets it before it reads the secrets.
+	MinSecret int
 	// Mode is the source's declared mode.
 	Mode Mode
 	// URL is the public URL as registered with the provider; needed where it is signed.

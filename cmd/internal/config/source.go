@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -47,7 +48,7 @@ func (c *checker) source(name string, s Source) {
 	if len(s.Secrets) == 0 && !provider.Contract.SecretOptional {
 		c.bad(key+".secrets", "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
 	}
-	c.secrets(key+".secrets", s.Secrets)
+	c.secrets(key+".secrets", s.Secrets, cmp.Or(provider.Contract.MinSecret, webhook.MinSecret))
 	if known && c.ask {
 		c.provider(name, s, provider)
 	}
@@ -107,7 +108,7 @@ func (c *checker) faulty(key string) bool {
 	return slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+".") })
 }
 
-func (c *checker) secrets(key string, secrets []Secret) {
+func (c *checker) secrets(key string, secrets []Secret, least int) {
 	labels := map[string]int{}
 	for i := range secrets {
 		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)
@@ -123,8 +124,8 @@ func (c *checker) secrets(key string, secrets []Secret) {
 			continue
 		}
 		c.resolve(&s.Value, at+".value")
-		if n := len(s.Value.Value()); n > 0 && n < webhook.MinSecret && !c.cfg.Dev {
-			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", webhook.MinSecret))
+		if n := len(s.Value.Value()); n > 0 && n < least && !c.cfg.Dev {
+			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", least))
 		}
 	}
 	c.activeSecret(key, secrets)
