@@ -61,6 +61,15 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	}
 }
 
+// A key may be shorter than its text. What the fault says must be no fault itself: short ones are for dev only.
+func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"svix": "svix"}).with("SECRET", "whsec_"+strings.Repeat("abcd", 5))
+	if r := s.pawl(t, "config", "check"); !strings.Contains(r.out, "it has 15 bytes, fewer than 24") || strings.Contains(r.out, "allow_short_secrets") {
+		t.Errorf("output: %s", r.out)
+	}
+}
+
 // Every fault has a line of its own, also where a provider reports several at once.
 func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	t.Parallel()

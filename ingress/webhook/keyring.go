@@ -112,8 +112,7 @@ func CheckKeyLength(s Settings, key []byte) error {
 		return errors.New("it decodes to nothing; copy the secret from the provider")
 	}
 	if least := cmp.Or(s.MinSecret, MinSecret); len(key) < least && s.Options[AllowShortSecrets] != "true" {
-		return fmt.Errorf("it has %d bytes, fewer than %d; make a longer one at the provider, or set options.%s: \"true\" where nothing is at stake",
-			len(key), least, AllowShortSecrets)
+		return fmt.Errorf("it has %d bytes, fewer than %d; make a longer one at the provider", len(key), least)
 	}
 	return nil
 }
