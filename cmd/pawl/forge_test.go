@@ -117,6 +117,39 @@ func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 	}
 }
 
+// A source that takes some accounts only can be sent an event of one of them.
+func TestForge_ConnectedAccount_IsTheEventsAccount(t *testing.T) {
+	t.Parallel()
+	for name, provider := range providers() {
+		if provider.Contract.Generic || provider.Contract.Account == "" {
+			continue
+		}
+		verify, sign, options := keys(t, name)
+		const url, account = "https://pawl.test/hooks/source", "acct_7"
+		verifier, err := provider.New(webhook.Settings{Source: "source", URL: url, Options: options, Secrets: []webhook.Secret{{Label: "a", Value: verify}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := forge.New(forge.Params{Provider: name, ConnectedAccount: account}, "")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		req, err := forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}.Request(t.Context(), event, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+		if events := verifier.Events(r); len(events) != 1 || events[0].Account != account || events[0].Problem != "" {
+			t.Errorf("%s: events = %+v, want one of %s", name, events, account)
+		}
+	}
+}
+
 // What is forged for a provider is admitted by that provider's verifier, is one readable event, and
 // is the same event when it is sent again.
 func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {

@@ -64,7 +64,7 @@ Other providers take any type; --template gives a body of your own (Go text/temp
 	flags.StringVar(&f.Seed, "seed", "", "what invoice, customer and subscription IDs are made from (default: the event ID)")
 	flags.StringVar(&f.APIVersion, "api-version", forge.Basil, "Stripe API version, such as "+forge.Before)
 	flags.StringVar(&f.Account, "account", "", "our account, in the metadata")
-	flags.StringVar(&f.ConnectedAccount, "connected-account", "", "provider-side account (Stripe Connect, a shop's domain)")
+	flags.StringVar(&f.ConnectedAccount, "connected-account", "", "provider-side account, where events have one (Stripe Connect, a shop's domain, a repository, a merchant)")
 	flags.StringVar(&f.Plan, "plan", "pro", "plan that is bought")
 	flags.StringVar(&f.Email, "email", "", "customer's address (default: ACCOUNT@example.com)")
 	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
