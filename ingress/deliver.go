@@ -145,11 +145,11 @@ func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *
 	}
 	limit := s.bodyLimit(source)
 	tooLarge := func() error {
+		leaveUnread(c) // http.MaxBytesReader does so only where it is given net/http's own writer
 		return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)
 	}
 	length := c.Request().ContentLength
 	if length > limit {
-		leaveUnread(c)
 		return tooLarge()
 	}
 	// Counted on the bytes read: a chunked body announces no length.

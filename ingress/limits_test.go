@@ -163,6 +163,25 @@ func TestLimits_RefusedUnread_AnsweredAtOnce(t *testing.T) {
 	}
 }
 
+// A chunked body announces no length: that it is too large shows only while it is read, and the answer does not wait
+// for the rest of it either.
+func TestLimits_ChunkedTooLarge_AnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
+		c.Limits.Read, c.Limits.Total = time.Minute, 2*time.Minute
+		s.BodyLimit = 100
+	})
+	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nTransfer-Encoding: chunked\r\n\r\nc8\r\n"+strings.Repeat("x", 200)+"\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("%v; want an answer before the body has ended", err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge || !resp.Close {
+		t.Errorf("got %d, connection closed %t; want 413 and closed", resp.StatusCode, resp.Close)
+	}
+}
+
 func TestLimits_PerSource(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
