@@ -34,6 +34,8 @@ const (
 	githubSecret   = "github_0123456789abcdef0123"
 	squareSecret   = "square_0123456789abcdef0123"
 	registeredHook = "https://hooks.example/hooks/square"
+	twilioSecret   = "twilio_0123456789abcdef0123"
+	twilioHook     = "https://hooks.example/hooks/twilio"
 )
 
 func sources() map[string]refusal.Source {
@@ -48,6 +50,7 @@ func sources() map[string]refusal.Source {
 		"thin":   {Provider: stripe.Provider, Settings: webhook.Settings{Source: "thin", Mode: webhook.Live, Options: map[string]string{"payload": "thin"}, Secrets: secrets(webhook.Secret{Label: "main", Value: strangeSecret + "x"})}},
 		"github": {Provider: github.Provider, Settings: webhook.Settings{Source: "github", Mode: webhook.Live, Secrets: secrets(webhook.Secret{Label: "main", Value: githubSecret})}},
 		"square": {Provider: square.Provider, Settings: webhook.Settings{Source: "square", Mode: webhook.Live, URL: registeredHook, Secrets: secrets(webhook.Secret{Label: "main", Value: squareSecret})}},
+		"twilio": {Provider: twilio.Provider, Settings: webhook.Settings{Source: "twilio", Mode: webhook.Live, URL: twilioHook + "#rc=2", Secrets: secrets(webhook.Secret{Label: "main", Value: twilioSecret})}},
 	}
 }
 
@@ -90,7 +93,7 @@ func refuse(t *testing.T, source string, r *webhook.Request) refusal.Diagnosis {
 	if !bytes.Equal(r.Body, before) {
 		t.Error("the body was changed")
 	}
-	for _, secret := range []string{liveSecret, oldSecret, futureSecret, testSecret, strangeSecret, githubSecret, squareSecret} {
+	for _, secret := range []string{liveSecret, oldSecret, futureSecret, testSecret, strangeSecret, githubSecret, squareSecret, twilioSecret} {
 		if strings.Contains(d.String(), secret) {
 			t.Errorf("the diagnosis holds a secret: %s", d)
 		}
@@ -138,24 +141,28 @@ func TestDiagnose(t *testing.T) {
 			[]string{refusal.ClockOff}, "360000 s after", true},
 		"clock off in a wrong secret": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: oldSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
 			[]string{refusal.SecretNotActive}, "ended", true},
-		"newline added on the way":              {"live", withBody(signed(liveSecret, liveBody), liveBody+"\n"), []string{refusal.BodyChanged}, "without its trailing newline", true},
-		"one newline more than was signed":      {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\r\n\n"), []string{refusal.BodyChanged}, "without its trailing newline:", true},
-		"CR LF at the end became LF":            {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\n"), []string{refusal.BodyChanged}, "with CR LF as its trailing newline", true},
-		"newline lost on the way":               {"live", withBody(signed(liveSecret, liveBody+"\n"), liveBody), []string{refusal.BodyChanged}, "with a trailing newline", true},
-		"compacted on the way":                  {"live", withBody(signed(liveSecret, strings.TrimSpace(pretty)), `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), []string{refusal.BodyChanged}, "indented by two spaces", true},
-		"compacted, with brackets in its text":  {"live", withBody(signed(liveSecret, "{\n    \"id\": \"\\\"{[,\",\n    \"a\": [\n        1\n    ]\n}"), `{"id":"\"{[,","a":[1]}`), []string{refusal.BodyChanged}, "indented by four spaces", true},
-		"pretty-printed on the way":             {"live", withBody(signed(liveSecret, `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), pretty), []string{refusal.BodyChanged}, "compacted", true},
-		"BOM added on the way":                  {"live", withBody(signed(liveSecret, liveBody), "\uFEFF"+liveBody), []string{refusal.BodyChanged}, "without its byte order mark", true},
-		"compressed on the way":                 {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{refusal.BodyChanged}, "decompressed", true},
-		"CR lost on the way":                    {"live", withBody(signed(liveSecret, "[{},\r\n{}]\r\n"), "[{},\n{}]\n"), []string{refusal.BodyChanged}, "with CR LF for LF", true},
-		"CR LF on the way":                      {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{refusal.BodyChanged}, "LF for CR LF", true},
-		"thin event":                            {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "of its own", false},
-		"snapshot event":                        {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "of its own", false},
-		"unverified body says test":             {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{refusal.OtherMode}, "says test", false},
-		"no signature header":                   {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{refusal.NoSignatureHeader}, "Stripe-Signature is missing", false},
-		"only v0":                               {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
-		"only SHA-1":                            {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{refusal.NoSignatureHeader, refusal.UnknownScheme}, "options.legacy_sha1", false},
-		"registered with a slash":               {"square", withURL(sent(t, square.Provider, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{refusal.URLDiffers}, registeredHook + "/", true},
+		"newline added on the way":             {"live", withBody(signed(liveSecret, liveBody), liveBody+"\n"), []string{refusal.BodyChanged}, "without its trailing newline", true},
+		"one newline more than was signed":     {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\r\n\n"), []string{refusal.BodyChanged}, "without its trailing newline:", true},
+		"CR LF at the end became LF":           {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\n"), []string{refusal.BodyChanged}, "with CR LF as its trailing newline", true},
+		"newline lost on the way":              {"live", withBody(signed(liveSecret, liveBody+"\n"), liveBody), []string{refusal.BodyChanged}, "with a trailing newline", true},
+		"compacted on the way":                 {"live", withBody(signed(liveSecret, strings.TrimSpace(pretty)), `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), []string{refusal.BodyChanged}, "indented by two spaces", true},
+		"compacted, with brackets in its text": {"live", withBody(signed(liveSecret, "{\n    \"id\": \"\\\"{[,\",\n    \"a\": [\n        1\n    ]\n}"), `{"id":"\"{[,","a":[1]}`), []string{refusal.BodyChanged}, "indented by four spaces", true},
+		"pretty-printed on the way":            {"live", withBody(signed(liveSecret, `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), pretty), []string{refusal.BodyChanged}, "compacted", true},
+		"BOM added on the way":                 {"live", withBody(signed(liveSecret, liveBody), "\uFEFF"+liveBody), []string{refusal.BodyChanged}, "without its byte order mark", true},
+		"compressed on the way":                {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{refusal.BodyChanged}, "decompressed", true},
+		"CR lost on the way":                   {"live", withBody(signed(liveSecret, "[{},\r\n{}]\r\n"), "[{},\n{}]\n"), []string{refusal.BodyChanged}, "with CR LF for LF", true},
+		"CR LF on the way":                     {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{refusal.BodyChanged}, "LF for CR LF", true},
+		"thin event":                           {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "of its own", false},
+		"snapshot event":                       {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "of its own", false},
+		"unverified body says test":            {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{refusal.OtherMode}, "says test", false},
+		"no signature header":                  {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{refusal.NoSignatureHeader}, "Stripe-Signature is missing", false},
+		"only v0":                              {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
+		"only SHA-1":                           {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{refusal.NoSignatureHeader, refusal.UnknownScheme}, "options.legacy_sha1", false},
+		"registered with a slash":              {"square", withURL(sent(t, square.Provider, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{refusal.URLDiffers}, registeredHook + "/", true},
+		"registered with a slash, and connection overrides": {"twilio", withURL(sent(t, twilio.Provider, webhook.SignInput{Secret: twilioSecret, URL: twilioHook + "/?x=1", Body: []byte("CallSid=CA1")}), twilioHook+"?x=1"),
+			[]string{refusal.URLDiffers}, twilioHook + "/:", true},
+		"another source's, with a query and connection overrides": {"square", sent(t, twilio.Provider, webhook.SignInput{Secret: twilioSecret, URL: twilioHook + "?x=1", Body: []byte("CallSid=CA1")}),
+			[]string{refusal.OtherSource, refusal.NoSignatureHeader, refusal.UnknownScheme}, "source twilio", true},
 		"a secret of another provider's source": {"github", sent(t, github.Provider, webhook.SignInput{Secret: squareSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{refusal.OtherSource}, `secret "main" of source square (square)`, false},
 		"nothing that anybody knows":            {"live", signed(strangeSecret, liveBody), nil, "", false},
 	} {

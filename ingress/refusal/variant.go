@@ -120,8 +120,9 @@ func inflated(body []byte) []byte {
 	return b
 }
 
-// urlVariants returns the forms of a URL that registrations differ in.
+// urlVariants returns the forms of a URL that registrations differ in, without a fragment: that is never called.
 func urlVariants(registered string) []string {
+	registered, _, _ = strings.Cut(registered, "#")
 	base, query, queried := strings.Cut(registered, "?")
 	scheme, rest, ok := strings.Cut(base, "://")
 	if !ok {
@@ -143,7 +144,8 @@ func urlVariants(registered string) []string {
 
 // withQuery returns the URL of another source with the query of the received one.
 func withQuery(other, received string) string {
-	base, _, _ := strings.Cut(other, "?")
+	base, _, _ := strings.Cut(other, "#")
+	base, _, _ = strings.Cut(base, "?")
 	if _, query, ok := strings.Cut(received, "?"); ok {
 		return base + "?" + query
 	}
