@@ -789,6 +789,31 @@ func (s *stuck) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, er
 	return nil, errors.New("no")
 }
 
+// The last counts are written although a delivery is still under way when the time for that is over.
+func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
+	t.Parallel()
+	store := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		store.Receipts, c.Receipts = c.Receipts, store
+	})
+	if got := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "00")); got.status != http.StatusUnauthorized {
+		t.Fatalf("got %d, want 401", got.status)
+	}
+	var delivered sync.WaitGroup
+	delivered.Go(func() { b.post(t, `{"id":"e1"}`) })
+	<-store.entered
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.srv.Shutdown(over); err == nil {
+		t.Error("shut down without an error, want that of the context")
+	}
+	close(store.leave)
+	delivered.Wait()
+	if n := b.count(t, `select coalesce(sum(count), 0) from rejection_counts`); n != 1 {
+		t.Errorf("counted %d times, want once", n)
+	}
+}
+
 // A full server answers before it reads: the body of the second request never comes.
 func TestDeliver_Full_ShedsBeforeTheBody(t *testing.T) {
 	t.Parallel()

@@ -164,7 +164,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.stop)
 		s.tallied.Wait()
-		s.tally.flush(ctx)
+		// Also when ctx has ended: one delivery that outlasts it must not take the counts of all others with it.
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
+		defer cancel()
+		s.tally.flush(last)
 	})
 	if err != nil {
 		return fmt.Errorf("ingress: shut down: %w", err)

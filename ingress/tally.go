@@ -13,6 +13,9 @@ import (
 // decide nothing.
 const tallyEvery = 3 * time.Second
 
+// lastFlush bounds the write of the last counts, which a process that ends waits for.
+const lastFlush = time.Second
+
 // tally sums refusals and uses of secrets, so that a flood of bad signatures costs one row.
 type tally struct {
 	store Receipts
