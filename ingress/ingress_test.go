@@ -789,6 +789,50 @@ func (s *stuck) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, er
 	return nil, errors.New("no")
 }
 
+// forgetful is a store that does not count the first refusals that it is given.
+type forgetful struct {
+	ingress.Receipts
+	failed chan struct{}
+	once   sync.Once
+}
+
+func (f *forgetful) CountRejections(ctx context.Context, counts []receipt.Rejections) (err error) {
+	if len(counts) > 0 {
+		f.once.Do(func() {
+			close(f.failed)
+			err = errors.New("the database is away")
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return f.Receipts.CountRejections(ctx, counts)
+}
+
+// A refusal is counted once and told once, whenever the database takes the count.
+func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	store := &forgetful{failed: make(chan struct{})}
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		store.Receipts, c.Receipts = c.Receipts, store
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	if got := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "00")); got.status != http.StatusUnauthorized {
+		t.Fatalf("got %d, want 401", got.status)
+	}
+	<-store.failed
+	if err := b.srv.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, `select sum(count) from rejection_counts`); n != 1 {
+		t.Errorf("counted %d times, want once", n)
+	}
+	if n := strings.Count(log.String(), "requests refused"); n != 1 {
+		t.Errorf("the log tells it %d times, want once:\n%s", n, &log)
+	}
+}
+
 // The last counts are written although a delivery is still under way when the time for that is over.
 func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,8 @@ func (t *tally) run(stop <-chan struct{}) {
 	}
 }
 
-// flush writes what was counted. What cannot be written is kept for the next time.
+// flush writes what was counted, and tells refusals that are written in the log. What cannot be written is kept for
+// the next time.
 func (t *tally) flush(ctx context.Context) {
 	t.mu.Lock()
 	refusals, uses := t.refusals, t.uses
@@ -91,13 +92,17 @@ func (t *tally) flush(ctx context.Context) {
 	var counts []receipt.Rejections
 	for k, n := range refusals {
 		counts = append(counts, receipt.Rejections{Source: k.source, Class: k.class, Day: k.day, Count: n})
-		t.log.Info("requests refused", "source", k.source, "class", k.class, "count", n)
 	}
-	if err := t.store.CountRejections(ctx, counts); err != nil {
+	err := t.store.CountRejections(ctx, counts)
+	if err != nil {
 		t.log.Warn("refusals not counted yet", "error", err)
-		for k, n := range refusals {
+	}
+	for k, n := range refusals {
+		if err != nil {
 			t.addRefusals(k, n)
+			continue
 		}
+		t.log.Info("requests refused", "source", k.source, "class", k.class, "count", n)
 	}
 	var used []receipt.SecretUse
 	for k, u := range uses {
