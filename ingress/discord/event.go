@@ -60,10 +60,5 @@ func isWebhookEvent(body *webhook.Envelope) bool {
 
 // occurredAt reads an ISO 8601 time. Discord's documents show it without a zone, which is UTC.
 func occurredAt(text string) time.Time {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
-		if at, err := time.Parse(layout, text); err == nil && at.Year() > 0 {
-			return at.UTC()
-		}
-	}
-	return time.Time{}
+	return webhook.ParseMoment(text, time.RFC3339Nano, "2006-01-02T15:04:05.999999999")
 }

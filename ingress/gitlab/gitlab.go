@@ -181,12 +181,7 @@ func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrig
 
 // occurredAt reads GitLab's two forms of a time; anything else is no time.
 func occurredAt(text string) time.Time {
-	for _, layout := range []string{"2006-01-02 15:04:05 MST", time.RFC3339Nano} {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 {
-			return t.UTC()
-		}
-	}
-	return time.Time{}
+	return webhook.ParseMoment(text, "2006-01-02 15:04:05 MST", time.RFC3339Nano)
 }
 
 // sign makes a delivery as GitLab does: signed when the secret is a signing token, with the token

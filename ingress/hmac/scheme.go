@@ -177,11 +177,11 @@ func parseTime(name, text, unit string) (time.Time, error) {
 	case "ms":
 		return webhook.ParseUnixMilli(name, text)
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.Year() < 1 {
+	at := webhook.ParseMoment(text, time.RFC3339Nano)
+	if at.IsZero() {
 		return time.Time{}, webhook.Errorf(webhook.MalformedHeader, "%s is not an RFC 3339 time", name)
 	}
-	return at.UTC(), nil
+	return at, nil
 }
 
 // formatTime is the reverse of parseTime.

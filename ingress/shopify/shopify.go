@@ -139,8 +139,8 @@ func objectID(e *webhook.Envelope, r *webhook.Request, prefix string) string {
 }
 
 func occurredAt(e *webhook.Envelope, r *webhook.Request, prefix string) time.Time {
-	if t, err := time.Parse(time.RFC3339Nano, r.HeaderTag(prefix+"Triggered-At")); err == nil {
-		return t.UTC()
+	if t := webhook.ParseMoment(r.HeaderTag(prefix+"Triggered-At"), time.RFC3339Nano); !t.IsZero() {
+		return t
 	}
 	return e.Moment("updated_at")
 }

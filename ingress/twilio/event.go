@@ -68,9 +68,7 @@ func callback(r *webhook.Request) webhook.Event {
 	}
 	e.Account = webhook.Tag(form.Get("AccountSid"))
 	e.Type, e.Object = describe(form)
-	if at, err := time.Parse(time.RFC1123Z, form.Get("Timestamp")); err == nil && at.Year() > 0 {
-		e.OccurredAt = at.UTC()
-	}
+	e.OccurredAt = webhook.ParseMoment(form.Get("Timestamp"), time.RFC1123Z)
 	return e
 }
 

@@ -67,6 +67,20 @@ func ParseUnixMilli(name, text string) (time.Time, error) {
 	return time.UnixMilli(n), nil
 }
 
+// ParseMoment returns the time that text tells in the first of the layouts that fits, in UTC. It is the
+// zero time where none fits, and where the year in UTC is not one of 1 to 9999, which JSON cannot hold.
+func ParseMoment(text string, layouts ...string) time.Time {
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 {
+				return time.Time{}
+			}
+			return t
+		}
+	}
+	return time.Time{}
+}
+
 func parseDigits(text string, most int) (int64, bool) {
 	if text == "" || len(text) > most || text[0] == '0' && len(text) > 1 {
 		return 0, false

@@ -61,3 +61,24 @@ func TestToleranceOr(t *testing.T) {
 		}
 	}
 }
+
+func TestParseMoment(t *testing.T) {
+	t.Parallel()
+	layouts := []string{"2006-01-02 15:04:05 MST", time.RFC3339Nano}
+	for text, want := range map[string]string{
+		"2026-03-01 11:00:00 UTC":   "2026-03-01T11:00:00Z",
+		"2026-03-01T12:00:00+01:00": "2026-03-01T11:00:00Z",
+		"0001-01-01T00:00:01Z":      "0001-01-01T00:00:01Z",
+		"9999-12-31T23:59:59Z":      "9999-12-31T23:59:59Z",
+	} {
+		if got := webhook.ParseMoment(text, layouts...); got.Format(time.RFC3339Nano) != want || got.Location() != time.UTC {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	// The last two are within the years in their own zone, and out of them in UTC.
+	for _, text := range []string{"", "soon", "2026-03-01", "0000-06-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"} {
+		if got := webhook.ParseMoment(text, layouts...); !got.IsZero() {
+			t.Errorf("%q: got %s, want none", text, got)
+		}
+	}
+}

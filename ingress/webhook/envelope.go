@@ -218,11 +218,7 @@ func (e *Envelope) RFC3339(path string) time.Time {
 // Moment is [Envelope.RFC3339] for times that are the object's and not the envelope's: what
 // cannot be read is the zero time and no problem.
 func (e *Envelope) Moment(path string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, e.String(path))
-	if err != nil || t.Year() < 1 {
-		return time.Time{}
-	}
-	return t.UTC()
+	return ParseMoment(e.String(path), time.RFC3339Nano)
 }
 
 // EventID returns the event's ID at path. Where there is none that can be used it is made from

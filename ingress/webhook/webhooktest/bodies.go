@@ -41,6 +41,7 @@ func OddBodies() map[string][]byte {
 		"all null":                `{"id":null,"type":null,"data":null,"created":null,"event_id":null}`,
 		"odd created":             `{"id":"evt_1","type":"x","created":1e400,"timestamp":-1}`,
 		"huge created":            `{"id":"evt_1","type":"x","created":99999999999999999999}`,
+		"created in year 10000":   `{"id":"evt_1","type":"x","created":"9999-12-31T23:59:59-01:00","created_at":"9999-12-31T23:59:59-01:00","occurred_at":"9999-12-31T23:59:59-01:00","time":"9999-12-31T23:59:59-01:00"}`,
 		"NaN":                     `{"id":NaN}`,
 		"leading zero":            `{"id":01}`,
 		"comment":                 `{"id":"a"/**/}`,
