@@ -78,9 +78,9 @@ func parsePublicKey(value string) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// decodeKey returns the DER bytes of a key in PEM or base64.
+// decodeKey returns the DER bytes of a key in PEM, which text may stand before, or in base64.
 func decodeKey(value string) ([]byte, error) {
-	if strings.HasPrefix(value, "-----BEGIN ") {
+	if strings.Contains(value, "-----BEGIN ") {
 		block, _ := pem.Decode([]byte(value))
 		if block == nil {
 			return nil, errors.New("it is broken PEM; copy it with its first and last line")

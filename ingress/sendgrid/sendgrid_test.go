@@ -165,8 +165,10 @@ func TestNew_Keys(t *testing.T) {
 		t.Fatal(err)
 	}
 	framed := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
-	if _, err := verifier(t, framed).Verify(signed(t, key, body)); err != nil {
-		t.Errorf("PEM key: %v", err)
+	for _, text := range []string{framed, "Verification key of the mail account\n" + framed} {
+		if _, err := verifier(t, text).Verify(signed(t, key, body)); err != nil {
+			t.Errorf("PEM key %.20q: %v", text, err)
+		}
 	}
 	for name, value := range map[string]string{
 		"P-384":       publicP384(t),
