@@ -1,7 +1,6 @@
 package hmac
 
 import (
-	"crypto/hmac"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,15 +138,4 @@ func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	}
 	header.Set(scheme.Header, signature)
 	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
-}
-
-// fits reports whether one of the candidates is mac. It looks at all of them, in constant time.
-func fits(mac []byte, candidates [][]byte) bool {
-	found := false
-	for _, c := range candidates {
-		if hmac.Equal(mac, c) {
-			found = true
-		}
-	}
-	return found
 }

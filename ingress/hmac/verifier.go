@@ -82,7 +82,7 @@ func (v *Verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
 	signed := v.template.render(values, r.Body)
 	match, err := v.keys.Match(r.ReceivedAt, func(k []byte) bool {
 		key = k
-		return fits(webhook.MAC(v.scheme.newHash(), k, signed), candidates)
+		return webhook.Fits(webhook.MAC(v.scheme.newHash(), k, signed), candidates)
 	})
 	if err != nil {
 		return webhook.Match{}, nil, err

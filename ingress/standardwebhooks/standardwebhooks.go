@@ -5,10 +5,10 @@ package standardwebhooks
 
 import (
 	"crypto/ed25519"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -229,20 +229,10 @@ func parseSignatures(list string) signatures {
 }
 
 func (s signatures) fit(k key, signed []byte) bool {
-	found := false
 	if k.public != nil {
-		for _, sig := range s.v1a {
-			found = found || ed25519.Verify(k.public, signed, sig)
-		}
-		return found
+		return slices.ContainsFunc(s.v1a, func(sig []byte) bool { return ed25519.Verify(k.public, signed, sig) })
 	}
-	sum := webhook.MAC(sha256.New, k.symmetric, signed)
-	for _, sig := range s.v1 {
-		if hmac.Equal(sum, sig) {
-			found = true
-		}
-	}
-	return found
+	return webhook.Fits(webhook.MAC(sha256.New, k.symmetric, signed), s.v1)
 }
 
 // Events implements [webhook.Verifier]: always one event. The specification recommends the

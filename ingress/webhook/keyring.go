@@ -168,15 +168,19 @@ func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, err
 func MatchHMAC(ring *Keyring[[]byte], at time.Time, newHash func() hash.Hash, candidates [][]byte, parts ...[]byte) (Match, error) {
 	candidates = candidates[:min(len(candidates), MaxSignatures)]
 	return ring.Match(at, func(key []byte) bool {
-		sum := MAC(newHash, key, parts...)
-		found := false
-		for _, c := range candidates {
-			if hmac.Equal(sum, c) {
-				found = true
-			}
-		}
-		return found
+		return Fits(MAC(newHash, key, parts...), candidates)
 	})
+}
+
+// Fits reports whether one of the candidates is mac. It looks at all of them, in constant time.
+func Fits(mac []byte, candidates [][]byte) bool {
+	found := false
+	for _, c := range candidates {
+		if hmac.Equal(mac, c) {
+			found = true
+		}
+	}
+	return found
 }
 
 // MAC returns the HMAC of the parts, one after the other.
