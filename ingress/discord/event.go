@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Answer answers Discord's pings. A webhook event's envelope has a version and type 0 for a ping:
-// 204 with a content type. An interaction has no version and type 1 for one: 200 {"type":1}.
+// Answer answers Discord's pings: that of webhook events, which has type 0, with 204 and a content type, and
+// that of interactions, which has type 1, with 200 {"type":1}.
 func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	body := webhook.ReadEnvelope(r.Body)
 	switch {
