@@ -8,7 +8,8 @@
 //	hash              sha256, sha512 or sha1
 //	encoding          of the signature: hex, base64 or base64url
 //	key_encoding      of the secret: text, hex or base64
-//	template          the signed string, of literals and {id} {ts} {body} {url} {method}
+//	template          the signed string, of literals and {id} {ts} {body} {url} {method}; the url is that of the
+//	                  source as configured, with its query
 //	timestamp         where the time of sending stands (see [Place]); timestamp_unit: s, ms, rfc3339
 //	id, type, account, object   where the envelope's fields stand
 //	occurred_at       where the time of the fact stands; occurred_at_unit: rfc3339, s, ms

@@ -152,6 +152,35 @@ func TestVerify_FieldsCannotBeShifted(t *testing.T) {
 	}
 }
 
+// Whoever holds a delivery chooses the query, so it must not take bytes of the body over, nor give it some.
+func TestVerify_QueryCannotBeShifted(t *testing.T) {
+	t.Parallel()
+	for _, template := range []string{"{url}{body}", "{url}.{body}", "{method}{url}{body}"} {
+		options := map[string]string{"header": "X-Sig", "template": template}
+		settings := webhook.Settings{Source: "s", URL: url + "?tenant=1#fragment", Options: options, Secrets: []webhook.Secret{{Label: "a", Value: secretA}}}
+		v, err := hmac.Provider.New(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := hmac.Provider.Sign(webhook.SignInput{Secret: secretA, URL: url + "?tenant=1", Options: options, Body: []byte("amount=1.00.1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &webhook.Request{Method: http.MethodPost, URL: url + "?tenant=1", Header: out.Header, Body: out.Body, ReceivedAt: at}
+		if _, err := v.Verify(r); err != nil {
+			t.Errorf("%s: %v", template, err)
+		}
+		for query, body := range map[string]string{"?tenant=1amount=": "1.00.1", "?tenant=1.amount=1.00": "1", "?tenant=": "1amount=1.00.1", "": "?tenant=1amount=1.00.1"} {
+			shifted := *r
+			shifted.URL, shifted.Body = url+query, []byte(body)
+			_, err := v.Verify(&shifted)
+			if got, _ := webhook.ClassOf(err); got != webhook.NoMatchingSignature || !strings.Contains(err.Error(), "query") {
+				t.Errorf("%s: query %q and body %q: got %v, want no_matching_signature on account of the query", template, query, body, err)
+			}
+		}
+	}
+}
+
 func TestNew_FaultyOptions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -11,8 +11,11 @@ import (
 
 // Verifier verifies the deliveries of one source by a [Scheme].
 type Verifier struct {
-	scheme    Scheme
-	template  template
+	scheme   Scheme
+	template template
+	// url is what {url} stands for: the source's own, with its query. Of the one that was called anybody who holds a
+	// delivery could choose the query, and move bytes between it and the body.
+	url       string
 	keys      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 }
@@ -35,7 +38,8 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, err
 	}
-	return &Verifier{scheme: scheme, template: t, keys: keys, tolerance: tolerance}, nil
+	url, _, _ := strings.Cut(s.URL, "#") // a fragment is never called
+	return &Verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
 // Verify checks each signature of the header over the template, and the timestamp where there is
@@ -55,7 +59,7 @@ func (v *Verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
 	if err != nil {
 		return webhook.Match{}, nil, err
 	}
-	values := map[string]string{"ts": stamp, "url": r.URL, "method": r.Method}
+	values := map[string]string{"ts": stamp, "url": v.url, "method": r.Method}
 	if name := v.scheme.Timestamp.header(); name != "" {
 		if values["ts"], err = r.HeaderOnce(name); err != nil {
 			return webhook.Match{}, nil, err
@@ -84,6 +88,9 @@ func (v *Verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
 		key = k
 		return webhook.Fits(webhook.MAC(v.scheme.newHash(), k, signed), candidates)
 	})
+	if refused := (*webhook.Error)(nil); errors.As(err, &refused) && v.template.has("url") && r.URL != v.url {
+		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
+	}
 	if err != nil {
 		return webhook.Match{}, nil, err
 	}
