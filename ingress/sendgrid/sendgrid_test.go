@@ -157,6 +157,21 @@ func TestVerify_Signature(t *testing.T) {
 	}
 }
 
+// Nothing stands between the timestamp and the body, so the header must not take bytes of the body over.
+func TestVerify_BodyCannotBeShifted(t *testing.T) {
+	t.Parallel()
+	v, key := setup(t)
+	for _, n := range []int{1, len(body) / 2, len(body) - len("\r\n"), len(body)} {
+		r := signed(t, key, body)
+		r.Header.Set(timestampHeader, r.Header.Get(timestampHeader)+body[:n])
+		r.Body = []byte(body[n:])
+		_, err := v.Verify(r)
+		if class, _ := webhook.ClassOf(err); class != webhook.MalformedHeader {
+			t.Errorf("the body from byte %d on: got %v, want malformed_header", n, err)
+		}
+	}
+}
+
 func TestNew_Keys(t *testing.T) {
 	t.Parallel()
 	key := newKeys(t)
