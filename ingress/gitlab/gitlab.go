@@ -53,7 +53,7 @@ var Provider = webhook.Provider{
 		Account:      "body project.id, project_id, group_id or object_attributes.project_id",
 		Object:       "body object_attributes.id",
 		OccurredAt:   "body object_attributes.updated_at",
-		Dedupe:       "Idempotency-Key (= webhook-id)",
+		Dedupe:       "Idempotency-Key (= webhook-id, by itself where a signing token signs it)",
 		AnswerWithin: 10 * time.Second,
 		Retries:      "none; by hand",
 		Disables:     "4 failures in a row for 1 min, doubling to 24 h; 40 in a row for good",
@@ -125,7 +125,7 @@ func signingKey(value string) ([]byte, error) {
 // Verify checks the signature where the source has a signing token and the delivery a signature,
 // and X-Gitlab-Token otherwise.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	if v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0 {
+	if v.bySignature(r) {
 		return v.verifySignature(r)
 	}
 	token, err := r.HeaderOnce(tokenHeader)
@@ -133,6 +133,11 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 		return webhook.Match{}, err
 	}
 	return webhook.MatchToken(v.tokens, r.ReceivedAt, token)
+}
+
+// bySignature reports whether r is judged by its signature.
+func (v *verifier) bySignature(r *webhook.Request) bool {
+	return v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0
 }
 
 // Events reads the one event of r.
@@ -149,6 +154,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		}
 	}
 	e.ID, e.IDOrigin = eventID(r, body)
+	// The signature covers webhook-id, without which there is none.
+	e.IDSigned = e.IDOrigin == webhook.FromHeader && v.bySignature(r)
 	e.Problem = body.Problem()
 	return []webhook.Event{e}
 }

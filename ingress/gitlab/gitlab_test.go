@@ -117,6 +117,31 @@ func TestVerify_BothSchemes(t *testing.T) {
 	}
 }
 
+// Equal bodies are different events where the ID is signed: a branch that is pushed to and fro has them.
+func TestEvents_IDSigned(t *testing.T) {
+	t.Parallel()
+	withoutID := signed(t, tokenA, nil)
+	withoutID.Header.Del("Idempotency-Key")
+	beside := signed(t, tokenA, nil)
+	beside.Header.Set("webhook-id", "d-2")
+	for name, c := range map[string]struct {
+		v    webhook.Verifier
+		r    *webhook.Request
+		want bool
+	}{
+		"signing token":                 {setup(t, nil, signingA), signed(t, signingA, nil), true},
+		"signature on a source of both": {setup(t, nil, tokenA, signingA), signed(t, signingA, nil), true},
+		"token on a source of both":     {setup(t, nil, tokenA, signingA), signed(t, tokenA, nil), false},
+		"token, with the signed header": {setup(t, nil, tokenA, signingA), beside, false},
+		"signature that nobody reads":   {setup(t, nil, tokenA), signed(t, signingA, nil), false},
+		"token, no ID":                  {setup(t, nil, tokenA), withoutID, false},
+	} {
+		if got := c.v.Events(c.r)[0]; got.IDSigned != c.want {
+			t.Errorf("%s: ID %s from the %s: signed %t, want %t", name, got.ID, got.IDOrigin, got.IDSigned, c.want)
+		}
+	}
+}
+
 func TestVerify_SigningHeader(t *testing.T) {
 	t.Parallel()
 	v := setup(t, nil, signingA)
