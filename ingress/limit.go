@@ -18,9 +18,9 @@ type Limits struct {
 	Ack time.Duration
 	// Body is the largest body in bytes where neither source nor provider says; default 1 MiB.
 	Body int64
-	// Header bounds the time to the end of a request's headers, Read to the end of its body, and Total
-	// to the end of the answer, all from its first byte; default 5 s, 10 s and 15 s. Go's own are none,
-	// with which one sleeping client holds a connection for ever.
+	// Header bounds the time to the end of a request's headers and Read that to the end of its body, both from its
+	// first byte, and Total that from its headers to the end of the answer; default 5 s, 10 s and 15 s. Go's own are
+	// none, with which one sleeping client holds a connection for ever.
 	Header, Read, Total time.Duration
 	// Bodies bounds the bytes of all bodies that are held at once; what is over is shed. Default
 	// 64 MiB: with the body limit alone, a thousand strangers could have us hold a thousand times it.
