@@ -1,18 +1,7 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
 	"testing"
 	"time"
@@ -24,50 +13,11 @@ import (
 // keys returns what a source of the provider is configured with, and what its provider signs with.
 func keys(t *testing.T, provider string) (verify, sign string, options map[string]string) {
 	t.Helper()
-	secret := []byte("0123456789abcdef0123456789abcdef")
-	der := func(b []byte, err error) []byte {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+	k, err := forge.NewKeys(provider)
+	if err != nil {
+		t.Fatal(err)
 	}
-	switch provider {
-	case "adyen":
-		key := hex.EncodeToString(secret)
-		return key, key, nil
-	case "hmac":
-		return string(secret), string(secret), map[string]string{"header": "X-Signature", "id": "/id", "type": "/type"}
-	case "standardwebhooks", "svix":
-		key := "whsec_" + base64.StdEncoding.EncodeToString(secret)
-		return key, key, nil
-	case "discord":
-		public, private, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return hex.EncodeToString(public), hex.EncodeToString(private), nil
-	case "sendgrid":
-		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return base64.StdEncoding.EncodeToString(der(x509.MarshalPKIXPublicKey(&private.PublicKey))),
-			base64.StdEncoding.EncodeToString(der(x509.MarshalPKCS8PrivateKey(private))), nil
-	case "paypal":
-		private, err := rsa.GenerateKey(rand.Reader, 2048)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "messageverificationcerts.paypal.com"},
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		}
-		certificate := der(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))
-		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})),
-			string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der(x509.MarshalPKCS8PrivateKey(private))})),
-			map[string]string{"webhook_id": "WH-1"}
-	}
-	return string(secret), string(secret), nil
+	return k.Verify, k.Sign, forge.Options(provider)
 }
 
 // What is sent for a type is an event of that type and no other, and nothing in it disagrees.
