@@ -1,5 +1,5 @@
 // Package sandbox is the outside world of `pawl dev` and of the tests: an SMTP server, a workspace
-// API, a finance API and an event subscriber, over real sockets. They remember what they did, also
+// API, a finance API, an event subscriber and a consumer of relayed events, over real sockets. They remember what they did, also
 // across a restart, so that "exactly once" is counted and not assumed.
 //
 // # Services
@@ -9,26 +9,27 @@
 //	DELETE /workspaces/{account}  workspaces  short for PUT {"state":"released"}
 //	POST   /entries            finance     a JSON object; its "account" is the account
 //	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
+//	POST   /relayed            relayed     any body under a webhook-id (Standard Webhooks); what is no JSON is kept as a string
 //
-// GET on /workspaces/{account}, /workspaces, /entries, /events and /emails shows what is held,
+// GET on /workspaces/{account}, /workspaces, /entries, /events, /relayed and /emails shows what is held,
 // GET / the same for a person.
 //
 // The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the
 // remembered answer again, with the header Idempotent-Replayed: true; with other bytes 422. The
-// subscriber goes by the CloudEvents ID and takes a repeated one for a duplicate whatever it holds. SMTP
+// subscriber goes by the CloudEvents ID, the consumer by the webhook-id; they take a repeated one for a duplicate whatever it holds. SMTP
 // knows no such thing: a message that comes twice is two messages, of which the second is not first.
 //
 // # Journal
 //
-// Each accepted request is one line in DIR/{email,workspaces,finance,events}.jsonl, on the disk
+// Each accepted request is one line in DIR/{email,workspaces,finance,events,relayed}.jsonl, on the disk
 // before the answer goes out:
 //
 //	{"at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
 //
-// key is the Idempotency-Key, the CloudEvents ID or the Message-ID without its angle brackets;
+// key is the Idempotency-Key, the CloudEvents ID, the webhook-id or the Message-ID without its angle brackets;
 // first is false when a remembered key answered. The body is the request's, for mail
-// {"to":"a@example.com, b@example.com","subject":"…"}; account is the path's, the body's or, for mail,
-// that of the header X-Pawl-Account. These files are the whole memory: delete them to forget.
+// {"to":"a@example.com, b@example.com","subject":"…"}; account is the path's, the body's or, for mail
+// and relayed events, that of the header X-Pawl-Account or Pawl-Account. These files are the whole memory: delete them to forget.
 //
 // # Faults
 //
@@ -41,7 +42,7 @@
 //	{"service":"finance", "drop":"after"}
 //	{"service":"email", "status":451, "smtp":"rcpt"}
 //
-//	service      email, workspaces, finance or events
+//	service      email, workspaces, finance, events or relayed
 //	next         how many requests; 1 when it is not given
 //	mode         what happens; follows from status, drop or latency_ms when it is not given:
 //	  status               refuse with status, nothing accepted

@@ -17,9 +17,10 @@ const (
 	workspaces = "workspaces"
 	finance    = "finance"
 	events     = "events"
+	relayed    = "relayed"
 )
 
-var services = []string{email, workspaces, finance, events}
+var services = []string{email, workspaces, finance, events, relayed}
 
 // mode is what a fault does.
 type mode string

@@ -25,6 +25,8 @@ func (s *Sandbox) routes() http.Handler {
 	mux.HandleFunc("GET /entries", s.list(finance))
 	mux.HandleFunc("POST /events", s.faulty(events, s.postEvent))
 	mux.HandleFunc("GET /events", s.list(events))
+	mux.HandleFunc("POST /relayed", s.faulty(relayed, s.postRelayed))
+	mux.HandleFunc("GET /relayed", s.list(relayed))
 	mux.HandleFunc("GET /emails", s.list(email))
 	mux.HandleFunc("POST /_faults", s.postFault)
 	mux.HandleFunc("GET /_faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.faults.pending()) })
@@ -197,6 +199,22 @@ func (s *Sandbox) postEvent(r *http.Request, body []byte) reply {
 		return refuse(http.StatusBadRequest, "no CloudEvents ID: want id in the body or the header ce-id")
 	}
 	return s.accept(events, id, account, object, false, http.StatusAccepted)
+}
+
+// postRelayed takes an event of any provider, in the provider's bytes. Its webhook-id makes a repeated one a
+// duplicate: https://github.com/standard-webhooks/standard-webhooks. The signature is not checked.
+func (s *Sandbox) postRelayed(r *http.Request, body []byte) reply {
+	id := r.Header.Get("Webhook-Id")
+	if id == "" {
+		return refuse(http.StatusBadRequest, "no header webhook-id")
+	}
+	line, err := oneLine(body)
+	if err != nil { // a form, say
+		if line, err = json.Marshal(string(body)); err != nil {
+			return refuse(http.StatusBadRequest, err.Error())
+		}
+	}
+	return s.accept(relayed, id, r.Header.Get("Pawl-Account"), line, false, http.StatusAccepted)
 }
 
 // jsonObject returns body as it stands in the journal.

@@ -48,7 +48,7 @@ type section struct {
 func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 	var sections []section
 	for _, service := range []struct{ name, title string }{
-		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"},
+		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"}, {relayed, "Relayed events"},
 	} {
 		records := s.sinks[service.name].all()
 		sec := section{Title: service.title}

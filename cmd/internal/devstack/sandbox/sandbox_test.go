@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -250,6 +252,7 @@ func TestAPIs_BadRequests_AreNotAccepted(t *testing.T) {
 		"two values":             {http.MethodPost, "/entries", `{}{}`, "k", 400},
 		"no object":              {http.MethodPut, "/workspaces/a", `[]`, "k", 400},
 		"event without ID":       {http.MethodPost, "/events", `{}`, "", 400},
+		"relayed without ID":     {http.MethodPost, "/relayed", `{}`, "", 400},
 		"too large":              {http.MethodPost, "/entries", `{"a":"` + strings.Repeat("a", 1<<20) + `"}`, "k", 413},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +264,7 @@ func TestAPIs_BadRequests_AreNotAccepted(t *testing.T) {
 			want(t, status, err, tc.status)
 		})
 	}
-	for _, service := range []string{"workspaces", "finance", "events"} {
+	for _, service := range []string{"workspaces", "finance", "events", "relayed"} {
 		if lines := journal(t, dir, service); len(lines) != 0 {
 			t.Errorf("%s.jsonl = %+v; want nothing", service, lines)
 		}
@@ -288,6 +291,25 @@ func TestEvents_BothModes_IDIsRemembered(t *testing.T) {
 		if l := lines[i]; l.Key != w.Key || l.First != w.First || l.Account != w.Account {
 			t.Errorf("line %d = %+v; want %+v", i, l, w)
 		}
+	}
+}
+
+// Providers send JSON of any kind, and forms; the journal keeps all of it.
+func TestRelayed_AnyBody_IDIsRemembered(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	for _, d := range []struct{ id, body string }{{"pawl_1", `{"id":"evt_1"}`}, {"pawl_1", `{"id":"evt_1"}`}, {"pawl_2", "a=1&b=%22"}, {"pawl_3", "[1]"}, {"pawl_4", ""}} {
+		status, _, _, err := call(t, http.MethodPost, s.URL()+"/relayed", d.body, "Webhook-Id", d.id, "Pawl-Account", "acct_1")
+		want(t, status, err, http.StatusAccepted)
+	}
+	var got []string
+	for _, l := range journal(t, dir, "relayed") {
+		got = append(got, fmt.Sprintf("%s %t %s %s", l.Key, l.First, l.Account, l.Body))
+	}
+	want := []string{`pawl_1 true acct_1 {"id":"evt_1"}`, `pawl_1 false acct_1 {"id":"evt_1"}`, `pawl_2 true acct_1 "a=1\u0026b=%22"`, "pawl_3 true acct_1 [1]", `pawl_4 true acct_1 ""`}
+	if !slices.Equal(got, want) {
+		t.Errorf("journal:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
