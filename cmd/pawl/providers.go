@@ -32,8 +32,9 @@ type providerReport struct {
 	Retries      string  `json:"retries"`
 	RetryFor     float64 `json:"retry_for_s"`
 	Disables     string  `json:"disables"`
-	BodyLimit    int64   `json:"body_limit"`
-	Tolerance    float64 `json:"tolerance_s"`
+	// BodyLimit is in bytes, where the configuration says nothing else.
+	BodyLimit int64   `json:"body_limit"`
+	Tolerance float64 `json:"tolerance_s"`
 	// Options says of each option what it does.
 	Options map[string]string `json:"options"`
 }
@@ -83,9 +84,12 @@ func reportProvider(p webhook.Provider) providerReport {
 	return providerReport{
 		Name: p.Name, Scheme: c.Scheme, ID: c.ID, Type: c.Type, Account: c.Account, Object: c.Object, OccurredAt: c.OccurredAt, Mode: c.Mode,
 		IDSigned: c.IDSigned, Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(), Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
-		Disables: c.Disables, BodyLimit: c.BodyLimit, Tolerance: c.Tolerance.Seconds(), Options: maps.Clone(c.Options),
+		Disables: c.Disables, BodyLimit: bodyLimit(c), Tolerance: c.Tolerance.Seconds(), Options: maps.Clone(c.Options),
 	}
 }
+
+// bodyLimit is the largest body that is taken where the configuration says nothing else.
+func bodyLimit(c webhook.Contract) int64 { return cmp.Or(c.BodyLimit, 1<<20) }
 
 // writeProviderTable writes docs/providers.md.
 func writeProviderTable(w io.Writer, all []webhook.Provider) error {
@@ -124,10 +128,7 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 `)
 	for _, p := range all {
 		c := p.Contract
-		limit := "1 MiB"
-		if c.BodyLimit > 0 {
-			limit = fmt.Sprintf("%g MiB", float64(c.BodyLimit)/(1<<20))
-		}
+		limit := fmt.Sprintf("%g MiB", float64(bodyLimit(c))/(1<<20))
 		cells := []string{"`" + p.Name + "`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt, cmp.Or(c.Mode, "the source's"), limit}
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(cell, "|", "\\|")

@@ -84,6 +84,9 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 				t.Errorf("%s says nothing about %s", p.Name, what)
 			}
 		}
+		if p.BodyLimit < 1<<20 {
+			t.Errorf("%s takes bodies of %d bytes, want a MiB at least", p.Name, p.BodyLimit)
+		}
 	}
 	if r := pawl(t, nil, "providers"); r.code != 0 || !strings.Contains(r.out, "stripe") {
 		t.Errorf("exit %d, %q", r.code, r.out)
