@@ -27,6 +27,8 @@ func (a *app) eventsList() *cobra.Command {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
 			}
+			limit := f.Limit
+			f.Limit = oneMore(limit)
 			var receipts []timeline.Receipt
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
 				receipts, err = operator.ListEvents(ctx, db, f)
@@ -35,6 +37,7 @@ func (a *app) eventsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			receipts = newest(a, receipts, limit)
 			if a.json {
 				return a.writeJSON(receipts)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,35 @@ func TestEvents_ListAndShow(t *testing.T) {
 	r = s.pawl(t, "events", "show", "evt_none", "--json")
 	if r.code != 1 || r.out != "" || !strings.Contains(r.err, `no event "evt_none"`) {
 		t.Errorf("unknown: exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+}
+
+// A list that ends at its limit says so, and one that is whole does not.
+func TestLists_MoreThanTheLimit_IsSaid(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	if r := s.pawl(t, "migrate"); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into receipts (id, source, provider, mode, event_id, id_origin, received_at, body_hash, status)
+			select gen_random_uuid(), 'stripe', 'stripe', 'live', 'evt_' || n, 'body', now(), '\x01', 'processed' from generate_series(1, 3) as n`,
+		`insert into rejections (id, source, received_at, class, headers, body)
+			select gen_random_uuid(), 'stripe', now(), 'missing_header', '{}', '' from generate_series(1, 3) as n`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, what := range []string{"events", "rejections"} {
+		for limit, want := range map[string]int{"2": 2, "3": 3, "9223372036854775807": 3} {
+			r := s.pawl(t, what, "list", "--json", "--limit", limit)
+			if got := len(decode[[]json.RawMessage](t, r)); got != want || strings.Contains(r.err, "there are more than these 2") != (limit == "2") {
+				t.Errorf("%s list --limit %s: %d and %q, want %d", what, limit, got, r.err, want)
+			}
+		}
 	}
 }
 

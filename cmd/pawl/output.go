@@ -70,3 +70,15 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// newest returns the first limit of what was found, where one more was asked for, and says when there are more.
+func newest[T any](a *app, found []T, limit int) []T {
+	if len(found) <= limit {
+		return found
+	}
+	fmt.Fprintf(a.err, "there are more than these %d, the newest: use --limit\n", limit)
+	return found[:limit]
+}
+
+// oneMore is the limit that tells whether there are more than limit.
+func oneMore(limit int) int { return max(limit, limit+1) }

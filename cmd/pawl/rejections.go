@@ -30,6 +30,8 @@ func (a *app) rejectionsList() *cobra.Command {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
 			}
+			limit := f.Limit
+			f.Limit = oneMore(limit)
 			var found []operator.Rejection
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
 				found, err = operator.ListRejections(ctx, rejection.New(db), f)
@@ -38,6 +40,7 @@ func (a *app) rejectionsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			found = newest(a, found, limit)
 			if a.json {
 				return a.writeJSON(found)
 			}
