@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +19,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -38,8 +38,10 @@ func (a *app) dev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: noArgument,
 		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its
-UI, the sandbox (mail, workspaces, finance, an event subscriber), ingress and worker. It sends one
-signed invoice.paid and shows each effect being done. Ctrl-C stops everything; state stays under --state.`,
+UI, the sandbox (mail, workspaces, finance, an event subscriber, a consumer of relayed events), ingress and
+worker, with a source for each provider. It sends one signed invoice.paid and shows each effect being done.
+Ctrl-C stops everything; state stays under --state. The secrets in STATE/secrets are made where they are
+missing; STATE/secrets/NAME.key is for send --key.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDev(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
@@ -229,20 +231,30 @@ func (s *devStack) explain(err error) error {
 // configure writes the configuration that the stack runs with and reads it back, so that every other
 // command sees the same.
 func (s *devStack) configure(a *app) (*config.Config, error) {
-	secret := filepath.Join(s.dir, "secrets", "stripe")
-	if _, err := os.Stat(secret); errors.Is(err, fs.ErrNotExist) {
-		var random [32]byte
-		_, _ = rand.Read(random[:]) // never fails, see its documentation
-		if err := os.WriteFile(secret, []byte("whsec_"+base64.StdEncoding.EncodeToString(random[:])+"\n"), 0o600); err != nil {
-			return nil, fmt.Errorf("write signing secret: %w", err)
+	var sources []config.DevSource
+	for _, p := range allProviders() {
+		if err := s.makeKeys(p.Name, p.Name); err != nil {
+			return nil, err
 		}
+		if p.Name == "stripe" { // it has flows, and stands in the configuration by itself
+			continue
+		}
+		source := config.DevSource{Provider: p.Name, Options: forge.Options(p.Name)}
+		if p.Contract.Mode == "" {
+			source.Mode = webhook.Test
+		}
+		sources = append(sources, source)
+	}
+	if err := s.makeKeys("consumer", "standardwebhooks"); err != nil {
+		return nil, err
 	}
 	files := map[string]string{
 		"database.url":  s.dsn + "\n",
 		"temporal.toml": fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.temporal.Addr()),
 		"pawl.yaml": string(config.Dev(config.DevParams{
 			Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops,
-			WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(), Subscriber: s.sandbox.URL() + "/events",
+			WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),
+			Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", Sources: sources,
 		})),
 	}
 	for name, content := range files {
@@ -252,6 +264,28 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 	}
 	a.configFile = filepath.Join(s.dir, "pawl.yaml")
 	return a.config()
+}
+
+// makeKeys makes the secret of a source or consumer for the file of this name under secrets/, unless it is there.
+// Where the provider signs with a private key, that is beside it, for `pawl send --key`.
+func (s *devStack) makeKeys(name, provider string) error {
+	file := filepath.Join(s.dir, "secrets", name)
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	keys, err := forge.NewKeys(provider)
+	if err != nil {
+		return fmt.Errorf("make keys of %s: %w", name, err)
+	}
+	if keys.Pair() { // first: what verifies is of no use without it
+		if err := os.WriteFile(file+".key", []byte(keys.Sign+"\n"), 0o600); err != nil {
+			return fmt.Errorf("write private key: %w", err)
+		}
+	}
+	if err := os.WriteFile(file, []byte(keys.Verify+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write signing secret: %w", err)
+	}
+	return nil
 }
 
 // watch ends the stack when Temporal ends by itself: what is left would only wait.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -370,11 +371,15 @@ func TestDev_LoadAccepts(t *testing.T) {
 		"pawl.yaml": string(config.Dev(config.DevParams{
 			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082",
 			WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002",
-			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events",
+			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events", Consumer: "http://127.0.0.1:9004/relayed",
+			Sources: []config.DevSource{{Provider: "github", Mode: webhook.Test}, {Provider: "shopify", Mode: webhook.Live}},
 		})),
-		"database.url":   dsn,
-		"secrets/stripe": longSecret,
-		"temporal.toml":  "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
+		"database.url":     dsn,
+		"secrets/stripe":   longSecret,
+		"secrets/github":   longSecret,
+		"secrets/shopify":  longSecret,
+		"secrets/consumer": "whsec_" + base64.StdEncoding.EncodeToString([]byte(longSecret)),
+		"temporal.toml":    "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -389,6 +394,11 @@ func TestDev_LoadAccepts(t *testing.T) {
 	}
 	if got, want := cfg.Sources["stripe"].URL, "http://127.0.0.1:8080/hooks/stripe"; got != want {
 		t.Errorf("source URL = %q, want %q", got, want)
+	}
+	for name, mode := range map[string]webhook.Mode{"github": webhook.Test, "shopify": webhook.Live} {
+		if got := cfg.Sources[name]; got.Mode != mode || !slices.Equal(got.Relay, []string{"sandbox"}) {
+			t.Errorf("source %s: mode %q, relayed to %q; want %s, to the sandbox", name, got.Mode, got.Relay, mode)
+		}
 	}
 	opts, err := cfg.Temporal.ClientOptions()
 	if err != nil {

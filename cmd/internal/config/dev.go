@@ -4,6 +4,8 @@ import (
 	"bytes"
 	_ "embed"
 	"text/template"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 //go:embed dev.yaml.tmpl
@@ -16,10 +18,23 @@ var devTemplate = template.Must(template.New("dev.yaml").Parse(devSource))
 type DevParams struct {
 	Ingress, Console, Ops                       string
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
+	// Consumer is where the events of Sources are relayed to; "" where there are none.
+	Consumer string
+	// Sources are those beside Stripe's.
+	Sources []DevSource
+}
+
+// DevSource is a source that has its provider's name.
+type DevSource struct {
+	Provider string
+	// Mode is "" where the provider's events say theirs.
+	Mode    webhook.Mode
+	Options map[string]string
 }
 
 // Dev returns the configuration that `pawl dev` runs with, for STATE/pawl.yaml: Load accepts it
-// once STATE/database.url, STATE/temporal.toml and STATE/secrets/stripe are there.
+// once STATE/database.url, STATE/temporal.toml, STATE/secrets/consumer and STATE/secrets/NAME of each source are
+// there.
 func Dev(p DevParams) []byte {
 	var b bytes.Buffer
 	if err := devTemplate.Execute(&b, p); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -157,14 +158,20 @@ func (d *dev) awaitShown(id, status string, done int) {
 	})
 }
 
-// fault tells the sandbox of dev to fail.
-func (d *dev) fault(p *process, spec string) {
+// sandbox returns the URL of dev's sandbox.
+func (d *dev) sandbox(p *process) string {
 	d.t.Helper()
 	url := regexp.MustCompile(`(?m)^  effects +(\S+)`).FindStringSubmatch(p.stdout.String())
 	if url == nil {
 		d.t.Fatalf("dev does not say where the effects are: %s", p.stdout.String())
 	}
-	resp, err := http.Post(url[1]+"/_faults", "application/json", strings.NewReader(spec))
+	return url[1]
+}
+
+// fault tells the sandbox of dev to fail.
+func (d *dev) fault(p *process, spec string) {
+	d.t.Helper()
+	resp, err := http.Post(d.sandbox(p)+"/_faults", "application/json", strings.NewReader(spec))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -271,6 +278,76 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 
 	third.kill()
 	d.awaitGone(30 * time.Second)
+}
+
+// One event of each provider, sent as the README says, comes out at the sandbox once.
+func TestDev_EveryProviderCanBeTried(t *testing.T) {
+	t.Parallel()
+	d := newDev(t, filepath.Join(t.TempDir(), "state"), nil)
+	p := d.start()
+	var providers []struct{ Name string }
+	if err := json.Unmarshal([]byte(d.pawl("providers")), &providers); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for _, provider := range providers {
+		if provider.Name == "stripe" { // has flows of its own, and other tests
+			continue
+		}
+		args := []string{"send", "--provider", provider.Name}
+		if key := filepath.Join(d.state, "secrets", provider.Name+".key"); fileExists(key) {
+			args = append(args, "--key", key)
+		}
+		d.pawl(args...)
+		want[provider.Name] = 1
+	}
+	if len(want) < 20 {
+		t.Fatalf("only %d providers were tried", len(want))
+	}
+	await(t, recovery, func() error {
+		var events []struct{ Provider, Status string }
+		if err := json.Unmarshal([]byte(d.pawl("events", "list")), &events); err != nil {
+			return fatal(err)
+		}
+		got := map[string]int{}
+		for _, e := range events {
+			if e.Status == "processed" {
+				got[e.Provider]++
+			}
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("processed %v, want %v", got, want)
+		}
+		return nil
+	})
+	resp, err := http.Get(d.sandbox(p) + "/relayed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var relayed []struct {
+		Key   string
+		First bool
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&relayed); err != nil {
+		t.Fatal(err)
+	}
+	once := map[string]bool{}
+	for _, r := range relayed {
+		once[r.Key] = r.First
+	}
+	if len(relayed) != len(want) || len(once) != len(want) {
+		t.Errorf("the consumer got %d deliveries of %d events, want one of each of %d", len(relayed), len(once), len(want))
+	}
+	p.terminate()
+	if code := p.exit(time.Minute); code != 0 {
+		t.Errorf("dev: exit %d after SIGTERM, want 0", code)
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func TestDev_InterruptedWhileStarting_NothingLeftRunning(t *testing.T) {
@@ -420,10 +497,10 @@ func TestDev_JSON_OneResultWhenReady(t *testing.T) {
 	if want := "http://" + d.ingress + "/hooks/stripe"; ready.Webhooks != want || ready.Demo.Receipt.Status != processed || len(ready.Demo.Effects) != 5 {
 		t.Errorf("dev --json = %+v, want webhooks %s and five effects processed", ready, want)
 	}
-	if len(ready.Next) != 3 {
-		t.Fatalf("next = %q, want three commands", ready.Next)
+	if len(ready.Next) != 4 {
+		t.Fatalf("next = %q, want four commands", ready.Next)
 	}
-	for _, command := range ready.Next[:2] {
+	for _, command := range ready.Next[:3] {
 		words, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
 		if err != nil || !strings.Contains(string(words), "\n"+ready.Config+"\n") {
 			t.Errorf("%s: a shell reads %q (%v), want the configuration as one word", command, words, err)
