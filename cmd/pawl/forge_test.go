@@ -35,6 +35,7 @@ func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 		"stripe":  {forge.ThinType, "v2.core.account.updated"},
 		"shopify": {"orders/paid", "products/update", "customers/create", "refunds/create", "customers/redact", "app/uninstalled"},
 		"linear":  {"Issue.create", "Comment.update"},
+		"adyen":   {"AUTHORISATION", "REFUND", "balancePlatform.transfer.updated"},
 		"meta":    {"page.feed", "whatsapp_business_account.messages"},
 		"twilio":  {"message.delivered", "call.completed"},
 	} {
@@ -63,6 +64,38 @@ func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 			if len(events) != 1 || events[0].Type != typ || events[0].Problem != "" {
 				t.Errorf("%s %s: events = %+v, want one of that type without a problem", name, typ, events)
 			}
+		}
+	}
+}
+
+// What an option of its source asks for is made without a type.
+func TestForge_NoType_FitsTheOptions(t *testing.T) {
+	t.Parallel()
+	for provider, options := range map[string]map[string]string{"stripe": {"payload": "thin"}, "adyen": {"scheme": "raw_body"}} {
+		verify, sign, _ := keys(t, provider)
+		p := providers()[provider]
+		verifier, err := p.New(webhook.Settings{Source: "source", Options: options, Secrets: []webhook.Secret{{Label: "a", Value: verify}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := forge.New(forge.Params{Provider: provider, Type: forge.DefaultType(provider, options)}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := forge.Target{URL: "https://pawl.test", Secret: sign, Options: options, Sign: p.Sign}.Request(t.Context(), event, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+		if _, err := verifier.Verify(r); err != nil {
+			t.Errorf("%s with %v: %v", provider, options, err)
+		}
+		if events := verifier.Events(r); len(events) != 1 || events[0].Type == "" || events[0].Object == "" || events[0].Problem != "" {
+			t.Errorf("%s with %v: events = %+v, want one with a type and an object and without a problem", provider, options, events)
 		}
 	}
 }

@@ -247,9 +247,7 @@ func (f *sendFlags) events(s config.Source) ([]forge.Event, error) {
 	}
 	p := f.Params
 	p.Provider, p.Live = s.Provider, f.live || s.Mode == webhook.Live
-	if p.Type == "" && s.Provider == "stripe" && s.Options["payload"] == "thin" {
-		p.Type = forge.ThinType
-	}
+	p.Type = cmp.Or(p.Type, forge.DefaultType(s.Provider, s.Options))
 	events := make([]forge.Event, f.count)
 	for i := range events {
 		if p.Seed != "" && i > 0 {

@@ -151,6 +151,21 @@ func Types(provider string) []string {
 // ThinType is a type of Stripe's thin events. Any other can be made, too.
 const ThinType = "v1.billing.meter.error_report_triggered"
 
+// platformType is a type of those webhooks of Adyen's that are signed over their body.
+const platformType = "balancePlatform.accountHolder.created"
+
+// DefaultType returns the type of the event that is made where none is given, for a source of the provider with
+// these options: "" for the first of [Types].
+func DefaultType(provider string, options map[string]string) string {
+	switch {
+	case provider == "stripe" && options["payload"] == "thin":
+		return ThinType
+	case provider == "adyen" && options["scheme"] == "raw_body":
+		return platformType
+	}
+	return ""
+}
+
 // isThin reports whether a type of Stripe's is that of thin events: their names begin with the API's version.
 func isThin(t string) bool { return strings.HasPrefix(t, "v1.") || strings.HasPrefix(t, "v2.") }
 
@@ -188,6 +203,9 @@ func find(p Params, source string) (*template.Template, string, error) {
 		return stripeTemplates, "event.tmpl", nil
 	}
 	name := p.Provider + ".tmpl"
+	if p.Provider == "adyen" && strings.Contains(p.Type, ".") { // AUTHORISATION is of payments, transfer.created is not
+		name = "adyen_platform.tmpl"
+	}
 	if _, err := fs.Stat(sources, "templates/"+name); err != nil {
 		name = "event.tmpl"
 	}
@@ -270,8 +288,9 @@ func (d data) ShopifyObject() string {
 	}[d.Kind()]
 }
 
-// ThinObject is the type of what a thin event is about, billing.meter of v1.billing.meter.error_report_triggered.
-func (d data) ThinObject() string {
+// Subject is the type of what an event is about whose type names it in the middle: billing.meter of Stripe's
+// v1.billing.meter.error_report_triggered, accountHolder of Adyen's balancePlatform.accountHolder.created.
+func (d data) Subject() string {
 	if i := strings.LastIndexByte(d.Action(), '.'); i >= 0 {
 		return d.Action()[:i]
 	}
