@@ -108,13 +108,17 @@ func FromStatus(resp *http.Response, detail string, now time.Time) error {
 // retryAfter reads the header's two forms (RFC 9110 §10.2.3), bounded to an hour: a sink must not
 // be able to park an effect for longer than an operator would look for it.
 func retryAfter(header string, now time.Time) time.Duration {
-	var wait time.Duration
-	if seconds, err := strconv.Atoi(strings.TrimSpace(header)); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(header); err == nil {
-		wait = at.Sub(now)
+	const most = time.Hour
+	seconds, err := strconv.ParseInt(strings.TrimSpace(header), 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // of a number that is too large, it is the largest
+		// Bounded before it is made a duration: some 300 years of nanoseconds are no number any more.
+		return time.Duration(min(max(seconds, 0), int64(most/time.Second))) * time.Second
 	}
-	return min(max(wait, 0), time.Hour)
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), most)
 }
 
 // isInfrastructure reports whether err is about our own database and not about the effect.

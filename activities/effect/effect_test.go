@@ -686,7 +686,8 @@ func TestFromStatus(t *testing.T) {
 		}
 	}
 	for header, want := range map[string]time.Duration{
-		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0, "soon": 0, "999999999": time.Hour, "99999999999999999999": 0,
+		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0, "soon": 0, "999999999": time.Hour,
+		"10000000000": time.Hour, "18446744074": time.Hour, "99999999999999999999": time.Hour, "-99999999999999999999": 0,
 		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 11:00:00 GMT": 0, "Mon, 01 Mar 2027 12:00:00 GMT": time.Hour,
 	} {
 		err := effect.FromStatus(answer(503, header), "", now) //nolint:bodyclose // it has no body
