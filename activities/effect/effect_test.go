@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdklog "go.temporal.io/sdk/log"
@@ -488,6 +490,38 @@ func TestDo_ManyAtOnce_OneDoesIt(t *testing.T) {
 	slices.Sort(states)
 	if tried != 1 || states[0] != effect.AlreadyDone || states[6] != effect.AlreadyDone || states[7] != effect.Done {
 		t.Errorf("tried %d times: %v; want one done and seven already done", tried, states)
+	}
+}
+
+// However slow the database is, a call waits for its turn by the clock: what it waits beyond that is missing from the
+// time for the effect, and a mail that is cut off in the middle is in doubt.
+func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
+	b := setup(t)
+	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until) values
+		('finance-export:stripe:live:acme:in_1', 'finance-export', 'claimed', gen_random_uuid(), 'evt_1', 'w', 'r', now() + interval '1 hour')`)
+	var asked atomic.Int64
+	options := b.pool.Config()
+	options.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
+		asked.Add(1)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return true, nil
+	}
+	slow, err := pgxpool.NewWithConfig(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(slow.Close)
+	book := ledger.New(slow)
+	t.Cleanup(book.Close)
+	b.runner.Ledger = book
+	_, err = b.do(call("evt_2", 0), policy, "x", never(t))
+	_ = b.again(err, effect.TypeNotYet)
+	// A claim that is refused asks twice: 0.2 s each, and a second of them.
+	if n := asked.Load(); n > 12 {
+		t.Errorf("asked the database %d times, %d s, for its turn; want about one second", n, n/10)
 	}
 }
 
