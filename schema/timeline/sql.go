@@ -91,17 +91,18 @@ select published_at, 'event-published',
  order by at`
 
 // actionsSQL takes what an operator did to the receipt under any of its names, and that one of its deliveries
-// was admitted: that was done to a refused request, which has no name but where and when it came. The table is
-// small.
+// was admitted: that was done to a refused request, which has no name but where and when it came. Other receipts may
+// have the event ID, too: a decision says about which one it was. The table is small.
 const actionsSQL = `
 select o.at, 'operator-' || o.action as what, o.actor || ': ' || o.reason as detail,
        '' as key, '' as run_id, '' as error
   from operator_actions o
   join receipts r on r.id = $1::uuid
- where o.target in (r.id::text, r.event_id, nullif(r.workflow_id, ''))
+ where coalesce(o.before ->> 'receipt', r.id::text) = r.id::text
+   and (o.target in (r.id::text, r.event_id, nullif(r.workflow_id, ''))
     or o.target in (select key from effects where receipt_id = r.id)
     or o.target in (select workflow_id from runs where receipt_id = r.id)
     or o.action = 'admit'
        and exists (select from deliveries d where d.receipt_id = r.id and d.source = o.before ->> 'source'
-                      and d.received_at = (o.before ->> 'received_at')::timestamptz)
+                      and d.received_at = (o.before ->> 'received_at')::timestamptz))
  order by o.id`

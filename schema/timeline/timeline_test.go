@@ -121,6 +121,32 @@ func TestShow_Admitted_SaysWhoLetItIn(t *testing.T) {
 	}
 }
 
+// Providers, accounts and modes share event IDs: what was decided about one receipt was not decided about the other.
+func TestShow_DecisionAboutAnotherOfTheID_NotShown(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into operator_actions (request_id, at, actor, action, target, reason, before, prev_hash, hash) values
+		('d1', '2026-01-01T11:00:00Z', 'ada', 'skip', 'evt_1', 'of the live one', jsonb_build_object('receipt', $1::text), 'a', 'a'),
+		('d2', '2026-01-01T11:00:01Z', 'ada', 'run', 'evt_1', 'of the test one', jsonb_build_object('receipt', $2::text), 'b', 'b')`, first, other)
+	for id, want := range map[string][]string{
+		first: {"ada: customer asked", "ada: of the live one"}, other: {"ada: of the test one"},
+	} {
+		event, err := timeline.Show(t.Context(), db, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range event.Timeline {
+			if strings.HasPrefix(e.What, "operator-") {
+				got = append(got, e.Detail)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("decisions about %s = %q, want %q", id, got, want)
+		}
+	}
+}
+
 // Of a run that is reset while it waits for a person, nobody else says that it ended.
 func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
 	t.Parallel()
