@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // asking are the commands that ask the database.
@@ -90,6 +92,26 @@ func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "did not answer within 500ms") {
 		t.Errorf("withDatabase() = %v; want the deadline", err)
+	}
+}
+
+// So does a decision: that it waits for its run has a bound of its own.
+func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `begin; lock table receipts`); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{stdio: stdio{out: io.Discard, err: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 500 * time.Millisecond}
+	cmd := a.decide(workflows.UpdateRetry, "")
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"evt_1", "--why", "x"})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := cmd.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), "did not answer within 500ms") {
+		t.Errorf("events retry = %v; want the deadline", err)
 	}
 }
 

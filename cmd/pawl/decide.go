@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -31,7 +35,14 @@ func (a *app) decide(action, short string) *cobra.Command {
 			if err := accountable("events "+action, in.Who, in.Why); err != nil {
 				return err
 			}
-			cfg, err := a.config()
+			// The database has an end of its own to what it is asked, and Temporal another.
+			var cfg *config.Config
+			var r *timeline.Receipt
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, loaded *config.Config, db *pgxpool.Pool) (err error) {
+				cfg = loaded
+				r, err = operator.FindEvent(ctx, db, args[0])
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -40,10 +51,7 @@ func (a *app) decide(action, short string) *cobra.Command {
 				return err
 			}
 			defer n.close()
-			if err := checkDatabase(cmd.Context(), cfg, n.pool); err != nil {
-				return err
-			}
-			result, err := operator.Decide(cmd.Context(), n.pool, n.temporal, args[0], action, in)
+			result, err := operator.Decide(cmd.Context(), n.temporal, args[0], r, action, in)
 			if err != nil {
 				return err
 			}

@@ -38,16 +38,12 @@ type Updater interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 }
 
-// Decide takes an operator's decision about a parked event to its run: one of workflows.UpdateRetry,
-// UpdateSkip and UpdateCompensate. It returns when the decision is in the audit trail; the run goes on by
-// itself. It waits 30 s at most; a decision that was not answered by then may still be followed. The error is a
-// [*NotParkedError] where nothing waits, and one of [ShowEvent]'s where id does not name an event.
-func Decide(ctx context.Context, db timeline.DB, temporalClient Updater, id, action string, in workflows.DecisionInput) (workflows.DecisionResult, error) {
+// Decide takes an operator's decision about a parked event, which [FindEvent] found under id, to its run: one of
+// workflows.UpdateRetry, UpdateSkip and UpdateCompensate. It returns when the decision is in the audit trail; the run
+// goes on by itself. It waits 30 s at most; a decision that was not answered by then may still be followed. The error
+// is a [*NotParkedError] where nothing waits.
+func Decide(ctx context.Context, temporalClient Updater, id string, r *timeline.Receipt, action string, in workflows.DecisionInput) (workflows.DecisionResult, error) {
 	var result workflows.DecisionResult
-	r, err := FindEvent(ctx, db, id)
-	if err != nil {
-		return result, err
-	}
 	if r.WorkflowID == "" {
 		return result, &NotParkedError{ID: id, Status: r.Status}
 	}

@@ -13,8 +13,19 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
+
+// find returns the receipt of an event.
+func find(t *testing.T, db timeline.DB, id string) *timeline.Receipt {
+	t.Helper()
+	r, err := operator.FindEvent(t.Context(), db, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 // noWorker is a Temporal that takes updates and has nobody to answer them. It remembers how long it was asked.
 type noWorker struct{ patience time.Duration }
@@ -40,13 +51,13 @@ func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
 	}
 	in := workflows.DecisionInput{Who: "ada", Why: "looked at it"}
 	nobody := &noWorker{}
-	_, _ = operator.Decide(t.Context(), db, nobody, "evt_1", workflows.UpdateRetry, in)
+	_, _ = operator.Decide(t.Context(), nobody, "evt_1", find(t, db, "evt_1"), workflows.UpdateRetry, in)
 	if nobody.patience < 20*time.Second || nobody.patience > 30*time.Second {
 		t.Errorf("asked for %s, want 30 s", nobody.patience)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := operator.Decide(ctx, db, nobody, "evt_1", workflows.UpdateRetry, in)
+	_, err := operator.Decide(ctx, nobody, "evt_1", find(t, db, "evt_1"), workflows.UpdateRetry, in)
 	if err == nil || !strings.Contains(err.Error(), "does a worker run") || !strings.Contains(err.Error(), "may still be followed") {
 		t.Errorf("got %v, want it to say why, and that it may still be followed", err)
 	}
@@ -68,7 +79,7 @@ func TestDecide_RunIsStuck_SaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck := refusing{serviceerror.NewWorkflowNotReady("Unable to perform workflow execution update due to Workflow Task in failed state.")}
-	_, err := operator.Decide(t.Context(), db, stuck, "evt_1", workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "looked at it"})
+	_, err := operator.Decide(t.Context(), stuck, "evt_1", find(t, db, "evt_1"), workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "looked at it"})
 	if err == nil || !strings.Contains(err.Error(), "reset the workflow") {
 		t.Errorf("got %v, want it to say what to do", err)
 	}
@@ -100,7 +111,7 @@ func TestDecide_AnotherCameFirst_Explained(t *testing.T) {
 		{"evt_done", ended, only},
 		{"evt_replay", nil, only},
 	} {
-		_, err := operator.Decide(t.Context(), db, refusing{tt.err}, tt.event, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "looked at it"})
+		_, err := operator.Decide(t.Context(), refusing{tt.err}, tt.event, find(t, db, tt.event), workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "looked at it"})
 		if refused := new(operator.NotParkedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s, Temporal says %v: got %v, want %q", tt.event, tt.err, err, tt.want)
 		}
