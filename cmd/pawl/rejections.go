@@ -215,12 +215,16 @@ func bodyText(r *operator.Rejection) string {
 	if r.Truncated {
 		size += fmt.Sprintf(", %d kept", len(r.Body))
 	}
-	text := string(r.Body[:min(len(r.Body), shownBody)])
-	switch {
-	case !utf8.ValidString(text):
+	text := string(r.Body)
+	if len(text) > shownBody {
+		cut := shownBody
+		for cut > shownBody-utf8.UTFMax && !utf8.RuneStart(text[cut]) { // a letter is shown whole, or not at all
+			cut--
+		}
+		text = text[:cut] + "…"
+	}
+	if !utf8.ValidString(text) {
 		return size + ", not text (see --json)"
-	case len(r.Body) > shownBody:
-		text += "…"
 	}
 	return size + "  " + text
 }

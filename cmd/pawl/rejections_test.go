@@ -209,6 +209,24 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 
 // Why a kept request is refused again is looked for at the URL that was called, without a query where
 // there was none.
+// What is cut for the screen would mostly end in the middle of a letter, and is text all the same.
+func TestBodyText_CutInsideALetter_IsText(t *testing.T) {
+	t.Parallel()
+	for pad := range 4 {
+		text := strings.Repeat("x", pad) + strings.Repeat("日", shownBody)
+		r := &operator.Rejection{Body: []byte(text), BodySize: int64(len(text))}
+		whole := text[:pad+(shownBody-pad)/3*3]
+		if got, want := bodyText(r), fmt.Sprintf("%d bytes  %s…", len(text), whole); got != want {
+			t.Errorf("with %d bytes before: %.60q, want %.60q", pad, got, want)
+		}
+	}
+	for name, body := range map[string]string{"latin-1": "caf\xe9 au lait", "cut letter that is whole": "x\xe6\x97", "binary": "\x00\xff" + strings.Repeat("x", shownBody)} {
+		if got := bodyText(&operator.Rejection{Body: []byte(body), BodySize: int64(len(body))}); !strings.Contains(got, "not text") {
+			t.Errorf("%s: %.60q, want that it is no text", name, got)
+		}
+	}
+}
+
 func TestReverifier_URLSigned_Explained(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
