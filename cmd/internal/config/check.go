@@ -104,6 +104,9 @@ func (c *checker) sinks() {
 
 func (c *checker) httpSink(key string, s *HTTPSink, needed bool) {
 	c.neededURL(key+".url", s.URL, needed)
+	if strings.ContainsAny(s.URL, "?#") {
+		c.bad(key+".url", "has a query or a fragment, and a path is written at its end", "write the base alone: https://host/path")
+	}
 	c.positive(key+".timeout", s.Timeout)
 	c.positive(key+".key_lifetime", s.KeyLifetime)
 	c.oneOf(key+".effects", s.Effects, "local", "activity")

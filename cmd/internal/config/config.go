@@ -126,6 +126,7 @@ type Sinks struct {
 
 // HTTPSink is an API that remembers idempotency keys.
 type HTTPSink struct {
+	// URL is the base that paths are added to; it is kept without a slash at its end.
 	URL string `yaml:"url"`
 	// Token, when set, is sent as a bearer token.
 	Token Ref `yaml:"token"`

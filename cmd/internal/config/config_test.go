@@ -88,6 +88,22 @@ func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
 	}
 }
 
+// A slash at the end of a base would stand twice before each path, which most APIs do not know: what they answer then is
+// a refusal, for which all that an invoice paid for is taken back.
+func TestLoad_BaseWithSlash_PathsFollowOnce(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, strings.NewReplacer("https://workspaces.example.com", "https://workspaces.example.com/", "/v1", "/v1//").Replace(valid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Sinks.Workspaces.URL; got != "https://workspaces.example.com" {
+		t.Errorf("sinks.workspaces.url = %q, want it without the slash", got)
+	}
+	if got := cfg.Sinks.Finance.URL; got != "https://finance.example.com/v1" {
+		t.Errorf("sinks.finance.url = %q, want it without the slashes", got)
+	}
+}
+
 func TestLoad_ManyFaults_AllReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := load(t, `
@@ -187,6 +203,8 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"longest wait below the first", "database: env:DSN", "database: env:DSN\nretries: {first: 10m}", "retries.max", "less than the first wait"},
 		{"body beyond the budget", "database: env:DSN", "database: env:DSN\ningress: {body_limit: 65MiB}", "ingress.body_limit", "64 MiB"},
 		{"a source's body beyond the budget", "provider: stripe", "provider: stripe\n    body_limit: 1GiB", "sources.stripe.body_limit", "64 MiB"},
+		{"base with a query", "https://workspaces.example.com", "https://workspaces.example.com/v1?tenant=7", "sinks.workspaces.url", "its end"},
+		{"base with a fragment", "https://finance.example.com/v1", "https://finance.example.com/v1#entries", "sinks.finance.url", "its end"},
 		{"database literal", "env:DSN", dsn, "database", "env:NAME or file:PATH"},
 	}
 	for _, tt := range cases {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -106,6 +107,7 @@ func (c *Config) setDefaults(dir string) {
 		c.Sources[name] = s
 	}
 	for _, sink := range []*HTTPSink{&c.Sinks.Workspaces, &c.Sinks.Finance} {
+		sink.URL = strings.TrimRight(sink.URL, "/") // each path begins with one
 		or(&sink.Timeout, httpTimeout)
 		or(&sink.KeyLifetime, keyLifetime)
 		or(&sink.Effects, "local")
