@@ -49,11 +49,20 @@ func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin ti
 	shown := map[string]bool{}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
+	var event *timeline.Event
+	notYet := func() (*timeline.Event, error) {
+		fmt.Fprintf(a.err, "the effects are not done yet; look at them with: pawl events show %s\n", eventID)
+		return event, nil
+	}
 	for {
-		event, err := operator.ShowEvent(ctx, n.pool, eventID)
+		now, err := operator.ShowEvent(ctx, n.pool, eventID)
+		if err != nil && ctx.Err() != nil && event != nil { // the time was over in the middle of the question
+			return notYet()
+		}
 		if err != nil {
 			return nil, err
 		}
+		event = now
 		for _, e := range event.Effects {
 			if e.DoneAt == nil || shown[e.Key] {
 				continue
@@ -71,8 +80,7 @@ func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin ti
 		}
 		select {
 		case <-ctx.Done():
-			fmt.Fprintf(a.err, "the effects are not done yet; look at them with: pawl events show %s\n", eventID)
-			return event, nil
+			return notYet()
 		case <-ticker.C:
 		}
 	}

@@ -112,7 +112,11 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 		}
 		var demo *timeline.Event
 		if !f.noDemo {
-			if demo, err = a.demo(ctx, n, begin); err != nil {
+			demo, err = a.demo(ctx, n, begin)
+			if ctx.Err() != nil { // stopped meanwhile: that is no failure, and nothing is ready
+				return nil
+			}
+			if err != nil {
 				return err
 			}
 		}

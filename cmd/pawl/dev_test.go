@@ -1,15 +1,23 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A directory that pawl did not make is somebody's: nothing in it may change.
@@ -105,5 +113,42 @@ func TestDev_StateOfNewerSchema_DirectoryAndFlagNamed(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("explain() = %q, want %q in it", err, want)
 		}
+	}
+}
+
+// A demonstration whose time is over says so and goes on, also where that is in the middle of a question: the stack
+// runs, and its effects may wait for a worker that still connects.
+func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status) values
+		(gen_random_uuid(), 's', 'stripe', 'test', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'processing')`); err != nil {
+		t.Fatal(err)
+	}
+	options, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	options.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
+		if asked.Add(1) <= 2 { // what finds the event and what shows it
+			return true, nil
+		}
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	var told strings.Builder
+	a := &app{stdio: stdio{out: io.Discard, err: &told}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	event, err := a.showEffects(ctx, &node{pool: pool}, "evt_1", time.Now())
+	if err != nil || event == nil || event.Receipt.Status != "processing" || !strings.Contains(told.String(), "not done yet") {
+		t.Errorf("showEffects() = %v, %v, and told %q; want the event as it was seen last", event, err, told.String())
 	}
 }
