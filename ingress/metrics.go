@@ -44,8 +44,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	ms.deliveries, errs[0] = m.Int64Counter("pawl_deliveries",
 		metric.WithDescription("Requests to a source, by what became of them."))
 	ms.accept, errs[1] = m.Float64Histogram("pawl_accept_seconds", metric.WithUnit("s"),
-		metric.WithDescription("From the request's headers to its answer."),
-		metric.WithExplicitBucketBoundaries(.001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10))
+		metric.WithDescription("From the request's headers to its answer."))
 	ms.handed, errs[2] = m.Int64Counter("pawl_events_handed_over",
 		metric.WithDescription("Committed events handed to the dispatcher."))
 	return &ms, errors.Join(errs[:]...)

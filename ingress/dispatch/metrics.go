@@ -21,8 +21,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	ms.starts, errs[0] = m.Int64Counter("pawl_starts",
 		metric.WithDescription("Workflow starts, by outcome: started, already_started, failed, restarted."))
 	ms.lag, errs[1] = m.Float64Histogram("pawl_start_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("From receiving an event to the start of its workflow."),
-		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600))
+		metric.WithDescription("From receiving an event to the start of its workflow."))
 	ms.backlog, errs[2] = m.Int64Gauge("pawl_backlog",
 		metric.WithDescription("Receipts whose workflow has not been started."))
 	ms.oldest, errs[3] = m.Float64Gauge("pawl_backlog_oldest_seconds", metric.WithUnit("s"),
