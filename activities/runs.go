@@ -22,7 +22,7 @@ type Runs struct {
 	Receipts *receipt.Store
 	Ledger   *ledger.Store
 	Audit    *audit.Store
-	// Lag takes the seconds from receipt to the end of the run, by flow and outcome.
+	// Lag takes the seconds from the start of the run to its end, by flow and outcome.
 	Lag metric.Float64Histogram
 }
 
