@@ -118,6 +118,10 @@ func (c *checker) email(key string, s *EmailSink, needed bool) {
 		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
 	} else if s.Address != "" {
 		c.hostPort(key+".address", s.Address)
+		// It is dialled and not listened on: without a host there is none whose certificate could be checked.
+		if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
+			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address), "write the SMTP server's host:port")
+		}
 	}
 	if s.From == "" && needed {
 		c.bad(key+".from", "is missing", "write the sender: Billing <billing@example.com>")

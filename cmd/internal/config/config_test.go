@@ -203,6 +203,7 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"longest wait below the first", "database: env:DSN", "database: env:DSN\nretries: {first: 10m}", "retries.max", "less than the first wait"},
 		{"body beyond the budget", "database: env:DSN", "database: env:DSN\ningress: {body_limit: 65MiB}", "ingress.body_limit", "64 MiB"},
 		{"a source's body beyond the budget", "provider: stripe", "provider: stripe\n    body_limit: 1GiB", "sources.stripe.body_limit", "64 MiB"},
+		{"mail server without a host", "smtp.example.com:587", ":587", "sinks.email.address", "host"},
 		{"base with a query", "https://workspaces.example.com", "https://workspaces.example.com/v1?tenant=7", "sinks.workspaces.url", "its end"},
 		{"base with a fragment", "https://finance.example.com/v1", "https://finance.example.com/v1#entries", "sinks.finance.url", "its end"},
 		{"database literal", "env:DSN", dsn, "database", "env:NAME or file:PATH"},
