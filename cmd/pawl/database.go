@@ -37,7 +37,7 @@ func (a *app) withDatabase(ctx context.Context, f func(context.Context, *config.
 	if err = checkDatabase(ctx, cfg, pool); err == nil {
 		err = f(ctx, cfg, pool)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		// Closing the pool waits for connections that a stopped server never answers; the process ends now.
 		return silent(cfg, a.queryWithin)
 	}

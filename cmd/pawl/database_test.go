@@ -115,6 +115,20 @@ func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	}
 }
 
+// What was done at the last moment was done: nobody is told that the database did not answer, and does it again.
+func TestDatabase_DoneWhenTheTimeIsOver_NoFailure(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	a := &app{env: s.variable, configFile: s.file, queryWithin: 2 * time.Second}
+	err := a.withDatabase(t.Context(), func(ctx context.Context, _ *config.Config, _ *pgxpool.Pool) error {
+		<-ctx.Done()
+		return nil
+	})
+	if err != nil {
+		t.Errorf("withDatabase() = %v; want what was done", err)
+	}
+}
+
 // Whatever is wrong with a DSN, no piece of its password is printed.
 func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 	t.Parallel()
