@@ -105,8 +105,8 @@ func (r Result) MayHaveHappened() bool {
 
 // Attempt is what fn gets to do its work with.
 type Attempt struct {
-	// IdempotencyKey is what to send to a sink that remembers keys. It is the effect's key, with
-	// the generation from the second on.
+	// IdempotencyKey is what to send to a sink that remembers keys, 255 bytes at most. It is the effect's key, with
+	// the generation from the second on, or stands for it where that is longer.
 	IdempotencyKey string
 	// Request holds the bytes to send: those of the first attempt, whatever the caller would make now.
 	Request []byte

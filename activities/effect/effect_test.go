@@ -525,6 +525,31 @@ func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 	}
 }
 
+// APIs take keys of up to 255 bytes, and an account may have a name of 200.
+func TestDo_LongKey_SinksKeyIsShort(t *testing.T) {
+	b := setup(t)
+	sent := map[string]bool{}
+	for _, length := range []int{254, 255, 256, 400} {
+		for _, end := range []string{"a", "b"} {
+			c := call("evt_1", 0)
+			c.Key = "finance-export:" + strings.Repeat("x", length-len("finance-export:")-1) + end
+			_, err := b.do(c, policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
+				if k := a.IdempotencyKey; len(k) > 255 || !strings.HasPrefix(k, "finance-export:") || (k == c.Key) != (length <= 255) {
+					t.Errorf("key of %d bytes: the sink gets %q", length, k)
+				}
+				sent[a.IdempotencyKey] = true
+				return nil, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(sent) != 8 {
+		t.Errorf("eight effects have %d keys at the sink", len(sent))
+	}
+}
+
 func TestDo_HeldByAnother_NotYet(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", func(context.Context, *effect.Attempt) (any, error) {

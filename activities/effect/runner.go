@@ -2,11 +2,14 @@ package effect
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -112,13 +115,23 @@ func (r *Runner) mark(ctx context.Context, key string, token int64) (held bool, 
 	}
 }
 
+// longestIdempotencyKey is how many bytes APIs take of an Idempotency-Key (docs.stripe.com/api/idempotent_requests).
+// One that is longer is answered 400, which is a refusal for good.
+const longestIdempotencyKey = 255
+
 // idempotencyKey is the effect's key; a repeat that an operator asked for, of something that was in
-// doubt, or refused with every attempt answered, is a new request to the sink.
+// doubt, or refused with every attempt answered, is a new request to the sink. A key that an account's long name
+// makes too long is its kind and its hash.
 func idempotencyKey(key string, generation int) string {
-	if generation == 1 {
+	if generation > 1 {
+		key += ":g" + strconv.Itoa(generation)
+	}
+	if len(key) <= longestIdempotencyKey {
 		return key
 	}
-	return key + ":g" + strconv.Itoa(generation)
+	kind, _, _ := strings.Cut(key, ":")
+	sum := sha256.Sum256([]byte(key))
+	return kind + ":" + hex.EncodeToString(sum[:])
 }
 
 // ClaimOf returns the claim of a call by the run whose activity asks for it. It must be called in an activity.
