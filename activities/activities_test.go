@@ -251,6 +251,7 @@ func TestLoadInvoicePaid_Review(t *testing.T) {
 		"unknown plan":   {body: strings.Replace(good, "price_pro", "price_x", 1), review: "plan_unknown: none of price_x"},
 		"money back":     {body: strings.Replace(good, `[{"amount":4900`, `[{"amount":-4900`, 1), review: "nothing_bought: "},
 		"account long":   {body: strings.Replace(good, `"acme"`, `"`+strings.Repeat("a", 201)+`"`, 1), review: "account_unusable"},
+		"account a path": {body: strings.Replace(good, `"acme"`, `".."`, 1), review: "account_unusable"},
 		"account odd":    {body: strings.Replace(good, `"acme"`, `"a\nb"`, 1), review: "account_unusable"},
 		"ended":          {body: ended, review: "subscription_ended: sub_gone is held as canceled since 2026-02-01T00:00:00Z"},
 		"ended reviewed": {body: ended, reopen: true},

@@ -73,6 +73,14 @@ type LoadInvoicePaidResult struct {
 // mostAccount bounds an account's ID, in bytes: it stands in keys.
 const mostAccount = 200
 
+// unusable says why an account's ID cannot stand in keys and in the paths of the workspace API; "" where it can.
+func unusable(account string) string {
+	if account == "." || account == ".." {
+		return fmt.Sprintf("%q is a directory in a URL", account)
+	}
+	return stripe.Unusable(account, mostAccount)
+}
+
 // LoadInvoicePaid reads the receipt's payload and says what it means in our words. It changes
 // nothing. What a person must decide is a result; an error is only trouble of our own.
 func (i *Invoices) LoadInvoicePaid(ctx context.Context, in LoadInvoicePaidInput) (LoadInvoicePaidResult, error) {
@@ -100,7 +108,7 @@ func (i *Invoices) LoadInvoicePaid(ctx context.Context, in LoadInvoicePaidInput)
 		Amount: paid.Amount, Currency: paid.Currency, PeriodStart: paid.PeriodStart, PeriodEnd: paid.PeriodEnd,
 		OccurredAt: paid.OccurredAt, EventID: in.EventID, ReceiptID: in.ReceiptID,
 	}
-	if why := stripe.Unusable(account, mostAccount); why != "" {
+	if why := unusable(account); why != "" {
 		result.Review = "account_unusable: metadata.account " + why
 		return result, nil
 	}
