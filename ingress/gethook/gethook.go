@@ -29,7 +29,7 @@ var Provider = webhook.Provider{
 	Name: "gethook",
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of t.body",
-		ID:           "header " + IDHeaderOption + " (option), else body id, else the body's hash",
+		ID:           "header " + IDHeaderOption + " (option); without that option body id; else the body's hash",
 		Type:         "body event_type, else type",
 		Account:      "none: the source's name",
 		OccurredAt:   "body received_at",
@@ -77,13 +77,14 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", Time: "t", Signature: "v1", Joint: "."}
 
 // Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so
-// the body need not be its own envelope: the ID is that of the configured header, else the
-// body's id, else the body's hash, and a missing type is no problem.
+// the body need not be its own envelope: the ID is that of the configured header, or the body's id where
+// none is configured, else the body's hash, and a missing type is no problem. Where one is configured the
+// body's id never stands in for it: who left the header out would make another event of the same bytes.
 func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
 	switch {
-	case v.idHeader != "" && r.Header.Get(v.idHeader) != "":
+	case v.idHeader != "":
 		event.ID, event.IDOrigin = r.HeaderID(e, v.idHeader)
 	case e.String("id") != "":
 		event.ID, event.IDOrigin = e.EventID("id")

@@ -83,7 +83,7 @@ func TestEvents_ID(t *testing.T) {
 	}{
 		"header wins":           {named, "wh_1", `{"id":"x"}`, webhook.Event{ID: "wh_1", IDOrigin: webhook.FromHeader}},
 		"header not configured": {nil, "wh_1", `{"id":"x","type":"t"}`, webhook.Event{ID: "x", IDOrigin: webhook.FromBody, Type: "t"}},
-		"header missing":        {named, "", `{"id":"x"}`, webhook.Event{ID: "x", IDOrigin: webhook.FromBody}},
+		"header missing":        {named, "", `{"id":"x"}`, hash(`{"id":"x"}`)},
 		"neither":               {named, "", `{"a":1}`, hash(`{"a":1}`)},
 		"not JSON":              {nil, "", "a,b", noJSON},
 	} {
