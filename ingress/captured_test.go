@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/gethook"
+	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/ingress/zendesk"
 )
 
 // Whoever holds an authentic delivery may send it again with everything changed that its signature does not cover,
@@ -27,6 +29,21 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			provider: gethook.Provider, settings: webhook.Settings{Options: map[string]string{gethook.IDHeaderOption: "X-Webhook-Id"}},
 			in:     webhook.SignInput{ID: "wh_1", Body: []byte(`{"id":"evt_1","event_type":"paid"}`)},
 			change: func(out *webhook.SignOutput) { out.Header.Del("X-Webhook-Id") },
+		},
+		"hmac, for another account": {
+			provider: hmacscheme.Provider, settings: webhook.Settings{Options: map[string]string{"header": "X-Sig", "id": "/id", "account": "header:X-Account"}},
+			in:     webhook.SignInput{Account: "a", Body: []byte(`{"id":"1"}`)},
+			change: func(out *webhook.SignOutput) { out.Header.Set("X-Account", "b") },
+		},
+		"hmac, without its account": {
+			provider: hmacscheme.Provider, settings: webhook.Settings{Options: map[string]string{"header": "X-Sig", "id": "/id", "account": "header:X-Account"}},
+			in:     webhook.SignInput{Account: "a", Body: []byte(`{"id":"1"}`)},
+			change: func(out *webhook.SignOutput) { out.Header.Del("X-Account") },
+		},
+		"zendesk, for another account": {
+			provider: zendesk.Provider,
+			in:       webhook.SignInput{Account: "1", Body: []byte(`{"id":"01H","type":"zen:event-type:user.created"}`)},
+			change:   func(out *webhook.SignOutput) { out.Header.Set("X-Zendesk-Account-Id", "2") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

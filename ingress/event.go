@@ -47,6 +47,11 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		n.OccurredAt = time.Time{} // a number that is no time of anything
 	}
 	n.Restamped = s.Provider.Contract.Restamped
+	if e.AccountUnsigned && n.IDOrigin == string(webhook.FromBody) {
+		// What identifies it stands in the body and in a header. Other bytes under both are no other event: the ID is
+		// the sender's.
+		n.Unsigned, n.Restamped, n.IDOrigin = true, true, string(webhook.FromHeader)
+	}
 	n.Status, n.Reason = s.decide(e, n)
 	if n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test) {
 		n.Mode = s.mode()

@@ -108,6 +108,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		e.OccurredAt = body.RFC3339("time")
 		if account := body.Tag("account_id"); account != "" {
 			e.Account = account
+		} else {
+			e.AccountUnsigned = true // also without the header
 		}
 		e.Problem = body.Problem()
 		return []webhook.Event{e}
