@@ -2,16 +2,28 @@ package ingress_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/gethook"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/zendesk"
 )
+
+// forgedStream is nothing that Twilio sent; hashOf is what bodySHA256 says of a body.
+const forgedStream = `[{"specversion":"1.0","id":"EZ9","type":"forged","time":"2026-03-01T12:00:00Z"}]`
+
+func hashOf(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:])
+}
 
 // Whoever holds an authentic delivery may send it again with everything changed that its signature does not cover,
 // and what it covers cut otherwise. The event has run, and none runs again.
@@ -24,6 +36,8 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 		in       webhook.SignInput
 		// change turns the captured delivery into the one that is sent after it.
 		change func(out *webhook.SignOutput)
+		// wants is the status that this one is answered with; 0 is any.
+		wants int
 	}{
 		"gethook, without the header of its ID": {
 			provider: gethook.Provider, settings: webhook.Settings{Options: map[string]string{gethook.IDHeaderOption: "X-Webhook-Id"}},
@@ -44,6 +58,58 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			provider: zendesk.Provider,
 			in:       webhook.SignInput{Account: "1", Body: []byte(`{"id":"01H","type":"zen:event-type:user.created"}`)},
 			change:   func(out *webhook.SignOutput) { out.Header.Set("X-Zendesk-Account-Id", "2") },
+		},
+		"twilio, with its first parameters in the URL": {
+			provider: twilio.Provider, query: "?order=5",
+			in: webhook.SignInput{Body: []byte("AccountSid=AC1&CallSid=CA1&CallStatus=completed")},
+			change: func(out *webhook.SignOutput) {
+				out.URL += "AccountSidAC1"
+				out.Body = []byte("CallSid=CA1&CallStatus=completed")
+			},
+		},
+		"twilio, with its first parameters in the URL, in another spelling": {
+			provider: twilio.Provider, query: "?order=5",
+			in: webhook.SignInput{Body: []byte("AccountSid=AC1&Body=a%26b%3D&CallSid=CA1&CallStatus=completed")},
+			change: func(out *webhook.SignOutput) {
+				out.URL += "%41ccountSidAC1Bodya&b"
+				out.Body = []byte("CallSid=CA1&CallStatus=completed")
+			},
+		},
+		"twilio, with the end of its URL in the parameters": {
+			provider: twilio.Provider, query: "?order=55",
+			in: webhook.SignInput{Body: []byte("AccountSid=AC1&CallSid=CA1&CallStatus=completed")},
+			change: func(out *webhook.SignOutput) {
+				out.URL = strings.TrimSuffix(out.URL, "5")
+				out.Body = []byte("5AccountSid=AC1&CallSid=CA1&CallStatus=completed")
+			},
+		},
+		"twilio, with its query in the parameters": {
+			provider: twilio.Provider, query: "?order=5",
+			in: webhook.SignInput{Body: []byte("AccountSid=AC1&CallSid=CA1&CallStatus=completed")},
+			change: func(out *webhook.SignOutput) {
+				out.URL = strings.TrimSuffix(out.URL, "?order=5")
+				out.Body = []byte("%3Forder=%3D5&AccountSid=AC1&CallSid=CA1&CallStatus=completed")
+			},
+		},
+		"twilio, its JSON as a form": {
+			provider: twilio.Provider, query: "?order=5",
+			in: webhook.SignInput{ContentType: "application/json", Body: []byte(`[{"specversion":"1.0","id":"EZ1","type":"x","time":"2026-03-01T12:00:00Z"}]`)},
+			change: func(out *webhook.SignOutput) {
+				at := strings.Index(out.URL, "&body")
+				out.Body = []byte(url.QueryEscape(out.URL[at:]))
+				out.URL = out.URL[:at]
+				out.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			},
+		},
+		"twilio, its form as JSON of whoever wrote a message": {
+			provider: twilio.Provider, query: "?order=5",
+			in: webhook.SignInput{Body: []byte("AccountSid=AC00000000000000000000000000000001&Body=" + url.QueryEscape("&bodySHA256="+hashOf(forgedStream)+"&") + "&SmsSid=SM1&SmsStatus=received")},
+			change: func(out *webhook.SignOutput) {
+				out.URL += "AccountSidAC00000000000000000000000000000001Body&bodySHA256=" + hashOf(forgedStream) + "&SmsSidSM1SmsStatusreceived"
+				out.Body = []byte(forgedStream)
+				out.Header.Set("Content-Type", "application/json")
+			},
+			wants: http.StatusUnauthorized,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +140,9 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			}
 			out := signed()
 			c.change(&out)
-			send(out)
+			if got := send(out); c.wants != 0 && got.status != c.wants {
+				t.Errorf("changed: got %d %s, want %d", got.status, got.body, c.wants)
+			}
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if len(b.handed) != 1 {

@@ -3,6 +3,7 @@ package twilio
 import (
 	"bytes"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -42,19 +43,27 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 }
 
 // callback reads a form. The idempotency token is the same on each attempt and tells two callbacks
-// with equal parameters apart; without one, equal parameters are one event. They are signed in any order
-// and with any escapes: a captured form comes to the same event in another spelling.
+// with equal parameters apart; without one, equal parameters of one query are one event. They are signed in any order
+// and with any escapes, right behind the query: a captured form comes to the same event in another spelling,
+// and cut otherwise.
 func callback(r *webhook.Request) webhook.Event {
 	form, err := parseForm(r.Body)
-	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Signed: signedParams(form)}
-	switch {
-	case len(e.Signed) > 0:
+	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
+	if err == nil {
+		params := signedParams(form)
+		text := signedText(r.URL, params)
+		e.Signed = []byte(strings.ReplaceAll(text, "=", "")) // Node's form of a name without value has one more
 		e.ID = webhook.HashID(e.Signed)
-	case err == nil:
-		// The URL is what differs between callbacks that carry their parameters there. It is signed in
-		// any of its spellings: a captured one comes to the same event in another.
-		e.ID = webhook.HashID([]byte(spelling(r.URL)))
-		e.Problem = string(webhook.EmptyBody)
+		switch {
+		case len(params) == 0:
+			// The URL is what differs between callbacks that carry their parameters there. It is signed in
+			// any of its spellings: a captured one comes to the same event in another.
+			e.ID = webhook.HashID([]byte(spelling(r.URL)))
+			e.Problem = string(webhook.EmptyBody)
+		case strings.Contains(text, bodyHashParam+"=") && !account.MatchString(text):
+			// What Twilio signed is the URL of a body that is no form, and the end of it came as parameters.
+			e.Problem = string(webhook.UnknownEnvelope)
+		}
 	}
 	if token := r.Header.Get(idempotencyHeader); token != "" {
 		var problem string

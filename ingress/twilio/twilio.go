@@ -42,7 +42,7 @@ var Provider = webhook.Provider{
 		Account:      "AccountSid",
 		Object:       "the kind's SID, e.g. MessageSid; Event Streams: item subject",
 		OccurredAt:   "Timestamp; Event Streams: item time",
-		Dedupe:       "idempotency token, or equal parameters: SID and status are among them",
+		Dedupe:       "idempotency token, or equal query and parameters: SID and status are among them",
 		AnswerWithin: 15 * time.Second,
 		Retries:      "one after a failed connection, more by connection overrides (#rc=) or a fallback URL",
 		Disables:     "not published",
@@ -90,6 +90,10 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	match, err := v.match(r, mac, nil)
 	if err != nil {
 		return webhook.Match{}, err
+	}
+	// A form whose parameters came in the URL would name a body of whoever has a say in one of them.
+	if account.MatchString(signedText(r.URL, nil)) {
+		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "the URL holds the parameters of a form, which nothing else signs")
 	}
 	sum := sha256.Sum256(r.Body)
 	for _, hash := range hashes {

@@ -1,8 +1,10 @@
 package twilio
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -44,6 +46,34 @@ func spelling(registered string) string {
 		return registered
 	}
 	return scheme + "://" + authority + reescaped(escaped(path))
+}
+
+// signedText returns the query of the URL and the parameters behind it, decoded once. Nothing stands between the two
+// where they are signed, so whoever holds a delivery can move the end of one into the other: the text stays the same, but
+// for equals signs, in each form of [signedURLs].
+func signedText(called string, params []byte) string {
+	_, query, queried := strings.Cut(withoutFragment(called), "?")
+	if queried {
+		query = "?" + query
+	}
+	text := query + string(params)
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '+':
+			b.WriteByte(' ')
+		case c == '%' && i+2 < len(text):
+			if decoded, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				b.WriteByte(decoded[0])
+				i += 2
+				continue
+			}
+			fallthrough
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // split takes a URL without fragment apart; path has the query.
@@ -123,6 +153,10 @@ func reescaped(path string) string {
 
 // component turns what [url.QueryEscape] makes into what encodeURIComponent does.
 var component = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
+
+// account finds the parameter that every form of Twilio's has, as it is signed: without an equals sign. In a URL of
+// Twilio's it does not stand so.
+var account = regexp.MustCompile("AccountSidAC[0-9a-f]{32}")
 
 // bodyHashes returns the values of bodySHA256 in the URL's query. The whole URL is under the
 // signature, so each value that is found there is Twilio's. The name counts in any spelling that
