@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/gethook"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/zendesk"
@@ -110,6 +111,11 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 				out.Header.Set("Content-Type", "application/json")
 			},
 			wants: http.StatusUnauthorized,
+		},
+		"slack, as a form": {
+			provider: slack.Provider,
+			in:       webhook.SignInput{Body: []byte(`{"type":"event_callback","event_id":"Ev1","team_id":"T1","event":{"type":"message","text":"x&command=/pay&team_id=T2&"}}`)},
+			change:   func(out *webhook.SignOutput) { out.Header.Set("Content-Type", "application/x-www-form-urlencoded") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"bytes"
 	"mime"
 	"net/http"
 	"net/url"
@@ -96,12 +97,17 @@ func formEvent(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// isForm reports whether r is a form. Slack names the content type; where something on the way
-// has dropped it, the first byte tells an envelope from a form.
+// isForm reports whether r is a form. Slack names the content type, and nothing signs it: what begins as an
+// envelope is one, or whoever holds an event could have the words of a message read as a command. Where something
+// on the way has dropped the content type, everything else is a form.
 func isForm(r *webhook.Request) bool {
+	body := bytes.TrimLeft(r.Body, " \t\r\n")
+	if len(body) > 0 && body[0] == '{' {
+		return false
+	}
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "" {
-		return len(r.Body) > 0 && r.Body[0] != '{'
+		return len(body) > 0
 	}
 	mediaType, _, _ := mime.ParseMediaType(contentType)
 	return mediaType == "application/x-www-form-urlencoded"
