@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/gethook"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/sendgrid"
 	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -30,6 +31,10 @@ func hashOf(body string) string {
 // and what it covers cut otherwise. The event has run, and none runs again.
 func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	t.Parallel()
+	public, private, err := sendgrid.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		provider webhook.Provider
 		settings webhook.Settings
@@ -116,6 +121,17 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			provider: slack.Provider,
 			in:       webhook.SignInput{Body: []byte(`{"type":"event_callback","event_id":"Ev1","team_id":"T1","event":{"type":"message","text":"x&command=/pay&team_id=T2&"}}`)},
 			change:   func(out *webhook.SignOutput) { out.Header.Set("Content-Type", "application/x-www-form-urlencoded") },
+		},
+		"sendgrid, with digits of its time in the body": {
+			provider: sendgrid.Provider, settings: webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: public}}},
+			in: webhook.SignInput{Secret: private, Body: []byte(`[{"sg_event_id":"1","event":"open"}]` + "\r\n")},
+			change: func(out *webhook.SignOutput) {
+				const header = "X-Twilio-Email-Event-Webhook-Timestamp"
+				stamp := out.Header.Get(header)
+				out.Header.Set(header, stamp[:9])
+				out.Body = append([]byte(stamp[9:]), out.Body...)
+			},
+			wants: http.StatusBadRequest,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,6 +118,10 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
+	if len(r.Body) > 0 && r.Body[0] >= '0' && r.Body[0] <= '9' {
+		// No batch begins so, and the digit may be the timestamp's.
+		return webhook.Match{}, webhook.Errorf(webhook.MalformedBody, "the body begins with a digit, which may be one of header %s", timestampHeader)
+	}
 	if v.tolerance == 0 {
 		return match, nil
 	}
