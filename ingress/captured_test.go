@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/adyen"
 	"github.com/pawlhq/pawl/ingress/gethook"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/sendgrid"
@@ -35,6 +37,7 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	adyenKey := []webhook.Secret{{Label: "main", Value: strings.Repeat("0a", 32)}}
 	for name, c := range map[string]struct {
 		provider webhook.Provider
 		settings webhook.Settings
@@ -130,6 +133,19 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 				stamp := out.Header.Get(header)
 				out.Header.Set(header, stamp[:9])
 				out.Body = append([]byte(stamp[9:]), out.Body...)
+			},
+			wants: http.StatusBadRequest,
+		},
+		"adyen, a body as an item": {
+			provider: adyen.Provider, settings: webhook.Settings{Secrets: adyenKey},
+			in: webhook.SignInput{Secret: adyenKey[0].Value, Body: []byte(`{"type":"a","environment":"live","data":{"id":"1","x":{"y":"2"},"z":"3"},"timestamp":"2026-03-01T12:00:00Z"}`)},
+			change: func(out *webhook.SignOutput) {
+				parts := strings.Split(string(out.Body), ":")
+				rest := parts[len(parts)-4:]
+				out.Body = fmt.Appendf(nil, `{"live":"true","notificationItems":[{"NotificationRequestItem":{"pspReference":%q,"originalReference":%q,`+
+					`"merchantAccountCode":%q,"merchantReference":%q,"amount":{"value":%q,"currency":%q},"eventCode":%q,"success":%q,"additionalData":{"hmacSignature":%q}}}]}`,
+					parts[0], parts[1], parts[2], strings.Join(parts[3:len(parts)-4], ":"), rest[0], rest[1], rest[2], rest[3], out.Header.Get("HmacSignature"))
+				out.Header.Del("HmacSignature")
 			},
 			wants: http.StatusBadRequest,
 		},

@@ -74,8 +74,9 @@ func readItems(body []byte) ([]json.RawMessage, error) {
 
 // signedText joins the signed fields with ":"; a missing one is empty and nothing is escaped.
 //
-// It refuses what would let one signature stand for two readings of an item: a field that stands
-// twice, and a colon anywhere but in merchantReference, the one field that merchants write.
+// It refuses what would let one signature stand for two readings: a field that stands twice, and a colon anywhere
+// but in merchantReference, the one field that merchants write. A quote there is what is left of a body that is
+// signed as a whole and was cut at its colons.
 func signedText(item *webhook.Envelope) (string, error) {
 	values := make([]string, 0, len(signedFields))
 	for _, path := range signedFields {
@@ -83,8 +84,8 @@ func signedText(item *webhook.Envelope) (string, error) {
 		if !ok {
 			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item is no text, number or boolean", path)
 		}
-		if path != "merchantReference" && strings.Contains(value, ":") {
-			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item holds a colon", path)
+		if path != "merchantReference" && strings.ContainsAny(value, `:"`) {
+			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item holds a colon or a quote", path)
 		}
 		values = append(values, value)
 	}
