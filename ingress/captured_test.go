@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/adyen"
 	"github.com/pawlhq/pawl/ingress/gethook"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/linear"
 	"github.com/pawlhq/pawl/ingress/sendgrid"
 	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/twilio"
@@ -43,6 +44,8 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 		settings webhook.Settings
 		query    string
 		in       webhook.SignInput
+		// again says that a second attempt, which is signed a second later, is the captured one.
+		again bool
 		// change turns the captured delivery into the one that is sent after it.
 		change func(out *webhook.SignOutput)
 		// wants is the status that this one is answered with; 0 is any.
@@ -149,6 +152,11 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			},
 			wants: http.StatusBadRequest,
 		},
+		"linear, a later attempt under another ID": {
+			provider: linear.Provider, again: true,
+			in:     webhook.SignInput{ID: "d-1", Body: []byte(`{"type":"Issue","action":"update","createdAt":"2026-03-01T12:00:00Z","organizationId":"o","data":{"id":"1"},"webhookTimestamp":1}`)},
+			change: func(out *webhook.SignOutput) { out.Header.Set("Linear-Delivery", "d-2") },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +185,10 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 				return out
 			}
 			out := signed()
+			if c.again {
+				in.At = in.At.Add(time.Second)
+				out = signed()
+			}
 			c.change(&out)
 			if got := send(out); c.wants != 0 && got.status != c.wants {
 				t.Errorf("changed: got %d %s, want %d", got.status, got.body, c.wants)

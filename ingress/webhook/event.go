@@ -50,8 +50,8 @@ type Event struct {
 	// Body holds this event's own bytes where one delivery carries many events (a SendGrid
 	// batch); nil means the whole request body.
 	Body []byte
-	// Signed holds what the signature covers, where it is not the bytes: other bytes with the same one are then
-	// this event, too. nil means that it covers the bytes.
+	// Signed holds what the signature covers, where it is not the bytes, or the bytes without the time of sending:
+	// other bytes with the same one are then this event, too. nil means that it covers the bytes.
 	Signed []byte
 	// Problem, when set, names why the authentic event cannot be run ("not_json: …"). The event is
 	// kept and parked with this reason; it is never a reason to refuse the delivery.

@@ -57,7 +57,7 @@ type New struct {
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
 	// Signed stands for the bytes wherever bytes are compared: it is what their signature covers, where they can be
-	// written otherwise under the same one. nil means Body.
+	// written otherwise under the same one, or what does not differ between attempts. nil means Body.
 	Signed []byte
 }
 
