@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/shopify"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -440,6 +441,31 @@ func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
 	}
 	if r := b.only(t, "evt_1"); r.Status != receipt.Received || r.Reason != "" {
 		t.Errorf("%s (%s), want received", r.Status, r.Reason)
+	}
+}
+
+// Shopify signs no topic: whoever holds an event that nobody wants could call it one that is wanted.
+func TestDeliver_NotWantedThenCalledOtherwise_StaysIgnored(t *testing.T) {
+	t.Parallel()
+	v, err := shopify.Provider.New(webhook.Settings{Source: "shop", Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		s.Provider, s.Verifier = shopify.Provider, v
+		s.Wanted = func(eventType string) bool { return eventType == "orders/paid" }
+	})
+	for _, topic := range []string{"orders/create", "orders/paid"} {
+		in := webhook.SignInput{ID: "w-1", Type: topic, Account: "a.myshopify.com", Body: []byte(`{"id":1}`)}
+		if got := b.send(t, shopify.Provider, in); got.status != http.StatusOK {
+			t.Errorf("%s: got %d %s, want 200", topic, got.status, got.body)
+		}
+	}
+	if len(b.handed) != 0 {
+		t.Errorf("handed over %+v, want nothing", b.handed)
+	}
+	if r := b.only(t, "w-1"); r.Status != receipt.Ignored || r.Duplicates != 1 {
+		t.Errorf("%s with %d duplicates, want ignored with one", r.Status, r.Duplicates)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 const runIgnoredSQL = `
 with held as materialized (
     select id from receipts
-     where (provider, account, mode, event_id) in (select * from unnest($1::text[], $2::text[], $3::text[], $4::text[]))
+     where (provider, account, mode, event_id, type) in (select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $6::text[]))
        and status = 'ignored'
      order by id for no key update
 )
@@ -25,15 +25,18 @@ returning r.id, r.provider, r.account, r.mode, r.event_id`
 // runIgnored lets those events run that are held as ignored and that in's source wants: they came before to a source
 // with other types, accounts or another mode, or when this one wanted less. In outcomes they become new events. It
 // has to be committed before the answer: a delivery that was answered 2xx is not sent again.
+//
+// One that is held with another type stays as it is. Where nothing signs the type, whoever holds what was ignored could
+// call it what is wanted.
 func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	var keys [4][]string
+	var keys [5][]string
 	at := map[Key]int{}
 	for i, o := range outcomes {
 		k := in.rows[i].key
 		switch {
 		case in.rows[i].Status != Received || !o.Duplicate || o.EventID != k.EventID:
 		case o.Status == Ignored || o.Uncounted != nil: // what could not be counted may stand anyhow
-			for c, v := range [...]string{k.Provider, k.Account, k.Mode, k.EventID} {
+			for c, v := range [...]string{k.Provider, k.Account, k.Mode, k.EventID, in.rows[i].Type} {
 				keys[c] = append(keys[c], v)
 			}
 			at[k] = i
@@ -44,7 +47,7 @@ func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcom
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, runIgnoredSQL, keys[0], keys[1], keys[2], keys[3], in.Source)
+	rows, err := s.pool.Query(ctx, runIgnoredSQL, keys[0], keys[1], keys[2], keys[3], in.Source, keys[4])
 	if err != nil {
 		return fmt.Errorf("run what was ignored: %w", err)
 	}
