@@ -25,7 +25,7 @@ import (
 const providerSecret = "0123456789abcdef0123456789abcdef"
 
 // at starts a server whose source "shop" is a real provider's.
-func at(t *testing.T, p webhook.Provider, s webhook.Settings) *bench {
+func at(t *testing.T, p webhook.Provider, s webhook.Settings, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
 	if len(s.Secrets) == 0 {
 		s.Secrets = []webhook.Secret{{Label: "main", Value: providerSecret}}
@@ -35,9 +35,9 @@ func at(t *testing.T, p webhook.Provider, s webhook.Settings) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return setup(t, func(_ *ingress.Config, source *ingress.Source) {
+	return setup(t, append([]func(*ingress.Config, *ingress.Source){func(_ *ingress.Config, source *ingress.Source) {
 		source.Provider, source.Verifier = p, v
-	})
+	}}, change...)...)
 }
 
 // send posts what p signs.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/adyen"
 	"github.com/pawlhq/pawl/ingress/gethook"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
@@ -44,6 +45,8 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 		settings webhook.Settings
 		query    string
 		in       webhook.SignInput
+		// bothModes leaves it to the events to say their mode.
+		bothModes bool
 		// again says that a second attempt, which is signed a second later, is the captured one.
 		again bool
 		// change turns the captured delivery into the one that is sent after it.
@@ -139,6 +142,14 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			},
 			wants: http.StatusBadRequest,
 		},
+		"adyen, as one of the other mode": {
+			provider: adyen.Provider, settings: webhook.Settings{Secrets: adyenKey}, bothModes: true,
+			in: webhook.SignInput{Secret: adyenKey[0].Value, Body: []byte(`{"live":"false","notificationItems":[{"NotificationRequestItem":{"pspReference":"p1","merchantAccountCode":"Shop","amount":{"value":1,"currency":"EUR"},"eventCode":"AUTHORISATION","success":"true"}}]}`)},
+			change: func(out *webhook.SignOutput) {
+				out.Body = bytes.Replace(out.Body, []byte(`"live":"false"`), []byte(`"live":"true"`), 1)
+				out.Body = bytes.Replace(out.Body, []byte(`"success":"true"`), []byte(`"success":true,"reason":"x"`), 1)
+			},
+		},
 		"adyen, a body as an item": {
 			provider: adyen.Provider, settings: webhook.Settings{Secrets: adyenKey},
 			in: webhook.SignInput{Secret: adyenKey[0].Value, Body: []byte(`{"type":"a","environment":"live","data":{"id":"1","x":{"y":"2"},"z":"3"},"timestamp":"2026-03-01T12:00:00Z"}`)},
@@ -160,7 +171,11 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := at(t, c.provider, c.settings)
+			b := at(t, c.provider, c.settings, func(_ *ingress.Config, s *ingress.Source) {
+				if c.bothModes {
+					s.Mode = ""
+				}
+			})
 			in := c.in
 			in.At, in.URL, in.Options = time.Now(), "https://pawl.example/hooks/shop"+c.query, c.settings.Options
 			if in.Secret == "" {

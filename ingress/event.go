@@ -47,8 +47,8 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		n.OccurredAt = time.Time{} // a number that is no time of anything
 	}
 	n.Restamped = s.Provider.Contract.Restamped
-	if e.AccountUnsigned && n.IDOrigin == string(webhook.FromBody) {
-		// What identifies it stands in the body and in a header. Other bytes under both are no other event: the ID is
+	if e.KeyUnsigned && n.IDOrigin == string(webhook.FromBody) {
+		// What identifies it stands in the ID that is signed and elsewhere. Other bytes under both are no other event: the ID is
 		// the sender's.
 		n.Unsigned, n.Restamped, n.IDOrigin = true, true, string(webhook.FromHeader)
 	}

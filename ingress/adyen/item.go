@@ -141,6 +141,11 @@ func itemEvent(raw json.RawMessage) webhook.Event {
 		Object:     item.Tag("pspReference"),
 		OccurredAt: item.Moment("eventDate"),
 		Body:       raw,
+		// Live or test stands outside of the items, where nothing signs it.
+		KeyUnsigned: true,
+	}
+	if signed, err := signedText(item); err == nil {
+		e.Signed = []byte(signed)
 	}
 	if e.Object == "" || e.Type == "" {
 		item.Note(webhook.MissingEventID, "pspReference and eventCode")

@@ -180,7 +180,7 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	e.ID, e.IDOrigin = eventID(r, body, s.ID)
 	// An account identifies, too: in a header nothing signs it, and the same bytes could be sent for another.
 	e.IDSigned = v.template.has("id") && e.IDOrigin == webhook.FromHeader && s.Account.header() == ""
-	e.AccountUnsigned = s.Account.header() != ""
+	e.KeyUnsigned = s.Account.header() != ""
 	for _, p := range []Place{s.Timestamp, s.ID, s.Type, s.Account, s.Object, s.OccurredAt} {
 		if p.inBody() {
 			e.Problem = body.Problem()

@@ -31,9 +31,9 @@ type Event struct {
 	// IDSigned is set where the signature covers an ID that stands in a header, and it is the source that
 	// makes it so: [Contract.IDSigned] says it of a provider.
 	IDSigned bool
-	// AccountUnsigned is set where the account stands outside of the signature, beside an ID that it covers: the same
-	// bytes for another account are then a suspected replay.
-	AccountUnsigned bool
+	// KeyUnsigned is set where the account or the mode stands outside of the signature, beside an ID that it covers: the
+	// same bytes for another one are then a suspected replay.
+	KeyUnsigned bool
 	// Type is the provider's event type, e.g. "invoice.paid" or "issues.opened".
 	Type string
 	// Account is the provider-side tenant: a Connect account, a shop, a workspace.

@@ -109,7 +109,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		if account := body.Tag("account_id"); account != "" {
 			e.Account = account
 		} else {
-			e.AccountUnsigned = true // also without the header
+			e.KeyUnsigned = true // also without the header
 		}
 		e.Problem = body.Problem()
 		return []webhook.Event{e}

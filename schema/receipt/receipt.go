@@ -43,7 +43,7 @@ type New struct {
 	// Status is Received, or Ignored or NeedsReview with a Reason.
 	Status Status
 	Reason string
-	// Unsigned marks an event whose ID, or account, no signature covers: it stood in a header, or it was made of the
+	// Unsigned marks an event whose ID, account or mode no signature covers: it stood in a header, or it was made of the
 	// event's bytes because the header was left out (IDOrigin is then header or hash, never body). Whoever sends signed bytes again can
 	// change such an ID, so it identifies an event only together with the bytes:
 	//
@@ -52,7 +52,7 @@ type New struct {
 	//     of its hash.
 	Unsigned bool
 	// Restamped marks an event whose bytes may differ between attempts, because its sender writes the time of
-	// sending into them, or whose ID is signed though its account is not. Other bytes under its ID are then a duplicate, also where it is Unsigned.
+	// sending into them, or whose ID is signed though its account or mode is not. Other bytes under its ID are then a duplicate, also where it is Unsigned.
 	Restamped bool
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
