@@ -444,6 +444,32 @@ func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
 	}
 }
 
+// The same bytes under another ID are a replay also where they were held as ignored first, which nothing is compared with.
+func TestDeliver_IgnoredUnderAnotherID_SuspectedReplay(t *testing.T) {
+	t.Parallel()
+	var wanted atomic.Bool
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
+		s.Provider.Contract.IDSigned = false
+		s.Wanted = func(string) bool { return wanted.Load() }
+	})
+	for _, c := range []struct {
+		id     string
+		wanted bool
+		status int
+	}{{"d-1", true, 202}, {"d-2", false, 200}, {"d-2", true, 202}, {"d-2", true, 200}} {
+		wanted.Store(c.wanted)
+		if got := b.post(t, `{"type":"paid"}`, "X-Id", c.id); got.status != c.status {
+			t.Errorf("%s, wanted %t: got %d %s, want %d", c.id, c.wanted, got.status, got.body, c.status)
+		}
+	}
+	if len(b.handed) != 1 {
+		t.Errorf("handed over %+v, want d-1 only", b.handed)
+	}
+	if r := b.only(t, "d-2"); r.Status != receipt.NeedsReview || r.Reason != "suspected_replay: same bytes as d-1" {
+		t.Errorf("%s (%s), want a suspected replay", r.Status, r.Reason)
+	}
+}
+
 // Shopify signs no topic: whoever holds an event that nobody wants could call it one that is wanted.
 func TestDeliver_NotWantedThenCalledOtherwise_StaysIgnored(t *testing.T) {
 	t.Parallel()

@@ -9,18 +9,30 @@ import (
 )
 
 // runIgnoredSQL locks the receipts in the order of their IDs, as every statement here that changes several
-// does.
+// does. What was ignored was compared with nothing, so the same bytes under another ID are looked for here, but for
+// those that are ignored or suspected replays themselves.
 const runIgnoredSQL = `
 with held as materialized (
-    select id from receipts
-     where (provider, account, mode, event_id, type) in (select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $6::text[]))
-       and status = 'ignored'
-     order by id for no key update
+    select r.id, i.unsigned from receipts r
+      join unnest($1::text[], $2::text[], $3::text[], $4::text[], $6::text[], $7::boolean[])
+           as i(provider, account, mode, event_id, type, unsigned) using (provider, account, mode, event_id, type)
+     where r.status = 'ignored'
+     order by r.id for no key update of r
+), judged as (
+    select held.id, same.event_id as same from held join receipts r using (id)
+      left join lateral (
+          select o.event_id from receipts o
+           where held.unsigned and o.provider = r.provider and o.body_hash = r.body_hash
+             and o.id_origin <> 'body' and (not $8::boolean or o.source = $5)
+             and o.id <> r.id and o.status <> 'ignored' and not o.replayed
+           limit 1) same on true
 )
 update receipts r
-   set status = 'received', reason = '', routed_by = nullif($5, r.source), dispatch_at = now() + ` + startAfter + `, updated_at = now()
-  from held where r.id = held.id and r.status = 'ignored'
-returning r.id, r.provider, r.account, r.mode, r.event_id`
+   set status = case when same is null then 'received' else 'needs_review' end, replayed = same is not null,
+       reason = coalesce('suspected_replay: same bytes as ' || same, ''), routed_by = nullif($5, r.source),
+       dispatch_at = now() + ` + startAfter + `, updated_at = now()
+  from judged where r.id = judged.id and r.status = 'ignored'
+returning r.id, r.provider, r.account, r.mode, r.event_id, r.status, r.reason`
 
 // runIgnored lets those events run that are held as ignored and that in's source wants: they came before to a source
 // with other types, accounts or another mode, or when this one wanted less. In outcomes they become new events. It
@@ -30,6 +42,7 @@ returning r.id, r.provider, r.account, r.mode, r.event_id`
 // call it what is wanted.
 func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	var keys [5][]string
+	var unsigned []bool
 	at := map[Key]int{}
 	for i, o := range outcomes {
 		k := in.rows[i].key
@@ -39,6 +52,7 @@ func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcom
 			for c, v := range [...]string{k.Provider, k.Account, k.Mode, k.EventID, in.rows[i].Type} {
 				keys[c] = append(keys[c], v)
 			}
+			unsigned = append(unsigned, in.rows[i].Unsigned)
 			at[k] = i
 		}
 	}
@@ -47,14 +61,15 @@ func (s *Store) runIgnored(ctx context.Context, in *insertion, outcomes []Outcom
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, runIgnoredSQL, keys[0], keys[1], keys[2], keys[3], in.Source, keys[4])
+	rows, err := s.pool.Query(ctx, runIgnoredSQL, keys[0], keys[1], keys[2], keys[3], in.Source, keys[4], unsigned, in.Generic)
 	if err != nil {
 		return fmt.Errorf("run what was ignored: %w", err)
 	}
 	var id [16]byte
 	var k Key
-	_, err = pgx.ForEachRow(rows, []any{&id, &k.Provider, &k.Account, &k.Mode, &k.EventID}, func() error {
-		outcomes[at[k]] = Outcome{ReceiptID: uuid.UUID(id).String(), EventID: k.EventID, Status: Received}
+	var status, reason string
+	_, err = pgx.ForEachRow(rows, []any{&id, &k.Provider, &k.Account, &k.Mode, &k.EventID, &status, &reason}, func() error {
+		outcomes[at[k]] = Outcome{ReceiptID: uuid.UUID(id).String(), EventID: k.EventID, Status: Status(status), Reason: reason}
 		return nil
 	})
 	if err != nil {
