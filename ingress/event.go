@@ -48,8 +48,8 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	}
 	n.Restamped = s.Provider.Contract.Restamped
 	if e.KeyUnsigned && n.IDOrigin == string(webhook.FromBody) {
-		// What identifies it stands in the ID that is signed and elsewhere. Other bytes under both are no other event: the ID is
-		// the sender's.
+		// What identifies it stands in the ID that is signed and elsewhere. Other bytes under both are no other
+		// event: the ID is the sender's.
 		n.Unsigned, n.Restamped, n.IDOrigin = true, true, string(webhook.FromHeader)
 	}
 	n.Status, n.Reason = s.decide(e, n)

@@ -43,16 +43,18 @@ type New struct {
 	// Status is Received, or Ignored or NeedsReview with a Reason.
 	Status Status
 	Reason string
-	// Unsigned marks an event whose ID, account or mode no signature covers: it stood in a header, or it was made of the
-	// event's bytes because the header was left out (IDOrigin is then header or hash, never body). Whoever sends signed bytes again can
-	// change such an ID, so it identifies an event only together with the bytes:
+	// Unsigned marks an event whose ID, account or mode no signature covers: it stood in a header, or it was
+	// made of the event's bytes because the header was left out (IDOrigin is then header or hash, never body).
+	// Whoever sends signed bytes again can change such an ID, so it identifies an event only together with the
+	// bytes:
 	//
 	//   - The same bytes under another key are a suspected replay: the event is kept, parked and not run.
 	//   - Other bytes under the same ID are another event. It is held under an ID of its own, "<ID>~" and 16 digits
 	//     of its hash.
 	Unsigned bool
 	// Restamped marks an event whose bytes may differ between attempts, because its sender writes the time of
-	// sending into them, or whose ID is signed though its account or mode is not. Other bytes under its ID are then a duplicate, also where it is Unsigned.
+	// sending into them, or whose ID is signed though its account or mode is not. Other bytes under its ID are
+	// then a duplicate, also where it is Unsigned.
 	Restamped bool
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
