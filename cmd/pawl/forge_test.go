@@ -20,6 +20,20 @@ func keys(t *testing.T, provider string) (verify, sign string, options map[strin
 	return k.Verify, k.Sign, forge.Options(provider)
 }
 
+// delivered is what a source gets when the event is sent to it.
+func delivered(t *testing.T, to forge.Target, event forge.Event) *webhook.Request {
+	t.Helper()
+	req, err := to.Request(t.Context(), event, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+}
+
 // What is sent for a type is an event of that type and no other, and nothing in it disagrees.
 func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 	t.Parallel()
@@ -52,15 +66,7 @@ func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 				t.Errorf("%s %s: %v", name, typ, err)
 				continue
 			}
-			req, err := forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}.Request(t.Context(), event, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(req.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			events := verifier.Events(&webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()})
+			events := verifier.Events(delivered(t, forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}, event))
 			if len(events) != 1 || events[0].Type != typ || events[0].Problem != "" {
 				t.Errorf("%s %s: events = %+v, want one of that type without a problem", name, typ, events)
 			}
@@ -82,15 +88,7 @@ func TestForge_NoType_FitsTheOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := forge.Target{URL: "https://pawl.test", Secret: sign, Options: options, Sign: p.Sign}.Request(t.Context(), event, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+		r := delivered(t, forge.Target{URL: "https://pawl.test", Secret: sign, Options: options, Sign: p.Sign}, event)
 		if _, err := verifier.Verify(r); err != nil {
 			t.Errorf("%s with %v: %v", provider, options, err)
 		}
@@ -118,15 +116,7 @@ func TestForge_ConnectedAccount_IsTheEventsAccount(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		req, err := forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}.Request(t.Context(), event, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+		r := delivered(t, forge.Target{URL: url, Secret: sign, Options: options, Sign: provider.Sign}, event)
 		if events := verifier.Events(r); len(events) != 1 || events[0].Account != account || events[0].Problem != "" {
 			t.Errorf("%s: events = %+v, want one of %s", name, events, account)
 		}
@@ -156,17 +146,9 @@ func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {
 			}
 			var first string
 			for range 2 {
-				req, err := target.Request(t.Context(), event, time.Now())
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, err := io.ReadAll(req.Body)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
+				r := delivered(t, target, event)
 				if _, err := verifier.Verify(r); err != nil {
-					t.Fatalf("refused: %v\n%s", err, body)
+					t.Fatalf("refused: %v\n%s", err, r.Body)
 				}
 				events := verifier.Events(r)
 				if len(events) != 1 || events[0].Problem != "" || events[0].ID == "" {
@@ -177,7 +159,7 @@ func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {
 				}
 				first = events[0].ID
 				if events[0].Type == "" {
-					t.Errorf("the event has no type: %s", body)
+					t.Errorf("the event has no type: %s", r.Body)
 				}
 			}
 		})
