@@ -19,7 +19,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
@@ -243,7 +242,7 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 		if p.Name == "stripe" { // it has flows, and stands in the configuration by itself
 			continue
 		}
-		source := config.DevSource{Provider: p.Name, Options: forge.Options(p.Name)}
+		source := config.DevSource{Provider: p.Name, Options: neededOptions(p.Name)}
 		if p.Contract.Mode == "" {
 			source.Mode = webhook.Test
 		}
@@ -277,16 +276,16 @@ func (s *devStack) makeKeys(name, provider string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	keys, err := forge.NewKeys(provider)
+	keys, err := newKeys(provider)
 	if err != nil {
 		return fmt.Errorf("make keys of %s: %w", name, err)
 	}
-	if keys.Pair() { // first: what verifies is of no use without it
-		if err := os.WriteFile(file+".key", []byte(keys.Sign+"\n"), 0o600); err != nil {
+	if keys.pair() { // first: what verifies is of no use without it
+		if err := os.WriteFile(file+".key", []byte(keys.sign+"\n"), 0o600); err != nil {
 			return fmt.Errorf("write private key: %w", err)
 		}
 	}
-	if err := os.WriteFile(file, []byte(keys.Verify+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(keys.verify+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write signing secret: %w", err)
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 // keys returns what a source of the provider is configured with, and what its provider signs with.
 func keys(t *testing.T, provider string) (verify, sign string, options map[string]string) {
 	t.Helper()
-	k, err := forge.NewKeys(provider)
+	k, err := newKeys(provider)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k.Verify, k.Sign, forge.Options(provider)
+	return k.verify, k.sign, neededOptions(provider)
 }
 
 // delivered is what a source gets when the event is sent to it.
