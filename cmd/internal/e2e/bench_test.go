@@ -7,14 +7,21 @@ import (
 	"time"
 )
 
-// The benchmarks run, end by themselves, and print what their documentation says. How fast anything is, is theirs to
-// say and nothing that is tested.
-func TestBench_Accept_RowForEachModeAndLoad(t *testing.T) {
-	t.Parallel()
-	p := startPawl(t, "bench", nil, "bench", "accept", "--mode", "no-storage,insert,pawl", "--connections", "1,4", "--seconds", "1", "--rounds", "1", "--json")
-	if code := p.exit(2 * time.Minute); code != 0 {
+// bench runs one round of a benchmark, which ends by itself, and reads the rows that it prints. How fast anything is,
+// is for them to say and nothing that is tested.
+func bench(t *testing.T, within time.Duration, rows any, args ...string) {
+	t.Helper()
+	p := startPawl(t, "bench", nil, append([]string{"bench", "--json"}, append(args, "--rounds", "1")...)...)
+	if code := p.exit(within); code != 0 {
 		t.Fatalf("exit %d: %s", code, p.stderr.String())
 	}
+	if err := json.Unmarshal([]byte(p.stdout.String()), rows); err != nil {
+		t.Fatalf("%v:\n%s", err, p.stdout.String())
+	}
+}
+
+func TestBench_Accept_RowForEachModeAndLoad(t *testing.T) {
+	t.Parallel()
 	var rows []struct {
 		Mode        string
 		Connections int
@@ -23,9 +30,7 @@ func TestBench_Accept_RowForEachModeAndLoad(t *testing.T) {
 		P50         float64 `json:"p50_ms"`
 		P99         float64 `json:"p99_ms"`
 	}
-	if err := json.Unmarshal([]byte(p.stdout.String()), &rows); err != nil {
-		t.Fatalf("%v:\n%s", err, p.stdout.String())
-	}
+	bench(t, 2*time.Minute, &rows, "accept", "--mode", "no-storage,insert,pawl", "--connections", "1,4", "--seconds", "1")
 	modes := map[string]int{}
 	for _, r := range rows {
 		modes[r.Mode]++
@@ -40,17 +45,11 @@ func TestBench_Accept_RowForEachModeAndLoad(t *testing.T) {
 
 func TestBench_Flow_RowForEachMode(t *testing.T) {
 	t.Parallel()
-	p := startPawl(t, "bench", nil, "bench", "flow", "--server", "dev", "--events", "8", "--in-flight", "2", "--rounds", "1", "--json")
-	if code := p.exit(3 * time.Minute); code != 0 {
-		t.Fatalf("exit %d: %s", code, p.stderr.String())
-	}
 	var rows []struct {
 		Mode      string
 		PerSecond float64 `json:"per_second"`
 	}
-	if err := json.Unmarshal([]byte(p.stdout.String()), &rows); err != nil {
-		t.Fatalf("%v:\n%s", err, p.stdout.String())
-	}
+	bench(t, 3*time.Minute, &rows, "flow", "--server", "dev", "--events", "8", "--in-flight", "2")
 	var modes []string
 	for _, r := range rows {
 		modes = append(modes, r.Mode)
