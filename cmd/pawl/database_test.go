@@ -76,15 +76,22 @@ func TestDatabase_Away_OneSentence(t *testing.T) {
 	}
 }
 
-// A query that waits behind a lock ends, too.
-func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
-	t.Parallel()
+// setupLocked is setup on a database whose receipts nobody else can read until the test is over.
+func setupLocked(t *testing.T) stack {
+	t.Helper()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
 	conn := connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `begin; lock table receipts`); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// A query that waits behind a lock ends, too.
+func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
+	t.Parallel()
+	s := setupLocked(t)
 	a := &app{env: s.variable, configFile: s.file, queryWithin: 500 * time.Millisecond}
 	err := a.withDatabase(t.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) error {
 		_, err := db.Exec(ctx, `select from receipts`)
@@ -98,12 +105,7 @@ func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 // So does a decision: that it waits for its run has a bound of its own.
 func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	t.Parallel()
-	dsn := schematest.NewDSN(t)
-	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	conn := connect(t, dsn)
-	if _, err := conn.Exec(t.Context(), `begin; lock table receipts`); err != nil {
-		t.Fatal(err)
-	}
+	s := setupLocked(t)
 	a := &app{stdio: stdio{out: io.Discard, err: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 500 * time.Millisecond}
 	cmd := a.decide(workflows.UpdateRetry, "")
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
