@@ -88,7 +88,7 @@ func (v *Verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
 		key = k
 		return webhook.Fits(webhook.MAC(v.scheme.newHash(), k, signed), candidates)
 	})
-	if refused := (*webhook.Error)(nil); errors.As(err, &refused) && v.template.has("url") && r.URL != v.url {
+	if refused, ok := errors.AsType[*webhook.Error](err); ok && v.template.has("url") && r.URL != v.url {
 		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
 	}
 	if err != nil {
