@@ -1,6 +1,6 @@
 // Package sandbox is the outside world of `pawl dev` and of the tests: an SMTP server, a workspace
-// API, a finance API, an event subscriber and a consumer of relayed events, over real sockets. They remember what they did, also
-// across a restart, so that "exactly once" is counted and not assumed.
+// API, a finance API, an event subscriber and a consumer of relayed events, over real sockets. They
+// remember what they did, also across a restart, so that "exactly once" is counted and not assumed.
 //
 // # Services
 //
@@ -16,8 +16,9 @@
 //
 // The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the
 // remembered answer again, with the header Idempotent-Replayed: true; with other bytes 422. The
-// subscriber goes by the CloudEvents ID, the consumer by the webhook-id; they take a repeated one for a duplicate whatever it holds. SMTP
-// knows no such thing: a message that comes twice is two messages, of which the second is not first.
+// subscriber goes by the CloudEvents ID and the consumer by the webhook-id; they take a repeated one for a
+// duplicate whatever it holds. SMTP knows no such thing: a message that comes twice is two messages, of
+// which the second is not first.
 //
 // # Journal
 //
@@ -29,7 +30,8 @@
 // key is the Idempotency-Key, the CloudEvents ID, the webhook-id or the Message-ID without its angle brackets;
 // first is false when a remembered key answered. The body is the request's, for mail
 // {"to":"a@example.com, b@example.com","subject":"…"}; account is the path's, the body's or, for mail
-// and relayed events, that of the header X-Pawl-Account or Pawl-Account. These files are the whole memory: delete them to forget.
+// and relayed events, that of the header X-Pawl-Account or Pawl-Account. These files are the whole
+// memory: delete them to forget.
 //
 // # Faults
 //
