@@ -10,10 +10,8 @@ type headroom []byte
 
 // newHeadroom returns none where the environment tunes the collector itself.
 func newHeadroom(env func(string) (string, bool)) headroom {
-	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
-		if value, ok := env(name); ok && value != "" {
-			return nil
-		}
+	if isSet(env, "GOGC") || isSet(env, "GOMEMLIMIT") {
+		return nil
 	}
 	return make(headroom, 24<<20)
 }

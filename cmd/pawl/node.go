@@ -282,10 +282,21 @@ func (a *app) serve(ctx context.Context, linger func(*config.Config) time.Durati
 	})
 	defer ended()
 	group, running := errgroup.WithContext(running)
-	group.Go(func() error { return n.awaitSchema(running) })
+	coreLeft := false
+	group.Go(func() error {
+		if err := n.awaitSchema(running); err != nil {
+			return err
+		}
+		coreLeft = n.leaveCore(running, a.env)
+		return nil
+	})
 	group.Go(func() error { return part(running, n) })
 	group.Go(func() error { return n.runOps(running) })
-	return group.Wait()
+	err = group.Wait()
+	if coreLeft {
+		runtime.SetDefaultGOMAXPROCS() // it knows nothing of GOMAXPROCS in the environment
+	}
+	return err
 }
 
 // runOps serves liveness, readiness and metrics.

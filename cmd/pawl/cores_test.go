@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// A core is left to a database that a connection of our own reaches on this machine, and to none that only looks near:
+// an SSH tunnel and Cloud SQL's proxy end here, and each has another end beside the database. 127.0.0.2 plays another
+// machine.
+func TestBesideDatabase_SeenFromBothEnds(t *testing.T) {
+	t.Parallel()
+	server, socket := openServer(t)
+	options, err := pgxpool.ParseConfig(server.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, elsewhere := &net.Dialer{}, &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	address := net.JoinHostPort(options.ConnConfig.Host, strconv.Itoa(int(options.ConnConfig.Port)))
+	for name, c := range map[string]struct {
+		from             *net.Dialer
+		network, address string
+		beside           bool
+	}{
+		"on this machine":                  {here, "tcp", address, true},
+		"on this machine, by its socket":   {here, "unix", socket, true},
+		"on another":                       {elsewhere, "tcp", address, false},
+		"behind a tunnel":                  {here, "tcp", proxy(t, "tcp", address), false},
+		"behind a proxy to a socket there": {here, "tcp", proxy(t, "unix", socket), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := options.Copy()
+			options.ConnConfig.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return c.from.DialContext(ctx, c.network, c.address)
+			}
+			pool, err := pgxpool.NewWithConfig(t.Context(), options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			beside, err := (&node{pool: pool}).besideDatabase(t.Context())
+			if err != nil || beside != c.beside {
+				t.Errorf("on this machine: %t, %v; want %t", beside, err, c.beside)
+			}
+		})
+	}
+}
+
+// proxy returns an address here of which every connection leads to another address, through one of the proxy's own.
+func proxy(t *testing.T, network, address string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	pass := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial(network, address)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go pass(near, far)
+			go pass(far, near)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// It is not parallel: a process has one number of cores.
+func TestLeaveCore_Environment_Decides(t *testing.T) {
+	defer runtime.SetDefaultGOMAXPROCS()
+	n := &node{pool: schematest.New(t), log: slog.New(slog.DiscardHandler)}
+	for value, want := range map[string]int{"": 2, "3": 3} {
+		runtime.GOMAXPROCS(3)
+		n.leaveCore(t.Context(), func(name string) (string, bool) { return value, name == "GOMAXPROCS" })
+		if got := runtime.GOMAXPROCS(0); got != want {
+			t.Errorf("GOMAXPROCS=%s: %d cores of 3 are used, want %d", value, got, want)
+		}
+	}
+	runtime.GOMAXPROCS(1)
+	if n.leaveCore(t.Context(), nil); runtime.GOMAXPROCS(0) != 1 {
+		t.Error("the only core is left to the database")
+	}
+}
+
+// Nor is what the environment decided undone when an ingress ends. It is not parallel, as the one above.
+func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).with("GOMAXPROCS", "3")
+	write(t, s.file, read(t, s.file)+"ops: {listen: '"+freeAddr(t)+"'}\ningress: {listen: '"+freeAddr(t)+"'}\n")
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if code := run(ctx, []string{"--config", s.file, "ingress"}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	if got := runtime.GOMAXPROCS(0); got != 3 {
+		t.Errorf("%d cores are used, want 3", got)
+	}
+}
+
+// openServer returns a server that takes connections from every loopback address, and from a socket.
+func openServer(t *testing.T) (server *localpg.Server, socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pawl-open-") // t.TempDir would be closed to the user that Postgres runs under
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	hba := filepath.Join(dir, "pg_hba.conf")
+	if err := os.WriteFile(hba, []byte("host all all 127.0.0.0/8 scram-sha-256\nlocal all all scram-sha-256\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	server, err = localpg.Start(context.Background(), localpg.Options{Ephemeral: true, Settings: map[string]string{
+		"hba_file": hba, "unix_socket_directories": dir,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	sockets, err := filepath.Glob(filepath.Join(dir, ".s.PGSQL.*[0-9]"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("sockets %v, %v; want one", sockets, err)
+	}
+	return server, sockets[0]
+}
