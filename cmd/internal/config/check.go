@@ -61,6 +61,7 @@ func (c *checker) check() {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		c.source(name, cfg.Sources[name])
 	}
+	c.sharedSecrets()
 	c.sinks()
 	c.consumers()
 	c.plans()
@@ -73,8 +74,13 @@ func (c *checker) resolve(r *Ref, key string) {
 		c.bad(key, err.Error(), "set it, or correct "+strconv.Quote(r.String()))
 	}
 	if warning != "" {
-		c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: warning, Fix: "chmod 600 it"})
+		c.warn(key, warning, "chmod 600 it")
 	}
+}
+
+// warn tells what is doubtful about the setting at key, and no fault.
+func (c *checker) warn(key, problem, fix string) {
+	c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: problem, Fix: fix})
 }
 
 // billing is the provider whose flows reach the sinks.

@@ -58,7 +58,10 @@ func loadWith(t *testing.T, yaml string, environment func(string) (string, bool)
 }
 
 // known are the providers there are, with nothing to say of their sources.
-var known = map[string]webhook.Provider{"stripe": {Name: "stripe"}, "github": {Name: "github"}, "shopify": {Name: "shopify"}}
+var known = map[string]webhook.Provider{
+	"stripe": {Name: "stripe"}, "github": {Name: "github"}, "shopify": {Name: "shopify"},
+	"hmac": {Name: "hmac", Contract: webhook.Contract{Generic: true}},
+}
 
 func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
 	t.Parallel()
@@ -303,6 +306,24 @@ func TestLoad_NoSecretActive_Warning(t *testing.T) {
 		}
 		if len(cfg.Warnings) != 1 || says == "" || cfg.Warnings[0].Key != "sources.stripe.secrets" || !strings.Contains(cfg.Warnings[0].Problem, says) {
 			t.Errorf("warnings %v, want %q", cfg.Warnings, says)
+		}
+	}
+}
+
+// Sources of a generic provider are senders apart: only for them is a secret that two share a hole.
+func TestLoad_SecretOfTwoSenders_Warning(t *testing.T) {
+	t.Parallel()
+	for provider, want := range map[string]int{"hmac": 1, "github": 0} {
+		source := "{provider: " + provider + ", mode: live, secrets: [{value: env:STRIPE}]}"
+		cfg, err := load(t, strings.Replace(valid, "sources:\n", "sources:\n  here: "+source+"\n  there: "+source+"\n", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Warnings) != want || want == 1 && cfg.Warnings[0].Key != "sources.there.secrets[0].value" {
+			t.Errorf("%s: warnings %v, want %d", provider, cfg.Warnings, want)
+		}
+		if strings.Contains(fmt.Sprint(cfg.Warnings), longSecret) {
+			t.Errorf("%s: the warning holds the secret", provider)
 		}
 	}
 }

@@ -146,6 +146,30 @@ func (c *checker) activeSecret(key string, secrets []Secret) {
 		}
 	}
 	if problem != "" {
-		c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: problem, Fix: "add the secret that the provider signs with, or mend the window"})
+		c.warn(key, problem, "add the secret that the provider signs with, or mend the window")
+	}
+}
+
+// sharedSecrets warns of two senders with one secret. Each source of a generic provider is a sender of its own, so
+// that a delivery to one of them, sent to the other by whoever holds it, is another event.
+func (c *checker) sharedSecrets() {
+	holder := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.cfg.Sources)) {
+		s := c.cfg.Sources[name]
+		if !c.providers[s.Provider].Contract.Generic {
+			continue
+		}
+		for i, secret := range s.Secrets {
+			value := secret.Value.Value()
+			switch first, held := holder[value]; {
+			case value == "":
+			case held && first != name:
+				c.warn(fmt.Sprintf("sources.%s.secrets[%d].value", name, i),
+					fmt.Sprintf("is also a secret of sources.%s: what was delivered to one of them could be sent to the other, and would run again", first),
+					"give each sender a secret of its own")
+			case !held:
+				holder[value] = name
+			}
+		}
 	}
 }
