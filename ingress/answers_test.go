@@ -173,6 +173,38 @@ func TestAnswer_Intercom_Head(t *testing.T) {
 	}
 }
 
+// WooCommerce asks with an unsigned form whether a URL can be called. Nothing else gets in by looking like it.
+func TestAnswer_WooCommerce_Ping(t *testing.T) {
+	t.Parallel()
+	b := at(t, hmacscheme.WooCommerce, webhook.Settings{})
+	post := func(body string, header ...string) int {
+		r := request(t, http.MethodPost, b.url+"/hooks/shop", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for _, h := range header {
+			r.Header.Set(h, "bm90IGEgc2lnbmF0dXJl")
+		}
+		return do(t, r).status
+	}
+	if got := post("webhook_id=17"); got != http.StatusOK {
+		t.Errorf("a ping: got %d, want 200", got)
+	}
+	for _, body := range []string{"", "webhook_id=", "webhook_id=17&more", "webhook_id=abc", `{"id":17}`, "webhook_id=" + strings.Repeat("1", 21)} {
+		if got := post(body); got != http.StatusBadRequest {
+			t.Errorf("%q: got %d, want 400", body, got)
+		}
+	}
+	if got := post("webhook_id=17", "X-WC-Webhook-Signature"); got != http.StatusUnauthorized {
+		t.Errorf("with a signature that does not fit: got %d, want 401", got)
+	}
+	if n := b.count(t, `select count(*) from receipts`); n != 0 {
+		t.Errorf("%d receipts of pings, want none", n)
+	}
+	other := at(t, slack.Provider, webhook.Settings{})
+	if got := do(t, request(t, http.MethodPost, other.url+"/hooks/shop", strings.NewReader("webhook_id=17"))); got.status != http.StatusBadRequest {
+		t.Errorf("a provider without such a ping: got %d, want 400", got.status)
+	}
+}
+
 // Linear and Paddle count exactly 200 as success, also for what is new.
 func TestAnswer_Exactly200(t *testing.T) {
 	t.Parallel()

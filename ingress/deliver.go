@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -64,11 +65,27 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		return s.refuse(c, &source, &l, r, err, from)
 	}
 	match, err := source.verify(c.Request().Context(), r)
+	if err != nil && source.pinged(r, err) {
+		l.outcome = handshake
+		return c.NoContent(http.StatusOK)
+	}
 	if err != nil {
 		return s.refuse(c, &source, &l, r, err, from)
 	}
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
+}
+
+// pinged reports whether r, which is refused with err, is the provider's unsigned ping. Nothing of it is kept.
+func (s *Source) pinged(r *webhook.Request, err error) bool {
+	number, found := bytes.CutPrefix(r.Body, []byte(s.Provider.Contract.Ping))
+	class, _ := webhook.ClassOf(err)
+	return s.Provider.Contract.Ping != "" && found && class == webhook.MissingHeader && isNumber(number)
+}
+
+// isNumber reports whether b is the number of something.
+func isNumber(b []byte) bool {
+	return len(b) > 0 && len(b) <= 20 && !slices.ContainsFunc(b, func(c byte) bool { return c < '0' || c > '9' })
 }
 
 // greet answers what is not a POST: a handshake where the provider has one and the verifier admits it, or a

@@ -46,9 +46,9 @@ var Calendly = preset("calendly", Scheme{
 	Disables:   "after 24 h of failures (not re-checked)",
 })
 
-// WooCommerce is WooCommerce (woocommerce.com/document/webhooks). The ping that it sends when a
-// webhook is made is a form without a signature and is refused; WooCommerce shows that as an error
-// and keeps the webhook (not re-checked).
+// WooCommerce is WooCommerce (woocommerce.com/document/webhooks). The ping that it sends when a webhook is made is a
+// form without a signature; WooCommerce shows any answer but 200 to it as an error (deliver_ping of its
+// class-wc-webhook.php).
 var WooCommerce = preset("woocommerce", Scheme{
 	Header: "X-WC-Webhook-Signature", Encoding: "base64",
 	ID: "header:X-WC-Webhook-Delivery-ID", Type: "header:X-WC-Webhook-Topic", Account: "header:X-WC-Webhook-Source", Object: "/id",
@@ -61,6 +61,7 @@ var WooCommerce = preset("woocommerce", Scheme{
 	Dedupe:   "delivery ID",
 	Retries:  "none (not re-checked)",
 	Disables: "after 5 failures in a row (not re-checked)",
+	Ping:     "webhook_id=",
 })
 
 var intercomScheme = Scheme{

@@ -59,6 +59,9 @@ type Contract struct {
 	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which
 	// carries nothing.
 	AsksWithHead bool
+	// Ping is how the body begins with which the provider asks, unsigned, whether a URL can be called; a number
+	// follows and nothing else. "" where it sends none.
+	Ping string
 }
 
 // Settings is what one source configures for its provider.
