@@ -101,8 +101,10 @@ func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
-// take records the decision in the audit trail and lets the run go on. One that a reset re-applies
-// before its run has come to anything is kept until the run parks again.
+// take records the decision in the audit trail and lets the run go on. With an error, which there is where
+// somebody fails the activity by hand, the run waits for another decision; one whose history is from before that
+// rule goes on all the same. A decision that a reset re-applies before its run has come to anything is kept until
+// the run parks again.
 func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	if !f.parked {
 		f.kept = append(f.kept, d)
@@ -117,6 +119,10 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects, AsOf: f.asOf(),
 		},
 	}, nil)
+	if err != nil && f.knows("follow-what-is-recorded") {
+		f.decided = nil
+		return DecisionResult{}, fmt.Errorf("the decision is not in the audit trail and is not followed: %w", err)
+	}
 	f.recorded = true
 	return result, err
 }
@@ -172,7 +178,9 @@ func (f *flow) park(status, reason string) (decision, error) {
 	}
 	f.parked = true
 	if found {
-		if _, err := f.take(f.ctx, d); err != nil {
+		// One that is not recorded is not followed, and the run waits; where take has left it decided, the history is
+		// from before that, and the run ends as it did.
+		if _, err := f.take(f.ctx, d); err != nil && f.decided != nil {
 			return decision{}, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
@@ -138,7 +139,13 @@ func effectOf[I any](f *flowTest, name string, of func(I) effect.Call) {
 func recorded[I, R any](f *flowTest, name string) {
 	f.env.OnActivity(name, mock.Anything, mock.Anything).Return(func(ctx context.Context, in I) (R, error) {
 		f.record(ctx, effect.Call{}, in)
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		var none R
+		if list := f.answers[name]; len(list) > 0 {
+			f.answers[name] = list[1:]
+			return none, list[0].err
+		}
 		return none, nil
 	})
 }
@@ -413,6 +420,45 @@ func TestInvoicePaid_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
 			t.Errorf("%s was called %d times, want once", name, n)
 		}
 	}
+}
+
+// Somebody fails the recording by hand in Temporal: what the audit trail does not hold is not followed.
+func TestInvoicePaid_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.answer("ExportToFinance", came(effect.Refused, "unknown account"))
+	byHand := answer{err: temporal.NewNonRetryableApplicationError("failed by hand", "", nil)}
+	f.answer("RecordDecision", byHand, byHand) // the local try and the regular one
+	var told error
+	f.env.RegisterDelayedCallback(func() {
+		f.env.UpdateWorkflow(workflows.UpdateCompensate, "lost", &testsuite.TestUpdateCallback{
+			OnAccept: func() {}, OnReject: func(err error) { f.Error(err) },
+			OnComplete: func(_ any, err error) { told = err },
+		}, workflows.DecisionInput{Who: "bob", Why: "never mind"})
+	}, time.Hour)
+	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	if told == nil || !strings.Contains(told.Error(), "not in the audit trail") {
+		t.Errorf("bob was told %v", told)
+	}
+	if n := len(f.callsOf("RestoreSubscription")); n != 0 {
+		t.Error("what bob wanted was done")
+	}
+}
+
+// A run that followed such a decision before there was that rule has the rest of its history from it.
+func TestInvoicePaid_DecisionNotRecorded_HistoryFromBefore_IsFollowed(t *testing.T) {
+	f := setup(t, loaded("starter"))
+	f.env.OnGetVersion("follow-what-is-recorded", workflow.DefaultVersion, workflow.Version(1)).Return(workflow.DefaultVersion)
+	f.env.OnGetVersion(mock.Anything, workflow.DefaultVersion, workflow.Version(1)).Return(workflow.Version(1))
+	f.answer("ExportToFinance", came(effect.Refused, "unknown account"))
+	byHand := answer{err: temporal.NewNonRetryableApplicationError("failed by hand", "", nil)}
+	f.answer("RecordDecision", byHand, byHand) // the local try and the regular one
+	f.env.RegisterDelayedCallback(func() {
+		f.env.UpdateWorkflow(workflows.UpdateSkip, "lost", &testsuite.TestUpdateCallback{
+			OnAccept: func() {}, OnReject: func(err error) { f.Error(err) }, OnComplete: func(any, error) {},
+		}, ada)
+	}, time.Hour)
+	f.wantOutcome(f.run(), "processed", "")
 }
 
 // Whoever skips the activation wants none of it: the rest hangs on its fence.
