@@ -29,6 +29,10 @@ const (
 	symmetricPrefix = "whsec_"
 	publicPrefix    = "whpk_"
 	privatePrefix   = "whsk_"
+
+	// Polar's secrets are keys as their text stands, with this prefix (@polar-sh/sdk 0.49, validateEvent). Its
+	// underscores keep one from being taken for base64, or base64 for one.
+	polarPrefix = "polar_whs_"
 )
 
 // Provider is any sender that follows Standard Webhooks.
@@ -90,7 +94,8 @@ type key struct {
 }
 
 // NewVerifier returns the verifier of the source that s describes. A secret is "whsec_" and
-// base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key.
+// base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's
+// "polar_whs_" and text.
 func NewVerifier(s webhook.Settings) (*Verifier, error) { return newVerifier(s, standard) }
 
 // NewSvixVerifier is [NewVerifier] for a source that also takes svix-* headers.
@@ -125,6 +130,9 @@ func parseKey(s webhook.Settings, value string) (key, error) {
 
 // symmetricKey reads a secret. Supabase shows its own behind the version of the signature that they make.
 func symmetricKey(value string) ([]byte, error) {
+	if strings.HasPrefix(value, polarPrefix) {
+		return webhook.TextKey(value)
+	}
 	return webhook.Base64Key(strings.TrimPrefix(strings.TrimPrefix(value, "v1,"), symmetricPrefix))
 }
 

@@ -1,6 +1,7 @@
 package standardwebhooks_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,9 @@ import (
 const (
 	secretA = "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY="
 	secretB = "whsec_dnV0c3JxcG9ubWxramloZ2ZlZGNiYTk4NzY1NDMyMTA="
-	body    = `{"type":"user.created", "timestamp":"2026-03-01T11:59:59Z","data":{"id":"u-1"}}`
+	// polarSecret is a key as its text stands.
+	polarSecret = "polar_whs_0123456789abcdefghijklmnopqrstuv"
+	body        = `{"type":"user.created", "timestamp":"2026-03-01T11:59:59Z","data":{"id":"u-1"}}`
 )
 
 var at = time.Unix(1_772_366_400, 0)
@@ -166,6 +169,8 @@ func TestNew_Secrets(t *testing.T) {
 		"spare bits":            {"whsec_" + strings.Repeat("A", 42) + "B=", true},
 		"newline":               {secretA + "\n", false},
 		"Supabase's form":       {"v1," + secretA, true},
+		"Polar's form":          {polarSecret, true},
+		"Polar's prefix only":   {"polar_whs_", false},
 		"another version":       {"v2," + secretA, false},
 		"padding missing":       {"whsec_" + strings.Repeat("A", 43), false},
 		"newline inside":        {secretA[:20] + "\n" + secretA[20:], false},
@@ -180,6 +185,17 @@ func TestNew_Secrets(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s: got %v, want ok=%t", name, err, c.ok)
 		}
+	}
+}
+
+func TestVerify_PolarSecret_TextIsKey(t *testing.T) {
+	t.Parallel()
+	r := signed(t, standardwebhooks.Provider, base64.StdEncoding.EncodeToString([]byte(polarSecret)), body)
+	if _, err := verifier(t, standardwebhooks.Provider, polarSecret).Verify(r); err != nil {
+		t.Error(err)
+	}
+	if _, err := verifier(t, standardwebhooks.Provider, secretA).Verify(r); err == nil {
+		t.Error("another secret verifies it, too")
 	}
 }
 
