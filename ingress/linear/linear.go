@@ -33,7 +33,7 @@ var Provider = webhook.Provider{
 		ID:           "header Linear-Delivery (unsigned), else a hash",
 		Type:         "body type.action",
 		Account:      "body organizationId",
-		Object:       "body data.id, else agentSession.id or notification.id",
+		Object:       "body data.id, else agentSession.id, notification.id or issueData.id",
 		OccurredAt:   "body createdAt",
 		Restamped:    true,
 		Dedupe:       "Linear-Delivery; webhookId names the configuration, not the event",
@@ -122,9 +122,10 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// object returns the ID of what the event is about. Events of agents and notifications have no data.
+// object returns the ID of what the event is about. Events of agents, notifications and an issue's SLA have no
+// data (@linear/sdk 98, webhooks/types).
 func object(body *webhook.Envelope) string {
-	for _, path := range []string{"data.id", "agentSession.id", "notification.id"} {
+	for _, path := range []string{"data.id", "agentSession.id", "notification.id", "issueData.id"} {
 		if id := body.Tag(path); id != "" {
 			return id
 		}

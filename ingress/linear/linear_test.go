@@ -135,6 +135,7 @@ func TestEvents_Object(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"type":"AgentSessionEvent","action":"created","agentSession":{"id":"as-1"}}`:             "as-1",
 		`{"type":"AppUserNotification","action":"issueAssignedToYou","notification":{"id":"n-1"}}`: "n-1",
+		`{"type":"IssueSLA","action":"breached","issueData":{"id":"i-1"}}`:                         "i-1",
 		`{"type":"Issue","action":"create","data":{"id":"i-1"},"agentSession":{"id":"as-1"}}`:      "i-1",
 		`{"type":"OAuthApp","action":"revoked","oauthClientId":"o-1"}`:                             "",
 	} {
