@@ -2,6 +2,7 @@ package twilio
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -82,7 +83,8 @@ func callback(r *webhook.Request) webhook.Event {
 }
 
 // describe returns the type and object of a callback, of the first kind that tells both. Where none
-// does the type is "", and the object the first that is named.
+// does the type is EventType, as TaskRouter (twilio.com/docs/taskrouter/api/event/reference) and
+// Conversations call it, or "", and the object the first that is named.
 func describe(form url.Values) (eventType, object string) {
 	for _, k := range kinds {
 		named := webhook.Tag(form.Get(k.object))
@@ -93,7 +95,8 @@ func describe(form url.Values) (eventType, object string) {
 			object = named
 		}
 	}
-	return "", object
+	object = cmp.Or(object, webhook.Tag(form.Get("ResourceSid")), webhook.Tag(form.Get("ConversationSid")))
+	return webhook.Tag(form.Get("EventType")), object
 }
 
 // streamEvent reads one CloudEvent of Event Streams.

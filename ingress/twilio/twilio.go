@@ -38,9 +38,9 @@ var Provider = webhook.Provider{
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA1 of URL and sorted form parameters; JSON: of URL, with bodySHA256 in it; base64",
 		ID:           "header I-Twilio-Idempotency-Token (unsigned), else a hash; Event Streams: item id",
-		Type:         "<kind>.<status> of a message, call, recording or transcription, <kind>.<event> of a conference or room; Event Streams: item type",
+		Type:         "<kind>.<status> of a message, call, recording or transcription, <kind>.<event> of a conference or room; EventType of others; Event Streams: item type",
 		Account:      "AccountSid",
-		Object:       "the kind's SID, e.g. MessageSid; Event Streams: item subject",
+		Object:       "the kind's SID, e.g. MessageSid, else ResourceSid or ConversationSid; Event Streams: item subject",
 		OccurredAt:   "Timestamp; Event Streams: item time",
 		Dedupe:       "idempotency token, or equal query and parameters: SID and status are among them",
 		AnswerWithin: 15 * time.Second,

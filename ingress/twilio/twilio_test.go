@@ -240,6 +240,9 @@ func TestEvents(t *testing.T) {
 		incoming      = "MessageSid=SM1&SmsSid=SM1&SmsStatus=received"
 		strayStatus   = "RecordingStatus=completed&CallSid=CA1&CallStatus=completed"
 		plain         = "CallSid=CA1&Digits=1234"
+		task          = "EventType=task.created&ResourceType=task&ResourceSid=WT1&TaskSid=WT1&AccountSid=AC1"
+		said          = "EventType=onMessageAdded&ConversationSid=CH1&MessageSid=IM1&AccountSid=AC1"
+		joinedChat    = "EventType=onParticipantAdded&ConversationSid=CH1&ParticipantSid=MB1&AccountSid=AC1"
 		object        = `{"property":"value"}`
 		broken        = `[{"id":"x"}`
 	)
@@ -258,6 +261,9 @@ func TestEvents(t *testing.T) {
 		incoming:      {"", webhook.Event{Type: "message.received", Object: "SM1"}},
 		strayStatus:   {"", webhook.Event{Type: "call.completed", Object: "CA1"}},
 		plain:         {"", webhook.Event{Object: "CA1"}},
+		task:          {"", webhook.Event{Type: "task.created", Account: "AC1", Object: "WT1"}},
+		said:          {"", webhook.Event{Type: "onMessageAdded", Account: "AC1", Object: "IM1"}},
+		joinedChat:    {"", webhook.Event{Type: "onParticipantAdded", Account: "AC1", Object: "CH1"}},
 		object:        {"application/json", webhook.Event{}},
 		broken:        {"application/json", webhook.Event{Problem: "not_json"}},
 	} {
