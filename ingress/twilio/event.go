@@ -105,9 +105,10 @@ func streamEvent(raw, own []byte) webhook.Event {
 	e := webhook.Event{
 		ID:       webhook.HashID(raw),
 		IDOrigin: webhook.FromHash,
-		Account:  body.Tag("data.accountSid"),
-		Object:   body.Tag("subject"),
-		Body:     own,
+		// Messaging, Conversations, and Studio and TaskRouter (twilio.com/docs/events/event-types).
+		Account: cmp.Or(body.Tag("data.accountSid"), body.Tag("data.AccountSid"), body.Tag("data.account_sid")),
+		Object:  body.Tag("subject"),
+		Body:    own,
 	}
 	if body.Has("specversion") {
 		e.ID, e.IDOrigin = body.EventID("id")

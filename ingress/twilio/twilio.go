@@ -39,7 +39,7 @@ var Provider = webhook.Provider{
 		Scheme:       "HMAC-SHA1 of URL and sorted form parameters; JSON: of URL, with bodySHA256 in it; base64",
 		ID:           "header I-Twilio-Idempotency-Token (unsigned), else a hash; Event Streams: item id",
 		Type:         "<kind>.<status> of a message, call, recording or transcription, <kind>.<event> of a conference or room; EventType of others; Event Streams: item type",
-		Account:      "AccountSid",
+		Account:      "AccountSid; Event Streams: item data.accountSid, AccountSid or account_sid",
 		Object:       "the kind's SID, e.g. MessageSid, else ResourceSid or ConversationSid; Event Streams: item subject",
 		OccurredAt:   "Timestamp; Event Streams: item time",
 		Dedupe:       "idempotency token, or equal query and parameters: SID and status are among them",

@@ -274,6 +274,12 @@ func TestEvents(t *testing.T) {
 		}
 		webhooktest.SameEvents(t, v.Events(signed(t, endpoint, c.contentType, body)), []webhook.Event{c.want})
 	}
+	for _, name := range []string{"accountSid", "AccountSid", "account_sid"} {
+		body := `[{"specversion":"1.0","type":"x","id":"NO1","data":{"` + name + `":"AC1"}}]`
+		if e := v.Events(signed(t, endpoint, "application/json", body))[0]; e.Account != "AC1" || e.Problem != "" {
+			t.Errorf("data.%s: got account %q, problem %q; want AC1", name, e.Account, e.Problem)
+		}
+	}
 	batch := v.Events(signed(t, endpoint, "application/json", stream))
 	if len(batch) != 2 || batch[1].ID != "EZ2" || !bytes.Equal(batch[1].Body, []byte(`{"specversion":"1.0","type":"x","id":"EZ2"}`)) {
 		t.Errorf("a batch: got %+v, want two events with their own bytes", batch)
