@@ -32,8 +32,6 @@ type row struct {
 	key  Key
 	id   uuid.UUID
 	hash [sha256.Size]byte
-	// twin is the event ID of a row of the same flush with the same bytes.
-	twin string
 }
 
 // Insert commits the events of d, all of them or none, together with the deliveries that wait at
@@ -235,9 +233,12 @@ func (s *Store) outlast(ctx context.Context) error {
 	return err
 }
 
+// insertRow is a row in one flush. A flush that fails on account of another row is made anew without that.
 type insertRow struct {
 	*row
 	in *insertion
+	// twin is the event ID of an earlier row of the flush with the same bytes, "" for none.
+	twin string
 }
 
 // distinct returns the first row of each event, sorted by key: two flushes that insert the same
@@ -258,18 +259,19 @@ func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 			}
 			seen[r.key] = true
 			unsigned = unsigned || r.Unsigned
+			entry := insertRow{row: r, in: req}
 			if r.Unsigned && r.Status == Received {
 				b := body{provider: r.key.Provider, hash: r.hash}
 				if req.Generic {
 					b.source = req.Source
 				}
 				if first, ok := firstID[b]; ok {
-					r.twin = first
+					entry.twin = first
 				} else {
 					firstID[b] = r.key.EventID
 				}
 			}
-			rows = append(rows, insertRow{r, req})
+			rows = append(rows, entry)
 		}
 	}
 	slices.SortFunc(rows, func(a, b insertRow) int { return compareKeys(a.key, b.key) })
@@ -399,7 +401,7 @@ func insertArgs(rows []insertRow) []any {
 		hashes[i], bodies[i] = r.hash[:], r.bytes()
 		unsigned[i], byBytes[i], generic[i] = r.Unsigned, r.byBytes(), r.in.Generic
 		if r.twin != "" {
-			twins[i] = &r.twin
+			twins[i] = &rows[i].twin
 		}
 	}
 	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],

@@ -67,6 +67,12 @@ func TestInsert_HeldAndChangedMeanwhile_Counted(t *testing.T) {
 // and returns what write returned.
 func behind(t *testing.T, pool *pgxpool.Pool, write func() error, sql string, args ...any) error {
 	t.Helper()
+	return behindUntil(t, pool, write, func() {}, sql, args...)
+}
+
+// behindUntil is behind that also calls waiting, while write waits.
+func behindUntil(t *testing.T, pool *pgxpool.Pool, write func() error, waiting func(), sql string, args ...any) error {
+	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +84,7 @@ func behind(t *testing.T, pool *pgxpool.Pool, write func() error, sql string, ar
 	wrote := make(chan error, 1)
 	go func() { wrote <- write() }()
 	awaitLock(t, pool, wrote)
+	waiting()
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
