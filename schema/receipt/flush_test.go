@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -63,5 +64,63 @@ func TestInsert_UnsignedID_TwinRefused_Runs(t *testing.T) {
 	}
 	if second[0].Status != receipt.Received {
 		t.Errorf("got %+v, want it received", second[0])
+	}
+}
+
+// Two runs of a receipt end at the same moment: the one that began its last task later has the last word, whichever
+// of them comes first in the flush.
+func TestFinishRun_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	finish := func(id, run string, task time.Time, to receipt.Status) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return s.FinishRun(ctx, receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: run, StartedAt: began,
+				Outcome: string(to), Status: to, AsOf: task})
+		}
+	}
+	for _, later := range []string{"a", "b"} {
+		earlier := map[string]string{"a": "b", "b": "a"}[later]
+		before := mustInsert(t, s, delivery(event("before "+later)))[0].ReceiptID
+		id := mustInsert(t, s, delivery(event("evt_"+later)))[0].ReceiptID
+		errs := inOneFlush(t, pool, func() error { return finish(before, later+" before", began, receipt.Processed)(t.Context()) },
+			`select from receipts where id = $1 for update`, []any{before},
+			finish(id, later+"-"+later, began.Add(time.Second), receipt.Compensated),
+			finish(id, later+"-"+earlier, began, receipt.Processed))
+		if errs[0] != nil || errs[1] != nil {
+			t.Errorf("got %v", errs)
+		}
+		if r := mustGet(t, s, id); r.Status != receipt.Compensated {
+			t.Errorf("run %s is the later one: the receipt is %s, want compensated", later, r.Status)
+		}
+		if n := count(t, pool, `select count(*) from runs where receipt_id = $1 and closed_at is not null`, id); n != 2 {
+			t.Errorf("%d runs are closed, want 2", n)
+		}
+	}
+}
+
+// Two runs of a receipt begin at the same moment: both are recorded.
+func TestMarkStarted_TwoRunsInOneFlush_BothRecorded(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	start := func(id, run string, kind receipt.Kind) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return s.MarkStarted(ctx, receipt.Started{ReceiptID: id, WorkflowID: "w", RunID: run, StartedAt: began, Kind: kind})
+		}
+	}
+	before := mustInsert(t, s, delivery(event("before")))[0].ReceiptID
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	errs := inOneFlush(t, pool, func() error { return start(before, "before", receipt.Original)(t.Context()) },
+		`select from receipts where id = $1 for update`, []any{before},
+		start(id, "first", receipt.Original), start(id, "second", receipt.Reset))
+	if errs[0] != nil || errs[1] != nil {
+		t.Errorf("got %v", errs)
+	}
+	if n := count(t, pool, `select count(*) from runs where receipt_id = $1`, id); n != 2 {
+		t.Errorf("%d runs are recorded, want 2", n)
+	}
+	if r := mustGet(t, s, id); r.Status != receipt.Processing {
+		t.Errorf("the receipt is %s, want processing", r.Status)
 	}
 }

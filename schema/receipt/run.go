@@ -54,6 +54,8 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 	return first
 }
 
+// startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Of two runs of one receipt, the one
+// that began later names its workflow.
 const startedSQL = `
 with started as materialized (
     -- A short run has ended and said all of this itself: its receipt is not touched again.
@@ -72,7 +74,7 @@ with started as materialized (
 update receipts r
    set status = case when i.was = 'received' then 'processing' else i.was end,
        workflow_id = i.workflow_id, updated_at = now()
-  from started i
+  from (select distinct on (id) * from started order by id, started_at desc) i
  where r.id = i.id and (i.was = 'received' or i.known = '')`
 
 func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
@@ -140,6 +142,10 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 
 // finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
 // transitions decides here too.
+//
+// Of two runs of one receipt, the one with the later task moves it. Sorting them also has all of ended read before the
+// first receipt is changed: Postgres finds no row to lock that the same statement has changed, and the second run was
+// neither closed nor refused.
 const finishedSQL = `
 with ended as materialized (
     select i.*, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
@@ -156,8 +162,8 @@ with ended as materialized (
     update receipts r
        set status = i.status, reason = i.reason, last_error = i.last_error, updated_at = now(), fence = greatest(r.fence, i.fence),
            workflow_id = case when r.workflow_id = '' then i.workflow_id else r.workflow_id end
-      from ended i
-     where r.id = i.id and not i.outrun and i.was = any(string_to_array(i.follows, ' '))
+      from (select distinct on (id) * from ended where not outrun order by id, fence desc nulls first) i
+     where r.id = i.id and i.was = any(string_to_array(i.follows, ' '))
     returning r.id
 )
 select id, was, before, id in (select id from moved) from ended`
