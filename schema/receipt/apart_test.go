@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // unsigned is an event whose ID stands outside the signature.
@@ -190,5 +191,33 @@ func TestInsert_UnsignedID_LockedReceipt_OtherBytes_AnotherEvent(t *testing.T) {
 	}
 	if got := mustInsert(t, s, delivery(unsigned("guid", "b")))[0]; got.Duplicate || got.Status != receipt.Received {
 		t.Errorf("got %+v, want an event of its own", got)
+	}
+}
+
+// Where a duplicate of other bytes cannot be counted, it is not counted as one of the bytes that hold the ID.
+func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	s := receipt.NewStore(pool, receipt.Options{Timeout: 500 * time.Millisecond})
+	t.Cleanup(s.Close)
+	first := mustInsert(t, s, delivery(unsigned("guid", "a")))[0]
+	other := mustInsert(t, s, delivery(unsigned("guid", "b")))[0]
+	lock, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback(t.Context()) }()
+	if _, err := lock.Exec(t.Context(), `select from receipts where id = $1 for update`, other.ReceiptID); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Insert(t.Context(), delivery(unsigned("guid", "b")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out[0]; !got.Duplicate || got.EventID != other.EventID || got.Uncounted == nil || got.ReceiptID != "" {
+		t.Errorf("got %+v, want a duplicate of %s that is not counted", got, other.EventID)
+	}
+	if r := mustGet(t, s, first.ReceiptID); r.Duplicates != 0 {
+		t.Errorf("%d duplicates of %s are counted, want none", r.Duplicates, r.EventID)
 	}
 }

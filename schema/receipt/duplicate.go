@@ -17,13 +17,14 @@ type repeat struct {
 }
 
 // countRest enters the duplicates among outcomes that the insert could not count, and fills in what is
-// held. It has a commit of its own, because a conflicting row may be invisible to the statement that
+// held. One that was tried under an ID of its own already (see [Store.insertApart]) stays uncounted: it is none of the
+// receipt that holds the ID. It has a commit of its own, because a conflicting row may be invisible to the statement that
 // met it. The answer does not depend on it: the first delivery is committed either way.
 func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var repeats []repeat
 	var at []int
 	for i := range outcomes {
-		if outcomes[i].Duplicate && outcomes[i].ReceiptID == "" {
+		if outcomes[i].Duplicate && outcomes[i].ReceiptID == "" && outcomes[i].Uncounted == nil {
 			repeats = append(repeats, repeat{in.rows[i].key, in, &in.rows[i]})
 			at = append(at, i)
 		}
