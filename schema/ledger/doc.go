@@ -9,6 +9,9 @@
 //	   ├──────► failed     transient: claimable again; exhausted or permanent: in a later round
 //	   └──────► uncertain  claimable in a later round: a person decided
 //
+// An undo that is done makes what it undoes compensated, also where that is claimed, failed or uncertain: it may
+// have happened.
+//
 // What had ended is never repeated by an automatic retry, a reset or another event for the same
 // fact: a claim then returns what is recorded. Only a later round, which an operator asks for,
 // repeats it.

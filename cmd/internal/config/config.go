@@ -29,7 +29,8 @@ type Config struct {
 	Plans     Plans               `yaml:"plans"`
 	Retries   Retries             `yaml:"retries"`
 
-	// Warnings are what Load found doubtful but usable: a secret file that others may read.
+	// Warnings are what Load found doubtful but usable: a secret file that others may read, say, or two senders with
+	// one secret.
 	Warnings Faults `yaml:"-"`
 }
 
