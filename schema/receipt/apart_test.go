@@ -194,6 +194,17 @@ func TestInsert_UnsignedID_LockedReceipt_OtherBytes_AnotherEvent(t *testing.T) {
 	}
 }
 
+// Of the same bytes under two IDs one runs, also where they come together and the first ID is held with other bytes.
+func TestInsert_UnsignedID_OtherBytesTwice_OneRuns(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	mustInsert(t, s, delivery(unsigned("guid-1", "a")))
+	out := mustInsert(t, s, delivery(unsigned("guid-1", "b"), unsigned("guid-2", "b")))
+	if out[0].Status != receipt.Received || out[1].Status != receipt.NeedsReview {
+		t.Errorf("got %+v, want the first received and the second parked", out)
+	}
+}
+
 // Where a duplicate of other bytes cannot be counted, it is not counted as one of the bytes that hold the ID.
 func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	t.Parallel()

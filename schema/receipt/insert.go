@@ -133,7 +133,7 @@ select $1, id, status, reason, true, false from held`
 
 // insertUnsignedSQL also looks for the same bytes under another ID. It runs in one transaction
 // after lockHashesSQL: of two requests with the same bytes that come together, the second looks
-// only when the first is committed.
+// only when the first is committed. A suspected replay is no such event: of the same bytes, one runs.
 const insertUnsignedSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
@@ -149,7 +149,7 @@ with input as materialized (` + insertInput + `
           select r.event_id from receipts r
            where i.unsigned and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
              and r.id_origin <> 'body' and (not i.generic or r.source = i.source)
-             and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
+             and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id) and not r.replayed
            limit 1) held on true
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
