@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,8 +27,9 @@ type Config struct {
 	Store     Store
 	Diagnoser *Diagnoser
 	Log       *slog.Logger
-	// PerSecond and Burst bound what is kept of one source; default 10 and 100. What is over is only
-	// counted, by the ingress.
+	// PerSecond and Burst bound what is kept of one source; default 10 and 100. One remote address (an IPv6 /64)
+	// gets half of it, so that a sender of rubbish leaves room for the provider whose secret is wrong. What is
+	// over is only counted, by the ingress.
 	PerSecond float64
 	Burst     int
 	// Every is the least time between two writes; default 500 ms.
@@ -44,6 +46,9 @@ const (
 	batchLength = 128
 	// writeTimeout bounds one write, also the last ones of a process that stops.
 	writeTimeout = 2 * time.Second
+	// mostAddresses bounds the addresses that are remembered. Whoever sends from so many is not held by a limit
+	// of one.
+	mostAddresses = 4096
 )
 
 // Keeper stores refused requests with their diagnosis, off the request's path. Make one with
@@ -56,8 +61,15 @@ type Keeper struct {
 	// needs holds, by source, the headers that its deliveries are verified by.
 	needs map[string][]string
 
-	mu     sync.Mutex
-	limits map[string]*rate.Limiter
+	mu        sync.Mutex
+	limits    map[string]*rate.Limiter
+	addresses map[sender]*rate.Limiter
+}
+
+// sender is who sends to a source.
+type sender struct {
+	source  string
+	network netip.Prefix
 }
 
 type refusal struct {
@@ -83,7 +95,7 @@ func NewKeeper(cfg Config) *Keeper {
 	if cfg.Trim <= 0 {
 		cfg.Trim = time.Hour
 	}
-	k := &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), needs: map[string][]string{}, limits: map[string]*rate.Limiter{}}
+	k := &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), needs: map[string][]string{}, limits: map[string]*rate.Limiter{}, addresses: map[sender]*rate.Limiter{}}
 	for source, p := range cfg.Diagnoser.probes {
 		k.needs[source] = p.headers()
 	}
@@ -93,7 +105,8 @@ func NewKeeper(cfg Config) *Keeper {
 // Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
 // dropped: a refusal is worth keeping, and never worth slowing down what is valid.
 func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
-	if !k.limit(source).AllowN(r.ReceivedAt, 1) {
+	// The address first: what one sends too much must not use up its source's tokens.
+	if !k.addressLimit(source, remoteAddr).AllowN(r.ReceivedAt, 1) || !k.limit(source).AllowN(r.ReceivedAt, 1) {
 		k.dropped.Add(1)
 		return
 	}
@@ -121,6 +134,29 @@ func (k *Keeper) limit(source string) *rate.Limiter {
 	if !ok {
 		l = rate.NewLimiter(rate.Limit(k.cfg.PerSecond), k.cfg.Burst)
 		k.limits[source] = l
+	}
+	return l
+}
+
+// addressLimit returns the token bucket of a remote address at the source. What is no address shares one.
+func (k *Keeper) addressLimit(source, remoteAddr string) *rate.Limiter {
+	from := sender{source: source}
+	if addr, err := netip.ParseAddr(remoteAddr); err == nil {
+		bits := addr.BitLen()
+		if addr.Is6() {
+			bits = 64 // which one sender owns
+		}
+		from.network, _ = addr.Prefix(bits)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l, ok := k.addresses[from]
+	if !ok {
+		if len(k.addresses) >= mostAddresses {
+			clear(k.addresses)
+		}
+		l = rate.NewLimiter(rate.Limit(k.cfg.PerSecond/2), max(k.cfg.Burst/2, 1))
+		k.addresses[from] = l
 	}
 	return l
 }

@@ -139,6 +139,34 @@ func TestKeeper_Flood_Bounded(t *testing.T) {
 	}
 }
 
+// One sender of rubbish, from however many addresses of its network, leaves room for a provider whose secret is wrong.
+func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	for name, flood := range map[string]func(i int) string{
+		"IPv4": func(int) string { return "192.0.2.1" },
+		"IPv6": func(i int) string { return fmt.Sprintf("2001:db8::%x", i) },
+	} {
+		store := newShelf()
+		k, stop := run(t, refusal.Config{Store: store, PerSecond: 10, Burst: 20, Every: time.Hour})
+		for i := range 1000 {
+			k.Offer("live", forged(i), noMatch, flood(i))
+		}
+		for i := range 5 {
+			k.Offer("live", forged(i), noMatch, "198.51.100.7")
+		}
+		stop()
+		kept := 0
+		for _, r := range store.rows {
+			if r.RemoteAddr == "198.51.100.7" {
+				kept++
+			}
+		}
+		if kept != 5 || len(store.rows) > 20 {
+			t.Errorf("%s: of another address %d are kept, of all %d; want 5, of at most 20", name, kept, len(store.rows))
+		}
+	}
+}
+
 // Bodies that wait are bounded in bytes, too.
 func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	t.Parallel()
