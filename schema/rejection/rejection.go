@@ -60,7 +60,7 @@ const (
 	MaxBody = 64 << 10
 	// PerSource is how many rejections of a source are kept.
 	PerSource = 200
-	// PerAddress is how many of them may be of one remote address, so that one sender of rubbish
+	// PerAddress is how many of them may be of one remote address (an IPv6 /64), so that one sender of rubbish
 	// does not push out everybody else's.
 	PerAddress = 100
 	// KeptFor is for how long: past the longest time in which somebody looks at a broken webhook on
@@ -85,11 +85,13 @@ select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::
     $9::text[], $10::text[], $11::jsonb[], $12::bytea[], $13::bigint[], $14::boolean[])`
 
 // trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. What an
-// operator has admitted may go first: its event is a receipt now.
+// operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
+// one address; a zone, which inet does not take, is cut off.
 const trimSQL = `
 delete from rejections r using (
     select id, row_number() over (partition by source order by likely and admitted_at is null desc, received_at desc, id) as n,
-           row_number() over (partition by source, remote_addr order by likely and admitted_at is null desc, received_at desc, id) as from_address,
+           row_number() over (partition by source, case when remote_addr like '%:%' then network(set_masklen(split_part(remote_addr, '%', 1)::inet, 64))::text else remote_addr end
+                              order by likely and admitted_at is null desc, received_at desc, id) as from_address,
            received_at
       from rejections) ranked
  where r.id = ranked.id

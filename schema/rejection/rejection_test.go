@@ -117,6 +117,10 @@ func TestKeep_Bounds(t *testing.T) {
 	if n := count(`remote_addr = 'one'`); n != rejection.PerAddress {
 		t.Errorf("one address has %d, want %d", n, rejection.PerAddress)
 	}
+	keep(t, s, many(rejection.PerAddress+50, "network", func(i int) string { return fmt.Sprintf("2001:db8:0:1::%x%%eth0", i) })...)
+	if n := count(`source = 'network'`); n != rejection.PerAddress {
+		t.Errorf("the addresses of one IPv6 network have %d, want %d", n, rejection.PerAddress)
+	}
 	keep(t, s, many(rejection.PerSource+50, "shop", func(i int) string { return fmt.Sprintf("address-%d", i) })...)
 	if n := count(`source = 'shop'`); n != rejection.PerSource {
 		t.Errorf("one source has %d, want %d", n, rejection.PerSource)
