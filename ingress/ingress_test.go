@@ -910,6 +910,45 @@ func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	}
 }
 
+// silent is a store whose database takes counts and never answers.
+type silent struct {
+	ingress.Receipts
+	asked chan struct{}
+	once  sync.Once
+}
+
+func (s *silent) CountRejections(ctx context.Context, counts []receipt.Rejections) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	s.once.Do(func() { close(s.asked) })
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A process is not kept from ending by a count that its database does not answer.
+func TestShutdown_CountNotAnswered_Ends(t *testing.T) {
+	t.Parallel()
+	store := &silent{asked: make(chan struct{})}
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		store.Receipts, c.Receipts = c.Receipts, store
+	})
+	if got := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "00")); got.status != http.StatusUnauthorized {
+		t.Fatalf("got %d, want 401", got.status)
+	}
+	<-store.asked
+	ended := make(chan error, 1)
+	go func() { ended <- b.srv.Shutdown(t.Context()) }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for its database")
+	}
+}
+
 // A full server answers before it reads: the body of the second request never comes.
 func TestDeliver_Full_ShedsBeforeTheBody(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,7 @@ type Server struct {
 	perAddr   *buckets[netip.Addr]
 
 	stop    chan struct{}
+	cut     context.CancelFunc // ends a write of counts that is under way
 	once    sync.Once
 	tallied sync.WaitGroup
 }
@@ -116,7 +117,9 @@ func New(cfg Config) (*Server, error) {
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
-	s.tallied.Go(func() { s.tally.run(s.stop) })
+	counting, cut := context.WithCancel(context.Background())
+	s.cut = cut
+	s.tallied.Go(func() { s.tally.run(counting, s.stop) })
 	return s, nil
 }
 
@@ -163,7 +166,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	s.once.Do(func() {
 		close(s.stop)
+		overdue := time.AfterFunc(lastFlush, s.cut) // a database that answers nothing would be waited for
 		s.tallied.Wait()
+		overdue.Stop()
+		s.cut()
 		// Also when ctx has ended: one delivery that outlasts it must not take the counts of all others with it.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 		defer cancel()

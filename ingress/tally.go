@@ -13,7 +13,8 @@ import (
 // decide nothing.
 const tallyEvery = 3 * time.Second
 
-// lastFlush bounds the write of the last counts, which a process that ends waits for.
+// lastFlush bounds each of the two writes of counts that a process that ends waits for: the one under way, and that
+// of the last counts.
 const lastFlush = time.Second
 
 // tally sums refusals and uses of secrets, so that a flood of bad signatures costs one row.
@@ -67,8 +68,8 @@ func (t *tally) addUses(key useKey, more use) {
 	t.mu.Unlock()
 }
 
-// run writes the counts every few seconds until stop is closed.
-func (t *tally) run(stop <-chan struct{}) {
+// run writes the counts every few seconds until stop is closed; the end of ctx cuts a write short.
+func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
 	for {
@@ -76,7 +77,12 @@ func (t *tally) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-tick.C:
-			t.flush(context.Background())
+		}
+		select {
+		case <-stop: // a tick came while the last write waited for the database, and select takes either
+			return
+		default:
+			t.flush(ctx)
 		}
 	}
 }
