@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -61,8 +62,8 @@ func (a *app) rejectionsShow() *cobra.Command {
 		Use: "show ID", Short: "Show a refused request, without its signatures and secrets", Args: oneID("rejections show"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var r *operator.Rejection
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				r, err = operator.ShowRejection(ctx, rejection.New(db), args[0])
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
+				r, err = operator.ShowRejection(ctx, rejection.New(db), args[0], signatureHeaders(cfg)...)
 				return err
 			})
 			if err != nil {
@@ -74,6 +75,17 @@ func (a *app) rejectionsShow() *cobra.Command {
 			return a.writeRejection(r)
 		},
 	}
+}
+
+// signatureHeaders returns the headers that the configuration names for signatures.
+func signatureHeaders(cfg *config.Config) []string {
+	var names []string
+	for _, s := range cfg.Sources {
+		if s.Provider == hmac.Provider.Name {
+			names = append(names, s.Options["header"])
+		}
+	}
+	return names
 }
 
 func (a *app) rejectionsAdmit() *cobra.Command {

@@ -153,6 +153,35 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	}
 }
 
+// A signature is not shown, whatever its header is called: PayPal's says "sig", and that of hmac is the configuration's.
+func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	content, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.file, string(content)+"  tickets: {provider: hmac, mode: live, options: {header: x-checksum, template: '{body}'}, secrets: [{value: env:SECRET}]}\n")
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	const id = "00000000-0000-0000-0000-000000000001"
+	err = rejection.New(pool).Keep(t.Context(), []rejection.Rejection{{ID: id, Source: "tickets", ReceivedAt: time.Now(), Method: http.MethodPost,
+		Header: http.Header{"X-Checksum": {"hush"}, "Paypal-Transmission-Sig": {"hush"}, "X-Design": {"plain"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"rejections", "show", id}, {"rejections", "show", id, "--json"}} {
+		r := s.pawl(t, args...)
+		if r.code != 0 || strings.Contains(r.out, "hush") || !strings.Contains(r.out, "plain") {
+			t.Errorf("%v: exit %d, %s; want the signatures hidden and the rest shown:\n%s", args, r.code, r.err, r.out)
+		}
+	}
+}
+
 // A request of last week is verified against its own receive time, and a changed one never gets in.
 func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	t.Parallel()

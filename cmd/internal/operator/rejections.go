@@ -63,14 +63,15 @@ func ListRejections(ctx context.Context, kept Rejections, f rejection.Filter) ([
 	return all, nil
 }
 
-// ShowRejection returns one refused request, with the values of signature and secret headers left out.
-func ShowRejection(ctx context.Context, kept Rejections, id string) (*Rejection, error) {
+// ShowRejection returns one refused request, with the values of signature and secret headers left out: of those whose
+// name says so, and of those that are named in signatures.
+func ShowRejection(ctx context.Context, kept Rejections, id string, signatures ...string) (*Rejection, error) {
 	r, err := getRejection(ctx, kept, id)
 	if err != nil {
 		return nil, err
 	}
 	shown := summarize(r)
-	shown.Header, shown.Query, shown.Body = redacted(r.Header), parameters(r.Query), r.Body
+	shown.Header, shown.Query, shown.Body = redacted(r.Header, signatures), parameters(r.Query), r.Body
 	return &shown, nil
 }
 
@@ -93,10 +94,12 @@ func getRejection(ctx context.Context, kept Rejections, id string) (rejection.Re
 // secretive are parts of the names of headers whose values are not shown.
 var secretive = []string{"signature", "hmac", "token", "authorization", "cookie", "secret", "key", "password", "auth"}
 
-func redacted(h http.Header) http.Header {
+func redacted(h http.Header, signatures []string) http.Header {
 	shown := make(http.Header, len(h))
 	for name, values := range h {
-		hide := slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(strings.ToLower(name), part) })
+		lower := strings.ToLower(name)
+		hide := strings.HasSuffix(lower, "-sig") || slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) }) ||
+			slices.ContainsFunc(signatures, func(signature string) bool { return strings.EqualFold(name, signature) })
 		for _, v := range values {
 			if hide {
 				v = fmt.Sprintf("(%d bytes, not shown)", len(v))
