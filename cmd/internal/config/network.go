@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"strings"
 )
 
 // Network is an address range, written as a CIDR prefix or as one address.
@@ -19,7 +20,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 		return nil
 	}
 	a, err := netip.ParseAddr(string(text))
-	if err != nil {
+	if err != nil || strings.Contains(a.Zone(), "/") { // "fe80::1%eth0/64" is an address of the zone "eth0/64"
 		return errors.New("write a network such as 10.0.0.0/8, or one address")
 	}
 	a = a.Unmap()

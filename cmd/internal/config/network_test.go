@@ -23,7 +23,7 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s is %s, %v; want it to hold %s", text, n, err, inside)
 		}
 	}
-	for _, text := range []string{"", "10.0.0", "10.0.0.0/33", "example.com", "10.0.0.1-10.0.0.9"} {
+	for _, text := range []string{"", "10.0.0", "10.0.0.0/33", "example.com", "10.0.0.1-10.0.0.9", "fe80::%eth0/64"} {
 		var n config.Network
 		if err := n.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is %s, want a fault", text, n)
