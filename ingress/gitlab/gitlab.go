@@ -140,6 +140,19 @@ func (v *verifier) bySignature(r *webhook.Request) bool {
 	return v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0
 }
 
+// Hints implements [webhook.Hinter].
+func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
+	token, signature := r.Header.Get(tokenHeader) != "", r.Header.Get(signatureHeader) != ""
+	switch {
+	case v.tokens == nil && token && !signature:
+		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + tokenHeader + " and no signature, and the source has signing tokens only: " +
+			"give the webhook a signing token at GitLab, or the source its secret token"}}
+	case v.signing == nil && signature && !token:
+		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it is signed with a signing token, and the source has secret tokens only: add the signing token, " + signingPrefix + "…"}}
+	}
+	return nil
+}
+
 // Events reads the one event of r.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
