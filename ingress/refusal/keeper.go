@@ -76,6 +76,8 @@ type refusal struct {
 	source, remote string
 	request        *webhook.Request
 	err            *webhook.Error
+	// size is how long the body was; the request has its beginning only where that is more than the queue holds.
+	size int64
 }
 
 // NewKeeper returns a keeper.
@@ -110,16 +112,20 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 		k.dropped.Add(1)
 		return
 	}
-	size := int64(len(r.Body))
+	body := r.Body
+	if len(body) > queueBytes {
+		body = body[:rejection.MaxBody] // too much to be diagnosed, and still to be seen
+	}
+	size := int64(len(body))
 	if k.waiting.Add(size) > queueBytes {
 		k.waiting.Add(-size)
 		k.dropped.Add(1)
 		return
 	}
 	held := *r
-	held.Header, held.Body = r.Header.Clone(), bytes.Clone(r.Body)
+	held.Header, held.Body = r.Header.Clone(), bytes.Clone(body)
 	select {
-	case k.queue <- refusal{source, remoteAddr, &held, err}:
+	case k.queue <- refusal{source, remoteAddr, &held, err, int64(len(r.Body))}:
 	default:
 		k.waiting.Add(-size)
 		k.dropped.Add(1)
@@ -226,13 +232,18 @@ func (k *Keeper) row(f refusal) rejection.Rejection {
 	return rejection.Rejection{
 		Source: f.source, ReceivedAt: f.request.ReceivedAt, Class: string(f.err.Class), Detail: f.err.Detail,
 		Diagnosis: d.Findings, Likely: d.Likely, RemoteAddr: f.remote, Method: f.request.Method, Query: query,
-		Header: webhook.KeptHeader(f.request.Header, k.needs[f.source]...), Body: f.request.Body, BodySize: int64(len(f.request.Body)), Truncated: f.err.Class.Incomplete(),
+		Header: webhook.KeptHeader(f.request.Header, k.needs[f.source]...), Body: f.request.Body, BodySize: f.size, Truncated: f.incomplete(),
 	}
+}
+
+// incomplete reports whether a part of the body is not there.
+func (f refusal) incomplete() bool {
+	return f.err.Class.Incomplete() || f.size > int64(len(f.request.Body))
 }
 
 // diagnose never takes the process down: it reads what nobody has verified.
 func (k *Keeper) diagnose(f refusal) (d Diagnosis) {
-	if f.err.Class.Incomplete() {
+	if f.incomplete() {
 		return d // there is nothing to probe
 	}
 	defer func() {

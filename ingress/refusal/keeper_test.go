@@ -185,6 +185,20 @@ func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	}
 }
 
+// A body that the queue has no room for, however empty it is, is cut: a source that takes more would keep nothing of it.
+func TestKeeper_BodyOverTheQueue_KeptCut(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	k, stop := run(t, refusal.Config{Store: store})
+	r := forged(1)
+	r.Body = make([]byte, 9<<20)
+	k.Offer("live", r, noMatch, "")
+	stop()
+	if len(store.rows) != 1 || !store.rows[0].Truncated || store.rows[0].BodySize != 9<<20 || len(store.rows[0].Body) != rejection.MaxBody {
+		t.Errorf("kept %d, want one, truncated, of 9 MiB", len(store.rows))
+	}
+}
+
 func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
