@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -131,7 +132,7 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	}
 	now := s.cfg.Now()
 	// Per address first: what one address sends too much must not use up its source's tokens.
-	if !s.perAddr.allow(bucketOf(from), now) || !s.perSource.allow(source.Name, now) {
+	if !s.perAddr.Allow(throttle.Network(from), now) || !s.perSource.Allow(source.Name, now) {
 		l.outcome, l.class = shed, "rate"
 		leaveUnread(c)
 		_ = unavailable(c, "busy")

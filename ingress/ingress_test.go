@@ -26,6 +26,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/shopify"
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -780,7 +781,7 @@ func TestDeliver_Limits(t *testing.T) {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
 		c.Now = func() time.Time { return now } // no token comes back
-		c.Limits.PerAddress = ingress.Rate{PerSecond: 1, Burst: 2}
+		c.Limits.PerAddress = throttle.Rate{PerSecond: 1, Burst: 2}
 		c.Limits.TrustedProxies = []netip.Prefix{loopback}
 		s.AllowFrom = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	})

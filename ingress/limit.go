@@ -4,11 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
 // Limits bounds what the server takes on. The zero value has the defaults named below and no rate
@@ -29,15 +28,9 @@ type Limits struct {
 	InFlight int
 	// PerSource and PerAddress bound the deliveries per second of one source and of one remote
 	// address (an IPv6 /64); zero means unbounded.
-	PerSource, PerAddress Rate
+	PerSource, PerAddress throttle.Rate
 	// TrustedProxies lists the networks whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-}
-
-// Rate is a token bucket: so many per second in the long run, so many at once.
-type Rate struct {
-	PerSecond float64
-	Burst     int
 }
 
 func (l *Limits) setDefaults() {
@@ -64,45 +57,8 @@ func (l *Limits) setDefaults() {
 	}
 }
 
-// buckets holds a token bucket per key, for the keys that were seen lately.
-type buckets[K comparable] struct {
-	rate Rate
-
-	mu sync.Mutex
-	// Two generations bound the memory: when the younger is full it becomes the older, and what
-	// was in neither for so long starts afresh.
-	young, old map[K]*rate.Limiter
-}
-
-const bucketsPerGeneration = 8192
-
-func newBuckets[K comparable](r Rate) *buckets[K] {
-	if r.PerSecond <= 0 {
-		return nil
-	}
-	r.Burst = max(r.Burst, 1)
-	return &buckets[K]{rate: r, young: map[K]*rate.Limiter{}}
-}
-
-// allow takes a token of key at now. A nil *buckets allows everything.
-func (b *buckets[K]) allow(key K, now time.Time) bool {
-	if b == nil {
-		return true
-	}
-	b.mu.Lock()
-	l, ok := b.young[key]
-	if !ok {
-		if l, ok = b.old[key]; !ok {
-			l = rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)
-		}
-		if len(b.young) >= bucketsPerGeneration {
-			b.old, b.young = b.young, map[K]*rate.Limiter{}
-		}
-		b.young[key] = l
-	}
-	b.mu.Unlock()
-	return l.AllowN(now, 1)
-}
+// keysRemembered is how many senders and sources a rate limit remembers at least.
+const keysRemembered = 8192
 
 // budget bounds the bytes that all bodies take up at once.
 type budget struct {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -187,7 +188,7 @@ func TestLimits_PerSource(t *testing.T) {
 	now := time.Now()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
 		c.Now = func() time.Time { return now } // no token comes back
-		c.Limits.PerSource = ingress.Rate{PerSecond: 1, Burst: 2}
+		c.Limits.PerSource = throttle.Rate{PerSecond: 1, Burst: 2}
 		c.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	for i, want := range []int{202, 202, 503} {
@@ -204,7 +205,7 @@ func TestLimits_PerAddress_ForwardedNotBelieved(t *testing.T) {
 	now := time.Now()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
 		c.Now = func() time.Time { return now }
-		c.Limits.PerAddress = ingress.Rate{PerSecond: 1, Burst: 1}
+		c.Limits.PerAddress = throttle.Rate{PerSecond: 1, Burst: 1}
 	})
 	for i, want := range []int{202, 503, 503} {
 		if got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i), "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i)); got.status != want {

@@ -46,16 +46,6 @@ func parseHop(text string) (netip.Addr, bool) {
 // IPv6 in none of IPv4.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// bucketOf returns the network that shares a rate limit with addr: an IPv6 sender owns a whole /64.
-func bucketOf(addr netip.Addr) netip.Addr {
-	if addr.Is6() {
-		if p, err := addr.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return addr
-}
-
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

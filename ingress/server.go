@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"golang.org/x/time/rate"
 
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -58,8 +59,8 @@ type Server struct {
 
 	slots     chan struct{}
 	bodies    budget
-	perSource *buckets[string]
-	perAddr   *buckets[netip.Addr]
+	perSource *throttle.Buckets[string]
+	perAddr   *throttle.Buckets[netip.Addr]
 
 	stop    chan struct{}
 	cut     context.CancelFunc // ends a write of counts that is under way
@@ -103,8 +104,8 @@ func New(cfg Config) (*Server, error) {
 
 		slots:     make(chan struct{}, cfg.Limits.InFlight),
 		bodies:    budget{most: cfg.Limits.Bodies},
-		perSource: newBuckets[string](cfg.Limits.PerSource),
-		perAddr:   newBuckets[netip.Addr](cfg.Limits.PerAddress),
+		perSource: throttle.New[string](cfg.Limits.PerSource, keysRemembered),
+		perAddr:   throttle.New[netip.Addr](cfg.Limits.PerAddress, keysRemembered),
 		stop:      make(chan struct{}),
 	}
 	s.echo = s.router()

@@ -42,9 +42,9 @@ var table = []rule{
 	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing"}, never: []string{pgx, echo, "net/http", "os"}},
 	{packages: "ingress/webhook", may: []string{}, never: []string{pgx, temporal, echo, stripeGo}},
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "ingress", may: []string{"ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
+	{packages: "ingress", may: []string{"ingress/throttle", "ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
 	{packages: "ingress/dispatch", may: []string{"workflows", "schema/receipt", "schema/failpoint"}, never: []string{echo}},
-	{packages: "ingress/refusal", may: []string{"ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
+	{packages: "ingress/refusal", may: []string{"ingress/throttle", "ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
 	{
 		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/refusal"},
 		may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo},

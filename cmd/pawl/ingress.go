@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/workflows"
@@ -154,8 +155,8 @@ func wanted(s config.Source) func(string) bool {
 func ingressLimits(c config.Ingress) ingress.Limits {
 	limits := ingress.Limits{
 		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent,
-		PerSource:  ingress.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
-		PerAddress: ingress.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
+		PerSource:  throttle.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
+		PerAddress: throttle.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
 	}
 	for _, network := range c.Limits.TrustedProxies {
 		limits.TrustedProxies = append(limits.TrustedProxies, network.Prefix)

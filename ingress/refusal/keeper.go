@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
@@ -46,9 +44,9 @@ const (
 	batchLength = 128
 	// writeTimeout bounds one write, also the last ones of a process that stops.
 	writeTimeout = 2 * time.Second
-	// mostAddresses bounds the addresses that are remembered. Whoever sends from so many is not held by a limit
+	// sendersRemembered is how many senders are remembered at least. Whoever sends from more is not held by a limit
 	// of one.
-	mostAddresses = 4096
+	sendersRemembered = 2048
 )
 
 // Keeper stores refused requests with their diagnosis, off the request's path. Make one with
@@ -61,15 +59,14 @@ type Keeper struct {
 	// needs holds, by source, the headers that its deliveries are verified by.
 	needs map[string][]string
 
-	mu        sync.Mutex
-	limits    map[string]*rate.Limiter
-	addresses map[sender]*rate.Limiter
+	perSource *throttle.Buckets[string]
+	perSender *throttle.Buckets[sender]
 }
 
 // sender is who sends to a source.
 type sender struct {
 	source  string
-	network netip.Prefix
+	network netip.Addr
 }
 
 type refusal struct {
@@ -97,7 +94,11 @@ func NewKeeper(cfg Config) *Keeper {
 	if cfg.Trim <= 0 {
 		cfg.Trim = time.Hour
 	}
-	k := &Keeper{cfg: cfg, queue: make(chan refusal, queueLength), needs: map[string][]string{}, limits: map[string]*rate.Limiter{}, addresses: map[sender]*rate.Limiter{}}
+	k := &Keeper{
+		cfg: cfg, queue: make(chan refusal, queueLength), needs: map[string][]string{},
+		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
+		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2}, sendersRemembered),
+	}
 	for source, p := range cfg.Diagnoser.probes {
 		k.needs[source] = p.headers()
 	}
@@ -107,8 +108,10 @@ func NewKeeper(cfg Config) *Keeper {
 // Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
 // dropped: a refusal is worth keeping, and never worth slowing down what is valid.
 func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
-	// The address first: what one sends too much must not use up its source's tokens.
-	if !k.addressLimit(source, remoteAddr).AllowN(r.ReceivedAt, 1) || !k.limit(source).AllowN(r.ReceivedAt, 1) {
+	addr, _ := netip.ParseAddr(remoteAddr) // what is no address shares one
+	from := sender{source, throttle.Network(addr)}
+	// The sender first: what one sends too much must not use up its source's tokens.
+	if !k.perSender.Allow(from, r.ReceivedAt) || !k.perSource.Allow(source, r.ReceivedAt) {
 		k.dropped.Add(1)
 		return
 	}
@@ -130,41 +133,6 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 		k.waiting.Add(-size)
 		k.dropped.Add(1)
 	}
-}
-
-// limit returns the source's token bucket. Sources are those of the configuration, so there are few.
-func (k *Keeper) limit(source string) *rate.Limiter {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l, ok := k.limits[source]
-	if !ok {
-		l = rate.NewLimiter(rate.Limit(k.cfg.PerSecond), k.cfg.Burst)
-		k.limits[source] = l
-	}
-	return l
-}
-
-// addressLimit returns the token bucket of a remote address at the source. What is no address shares one.
-func (k *Keeper) addressLimit(source, remoteAddr string) *rate.Limiter {
-	from := sender{source: source}
-	if addr, err := netip.ParseAddr(remoteAddr); err == nil {
-		bits := addr.BitLen()
-		if addr.Is6() {
-			bits = 64 // which one sender owns
-		}
-		from.network, _ = addr.Prefix(bits)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l, ok := k.addresses[from]
-	if !ok {
-		if len(k.addresses) >= mostAddresses {
-			clear(k.addresses)
-		}
-		l = rate.NewLimiter(rate.Limit(k.cfg.PerSecond/2), max(k.cfg.Burst/2, 1))
-		k.addresses[from] = l
-	}
-	return l
 }
 
 // Run writes what is offered until ctx ends, and then what still waits.
