@@ -50,22 +50,22 @@ func newKeys(provider string) (providerKeys, error) {
 		public, private, err := sendgrid.NewKeys()
 		return providerKeys{verify: public, sign: private}, err
 	case "paypal":
-		return newPayPalKeys()
+		now := time.Now()
+		return selfSigned("messageverificationcerts.paypal.com", 2048, now.Add(-time.Hour), now.AddDate(10, 0, 0))
 	case "stripe", "standardwebhooks", "svix":
 		return one("whsec_" + base64.StdEncoding.EncodeToString(secret[:])), nil
 	}
 	return one(hex.EncodeToString(secret[:])), nil
 }
 
-func newPayPalKeys() (providerKeys, error) {
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
+// selfSigned makes a certificate for the subject, of an RSA key of so many bits, and that key; both are PEM.
+func selfSigned(subject string, bits int, from, until time.Time) (providerKeys, error) {
+	private, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		return providerKeys{}, err
 	}
-	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "messageverificationcerts.paypal.com"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, NotBefore: from, NotAfter: until,
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {

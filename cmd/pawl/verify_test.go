@@ -2,15 +2,9 @@ package main
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,7 +175,7 @@ func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
 		{"messageverificationcerts.paypal.com.evil.example", 2048, "untrusted_certificate"},
 		{"messageverificationcerts.paypal.com", 1024, "untrusted_certificate"},
 	} {
-		certificate, private := selfSigned(t, c.subject, c.bits, now)
+		certificate, private := certified(t, c.subject, c.bits, now)
 		out, err := providers()["paypal"].Sign(webhook.SignInput{
 			Secret: private, At: now, ID: "t-1", Body: []byte("{}"), Options: map[string]string{"webhook_id": "W1"},
 		})
@@ -205,26 +199,14 @@ func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
 	}
 }
 
-// selfSigned returns a certificate for subject that is valid at the time, and its private key, in PEM.
-func selfSigned(t *testing.T, subject string, bits int, at time.Time) (certificate, private string) {
+// certified returns a certificate for subject that is valid at the time, and its private key, in PEM.
+func certified(t *testing.T, subject string, bits int, at time.Time) (certificate, private string) {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, bits)
+	keys, err := selfSigned(subject, bits, at.Add(-time.Hour), at.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	return keys.verify, keys.sign
 }
 
 func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
