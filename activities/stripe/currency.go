@@ -2,6 +2,21 @@ package stripe
 
 import "strings"
 
+// currencies are the codes of ISO 4217 that money is counted in, as of 2025. The package golang.org/x/text/currency
+// lacks those made since 2018, such as SLE and XCG, and takes XXX and XTS, which are no money.
+const currencies = " aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd btn bwp byn bzd" +
+	" cad cdf chf clp cny cop crc cuc cup cve czk djf dkk dop dzd egp ern etb eur fjd fkp gbp gel ghs gip gmd gnf gtq gyd" +
+	" hkd hnl hrk htg huf idr ils inr iqd irr isk jmd jod jpy kes kgs khr kmf kpw krw kwd kyd kzt lak lbp lkr lrd lsl lyd" +
+	" mad mdl mga mkd mmk mnt mop mro mru mur mvr mwk mxn myr mzn nad ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg" +
+	" qar ron rsd rub rwf sar sbd scr sdg sek sgd shp sle sll sos srd ssp std stn svc syp szl thb tjs tmt tnd top try ttd" +
+	" twd tzs uah ugx usd uyu uzs ved ves vnd vuv wst xaf xcd xcg xof xpf yer zar zmw zwg zwl "
+
+// IsCurrency reports whether code is a currency of ISO 4217, in lower case as Stripe writes it. Some that are no
+// longer in use count, since Stripe has kept a few of them.
+func IsCurrency(code string) bool {
+	return len(code) == 3 && strings.Contains(currencies, " "+code+" ")
+}
+
 // decimals lists the currencies whose amounts Stripe does not count in hundredths
 // (https://docs.stripe.com/currencies, "Zero-decimal currencies" and "Three-decimal currencies").
 //

@@ -23,3 +23,22 @@ func TestDecimals(t *testing.T) {
 		t.Errorf("no currency has %d decimals, want 2", got)
 	}
 }
+
+func TestIsCurrency(t *testing.T) {
+	t.Parallel()
+	for code := range decimals {
+		if !IsCurrency(code) {
+			t.Errorf("%s has decimals and is no currency", code)
+		}
+	}
+	for _, code := range []string{"usd", "eur", "aed", "zwl", "sle", "xcg", "mru"} {
+		if !IsCurrency(code) {
+			t.Errorf("%s is no currency", code)
+		}
+	}
+	for _, code := range []string{"", "zzz", "USD", "us", "usdc", "xxx", "xts", "xau", "d a", "   ", "sd ", "\x00\x00\x00"} {
+		if IsCurrency(code) {
+			t.Errorf("%q is a currency", code)
+		}
+	}
+}

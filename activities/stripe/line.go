@@ -1,31 +1,11 @@
 package stripe
 
 import (
-	"errors"
+	"cmp"
 	"slices"
-	"time"
+
+	"github.com/pawlhq/pawl/schema/billing"
 )
-
-// Line is one line of an invoice.
-type Line struct {
-	Price     string
-	LookupKey string
-	Product   string
-	Amount    int64
-	Start     time.Time
-	End       time.Time
-
-	rank int
-	// credited is set where the line names what it takes back: its amount can be 0.
-	credited bool
-}
-
-// credit reports whether the line takes money back. What was free is taken back for nothing, so that the
-// amount alone does not tell.
-func (l Line) credit() bool { return l.Amount < 0 || l.credited }
-
-// over reports whether the line's period had ended when that of another line began.
-func (l Line) over(before Line) bool { return !l.End.After(before.Start) }
 
 // placesOf are where a line tells what it belongs to: on the line up to 2025-02, since then under its parent,
 // which is a subscription item or an invoice item.
@@ -44,125 +24,88 @@ func lineSubscription(l object) string {
 	return ""
 }
 
-// lines returns the lines that tell what was bought:
-//
-//   - Of the lines that charge, those of the lowest rank. Lines that the same invoice takes back again do not count.
-//   - Beside the subscription's own lines, prorations too, of a period that had not ended when the own lines' began.
-//   - The lines that take money back, and no others, where nothing charges for what comes after them: no line charges
-//     at all, or the subscription was canceled and only its use until then is billed. They name what was left.
-//
-// Its error is a [FieldError].
-func lines(in object) ([]Line, error) {
-	var charges, credits []Line
-	for _, l := range in.list("lines") {
-		line, err := readLine(l)
-		if err != nil {
-			return nil, err
-		}
-		if line.credit() {
-			credits = append(credits, line)
-		} else {
-			charges = append(charges, line)
-		}
+// lines returns the invoice's lines, and whether the payload carries only the first of them.
+func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, partial bool) {
+	list := f.in(f.object.object("lines"), "lines")
+	defer f.keep(list)
+	for _, o := range list.elements("data") {
+		in := list.in(o, "data[]")
+		lines = append(lines, r.line(in, subscription))
+		list.keep(in)
 	}
-	charges = slices.DeleteFunc(charges, func(l Line) bool { return leftAgain(l, credits) })
-	if len(charges) == 0 {
-		return credits, nil
-	}
-	first := lowest(charges)
-	var found []Line
-	for _, l := range charges {
-		besideOwn := first == rankSubscription && l.rank == rankProration &&
-			!slices.ContainsFunc(charges, func(own Line) bool { return own.rank == first && l.over(own) })
-		if l.rank == first || besideOwn {
-			found = append(found, l)
-		}
-	}
-	if slices.ContainsFunc(credits, func(c Line) bool { return c.rank == rankProration && allOver(found, c) }) {
-		return credits, nil
-	}
-	return found, nil
+	return lines, list.is("has_more")
 }
 
-// allOver reports whether the lines are the subscription's own and had ended when the rest of its period was
-// taken back: the final invoice of a subscription that is canceled bills the usage until then.
-func allOver(own []Line, credit Line) bool {
-	return !slices.ContainsFunc(own, func(l Line) bool { return l.rank != rankSubscription || l.End.IsZero() || !l.over(credit) })
-}
-
-func lowest(lines []Line) int {
-	rank := ranks
-	for _, l := range lines {
-		rank = min(rank, l.rank)
+// line reads one line of an invoice of the subscription.
+func (r *reader) line(f *fields, subscription string) billing.Line {
+	p := readPrice(f.object)
+	meaning := r.meaning(p)
+	period := f.in(f.object.object("period"), "period")
+	line := billing.Line{
+		Subscription: f.usable("subscription", lineSubscription(f.object), mostID),
+		Price:        f.usable("price", p.id, mostPrice),
+		Plan:         meaning.Plan,
+		AddOn:        meaning.AddOn,
+		Quantity:     f.count("quantity"),
+		Amount:       f.whole("amount"),
+		PeriodStart:  period.time("start"),
+		PeriodEnd:    period.time("end"),
+		Metered:      p.metered,
 	}
-	return rank
-}
-
-// leftAgain reports whether the same invoice takes back what l charges for: of several changes of plan in
-// one period, each charges for its plan and the next one takes that back from its own time on.
-func leftAgain(l Line, credits []Line) bool {
-	return l.Price != "" && slices.ContainsFunc(credits, func(c Line) bool { return c.Price == l.Price && c.End.Equal(l.End) && c.Start.After(l.Start) })
-}
-
-// The ranks of lines. Prorations charge for the rest of a period that is paid for, and count where
-// the invoice has nothing of the next one. Invoice items that a person added come last: their period
-// is often a single instant, and their price no plan's.
-const (
-	rankSubscription = iota
-	rankProration
-	rankItemOfSubscription
-	rankItem
-	ranks
-)
-
-// rankOf reads a line's kind: type and proration up to 2025-02, parent since. Either kind of parent
-// can say that the line is a proration.
-func rankOf(l object) int {
-	for _, place := range placesOf(l) {
-		if string(place["proration"]) == "true" {
-			return rankProration
-		}
+	f.keep(period)
+	for _, place := range placesOf(f.object) {
+		line.Proration = line.Proration || place.is("proration")
+		// A credit names the lines that it takes back ("for a credit proration, the original debit line items"). What
+		// was free is taken back for nothing, so that the amount alone does not tell.
+		line.Credit = line.Credit || len(place.object("proration_details", "credited_items")) > 0
 	}
+	line.Credit = line.Credit || line.Amount < 0
+	if line.Subscription == "" && isOwn(f.object) {
+		line.Subscription = subscription // a line of the subscription that does not name it
+	}
+	if line.Subscription == "" && meaning.For > 0 && !line.PeriodStart.IsZero() {
+		// The period of what is sold once is the moment of the sale.
+		line.PeriodEnd = line.PeriodStart.Add(meaning.For)
+	}
+	return line
+}
+
+// isOwn reports whether a line is the subscription's own, and not an item that a person added: type up to 2025-02,
+// parent since.
+func isOwn(l object) bool {
 	parent := l.object("parent")
-	switch {
-	case l.text("type") == "subscription", len(parent.object("subscription_item_details")) > 0 && parent.text("type") != "invoice_item_details":
-		return rankSubscription
-	case lineSubscription(l) != "":
-		return rankItemOfSubscription
-	}
-	return rankItem
+	return l.text("type") == "subscription" || len(parent.object("subscription_item_details")) > 0 && parent.text("type") != "invoice_item_details"
 }
 
-// readLine reads a line: price up to 2025-02, pricing.price_details since.
-func readLine(l object) (line Line, err error) {
-	line.rank, line.credited = rankOf(l), credited(l)
-	if line.Amount, err = l.integer("amount"); err != nil && !errors.Is(err, errAbsent) {
-		return Line{}, &FieldError{"invoice.lines.data[].amount", err.Error()}
+// nameByMetadata gives the plan of the subscription's metadata to the one line that tells best what was bought, where
+// no line's price is mapped to a plan: of what the subscription was charged for, what is no proration, then what ends
+// last, then what is for longer. The order of the lines means nothing.
+func nameByMetadata(lines []billing.Line, subscription, plan string) {
+	if slices.ContainsFunc(lines, func(l billing.Line) bool { return l.Plan != "" }) {
+		return
 	}
-	if line.Start, line.End, err = l.object("period").span("invoice.lines.data[].period.", "start", "end"); err != nil {
-		return Line{}, err
-	}
-	details := l.object("pricing", "price_details")
-	switch {
-	case !l.null("price"):
-		line.Price, line.Product = l.ref("price"), l.object("price").ref("product")
-		line.LookupKey = l.object("price").text("lookup_key")
-	case len(details) > 0:
-		line.Price, line.Product = details.ref("price"), details.ref("product")
-		line.LookupKey = details.object("price").text("lookup_key")
-	case !l.null("plan"):
-		line.Price, line.Product = l.ref("plan"), l.object("plan").ref("product")
-	}
-	return line, nil
-}
-
-// credited reports whether the line is a credit that names the lines it takes back ("for a credit proration,
-// the original debit line items"), in proration_details.
-func credited(l object) bool {
-	for _, place := range placesOf(l) {
-		if len(place.object("proration_details", "credited_items")) > 0 {
-			return true
+	var best *billing.Line
+	for i := range lines {
+		l := &lines[i]
+		if l.Subscription != subscription || subscription == "" || l.Credit || l.Metered || len(l.AddOn) > 0 {
+			continue
+		}
+		if best == nil || tells(*l, *best) < 0 {
+			best = l
 		}
 	}
-	return false
+	if best != nil {
+		best.Plan = plan
+	}
+}
+
+// tells orders two lines, the one first that tells better what was bought.
+func tells(a, b billing.Line) int {
+	if a.Proration != b.Proration {
+		if b.Proration {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(b.PeriodEnd.Compare(a.PeriodEnd), a.PeriodStart.Compare(b.PeriodStart), cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
 }

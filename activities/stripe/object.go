@@ -21,10 +21,6 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
-// mostText bounds what is stored, in bytes. An effect's key holds two IDs beside an account of up to
-// 200 bytes, and the ledger takes keys of 500.
-const mostText = 100
-
 // Unusable says why s, of at most the given number of bytes, cannot be stored or stand in a key, "" when it
 // can. Postgres refuses a NUL each time it is tried; and encoding/json puts U+FFFD where escapes are broken,
 // so that two IDs would be one.
@@ -45,14 +41,14 @@ type object map[string]json.RawMessage
 // parse reads body as one JSON object.
 func parse(body []byte) (object, error) {
 	if !utf8.Valid(body) {
-		return nil, &FieldError{"body", "invalid UTF-8"}
+		return nil, review(Unreadable, "body", "invalid UTF-8")
 	}
 	var o object
 	if err := json.Unmarshal(body, &o); err != nil {
-		return nil, &FieldError{"body", "not a JSON object: " + err.Error()}
+		return nil, review(Unreadable, "body", "not a JSON object: "+err.Error())
 	}
 	if o == nil {
-		return nil, &FieldError{"body", "null"}
+		return nil, review(Unreadable, "body", "null")
 	}
 	return o, nil
 }
@@ -68,6 +64,9 @@ func (o object) null(name string) bool {
 	raw, ok := o[name]
 	return !ok || bytes.Equal(raw, []byte("null"))
 }
+
+// is reports whether the field is true.
+func (o object) is(name string) bool { return string(o[name]) == "true" }
 
 // object returns the nested object, empty where it is absent, null or something else.
 func (o object) object(path ...string) object {
@@ -85,13 +84,11 @@ func (o object) object(path ...string) object {
 	return o
 }
 
-// list returns the objects of a Stripe list field ({"data": [...]}).
-func (o object) list(name string) []object {
-	var list []object
-	if json.Unmarshal(o.object(name)["data"], &list) != nil {
-		return nil
-	}
-	return list
+// objects returns an array of objects, and false where the field is something else.
+func (o object) objects(name string) ([]object, bool) {
+	var found []object
+	ok := json.Unmarshal(o[name], &found) == nil && found != nil
+	return found, ok
 }
 
 // text returns a string field, "" where it is absent, null or no string.
@@ -113,18 +110,6 @@ func (o object) ref(name string) string {
 		return id
 	}
 	return o.object(name).text("id")
-}
-
-// strings returns a map of strings (metadata); what is no string in it is left out.
-func (o object) strings(name string) map[string]string {
-	found := map[string]string{}
-	inner := o.object(name)
-	for key := range inner {
-		if s := inner.text(key); s != "" {
-			found[key] = s
-		}
-	}
-	return found
 }
 
 // errAbsent says that a field is absent or null.
@@ -159,14 +144,21 @@ func (o object) unix(name string) (time.Time, error) {
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// span returns the times in the fields start and end, zero where they are absent. Its error is a
-// [FieldError] under the name that the caller gives to o with prefix.
-func (o object) span(prefix, start, end string) (from, to time.Time, err error) {
-	if from, err = o.unix(start); err != nil && !errors.Is(err, errAbsent) {
-		return time.Time{}, time.Time{}, &FieldError{prefix + start, err.Error()}
+// overlay returns o with the fields of previous in place of its own: what o was before, if previous is an event's
+// previous_attributes. Of nested objects Stripe tells only the fields that differ, of arrays all elements.
+func (o object) overlay(previous object) object {
+	was := make(object, len(o))
+	for name, raw := range o {
+		was[name] = raw
 	}
-	if to, err = o.unix(end); err != nil && !errors.Is(err, errAbsent) {
-		return time.Time{}, time.Time{}, &FieldError{prefix + end, err.Error()}
+	for name, raw := range previous {
+		now, then := o.object(name), previous.object(name)
+		if now != nil && then != nil {
+			if merged, err := json.Marshal(now.overlay(then)); err == nil {
+				raw = merged
+			}
+		}
+		was[name] = raw
 	}
-	return from, to, nil
+	return was
 }

@@ -1,49 +1,267 @@
-// Package billing is the application state that billing effects converge on, and the facts that
-// change it. State is fenced: an event may only write what no newer event has written.
 package billing
 
 import "time"
 
-// InvoicePaid says that an invoice has been settled, in our words. It travels through workflow
-// histories: no personal data, and fields are only ever added.
-type InvoicePaid struct {
+// Kind says what a fact tells, and so which of the pointers in its [Data] is set.
+type Kind string
+
+// The kinds of facts. Most are snapshots: an event carries the whole object as it was when the event was made.
+const (
+	SubscriptionSeen Kind = "subscription_seen"
+	InvoiceSeen      Kind = "invoice_seen"
+	PaymentSeen      Kind = "payment_seen"
+	CheckoutSeen     Kind = "checkout_seen"
+	RefundSeen       Kind = "refund_seen"
+	DisputeSeen      Kind = "dispute_seen"
+	// Linked says to which account of ours a customer or a subscription belongs.
+	Linked Kind = "linked"
+	// Withheld says that what a subscription or a one-off invoice grants is taken back, Reopened that it is given again.
+	Withheld Kind = "withheld"
+	Reopened Kind = "reopened"
+	// Held says that the access of a subscription, or of a whole account, is held back, by a person or a dispute; Released
+	// ends that.
+	Held     Kind = "held"
+	Released Kind = "released"
+)
+
+// Rank orders the facts of one object that occurred in one second.
+type Rank int
+
+// The ranks, in their order.
+const (
+	RankFetched Rank = iota // what the provider answered when it was asked
+	RankCreated
+	RankNotice // tells of something to come and changes nothing (trial_will_end)
+	RankChange
+	RankEnd
+)
+
+// Origin says where a fact comes from.
+type Origin string
+
+// The origins of facts.
+const (
+	FromEvent    Origin = "event"
+	FromFetch    Origin = "fetched"
+	FromImport   Origin = "import"
+	FromOperator Origin = "operator"
+)
+
+// Subject is the header of a fact: whose it is, and where it comes from.
+type Subject struct {
 	Provider string
 	// ProviderAccount is the connected account that the event came from, "" for the provider's own.
-	ProviderAccount string
+	ProviderAccount string `json:",omitempty"`
 	// Mode is "live" or "test".
 	Mode string
-	// Account is our account.
-	Account string
-	// Customer is the provider's customer.
-	Customer string
-	Invoice  string
-	// Subscription is "" for an invoice outside of any subscription.
-	Subscription string
-	// Amount is what was paid, in the currency's minor unit.
-	Amount int64
-	// Currency is the ISO 4217 code in lower case, as providers write it.
-	Currency string
-	Plan     string
-	// PeriodStart and PeriodEnd bound what was paid for.
-	PeriodStart, PeriodEnd time.Time
-	// OccurredAt is the provider's time of the event; it is the fence, with ties allowed.
+	// Account is our account, where the source maps the connected account to it; "" where the facts decide.
+	Account string `json:",omitempty"`
+	// Customer is the provider's customer, "" where the object names none.
+	Customer string `json:",omitempty"`
+	EventID  string
+	// EventType is the provider's name for what happened, e.g. "invoice.paid".
+	EventType string
+	ReceiptID string
+	// OccurredAt is the provider's time of the event; it has a resolution of one second.
 	OccurredAt time.Time
-	EventID    string
-	ReceiptID  string
 }
 
-// instant reports whether the invoice pays for no time at all: an invoice item that a person adds to a
-// subscription, a setup fee say, stands for the moment it was made.
-func (f InvoicePaid) instant() bool {
-	return !f.PeriodStart.IsZero() && f.PeriodStart.Equal(f.PeriodEnd)
-}
-
-// Scope is the part of an effect key that keeps providers, connected accounts and modes apart:
-// "stripe:live", or "stripe:live:acct_9".
-func (f InvoicePaid) Scope() string {
-	scope := f.Provider + ":" + f.Mode
-	if f.ProviderAccount != "" {
-		scope += ":" + f.ProviderAccount
+// Scope is the part of an effect's key that keeps providers, modes and connected accounts apart: "stripe:live", or
+// "stripe:live:acct_9".
+func (s Subject) Scope() string {
+	scope := s.Provider + ":" + s.Mode
+	if s.ProviderAccount != "" {
+		scope += ":" + s.ProviderAccount
 	}
 	return scope
+}
+
+// Fact is what one event says about one object. It travels through workflow histories and outlives the event's body:
+// it holds no personal data.
+type Fact struct {
+	Subject
+	Kind Kind
+	// Object is the provider's ID of what the fact is about: a subscription, an invoice, …
+	Object string
+	Rank   Rank
+	Origin Origin
+	Data
+}
+
+// Data is what a fact tells. Exactly the pointer that the fact's kind names is set.
+type Data struct {
+	Subscription *SubscriptionFact `json:",omitempty"`
+	Invoice      *InvoiceFact      `json:",omitempty"`
+	Payment      *PaymentFact      `json:",omitempty"`
+	Checkout     *CheckoutFact     `json:",omitempty"`
+	Refund       *RefundFact       `json:",omitempty"`
+	Dispute      *DisputeFact      `json:",omitempty"`
+	Link         *LinkFact         `json:",omitempty"`
+	// Decision is of the kinds Withheld, Reopened, Held and Released.
+	Decision *DecisionFact `json:",omitempty"`
+}
+
+// SubscriptionFact is a subscription as an event shows it.
+type SubscriptionFact struct {
+	// Status is the provider's: incomplete, incomplete_expired, trialing, active, past_due, unpaid, paused, canceled.
+	Status string
+	Items  []Item `json:",omitempty"`
+	// Start and the other times are zero where the subscription has none.
+	Start             time.Time `json:",omitzero"`
+	TrialEnd          time.Time `json:",omitzero"`
+	CancelAt          time.Time `json:",omitzero"`
+	CancelAtPeriodEnd bool      `json:",omitempty"`
+	CanceledAt        time.Time `json:",omitzero"`
+	EndedAt           time.Time `json:",omitzero"`
+	// CollectionPaused is set while payments are not collected; access is not concerned.
+	CollectionPaused bool `json:",omitempty"`
+	// CollectionMethod is charge_automatically or send_invoice.
+	CollectionMethod string `json:",omitempty"`
+	// Account is the subscription's metadata.account, "" without one.
+	Account string `json:",omitempty"`
+	// Before is the same subscription as it was before the change, where the event says what it was: the snapshot with
+	// previous_attributes laid over it.
+	Before *SubscriptionFact `json:",omitempty"`
+}
+
+// Item is one price of a subscription.
+type Item struct {
+	ID    string `json:",omitempty"`
+	Price string
+	// Plan is what the price is mapped to, "" for none.
+	Plan string `json:",omitempty"`
+	// AddOn lists the features that a price which is mapped to no plan adds. A price with neither Plan nor AddOn is one
+	// that no mapping knows.
+	AddOn    []string `json:",omitempty"`
+	Quantity int64    `json:",omitempty"`
+	// Metered items are billed by use: they add no seats.
+	Metered bool `json:",omitempty"`
+	// PeriodStart and PeriodEnd bound the current period.
+	PeriodStart time.Time `json:",omitzero"`
+	PeriodEnd   time.Time `json:",omitzero"`
+}
+
+// InvoiceFact is an invoice as an event shows it. Amounts are in minor units of Currency.
+type InvoiceFact struct {
+	// Status is draft, open, paid, uncollectible, void, or deleted for a draft that is gone.
+	Status    string
+	Due       int64
+	Paid      int64
+	Remaining int64
+	Tax       int64
+	// Currency is the ISO 4217 code in lower case.
+	Currency string
+	// Reason is the provider's billing_reason: subscription_create, subscription_cycle, manual, …
+	Reason   string `json:",omitempty"`
+	Attempts int    `json:",omitempty"`
+	// Failed is set where the event says that a payment was tried in vain, or that it waits for the customer, or that the
+	// due date has passed.
+	Failed      bool      `json:",omitempty"`
+	NextAttempt time.Time `json:",omitzero"`
+	DueAt       time.Time `json:",omitzero"`
+	// Numbered is set where the invoice has a number of its own.
+	Numbered bool `json:",omitempty"`
+	// OutOfBand is set for an invoice that was marked as paid and not charged by the provider.
+	OutOfBand bool `json:",omitempty"`
+	// Subscription is "" for an invoice outside of any subscription.
+	Subscription string `json:",omitempty"`
+	// Account is the subscription's metadata.account as the invoice carries it, else the invoice's own; "" without one.
+	Account string `json:",omitempty"`
+	Lines   []Line `json:",omitempty"`
+	// Partial is set where the event carries only the first of the invoice's lines.
+	Partial bool `json:",omitempty"`
+}
+
+// Line is one line of an invoice.
+type Line struct {
+	Subscription string   `json:",omitempty"`
+	Price        string   `json:",omitempty"`
+	Plan         string   `json:",omitempty"`
+	AddOn        []string `json:",omitempty"`
+	Quantity     int64    `json:",omitempty"`
+	Amount       int64
+	PeriodStart  time.Time `json:",omitzero"`
+	PeriodEnd    time.Time `json:",omitzero"`
+	Proration    bool      `json:",omitempty"`
+	Metered      bool      `json:",omitempty"`
+	// Credit is set for a line that takes back what another one charged.
+	Credit bool `json:",omitempty"`
+	// For is how long the price grants where it is bought outside of any subscription; 0 grants nothing.
+	For time.Duration `json:",omitempty"`
+}
+
+// PaymentFact is a charge or a payment intent as an event shows it.
+type PaymentFact struct {
+	Status   string
+	Invoice  string `json:",omitempty"`
+	Charge   string `json:",omitempty"`
+	Amount   int64
+	Currency string
+	// Refunded is what the provider says is refunded so far; it is cumulative.
+	Refunded int64 `json:",omitempty"`
+}
+
+// CheckoutFact is a checkout session as an event shows it.
+type CheckoutFact struct {
+	// Mode is payment, setup or subscription; Status open, complete or expired; PaymentStatus unpaid, paid or
+	// no_payment_required.
+	Mode, Status, PaymentStatus string
+	Subscription                string `json:",omitempty"`
+	Invoice                     string `json:",omitempty"`
+	PaymentIntent               string `json:",omitempty"`
+	// Account is client_reference_id, else metadata.account.
+	Account  string `json:",omitempty"`
+	Amount   int64
+	Currency string
+	Tax      int64 `json:",omitempty"`
+	// Lines are what was bought, where they are known: an event does not carry them.
+	Lines []Line `json:",omitempty"`
+}
+
+// RefundFact is a refund as an event shows it.
+type RefundFact struct {
+	// Status is pending, requires_action, succeeded, failed or canceled.
+	Status        string
+	Charge        string `json:",omitempty"`
+	PaymentIntent string `json:",omitempty"`
+	Amount        int64
+	Currency      string
+}
+
+// DisputeFact is a dispute as an event shows it.
+type DisputeFact struct {
+	Status      string
+	Charge      string
+	Reason      string `json:",omitempty"`
+	Amount      int64
+	Currency    string
+	EvidenceDue time.Time `json:",omitzero"`
+	// Movements are the money that moved because of it, whatever its status.
+	Movements []Movement `json:",omitempty"`
+}
+
+// Movement is one balance transaction of a dispute: a negative amount was withdrawn, a positive one reinstated.
+type Movement struct {
+	ID       string
+	Amount   int64
+	Currency string
+}
+
+// LinkFact links a customer or a subscription, the fact's object, to an account of ours.
+type LinkFact struct {
+	Account string
+	// Checkout is set for the link that a checkout session makes. It is the weakest: the first one counts, and only while
+	// nothing else links the object.
+	Checkout bool `json:",omitempty"`
+}
+
+// DecisionFact is what a person or a refusing outside system decided.
+type DecisionFact struct {
+	By  string
+	Why string
+	// Plan and Quantity are what is withheld; see [Withheld].
+	Plan     string `json:",omitempty"`
+	Quantity int64  `json:",omitempty"`
+	// Invoice is the one whose provisioning was refused, "" for none.
+	Invoice string `json:",omitempty"`
 }

@@ -1,36 +1,54 @@
 package billing
 
-import (
-	"strings"
+import "github.com/pawlhq/pawl/schema/ledger"
 
-	"github.com/pawlhq/pawl/schema/ledger"
+// The statements below run in the commit that records an effect as done. They keep what outside systems have taken.
+
+// RecordWorkspace is the statement that records what an account's workspace was brought to. An older version than the
+// recorded one changes nothing.
+func RecordWorkspace(mode, account string, t Target, effectKey string) ledger.Statement {
+	return ledger.Statement{SQL: workspaceSQL, Args: []any{mode, account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features), effectKey}}
+}
+
+// Entry is what finance has booked: under which account, and for which connected account.
+type Entry struct {
+	Mode, Account, ProviderAccount, Object, Invoice, Kind string
+	// Amount and Tax are in minor units of Currency.
+	Amount, Tax int64
+	Currency    string
+	// Reference is what finance calls it.
+	Reference string
+	EffectKey string
+}
+
+// RecordEntry is the statement that records an entry; one that is recorded stays as it is.
+func RecordEntry(e Entry) ledger.Statement {
+	return ledger.Statement{SQL: financeEntrySQL, Args: []any{
+		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency, e.Reference,
+	}}
+}
+
+// Task is something that a person has to do about an object; there is one of a kind for each.
+type Task struct {
+	Mode, Kind, Object, Account, Title, EffectKey string
+}
+
+// The states of a task.
+const (
+	TaskOpen      = "open"
+	TaskDone      = "done"
+	TaskCancelled = "cancelled"
 )
 
-// OpenOnboardingTask is the statement that opens the task of an account and period; one that is open or
-// done stays as it is. It runs in the commit that records the effect as done, after the record, and does
-// nothing where the effect is not done.
-func OpenOnboardingTask(f InvoicePaid, title, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: openTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, title, effectKey}}
+// OpenTask is the statement that opens a task; one that is open or done stays as it is.
+func OpenTask(t Task) ledger.Statement {
+	return ledger.Statement{SQL: openTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey}}
 }
 
-// CancelOnboardingTask is the statement that cancels the task that the effect opened, if it is still open: what
-// a person has done stays done, and so does what another invoice's effect opened, or has asked for, too. It runs
-// like that of [OpenOnboardingTask].
-func CancelOnboardingTask(f InvoicePaid, opened, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: cancelTaskSQL, Args: []any{f.Mode, f.Account, f.PeriodStart, opened, effectKey, strings.TrimSuffix(opened, ":"+f.Invoice)}}
+// CloseTask is the statement that closes a task where it is open, as done or cancelled.
+func CloseTask(t Task, state string) ledger.Statement {
+	return ledger.Statement{SQL: closeTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, state}}
 }
 
-// WorkspaceOf names the account's workspace: what only one effect at a time may touch.
-func WorkspaceOf(f InvoicePaid) string { return "workspace:" + f.Mode + ":" + f.Account }
-
-// RecordWorkspace is the statement that records the state which a workspace was brought to; it runs
-// in the commit that ends the effect, after the record, and does nothing in any other.
-func RecordWorkspace(f InvoicePaid, plan, state, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: workspaceSQL, Args: []any{f.Mode, f.Account, plan, state, effectKey}}
-}
-
-// RecordFinanceEntry is the statement that records an entry which finance has taken; it runs in the
-// commit that ends the effect.
-func RecordFinanceEntry(f InvoicePaid, kind, reference, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: financeEntrySQL, Args: []any{effectKey, f.Mode, f.Account, f.Invoice, kind, f.Amount, f.Currency, reference}}
-}
+// texts is never nil: Postgres takes nil for null.
+func texts(list []string) []string { return append([]string{}, list...) }

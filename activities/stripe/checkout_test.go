@@ -1,0 +1,105 @@
+package stripe
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func checkoutEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "checkout.session")
+	set(o, document{
+		"id": "cs_1", "customer": "cus_1", "client_reference_id": "acme", "mode": "subscription", "status": "complete", "payment_status": "paid",
+		"subscription": "sub_1", "invoice": "in_1", "payment_intent": nil, "amount_total": 4900, "currency": "usd",
+		"total_details": document{"amount_discount": 0, "amount_shipping": 0, "amount_tax": 782},
+	})
+	return eventOf(version, eventType, o)
+}
+
+func wantCheckout() *billing.CheckoutFact {
+	return &billing.CheckoutFact{
+		Mode: "subscription", Status: "complete", PaymentStatus: "paid", Subscription: "sub_1", Invoice: "in_1", Account: "acme",
+		Amount: 4900, Currency: "usd", Tax: 782,
+	}
+}
+
+func TestRead_Checkout_EveryVersion_SameFact(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for _, tt := range []struct {
+			eventType, status, paid string
+			rank                    billing.Rank
+		}{
+			{"checkout.session.completed", "complete", "paid", billing.RankEnd},
+			{"checkout.session.completed", "complete", "no_payment_required", billing.RankEnd},
+			{"checkout.session.completed", "complete", "unpaid", billing.RankChange},
+			{"checkout.session.async_payment_succeeded", "complete", "paid", billing.RankEnd},
+			{"checkout.session.async_payment_failed", "complete", "unpaid", billing.RankEnd},
+			{"checkout.session.expired", "expired", "unpaid", billing.RankEnd},
+		} {
+			event, want := checkoutEvent(t, version, tt.eventType), wantCheckout()
+			set(objectOf(event), document{"status": tt.status, "payment_status": tt.paid})
+			want.Status, want.PaymentStatus = tt.status, tt.paid
+			same(t, read(t, event), about(billing.CheckoutSeen, "cs_1", "cus_1", tt.eventType, tt.rank, billing.Data{Checkout: want}))
+		}
+	})
+}
+
+func TestRead_Checkout_Fields(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change document
+		want   func(*billing.CheckoutFact)
+	}{
+		"account by metadata": {document{"client_reference_id": nil, "metadata": document{"account": "umbrella"}}, func(c *billing.CheckoutFact) { c.Account = "umbrella" }},
+		"reference first":     {document{"metadata": document{"account": "umbrella"}}, func(*billing.CheckoutFact) {}},
+		"no account":          {document{"client_reference_id": nil}, func(c *billing.CheckoutFact) { c.Account = "" }},
+		"payment": {
+			document{"mode": "payment", "subscription": nil, "invoice": nil, "payment_intent": document{"id": "pi_1"}},
+			func(c *billing.CheckoutFact) {
+				c.Mode, c.Subscription, c.Invoice, c.PaymentIntent = "payment", "", "", "pi_1"
+			},
+		},
+		"setup": {
+			document{"mode": "setup", "subscription": nil, "invoice": nil, "currency": nil, "amount_total": nil, "total_details": nil, "payment_status": "no_payment_required"},
+			func(c *billing.CheckoutFact) {
+				*c = billing.CheckoutFact{Mode: "setup", Status: "complete", PaymentStatus: "no_payment_required", Account: "acme"}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachVersion(t, func(t *testing.T, version string) {
+				event, want := checkoutEvent(t, version, "checkout.session.completed"), wantCheckout()
+				set(objectOf(event), tt.change)
+				tt.want(want)
+				if got := read(t, event).Checkout; !reflect.DeepEqual(got, want) {
+					t.Errorf("checkout\n got %s\nwant %s", encode(t, got), encode(t, want))
+				}
+			})
+		})
+	}
+}
+
+func customerEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "customer")
+	set(o, document{"id": "cus_1", "metadata": document{"account": "acme"}})
+	return eventOf(version, eventType, o)
+}
+
+func TestRead_Customer_Linked(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for eventType, rank := range map[string]billing.Rank{"customer.created": billing.RankCreated, "customer.updated": billing.RankChange} {
+			event := customerEvent(t, version, eventType)
+			same(t, read(t, event), about(billing.Linked, "cus_1", "cus_1", eventType, rank, billing.Data{Link: &billing.LinkFact{Account: "acme"}}))
+			objectOf(event)["metadata"] = document{}
+			if facts, err := Read(encode(t, event), subjectOf(event), testPlans); len(facts) != 0 || err != nil {
+				t.Errorf("without an account: %v, %v", facts, err)
+			}
+		}
+	})
+}

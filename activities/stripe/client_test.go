@@ -1,0 +1,272 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+const testKey = "rk_test_4f1d"
+
+// server is Stripe's API as a test wants it; it remembers the requests.
+type server struct {
+	mu   sync.Mutex
+	seen []*http.Request
+	*httptest.Server
+}
+
+func (s *server) requests() []*http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+func newServer(t *testing.T, answer http.HandlerFunc) (*server, *Client) {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.seen = append(s.seen, r)
+		s.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	c, err := NewClient(testKey, s.URL, s.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+func reply(t *testing.T, w http.ResponseWriter, v any) {
+	if _, err := w.Write(encode(t, v)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
+	t.Parallel()
+	event := subscriptionEvent(t, before, "customer.subscription.updated")
+	s, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", at(occurred+9).Format(http.TimeFormat))
+		reply(t, w, objectOf(event))
+	})
+	fetched, err := c.Subscription(t.Context(), "sub_1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The request took some of the second before the answer's, so that the fact is of that one.
+	subject := subjectOf(event)
+	facts, err := fetched.Facts(subject, testPlans)
+	if err != nil || len(facts) != 1 {
+		t.Fatalf("%v, %v", facts, err)
+	}
+	want := read(t, event)
+	want.OccurredAt, want.Rank, want.Origin = at(occurred+8), billing.RankFetched, billing.FromFetch
+	same(t, facts[0], want)
+
+	r := s.requests()[0]
+	for name, want := range map[string]string{
+		"Authorization": "Bearer " + testKey, "Stripe-Version": before, "Stripe-Account": "", "X-Stripe-Client-User-Agent": "{}", "X-Stripe-Client-Telemetry": "",
+	} {
+		if got := r.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if r.Method != http.MethodGet || r.RequestURI != "/v1/subscriptions/sub_1" {
+		t.Errorf("%s %s", r.Method, r.RequestURI)
+	}
+}
+
+func TestClient_ConnectedAccount_PassedOn(t *testing.T) {
+	t.Parallel()
+	s, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { reply(t, w, document{}) })
+	if _, err := c.Subscription(t.Context(), "../sub?x", "acct_9"); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.requests()[0]; r.Header.Get("Stripe-Account") != "acct_9" || r.RequestURI != "/v1/subscriptions/..%2Fsub%3Fx" {
+		t.Errorf("%s for %q", r.RequestURI, r.Header.Get("Stripe-Account"))
+	}
+}
+
+// lineServer answers with an invoice of n lines, ten with the invoice and the rest by pages.
+func lineServer(t *testing.T, n int) (*server, *Client) {
+	t.Helper()
+	lines := make([]any, n)
+	for i := range lines {
+		l := sold{kind: standalone, price: fmt.Sprintf("price_%d", i), amount: i, start: periodStart, end: periodEnd}.document(before)
+		l["id"] = fmt.Sprintf("il_%d", i)
+		lines[i] = l
+	}
+	return newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		from, limit := 0, 10
+		if strings.HasSuffix(r.URL.Path, "/lines") {
+			if r.FormValue("limit") != "100" {
+				t.Errorf("a page of %q", r.FormValue("limit"))
+			}
+			limit = 100
+			if after := r.FormValue("starting_after"); after != "" {
+				last, err := strconv.Atoi(strings.TrimPrefix(after, "il_"))
+				if err != nil {
+					t.Error(err)
+				}
+				from = last + 1
+			}
+		}
+		to := min(from+limit, n)
+		list := document{"object": "list", "data": lines[from:to], "has_more": to < n}
+		if limit == 100 {
+			reply(t, w, list)
+			return
+		}
+		in := objectOf(invoiceEvent(t, before, "invoice.paid"))
+		in["lines"] = list
+		reply(t, w, in)
+	})
+}
+
+func TestClient_Invoice_AllLines(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		lines, requests, read int
+		partial               bool
+	}{{10, 1, 10, false}, {11, 2, 11, false}, {100, 2, 100, false}, {250, 4, 250, false}, {500, 6, 500, false}, {501, 6, 500, true}, {900, 6, 500, true}} {
+		t.Run(fmt.Sprint(tt.lines), func(t *testing.T) {
+			t.Parallel()
+			s, c := lineServer(t, tt.lines)
+			fetched, err := c.Invoice(t.Context(), "in_1", "acct_9")
+			if err != nil {
+				t.Fatal(err)
+			}
+			facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"}, testPlans)
+			if err != nil || len(facts) != 1 {
+				t.Fatalf("%v, %v", facts, err)
+			}
+			var amounts, want []int64
+			for i, l := range facts[0].Invoice.Lines {
+				amounts, want = append(amounts, l.Amount), append(want, int64(i))
+			}
+			if len(amounts) != tt.read || !reflect.DeepEqual(amounts, want) || facts[0].Invoice.Partial != tt.partial {
+				t.Errorf("%d lines, partial %t: %v", len(amounts), facts[0].Invoice.Partial, amounts)
+			}
+			if got := s.requests(); len(got) != tt.requests {
+				t.Errorf("%d requests, want %d", len(got), tt.requests)
+			}
+			for _, r := range s.requests() {
+				if r.Header.Get("Stripe-Account") != "acct_9" {
+					t.Errorf("%s without its account", r.RequestURI)
+				}
+			}
+		})
+	}
+}
+
+func TestClient_Failures_Classified(t *testing.T) {
+	t.Parallel()
+	const canary = "ada@example.com"
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		header string // Retry-After
+		class  ledger.Class
+		after  time.Duration
+	}{
+		"too many":              {429, `{"error":{"code":"rate_limit","message":"` + canary + `","type":"invalid_request_error"}}`, "7", ledger.Transient, 7 * time.Second},
+		"of their own":          {500, `{"error":{"message":"` + canary + `","type":"api_error"}}`, "", ledger.Transient, 0},
+		"a gateway's":           {502, `<html>` + canary, "", ledger.Transient, 0},
+		"conflict":              {409, `{"error":{"code":"lock_timeout"}}`, "", ledger.Transient, 0},
+		"wrong key":             {401, `{"error":{"message":"Invalid API Key provided: ` + testKey + `"}}`, "", ledger.Fault, 0},
+		"may not":               {403, `{"error":{"code":"more_permissions_required"}}`, "", ledger.Fault, 0},
+		"not Stripe's 404":      {404, `<html>` + canary, "", ledger.Fault, 0},
+		"elsewhere":             {302, ``, "", ledger.Fault, 0},
+		"no JSON":               {200, `<html>` + canary, "", ledger.Transient, 0},
+		"too large":             {200, `{"a":"` + strings.Repeat("a", mostAnswer) + `"}`, "", ledger.Transient, 0},
+		"nothing":               {200, ``, "", ledger.Transient, 0},
+		"no Retry-After number": {503, `{}`, "soon", ledger.Transient, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+				if tt.header != "" {
+					w.Header().Set("Retry-After", tt.header)
+				}
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(tt.status)
+				_, _ = w.Write([]byte(tt.body)) // the client may have enough of it
+			})
+			fetched, err := c.Subscription(t.Context(), "sub_1", "")
+			class, after := effect.Classify(err)
+			var failure *effect.Failure
+			if !errors.As(err, &failure) || class != tt.class || after != tt.after || fetched.Body != nil {
+				t.Errorf("%v (%s after %s), want %s after %s", err, class, after, tt.class, tt.after)
+			}
+			if err != nil && (strings.Contains(failure.Err.Error(), canary) || strings.Contains(err.Error(), testKey)) {
+				t.Errorf("says too much: %v", err)
+			}
+			if n := len(s.requests()); n != 1 {
+				t.Errorf("%d requests; trying again is for the caller", n)
+			}
+		})
+	}
+}
+
+func TestClient_Missing_ErrNotFound(t *testing.T) {
+	t.Parallel()
+	_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		reply(t, w, document{"error": document{"code": "resource_missing", "message": "No such subscription: 'sub_1'", "type": "invalid_request_error"}})
+	})
+	if _, err := c.Subscription(t.Context(), "sub_1", ""); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestClient_NoAnswer_Transient(t *testing.T) {
+	t.Parallel()
+	began, release := make(chan struct{}, 1), make(chan struct{})
+	s, c := newServer(t, func(http.ResponseWriter, *http.Request) { began <- struct{}{}; <-release })
+	t.Cleanup(func() { close(release) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Subscription(ctx, "sub_1", "")
+		ended <- err
+	}()
+	<-began
+	s.CloseClientConnections()
+	if class, _ := effect.Classify(<-ended); class != ledger.Transient {
+		t.Errorf("a connection that broke: %s", class)
+	}
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	_, err := c.Subscription(late, "sub_1", "")
+	if class, _ := effect.Classify(err); class != ledger.Transient || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "no answer in time") {
+		t.Errorf("after the time: %s, %v", class, err)
+	}
+}
+
+func TestNewClient_NoURL_Refused(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"stripe", "https://", "\x00"} {
+		if _, err := NewClient(testKey, base, http.DefaultClient); err == nil || strings.Contains(err.Error(), testKey) {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+	c, err := NewClient(testKey, "", http.DefaultClient)
+	if err != nil || c.host != "api.stripe.com" {
+		t.Errorf("%v, %v", c, err)
+	}
+}

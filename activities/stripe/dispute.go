@@ -1,0 +1,32 @@
+package stripe
+
+import "github.com/pawlhq/pawl/schema/billing"
+
+func (r *reader) dispute(f *fields) *billing.Fact {
+	evidence := f.in(f.object.object("evidence_details"), "evidence_details")
+	seen := &billing.DisputeFact{
+		Status:      f.needed("status", f.word("status")),
+		Charge:      f.needed("charge", f.link("charge")),
+		Reason:      f.word("reason"),
+		Amount:      f.amount("amount"),
+		Currency:    f.currency("currency"),
+		EvidenceDue: evidence.time("due_by"),
+	}
+	f.keep(evidence)
+	if !f.null("balance_transactions") {
+		for _, o := range f.elements("balance_transactions") {
+			in := f.in(o, "balance_transactions[]")
+			if in.null("amount") {
+				in.fail("amount", "absent")
+			}
+			seen.Movements = append(seen.Movements, billing.Movement{
+				ID: in.needed("id", in.word("id")), Amount: in.whole("amount"), Currency: in.currency("currency"),
+			})
+			f.keep(in)
+		}
+	}
+	// Won and lost can still turn: only the event that closes it ends its second.
+	fact := r.fact(f, billing.DisputeSeen, r.subject.EventType == "charge.dispute.closed")
+	fact.Dispute = seen
+	return fact
+}

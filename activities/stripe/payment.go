@@ -1,0 +1,57 @@
+package stripe
+
+import "github.com/pawlhq/pawl/schema/billing"
+
+func (r *reader) charge(f *fields) *billing.Fact {
+	fact := r.fact(f, billing.PaymentSeen, false)
+	fact.Payment = &billing.PaymentFact{
+		Status:   f.needed("status", f.word("status")),
+		Invoice:  f.link("invoice"), // up to 2025-02
+		Charge:   fact.Object,
+		Amount:   f.amount("amount"),
+		Currency: f.currency("currency"),
+		Refunded: f.count("amount_refunded"),
+	}
+	return fact
+}
+
+func (r *reader) paymentIntent(f *fields) *billing.Fact {
+	status := f.needed("status", f.word("status"))
+	fact := r.fact(f, billing.PaymentSeen, status == "succeeded" || status == "canceled")
+	fact.Payment = &billing.PaymentFact{
+		Status:   status,
+		Invoice:  f.link("invoice"), // up to 2025-02
+		Charge:   f.link("latest_charge"),
+		Amount:   f.amount("amount"),
+		Currency: f.currency("currency"),
+	}
+	return fact
+}
+
+// invoicePayment reads what ties a payment to its invoice since 2025-03-31.basil. The fact is about the payment: the
+// charge or payment intent. What was paid outside of Stripe has none, and leaves no fact.
+func (r *reader) invoicePayment(f *fields) *billing.Fact {
+	payment := f.in(f.object.object("payment"), "payment")
+	id := payment.link("payment_intent")
+	charge := payment.link("charge")
+	f.keep(payment)
+	if id == "" {
+		id = charge
+	}
+	if id == "" {
+		return nil
+	}
+	status := f.word("status")
+	fact := r.fact(f, billing.PaymentSeen, status == "paid" || status == "canceled")
+	fact.Object = id
+	fact.Payment = &billing.PaymentFact{
+		Invoice:  f.needed("invoice", f.link("invoice")),
+		Charge:   charge,
+		Amount:   f.count("amount_requested"),
+		Currency: f.currency("currency"),
+	}
+	if status == "paid" {
+		fact.Payment.Status, fact.Payment.Amount = "succeeded", f.count("amount_paid")
+	}
+	return fact
+}

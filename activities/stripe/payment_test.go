@@ -1,0 +1,174 @@
+package stripe
+
+import (
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func chargeEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "charge")
+	set(o, document{"id": "ch_1", "customer": "cus_1", "amount": 4900, "currency": "usd", "amount_refunded": 3000, "status": "succeeded"})
+	if version == before {
+		o["invoice"] = "in_1"
+	}
+	return eventOf(version, eventType, o)
+}
+
+func paymentIntentEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "payment_intent")
+	set(o, document{"id": "pi_1", "customer": "cus_1", "amount": 4900, "currency": "usd", "status": "requires_payment_method", "latest_charge": "ch_1"})
+	if version == before {
+		o["invoice"] = "in_1"
+	}
+	return eventOf(version, eventType, o)
+}
+
+func invoicePaymentEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "invoice_payment")
+	set(o, document{
+		"id": "inpay_1", "invoice": "in_1", "amount_requested": 4900, "amount_paid": 4800, "currency": "usd", "status": "paid",
+		"payment": document{"type": "payment_intent", "payment_intent": "pi_1"},
+	})
+	return eventOf(version, eventType, o)
+}
+
+// Since basil neither a charge nor a payment intent names its invoice.
+func invoiceIf(version string) string {
+	if version == before {
+		return "in_1"
+	}
+	return ""
+}
+
+func TestRead_Charge(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for _, eventType := range []string{"charge.succeeded", "charge.failed", "charge.refunded", "charge.updated"} {
+			same(t, read(t, chargeEvent(t, version, eventType)),
+				about(billing.PaymentSeen, "ch_1", "cus_1", eventType, billing.RankChange, billing.Data{Payment: &billing.PaymentFact{
+					Status: "succeeded", Invoice: invoiceIf(version), Charge: "ch_1", Amount: 4900, Currency: "usd", Refunded: 3000,
+				}}))
+		}
+	})
+}
+
+func TestRead_PaymentIntent(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for eventType, tt := range map[string]struct {
+			status string
+			rank   billing.Rank
+		}{
+			"payment_intent.created":        {"requires_payment_method", billing.RankCreated},
+			"payment_intent.payment_failed": {"requires_payment_method", billing.RankChange},
+			"payment_intent.succeeded":      {"succeeded", billing.RankEnd},
+			"payment_intent.canceled":       {"canceled", billing.RankEnd},
+		} {
+			event := paymentIntentEvent(t, version, eventType)
+			objectOf(event)["status"] = tt.status
+			same(t, read(t, event), about(billing.PaymentSeen, "pi_1", "cus_1", eventType, tt.rank, billing.Data{Payment: &billing.PaymentFact{
+				Status: tt.status, Invoice: invoiceIf(version), Charge: "ch_1", Amount: 4900, Currency: "usd",
+			}}))
+		}
+	})
+}
+
+// The fact is about what was paid with: it ties the charge or payment intent to the invoice.
+func TestRead_InvoicePayment(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change document
+		object string
+		rank   billing.Rank
+		want   billing.PaymentFact
+	}{
+		"paid": {
+			document{}, "pi_1", billing.RankEnd,
+			billing.PaymentFact{Status: "succeeded", Invoice: "in_1", Amount: 4800, Currency: "usd"},
+		},
+		"open": {
+			document{"status": "open", "amount_paid": nil}, "pi_1", billing.RankChange,
+			billing.PaymentFact{Invoice: "in_1", Amount: 4900, Currency: "usd"},
+		},
+		"by charge": {
+			document{"payment": document{"type": "charge", "charge": "ch_1"}, "invoice": document{"id": "in_1"}}, "ch_1", billing.RankEnd,
+			billing.PaymentFact{Status: "succeeded", Invoice: "in_1", Charge: "ch_1", Amount: 4800, Currency: "usd"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			event := invoicePaymentEvent(t, dahlia, "invoice_payment.paid")
+			set(objectOf(event), tt.change)
+			same(t, read(t, event), about(billing.PaymentSeen, tt.object, "", "invoice_payment.paid", tt.rank, billing.Data{Payment: &tt.want}))
+		})
+	}
+	event := invoicePaymentEvent(t, dahlia, "invoice_payment.paid")
+	objectOf(event)["payment"] = document{"type": "payment_record", "payment_record": "pr_1"}
+	if facts, err := Read(encode(t, event), subjectOf(event), testPlans); len(facts) != 0 || err != nil {
+		t.Errorf("paid outside of Stripe: %v, %v; want no fact", facts, err)
+	}
+}
+
+func refundEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "refund")
+	set(o, document{"id": "re_1", "charge": "ch_1", "payment_intent": "pi_1", "amount": 1000, "currency": "usd"})
+	return eventOf(version, eventType, o)
+}
+
+func TestRead_Refund(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for eventType, tt := range map[string]struct {
+			status string
+			rank   billing.Rank
+		}{
+			"refund.created":        {"pending", billing.RankCreated},
+			"refund.updated":        {"succeeded", billing.RankChange},
+			"charge.refund.updated": {"succeeded", billing.RankChange},
+			"refund.failed":         {"failed", billing.RankEnd},
+		} {
+			event := refundEvent(t, version, eventType)
+			objectOf(event)["status"] = tt.status
+			same(t, read(t, event), about(billing.RefundSeen, "re_1", "", eventType, tt.rank, billing.Data{Refund: &billing.RefundFact{
+				Status: tt.status, Charge: "ch_1", PaymentIntent: "pi_1", Amount: 1000, Currency: "usd",
+			}}))
+		}
+	})
+}
+
+func disputeEvent(t testing.TB, version, eventType string) document {
+	t.Helper()
+	o := example(t, version, "dispute")
+	set(o, document{
+		"id": "dp_1", "charge": document{"id": "ch_1", "object": "charge"}, "amount": 1000, "currency": "usd", "status": "needs_response", "reason": "fraudulent",
+		"balance_transactions": []any{
+			document{"id": "txn_1", "object": "balance_transaction", "amount": -1000, "fee": 1500, "net": -2500, "currency": "usd", "description": "Chargeback"},
+			document{"id": "txn_2", "object": "balance_transaction", "amount": 1000, "fee": 0, "net": 1000, "currency": "eur"},
+		},
+	})
+	o["evidence_details"].(document)["due_by"] = periodEnd
+	return eventOf(version, eventType, o)
+}
+
+func TestRead_Dispute(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for eventType, rank := range map[string]billing.Rank{
+			"charge.dispute.created":          billing.RankCreated,
+			"charge.dispute.updated":          billing.RankChange,
+			"charge.dispute.funds_withdrawn":  billing.RankChange,
+			"charge.dispute.funds_reinstated": billing.RankChange,
+			"charge.dispute.closed":           billing.RankEnd,
+		} {
+			same(t, read(t, disputeEvent(t, version, eventType)), about(billing.DisputeSeen, "dp_1", "", eventType, rank, billing.Data{Dispute: &billing.DisputeFact{
+				Status: "needs_response", Charge: "ch_1", Reason: "fraudulent", Amount: 1000, Currency: "usd", EvidenceDue: at(periodEnd),
+				Movements: []billing.Movement{{ID: "txn_1", Amount: -1000, Currency: "usd"}, {ID: "txn_2", Amount: 1000, Currency: "eur"}},
+			}}))
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package stripe
+
+import (
+	"strings"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// Read returns the facts that an event's body tells; none, without an error, where the event is about nothing that we
+// keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt, the connected account,
+// and the account of ours that the source maps it to. Read adds the time and the customer.
+//
+// Every error is a [ReviewError].
+func Read(body []byte, s billing.Subject, plans Plans) ([]billing.Fact, error) {
+	event, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	if event.text("object") == "v2.core.event" {
+		return nil, review(Thin, "data.object", "absent; a thin event carries no object")
+	}
+	if s.EventType == "invoice.upcoming" {
+		return nil, nil // of an invoice that is not there yet, and has no ID
+	}
+	data := event.object("data")
+	o := data.object("object")
+	if len(o) == 0 {
+		return nil, review(Unreadable, "data.object", "absent")
+	}
+	created := fields{object: event}
+	if s.OccurredAt = created.time("created"); s.OccurredAt.IsZero() {
+		created.fail("created", "absent")
+	}
+	if created.err != nil {
+		return nil, created.err
+	}
+	r := reader{subject: s, plans: plans, origin: billing.FromEvent, previous: data.object("previous_attributes")}
+	return r.facts(o)
+}
+
+// ReadObject returns the facts that an object tells which was fetched, or imported: as it was at the subject's time.
+// It is like [Read] otherwise.
+func ReadObject(body []byte, s billing.Subject, origin billing.Origin, plans Plans) ([]billing.Fact, error) {
+	o, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	r := reader{subject: s, plans: plans, origin: origin}
+	return r.facts(o)
+}
+
+// reader makes facts of one object.
+type reader struct {
+	subject  billing.Subject
+	plans    Plans
+	origin   billing.Origin
+	previous object
+}
+
+// own reports whether the object is of our own account. What a connected account writes into its metadata, or makes
+// its lookup keys, says nothing about our accounts and plans: it could name any.
+func (r *reader) own() bool { return r.subject.ProviderAccount == "" }
+
+// facts dispatches on what the object says it is, which is the same in every version and for every way to it.
+func (r *reader) facts(o object) ([]billing.Fact, error) {
+	if o.text("object") == "" {
+		return nil, review(Unreadable, "data.object.object", "absent; every object says what it is")
+	}
+	read, ok := map[string]func(*reader, *fields) *billing.Fact{
+		"subscription":     (*reader).subscription,
+		"invoice":          (*reader).invoice,
+		"charge":           (*reader).charge,
+		"payment_intent":   (*reader).paymentIntent,
+		"invoice_payment":  (*reader).invoicePayment,
+		"checkout.session": (*reader).checkout,
+		"refund":           (*reader).refund,
+		"dispute":          (*reader).dispute,
+		"customer":         (*reader).customer,
+	}[o.text("object")]
+	if !ok {
+		return nil, nil
+	}
+	f := &fields{object: o, name: o.text("object") + "."}
+	fact := read(r, f)
+	if f.err != nil {
+		return nil, f.err
+	}
+	if fact == nil {
+		return nil, nil
+	}
+	return append([]billing.Fact{*fact}, billing.LinksOf(*fact)...), nil
+}
+
+// fact returns the fact about the object without its data. An object that has ended has the rank of an end, whatever
+// the event is called: within its second, nothing comes after it.
+func (r *reader) fact(f *fields, kind billing.Kind, ended bool) *billing.Fact {
+	fact := &billing.Fact{Subject: r.subject, Kind: kind, Origin: r.origin, Rank: billing.RankFetched}
+	fact.Object = f.needed("id", f.word("id"))
+	// An account of the Accounts v2 API stands in the customer's place.
+	if fact.Customer = f.link("customer"); fact.Customer == "" {
+		fact.Customer = f.link("customer_account")
+	}
+	if r.origin == billing.FromEvent {
+		fact.Rank = rank(r.subject.EventType, ended)
+	}
+	return fact
+}
+
+// notices are the events that tell of something to come, and come with an object that has not changed.
+var notices = map[string]bool{
+	"customer.subscription.trial_will_end":         true,
+	"customer.subscription.pending_update_applied": true,
+	"customer.subscription.pending_update_expired": true,
+	"invoice.sent":        true,
+	"invoice.overdue":     true,
+	"invoice.will_be_due": true,
+}
+
+func rank(eventType string, ended bool) billing.Rank {
+	switch {
+	case ended:
+		return billing.RankEnd
+	case notices[eventType]:
+		return billing.RankNotice
+	case strings.HasSuffix(eventType, ".created"):
+		return billing.RankCreated
+	}
+	return billing.RankChange
+}
+
+// metadataAccount returns the account of ours that metadata names, "" for none and for a connected account's.
+func (r *reader) metadataAccount(f *fields, field string, metadata object) string {
+	if !r.own() {
+		return ""
+	}
+	return f.account(field+".account", metadata.text("account"))
+}

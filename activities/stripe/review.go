@@ -1,0 +1,34 @@
+package stripe
+
+// The codes of a [ReviewError]. They are stored, counted and filtered by.
+const (
+	// Unreadable says that a field is missing, or is not what Stripe documents.
+	Unreadable = "unreadable_payload"
+	// Thin says that the event carries no object: a thin event (API v2).
+	Thin = "thin_event"
+	// AccountUnusable says that what the payload names as our account cannot be one.
+	AccountUnusable = "account_unusable"
+	// PlanUnusable says that the subscription's metadata.plan cannot be a plan.
+	PlanUnusable = "plan_unusable"
+	// ItemsIncomplete says that the event carries only the first of a subscription's items.
+	ItemsIncomplete = "items_incomplete"
+)
+
+// ReviewError says why a person must look at an event: its payload does not say what is needed, and reading it again
+// would not help. It wraps a [FieldError].
+type ReviewError struct {
+	// Code is one of the codes of this package.
+	Code string
+	// Reason is for people, and names the field. It can be stored.
+	Reason string
+
+	field *FieldError
+}
+
+func (e *ReviewError) Error() string { return e.Code + ": " + e.Reason }
+func (e *ReviewError) Unwrap() error { return e.field }
+
+func review(code, field, reason string) *ReviewError {
+	e := &FieldError{field, reason}
+	return &ReviewError{code, e.Error(), e}
+}

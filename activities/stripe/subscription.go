@@ -1,0 +1,83 @@
+package stripe
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func (r *reader) subscription(f *fields) *billing.Fact {
+	now := r.subscriptionSeen(f)
+	ended := now.Status == "canceled" || now.Status == "incomplete_expired" || r.subject.EventType == "customer.subscription.deleted"
+	fact := r.fact(f, billing.SubscriptionSeen, ended)
+	f.needed("customer", fact.Customer)
+	if len(r.previous) > 0 {
+		// What it was only helps to put two changes of one second in their order. Where it cannot be read, it is as
+		// if the event did not say: the change that mends metadata must not fail by what it mends.
+		was := &fields{object: f.overlay(r.previous), name: f.name}
+		if before := r.subscriptionSeen(was); was.err == nil {
+			now.Before = before
+		}
+	}
+	fact.Subscription = now
+	return fact
+}
+
+func (r *reader) subscriptionSeen(f *fields) *billing.SubscriptionFact {
+	seen := &billing.SubscriptionFact{
+		Status:            f.needed("status", f.word("status")),
+		Items:             r.items(f),
+		Start:             f.time("start_date"),
+		TrialEnd:          f.time("trial_end"),
+		CancelAt:          f.time("cancel_at"),
+		CancelAtPeriodEnd: f.is("cancel_at_period_end"),
+		CanceledAt:        f.time("canceled_at"),
+		EndedAt:           f.time("ended_at"),
+		CollectionPaused:  !f.null("pause_collection"),
+		CollectionMethod:  f.word("collection_method"),
+	}
+	metadata := f.object.object("metadata")
+	seen.Account = r.metadataAccount(f, "metadata", metadata)
+	if slices.ContainsFunc(seen.Items, func(i billing.Item) bool { return i.Plan != "" }) {
+		return seen
+	}
+	if plan := r.metadataPlan(f, "metadata", metadata); plan != "" && len(seen.Items) > 0 {
+		// It counts where no price is mapped to a plan, and for one item: for more, their quantities would be summed.
+		i := slices.IndexFunc(seen.Items, func(i billing.Item) bool { return len(i.AddOn) == 0 && !i.Metered })
+		seen.Items[max(i, 0)].Plan, seen.Items[max(i, 0)].AddOn = plan, nil
+	}
+	return seen
+}
+
+// items returns the subscription's items, sorted by ID: two snapshots of the same items are equal.
+func (r *reader) items(f *fields) []billing.Item {
+	list := f.in(f.object.object("items"), "items")
+	defer f.keep(list)
+	if list.is("has_more") {
+		list.failAs(ItemsIncomplete, "has_more", "the event carries only the first of the subscription's items, which do not tell its plan for sure")
+	}
+	var items []billing.Item
+	for _, o := range list.elements("data") {
+		in := list.in(o, "data[]")
+		p := readPrice(o)
+		meaning := r.meaning(p)
+		item := billing.Item{
+			ID:          in.word("id"),
+			Price:       in.needed("price", in.usable("price", p.id, mostPrice)),
+			Plan:        meaning.Plan,
+			AddOn:       meaning.AddOn,
+			Quantity:    in.count("quantity"),
+			Metered:     p.metered,
+			PeriodStart: in.time("current_period_start"),
+			PeriodEnd:   in.time("current_period_end"),
+		}
+		if item.PeriodEnd.IsZero() { // up to 2025-02 the subscription has one period for all of its items
+			item.PeriodStart, item.PeriodEnd = f.time("current_period_start"), f.time("current_period_end")
+		}
+		list.keep(in)
+		items = append(items, item)
+	}
+	slices.SortStableFunc(items, func(a, b billing.Item) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Price, b.Price)) })
+	return items
+}

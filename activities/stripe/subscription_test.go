@@ -1,0 +1,200 @@
+package stripe
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func wantSubscription() *billing.SubscriptionFact {
+	return &billing.SubscriptionFact{
+		Status: "active", Start: at(periodStart), CollectionMethod: "charge_automatically", Account: "acme",
+		Items: []billing.Item{{ID: "si_1", Price: "price_pro", Plan: "pro", Quantity: 2, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd)}},
+	}
+}
+
+func TestRead_Subscription_EveryVersion_SameFact(t *testing.T) {
+	t.Parallel()
+	for eventType, rank := range map[string]billing.Rank{
+		"customer.subscription.created":                billing.RankCreated,
+		"customer.subscription.updated":                billing.RankChange,
+		"customer.subscription.paused":                 billing.RankChange,
+		"customer.subscription.resumed":                billing.RankChange,
+		"customer.subscription.deleted":                billing.RankEnd,
+		"customer.subscription.trial_will_end":         billing.RankNotice,
+		"customer.subscription.pending_update_applied": billing.RankNotice,
+		"customer.subscription.pending_update_expired": billing.RankNotice,
+	} {
+		t.Run(eventType, func(t *testing.T) {
+			t.Parallel()
+			eachVersion(t, func(t *testing.T, version string) {
+				same(t, read(t, subscriptionEvent(t, version, eventType)),
+					about(billing.SubscriptionSeen, "sub_1", "cus_1", eventType, rank, billing.Data{Subscription: wantSubscription()}))
+			})
+		})
+	}
+}
+
+// Each change is made to the event and to the fact that is wanted of it.
+func TestRead_Subscription_Fields(t *testing.T) {
+	t.Parallel()
+	field := func(name string, value any) func(document) { return func(e document) { objectOf(e)[name] = value } }
+	for name, tt := range map[string]struct {
+		change func(event document)
+		want   func(*billing.SubscriptionFact)
+	}{
+		"trial": {field("trial_end", periodEnd), func(s *billing.SubscriptionFact) { s.TrialEnd = at(periodEnd) }},
+		"ends at the period's end": {
+			field("cancel_at_period_end", true), func(s *billing.SubscriptionFact) { s.CancelAtPeriodEnd = true },
+		},
+		"ends at": {field("cancel_at", periodEnd), func(s *billing.SubscriptionFact) { s.CancelAt = at(periodEnd) }},
+		"canceled": {
+			func(e document) {
+				set(objectOf(e), document{"status": "canceled", "canceled_at": periodStart, "ended_at": periodEnd})
+			},
+			func(s *billing.SubscriptionFact) {
+				s.Status, s.CanceledAt, s.EndedAt = "canceled", at(periodStart), at(periodEnd)
+			},
+		},
+		"collection paused": {
+			field("pause_collection", document{"behavior": "void", "resumes_at": nil}), func(s *billing.SubscriptionFact) { s.CollectionPaused = true },
+		},
+		"by invoice":       {field("collection_method", "send_invoice"), func(s *billing.SubscriptionFact) { s.CollectionMethod = "send_invoice" }},
+		"no account":       {field("metadata", document{}), func(s *billing.SubscriptionFact) { s.Account = "" }},
+		"expanded":         {field("customer", document{"id": "cus_1", "object": "customer", "email": "x@example.com"}), func(*billing.SubscriptionFact) {}},
+		"account for a v2": {func(e document) { set(objectOf(e), document{"customer": nil, "customer_account": "cus_1"}) }, func(*billing.SubscriptionFact) {}},
+		"metered": {
+			func(e document) { itemOf(e)["price"].(document)["recurring"].(document)["usage_type"] = "metered" },
+			func(s *billing.SubscriptionFact) { s.Items[0].Metered = true },
+		},
+		"no quantity": {func(e document) { delete(itemOf(e), "quantity") }, func(s *billing.SubscriptionFact) { s.Items[0].Quantity = 0 }},
+		"by lookup key": {func(e document) {
+			set(itemOf(e)["price"].(document), document{"id": "price_x", "lookup_key": "pro_monthly"})
+		}, priceX("pro")},
+		"by product": {func(e document) {
+			set(itemOf(e)["price"].(document), document{"id": "price_x", "product": "prod_enterprise"})
+		}, priceX("enterprise")},
+		"price not key":  {func(e document) { itemOf(e)["price"].(document)["product"] = "prod_enterprise" }, func(*billing.SubscriptionFact) {}},
+		"unknown price":  {func(e document) { itemOf(e)["price"].(document)["id"] = "price_x" }, priceX("")},
+		"plan of before": {func(e document) { i := itemOf(e); i["plan"] = i["price"]; delete(i, "price") }, func(*billing.SubscriptionFact) {}},
+		"plan by metadata": {
+			func(e document) {
+				itemOf(e)["price"].(document)["id"] = "price_x"
+				objectOf(e)["metadata"].(document)["plan"] = "gold"
+			},
+			priceX("gold"),
+		},
+		"map before metadata": {func(e document) { objectOf(e)["metadata"].(document)["plan"] = "gold" }, func(*billing.SubscriptionFact) {}},
+		"no items":            {func(e document) { objectOf(e)["items"].(document)["data"] = []any{} }, func(s *billing.SubscriptionFact) { s.Items = nil }},
+		"items in any order": {
+			func(e document) {
+				objectOf(e)["metadata"].(document)["plan"] = "gold"
+				objectOf(e)["items"].(document)["data"] = []any{
+					document{"id": "si_3", "price": document{"id": "price_seat"}, "quantity": 7},
+					document{"id": "si_1", "price": document{"id": "price_storage"}, "quantity": 1},
+					document{"id": "si_2", "price": document{"id": "price_base"}, "quantity": 1},
+				}
+				delete(objectOf(e), "current_period_start")
+				delete(objectOf(e), "current_period_end")
+			},
+			func(s *billing.SubscriptionFact) {
+				s.Items = []billing.Item{
+					{ID: "si_1", Price: "price_storage", AddOn: []string{"storage"}, Quantity: 1},
+					{ID: "si_2", Price: "price_base", Plan: "gold", Quantity: 1},
+					{ID: "si_3", Price: "price_seat", Quantity: 7},
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachVersion(t, func(t *testing.T, version string) {
+				event, want := subscriptionEvent(t, version, "customer.subscription.updated"), wantSubscription()
+				tt.change(event)
+				tt.want(want)
+				got := read(t, event)
+				if !reflect.DeepEqual(got.Subscription, want) || got.Customer != "cus_1" {
+					t.Errorf("customer %s\n got %s\nwant %s", got.Customer, encode(t, got.Subscription), encode(t, want))
+				}
+			})
+		})
+	}
+}
+
+func priceX(plan string) func(*billing.SubscriptionFact) {
+	return func(s *billing.SubscriptionFact) { s.Items[0].Price, s.Items[0].Plan = "price_x", plan }
+}
+
+// An object that has ended is an end in its second, whichever event shows it: incomplete_expired comes as updated.
+func TestRead_Subscription_Ended_RankOfAnEnd(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"canceled", "incomplete_expired"} {
+		event := subscriptionEvent(t, dahlia, "customer.subscription.updated")
+		objectOf(event)["status"] = status
+		if got := read(t, event); got.Rank != billing.RankEnd {
+			t.Errorf("%s: rank %d", status, got.Rank)
+		}
+	}
+}
+
+// previous_attributes holds what differs of nested objects, and arrays whole.
+func TestRead_Subscription_Before(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		previous any
+		want     func(*billing.SubscriptionFact)
+	}{
+		"status":              {document{"status": "past_due"}, func(s *billing.SubscriptionFact) { s.Status = "past_due" }},
+		"a time that was not": {document{"trial_end": nil, "cancel_at": periodEnd}, func(s *billing.SubscriptionFact) { s.CancelAt = at(periodEnd) }},
+		"one field of metadata": {
+			document{"metadata": document{"plan": "gold", "account": "umbrella"}}, func(s *billing.SubscriptionFact) { s.Account = "umbrella" },
+		},
+		"another field of metadata": {document{"metadata": document{"note": "old"}}, func(*billing.SubscriptionFact) {}},
+		"metadata that was not":     {document{"metadata": document{"account": nil}}, func(s *billing.SubscriptionFact) { s.Account = "" }},
+		"collection was paused": {
+			document{"pause_collection": document{"behavior": "void"}}, func(s *billing.SubscriptionFact) { s.CollectionPaused = true },
+		},
+		"items, whole": {
+			document{"items": document{"data": []any{
+				document{
+					"id": "si_1", "price": document{"id": "price_starter"}, "quantity": 1,
+					"current_period_start": periodStart, "current_period_end": periodEnd,
+				},
+			}}},
+			func(s *billing.SubscriptionFact) {
+				s.Items = []billing.Item{{ID: "si_1", Price: "price_starter", Plan: "starter", Quantity: 1, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd)}}
+			},
+		},
+		"what is not kept": {document{"latest_invoice": "in_0"}, func(*billing.SubscriptionFact) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachVersion(t, func(t *testing.T, version string) {
+				event, want := subscriptionEvent(t, version, "customer.subscription.updated"), wantSubscription()
+				event["data"].(document)["previous_attributes"] = tt.previous
+				tt.want(want)
+				now := wantSubscription()
+				now.Before = want
+				same(t, read(t, event), about(billing.SubscriptionSeen, "sub_1", "cus_1", "customer.subscription.updated", billing.RankChange, billing.Data{Subscription: now}))
+			})
+		})
+	}
+}
+
+func TestRead_Subscription_BeforeUnknown_LeftOut(t *testing.T) {
+	t.Parallel()
+	for name, previous := range map[string]any{
+		"null": nil, "nothing": document{}, "no object": "status", "unreadable": document{"status": 7},
+		"what this very change mends": document{"metadata": document{"account": "a\x00b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			event := subscriptionEvent(t, dahlia, "customer.subscription.updated")
+			event["data"].(document)["previous_attributes"] = previous
+			if got := read(t, event); !reflect.DeepEqual(got.Subscription, wantSubscription()) {
+				t.Errorf("got %s", encode(t, got.Subscription))
+			}
+		})
+	}
+}

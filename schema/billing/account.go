@@ -1,0 +1,204 @@
+package billing
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Access is what an account may use, and why.
+type Access struct {
+	Account string
+	Grants  []Grant `json:",omitempty"` // highest plan first
+	Target  Target
+}
+
+// Grant is what one object gives its account.
+type Grant struct {
+	// Object is the ID of what grants: a subscription, or the one-off invoice or checkout that was paid for.
+	Object   string
+	Plan     string
+	Quantity int64    `json:",omitempty"`
+	AddOns   []string `json:",omitempty"`
+	// Until is when it is expected to end; it informs. Ends is when the clock ends it, zero for never.
+	Until   time.Time `json:",omitzero"`
+	Ends    time.Time `json:",omitzero"`
+	Because string    `json:",omitempty"`
+}
+
+// Target is what an account's workspace shall be. Its version grows when it changes, and only then.
+type Target struct {
+	// Version is 0 as long as nothing was ever granted. The target is then empty: there is no workspace to suspend.
+	Version int64
+	// State is active while a plan is granted, else suspended.
+	State    string   `json:",omitempty"`
+	Plan     string   `json:",omitempty"` // "" unless active
+	Quantity int64    `json:",omitempty"`
+	Features []string `json:",omitempty"` // sorted, without duplicates
+}
+
+// The states of a workspace. A target is never released: a person does that.
+const (
+	WorkspaceActive    = "active"
+	WorkspaceSuspended = "suspended"
+	WorkspaceReleased  = "released"
+)
+
+// Same reports whether two targets are the same, whatever their version.
+func (t Target) Same(o Target) bool {
+	t.Version = o.Version
+	return reflect.DeepEqual(t, o)
+}
+
+// Order is something that was bought once, outside of any subscription.
+type Order struct {
+	ID       string
+	Plan     string
+	Quantity int64
+	AddOns   []string
+	PaidAt   time.Time
+	// For is how long it grants from then on.
+	For     time.Duration
+	Because string
+}
+
+// Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
+// are not mapped for any time, or it is refunded in full, or taken back.
+func (i Invoice) Order() (Order, bool) {
+	grants := i.paid() && i.Subscription == "" && i.For > 0 && !i.Withheld && (i.Refunded < i.Paid || i.Refunded == 0)
+	return Order{i.ID, i.Plan, i.Quantity, i.AddOns, i.PaidAt, i.For, i.Because}, grants
+}
+
+// Grants returns what subscriptions and orders give their account, the highest plan first. What a hold is on, and what
+// was taken back, gives nothing; held says that a hold is on the whole account. What the clock ends is among them: see
+// [TargetOf].
+func Grants(subscriptions []Subscription, orders []Order, held bool, p Policy) []Grant {
+	if held {
+		return nil
+	}
+	var grants []Grant
+	for _, s := range subscriptions {
+		if s.grants() {
+			grants = append(grants, Grant{s.ID, s.Plan, s.Quantity, s.AddOns, s.Until, s.EndsAt, s.Because})
+		}
+	}
+	for _, o := range orders {
+		ends := o.PaidAt.Add(o.For)
+		grants = append(grants, Grant{o.ID, o.Plan, o.Quantity, o.AddOns, ends, ends, o.Because})
+	}
+	sortGrants(grants, p)
+	return grants
+}
+
+// sortGrants puts the highest plan first.
+func sortGrants(grants []Grant, p Policy) {
+	slices.SortFunc(grants, func(a, b Grant) int {
+		return cmp.Or(p.Compare(b.Plan, a.Plan), cmp.Compare(a.Object, b.Object))
+	})
+}
+
+func (s Subscription) grants() bool {
+	switch {
+	case s.Held || s.Withheld:
+		return false
+	case s.Ended():
+		return !s.EndsAt.IsZero()
+	}
+	return granting(s.Status)
+}
+
+// TargetOf returns what the grants that the clock has not ended at a time come to: the highest plan, with the quantity
+// of all grants of it, and the features of all. Its version is left to [Target.After].
+func TargetOf(grants []Grant, at time.Time, p Policy) Target {
+	t := Target{State: WorkspaceSuspended}
+	var features []string
+	for _, g := range grants {
+		if !g.Ends.IsZero() && !g.Ends.After(at) {
+			continue
+		}
+		if p.Compare(g.Plan, t.Plan) > 0 {
+			t.State, t.Plan, t.Quantity = WorkspaceActive, g.Plan, 0
+		}
+		if g.Plan == t.Plan && t.Plan != "" {
+			t.Quantity += g.Quantity
+		}
+		features = slices.Concat(features, p.Features[g.Plan], g.AddOns)
+	}
+	t.Features = set(features)
+	return t
+}
+
+// After returns the target with its version, given the one before it: the empty target where nothing is granted, nor
+// was before.
+func (t Target) After(before Target) Target {
+	if before.Version == 0 && t.Plan == "" && len(t.Features) == 0 {
+		return Target{}
+	}
+	t.Version = before.Version
+	if !t.Same(before) {
+		t.Version++
+	}
+	return t
+}
+
+// AccountOf returns our account of an object that names the account itself, or "", and of a customer with these facts.
+// Without any link, a customer is an account of its own.
+func AccountOf(named, customer string, facts []Fact) string {
+	return cmp.Or(named, linkOf(facts), customer)
+}
+
+// linkOf returns the account that a customer's facts link it to: where the source maps the connected account, that one;
+// else the last link that is not a checkout's, else the first of a checkout. "" is none.
+func linkOf(facts []Fact) string {
+	facts = InOrder(facts)
+	return cmp.Or(mappedTo(facts), linkedTo(facts), linkedByCheckout(facts))
+}
+
+// LinksOf returns the facts that a checkout session leaves beside its own, where it names an account: the session links
+// its subscription, and the customer.
+func LinksOf(session Fact) []Fact {
+	c := session.Checkout
+	if c == nil || c.Account == "" {
+		return nil
+	}
+	var links []Fact
+	for _, object := range []string{c.Subscription, session.Customer} {
+		if object == "" {
+			continue
+		}
+		link := session
+		link.Kind, link.Object = Linked, object
+		link.Data = Data{Link: &LinkFact{Account: c.Account, Checkout: true}}
+		links = append(links, link)
+	}
+	return links
+}
+
+// The following take the facts of one object in their order.
+
+// mappedTo returns the account that the source maps the facts' connected account to.
+func mappedTo(facts []Fact) (account string) {
+	for _, f := range facts {
+		account = cmp.Or(f.Account, account)
+	}
+	return account
+}
+
+func linkedTo(facts []Fact) (account string) {
+	for _, f := range facts {
+		if f.Kind == Linked && !f.Link.Checkout {
+			account = f.Link.Account
+		}
+	}
+	return account
+}
+
+func linkedByCheckout(facts []Fact) string {
+	for _, f := range facts {
+		if f.Kind == Linked && f.Link.Checkout {
+			return f.Link.Account
+		}
+	}
+	return ""
+}

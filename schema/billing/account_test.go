@@ -1,0 +1,38 @@
+package billing_test
+
+import (
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// The version of a target counts its changes. An account to which nothing was ever granted has none to tell.
+func TestTarget_After_VersionCountsChanges(t *testing.T) {
+	t.Parallel()
+	target := func(plans ...string) billing.Target {
+		var grants []billing.Grant
+		for _, plan := range plans {
+			grants = append(grants, billing.Grant{Object: "sub_" + plan, Plan: plan, Quantity: 1})
+		}
+		return billing.TargetOf(grants, begin, policy)
+	}
+	var last billing.Target
+	for _, step := range []struct {
+		name   string
+		target billing.Target
+		want   int64
+	}{
+		{"nothing was ever granted", target(), 0}, {"granted", target("pro"), 1}, {"the same again", target("pro"), 1},
+		{"a lower plan beside it", target("pro", "starter"), 1}, {"a higher one", target("pro", "enterprise"), 2},
+		{"nothing", target(), 3}, {"still nothing", target(), 3}, {"granted again", target("pro"), 4},
+		{"an add-on alone", billing.TargetOf([]billing.Grant{{Object: "sub_1", AddOns: []string{"sso"}}}, begin, policy), 5},
+	} {
+		last = step.target.After(last)
+		if (last.Version == 0) != (last.State == "") {
+			t.Errorf("%s: %+v has a version or a state alone", step.name, last)
+		}
+		if last.Version != step.want {
+			t.Errorf("%s: version %d of %+v, want %d", step.name, last.Version, last, step.want)
+		}
+	}
+}

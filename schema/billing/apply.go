@@ -1,0 +1,420 @@
+package billing
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// mostInvoices is how many of a subscription's invoices are read to fold it, the newest: two years of monthly ones. None
+// that is older says anything about what it is now, and folding does not cost more with its age.
+const mostInvoices = 24
+
+// Apply appends the facts of one event, folds what they are about, and writes what that comes to: rows, and news in the
+// outbox. It does so in tx, which also holds the effect's ledger row. Facts that are there already are not appended
+// again. at is the time for what the clock ends.
+//
+// Locks, in this order: the row of the provider's customer, so that facts of one customer are applied one after the
+// other, then the rows of the accounts concerned, by their IDs. So a customer of two accounts, or an account of two
+// customers, cannot make two calls wait for each other.
+//
+// It takes three round trips. What is read is the facts of the objects, the newest invoices of the subscription, and what
+// grants access to the account: not the account's past.
+func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
+	if len(facts) == 0 {
+		return Change{}, nil
+	}
+	a := applying{tx: tx, policy: p, key: effectKey, at: at, facts: facts, subject: facts[0].Subject}
+	a.name()
+	for _, step := range []func(context.Context) error{a.append, a.fold, a.lock, a.write} {
+		if err := step(ctx); err != nil {
+			return Change{}, fmt.Errorf("apply %d facts of event %s: %w", len(facts), a.subject.EventID, err)
+		}
+	}
+	return a.change, nil
+}
+
+// applying is one call of Apply.
+type applying struct {
+	tx      ledger.Tx
+	policy  Policy
+	key     string
+	at      time.Time
+	facts   []Fact
+	subject Subject
+
+	// subscription and invoice name what the facts are about, "" for none. linked is set where they link the customer,
+	// which may move all that is the customer's.
+	subscription, invoice string
+	linked                bool
+
+	// held is what was there before; about the facts by their object.
+	held struct {
+		subscription *Subscription
+		invoice      *Invoice
+		invoices     []Invoice // of the subscription
+		of           []Subscription
+		oneOff       []Invoice
+	}
+	about map[string][]Fact
+
+	// The following are what is written: what the facts are about, and what moves with the customer, all from one account.
+	movedFrom     string
+	subscriptions []Subscription
+	invoices      []Invoice
+	accounts      map[string]accountRow
+	grants        map[string][]Grant
+	change        Change
+}
+
+// name finds what the facts are about. An event is about one subscription and one invoice at most.
+func (a *applying) name() {
+	for _, f := range a.facts {
+		a.subject.Customer = cmp.Or(a.subject.Customer, f.Customer)
+		switch {
+		case f.Kind == InvoiceSeen:
+			a.invoice = f.Object
+			a.subscription = cmp.Or(a.subscription, f.Invoice.Subscription)
+		case f.Kind == Linked && f.Object == f.Customer:
+			a.subject.Customer, a.linked = f.Object, true
+		case f.Decision != nil && f.Decision.Invoice == f.Object:
+			a.invoice = f.Object
+		case f.Kind == SubscriptionSeen, f.Kind == Linked, f.Decision != nil:
+			a.subscription = f.Object
+		}
+	}
+}
+
+// append locks the customer, appends the facts, and reads what they are folded with.
+func (a *applying) append(ctx context.Context) error {
+	s := a.subject
+	b := &pgx.Batch{}
+	b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
+	for _, f := range a.facts {
+		data, err := json.Marshal(f.Data)
+		if err != nil {
+			return err
+		}
+		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.Account, f.EventID, f.EventType,
+			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
+	}
+	a.about = map[string][]Fact{}
+	b.Queue(factsSQL, []string{a.subscription, a.invoice, s.Customer}, s.Mode, s.Provider, s.ProviderAccount).Query(a.collectFacts)
+	if a.subscription != "" {
+		b.Queue(subscriptionSQL, s.Mode, a.subscription).Query(collectOne(a, &a.held.subscription))
+		b.Queue(invoicesOfSubscriptionSQL, s.Mode, a.subscription, mostInvoices).Query(collect(a, &a.held.invoices))
+	}
+	if a.invoice != "" {
+		b.Queue(invoiceSQL, s.Mode, a.invoice).Query(collectOne(a, &a.held.invoice))
+	}
+	if a.linked {
+		b.Queue(subscriptionsOfCustomerSQL, s.Mode, s.Customer).Query(collect(a, &a.held.of))
+		b.Queue(invoicesOfCustomerSQL, s.Mode, s.Customer).Query(collect(a, &a.held.oneOff))
+	}
+	return a.tx.SendBatch(ctx, b).Close()
+}
+
+func (a *applying) collectFacts(rows pgx.Rows) error {
+	facts, err := pgx.CollectRows(rows, scanFact)
+	for _, f := range facts {
+		a.about[f.Object] = append(a.about[f.Object], f)
+	}
+	a.change.Rows += len(facts)
+	return err
+}
+
+func collect[S any](a *applying, into *[]S) func(pgx.Rows) error {
+	return func(rows pgx.Rows) (err error) {
+		*into, err = pgx.CollectRows(rows, scanState[S])
+		a.change.Rows += len(*into)
+		return err
+	}
+}
+
+func collectOne[S any](a *applying, into **S) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanState[S])
+		if len(found) > 0 {
+			*into = &found[0]
+			a.change.Rows++
+		}
+		return err
+	}
+}
+
+// fold makes the objects of their facts. Nothing is read or written.
+func (a *applying) fold(context.Context) error {
+	a.change.Facts = a.facts
+	a.change.Before.Subscription, a.change.Before.Invoice = a.held.subscription, a.held.invoice
+	ofCustomer := a.about[a.subject.Customer]
+	var invoice *Invoice
+	if a.invoice != "" {
+		folded := FoldInvoice(a.invoice, a.about[a.invoice], a.policy)
+		invoice = &folded
+	}
+	if a.subscription != "" {
+		invoices := slices.DeleteFunc(a.held.invoices, func(i Invoice) bool { return i.ID == a.invoice })
+		if invoice != nil && invoice.Subscription == a.subscription {
+			invoices = append(invoices, *invoice)
+		}
+		s := FoldSubscription(a.subscription, a.about[a.subscription], invoices, a.policy)
+		s.Account = AccountOf(s.Named, s.Customer, ofCustomer)
+		a.subscriptions = append(a.subscriptions, s)
+		a.change.After.Subscription = &s
+	}
+	if invoice != nil {
+		if s := a.change.After.Subscription; s != nil && invoice.Subscription == s.ID {
+			invoice.Account = s.Account
+		} else {
+			invoice.Account = AccountOf(invoice.Named, invoice.Customer, ofCustomer)
+		}
+		a.invoices = append(a.invoices, *invoice)
+		a.change.After.Invoice = invoice
+	}
+	// What the customer's link moves.
+	for _, s := range a.held.of {
+		if moved := AccountOf(s.Named, s.Customer, ofCustomer); s.ID != a.subscription && moved != s.Account {
+			a.movedFrom, s.Account = s.Account, moved
+			a.subscriptions = append(a.subscriptions, s)
+		}
+	}
+	for _, i := range a.held.oneOff {
+		if moved := AccountOf(i.Named, i.Customer, ofCustomer); i.ID != a.invoice && moved != i.Account {
+			a.movedFrom, i.Account = i.Account, moved
+			a.invoices = append(a.invoices, i)
+		}
+	}
+	return nil
+}
+
+// account is the one that the objects belong to now, and left the one that they belonged to before, "" for the same.
+func (a *applying) account() (account, left string) {
+	var before string
+	switch {
+	case a.change.After.Subscription != nil:
+		account = a.change.After.Subscription.Account
+	case a.change.After.Invoice != nil:
+		account = a.change.After.Invoice.Account
+	default:
+		account = AccountOf("", a.subject.Customer, a.about[a.subject.Customer])
+	}
+	switch {
+	case a.held.subscription != nil:
+		before = a.held.subscription.Account
+	case a.held.invoice != nil:
+		before = a.held.invoice.Account
+	default:
+		before = a.movedFrom
+	}
+	if before == account {
+		before = ""
+	}
+	return account, before
+}
+
+// lock locks the accounts and reads what grants access to them.
+func (a *applying) lock(ctx context.Context) error {
+	account, left := a.account()
+	b := &pgx.Batch{}
+	a.accounts, a.grants = map[string]accountRow{}, map[string][]Grant{}
+	for _, id := range slices.Sorted(maps.Keys(map[string]bool{account: true, left: true})) {
+		if id == "" {
+			continue
+		}
+		customer := ""
+		if id == account {
+			customer = a.subject.Customer
+		}
+		b.Queue(lockAccountSQL, a.subject.Mode, id, a.subject.Provider, customer).Query(func(rows pgx.Rows) error {
+			row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[accountRow])
+			a.accounts[id] = row
+			return err
+		})
+		b.Queue(grantsSQL, a.subject.Mode, id).Query(func(rows pgx.Rows) error {
+			grants, err := pgx.CollectRows(rows, scanGrant)
+			a.grants[id] = grants
+			a.change.Rows += len(grants)
+			return err
+		})
+	}
+	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	a.access(account, left)
+	return nil
+}
+
+func scanGrant(row pgx.CollectableRow) (Grant, error) {
+	var g Grant
+	var until, ends *time.Time
+	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Because)
+	g.Until, g.Ends, g.AddOns = orZero(until), orZero(ends), set(g.AddOns)
+	return g, err
+}
+
+// access folds the access of the account that the objects belong to, and of the one that they have left.
+func (a *applying) access(account, left string) {
+	a.change.Before.Access = a.accessOf(account, a.grants[account])
+	now := Grants(a.subscriptions, a.orders(), false, a.policy)
+	written := map[string]bool{}
+	for _, s := range a.subscriptions {
+		written[s.ID] = true
+	}
+	for _, i := range a.invoices {
+		written[i.ID] = true
+	}
+	others := func(id string) []Grant {
+		return slices.DeleteFunc(slices.Clone(a.grants[id]), func(g Grant) bool { return written[g.Object] })
+	}
+	a.change.After.Access = a.target(account, append(others(account), now...))
+	if left != "" {
+		access := a.target(left, others(left))
+		a.change.Left = &access
+	}
+	a.grants = map[string][]Grant{account: now}
+}
+
+// orders are what was bought once and grants by itself.
+func (a *applying) orders() (orders []Order) {
+	for _, i := range a.invoices {
+		if o, grants := i.Order(); grants {
+			orders = append(orders, o)
+		}
+	}
+	return orders
+}
+
+func (a *applying) accessOf(account string, grants []Grant) Access {
+	if account == "" {
+		return Access{}
+	}
+	sortGrants(grants, a.policy)
+	return Access{Account: account, Grants: grants, Target: a.accounts[account].target()}
+}
+
+// target folds the access of an account with these grants.
+func (a *applying) target(account string, grants []Grant) Access {
+	access := a.accessOf(account, grants)
+	if account == "" {
+		return access
+	}
+	if a.accounts[account].Held {
+		access.Grants = nil
+	}
+	access.Target = TargetOf(access.Grants, a.at, a.policy).After(access.Target)
+	return access
+}
+
+// write writes the rows and the news.
+func (a *applying) write(ctx context.Context) error {
+	b := &pgx.Batch{}
+	mode, account := a.subject.Mode, a.change.After.Access.Account
+	granted := map[string]bool{}
+	for _, g := range a.grants[account] {
+		granted[g.Object] = true
+	}
+	for _, s := range a.subscriptions {
+		state, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		b.Queue(writeSubscriptionSQL, mode, s.ID, s.Account, s.Customer, s.Status, s.Plan, s.Quantity, state)
+		if !granted[s.ID] {
+			b.Queue(takeSQL, mode, s.ID)
+		}
+		if held := a.held.subscription; held == nil || held.ID != s.ID || held.Account != s.Account {
+			b.Queue(moveInvoicesSQL, mode, s.ID, s.Account)
+		}
+	}
+	for _, i := range a.invoices {
+		state, err := json.Marshal(i)
+		if err != nil {
+			return err
+		}
+		b.Queue(writeInvoiceSQL, mode, i.ID, i.Account, i.Subscription, i.Customer, i.Status, i.Paid, i.Currency,
+			i.PeriodStart, i.OccurredAt, a.receiptOf(i), state)
+		if i.Subscription == "" && !granted[i.ID] {
+			b.Queue(takeSQL, mode, i.ID)
+		}
+	}
+	for _, g := range a.grants[account] {
+		b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
+	}
+	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
+	if left := a.change.Left; left != nil {
+		a.writeAccess(b, a.accounts[left.Account].target(), *left)
+	}
+	if err := a.announce(b); err != nil {
+		return err
+	}
+	return a.tx.SendBatch(ctx, b).Close()
+}
+
+// receiptOf is the receipt whose body shows the invoice: that of the last of its facts.
+func (a *applying) receiptOf(i Invoice) string {
+	ordered := InOrder(a.about[i.ID], InvoiceSeen)
+	if len(ordered) == 0 {
+		return a.subject.ReceiptID
+	}
+	return ordered[len(ordered)-1].ReceiptID
+}
+
+func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
+	t := after.Target
+	if after.Account == "" || t.Version == before.Version {
+		return
+	}
+	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
+	b.Queue(disableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
+	b.Queue(enableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
+}
+
+// announce writes the news to the outbox. Facts from before effects began tell none.
+func (a *applying) announce(b *pgx.Batch) error {
+	if a.subject.OccurredAt.Before(a.policy.EffectsFrom) {
+		return nil
+	}
+	var list []news
+	if i := a.change.After.Invoice; i != nil {
+		list = append(list, newsOfInvoice(a.subject, a.change.Before.Invoice, *i)...)
+	}
+	if s := a.change.After.Subscription; s != nil {
+		list = append(list, newsOfSubscription(a.subject, a.change.Before.Subscription, *s)...)
+	}
+	list = append(list, newsOfAccess(a.subject, a.change.Before.Access, a.change.After.Access)...)
+	if left := a.change.Left; left != nil {
+		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[left.Account].target()}, *left)...)
+	}
+	for _, n := range list {
+		data, err := json.Marshal(n.data)
+		if err != nil {
+			return err
+		}
+		if n.account != "" {
+			b.Queue(announceSQL, a.subject.Mode, n.account, n.kind, a.subject.ReceiptID, a.key, data)
+		}
+	}
+	return nil
+}
+
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

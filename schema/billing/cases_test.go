@@ -1,0 +1,311 @@
+package billing_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// A worked case of the billing model: what is delivered, and how it ends in every order. The numbers are those of the
+// model's cases.
+type workedCase struct {
+	name  string
+	facts []billing.Fact
+	// now is the second at which it is looked at; 1000 where it is 0.
+	now    int
+	policy func(*billing.Policy)
+	want   []string
+}
+
+func (c workedCase) terms() (billing.Policy, time.Time) {
+	p, now := policy, 1000
+	if c.policy != nil {
+		c.policy(&p)
+	}
+	if c.now != 0 {
+		now = c.now
+	}
+	return p, at(now)
+}
+
+const (
+	month  = 30 * 24 * 3600
+	hour   = 3600
+	proHas = "api,projects"
+)
+
+var cases = []workedCase{
+	{name: "1, 2 created, paid and updated within a second",
+		facts: []billing.Fact{
+			created(0, "incomplete", "pro"), paid(1, 1, "pro", reason("subscription_create")),
+			updated(1, "active", "pro", from("incomplete", "pro")),
+		},
+		want: []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "1 only created",
+		facts: []billing.Fact{created(0, "incomplete", "pro")},
+		want:  []string{"sub_1: acme incomplete pro 1", "acme: suspended"}},
+	{name: "3 paid alone",
+		facts: []billing.Fact{paid(1, 1, "pro")},
+		want:  []string{"sub_1: acme active pro 1 until+816h0m0s evidence", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "3 paid alone, long after", now: 3 * month,
+		facts: []billing.Fact{paid(1, 1, "pro")},
+		want:  []string{"sub_1: acme active pro 1 until+816h0m0s evidence", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "3 paid and incomplete",
+		facts: []billing.Fact{created(5, "incomplete", "starter"), paid(1, 1, "pro")},
+		want:  []string{"sub_1: acme active pro 1 until+816h0m0s evidence", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "3 a trial's first invoice alone",
+		facts: []billing.Fact{paid(1, 1, "pro", reason("subscription_create"), func(f *billing.Fact) {
+			f.Invoice.Due, f.Invoice.Paid, f.Invoice.Lines[0].Amount = 0, 0, 0
+		})},
+		want: []string{"sub_1: acme trialing pro 1 until+816h0m0s evidence", "in_1: acme paid pro 0", "acme: active pro 1 api,projects"}},
+	{name: "4, 5 deleted",
+		facts: []billing.Fact{created(0, "incomplete", "pro"), paid(1, 1, "pro"), deleted(100, "pro")},
+		want:  []string{"sub_1: acme canceled pro 1 ended+1m40s", "in_1: acme paid pro 1000", "acme: suspended"}},
+	{name: "5 deleted, and a late update",
+		facts: []billing.Fact{created(0, "active", "pro"), deleted(100, "pro"), updated(100, "active", "enterprise"), updated(150, "active", "pro")},
+		want:  []string{"sub_1: acme canceled pro 1 ended+1m40s", "acme: suspended"}},
+	{name: "6 paid after the end, for a period beyond it",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), deleted(100, "pro"), paid(2, 200, "pro")},
+		want: []string{"sub_1: acme canceled pro 1 ended+1m40s paid-after-end=in_2", "in_1: acme paid pro 1000", "in_2: acme paid pro 1000",
+			"acme: suspended"}},
+	{name: "6 paid after the end, for a period before it",
+		facts: []billing.Fact{created(0, "active", "pro"), deleted(2*month, "pro"), paid(1, 2*month+200, "pro")}, now: 3 * month,
+		want: []string{"sub_1: acme canceled pro 1 ended+1440h0m0s", "in_1: acme paid pro 1000", "acme: suspended"}},
+	{name: "6 paid in the second of the end",
+		facts: []billing.Fact{created(0, "active", "pro"), deleted(100, "pro"), paid(1, 100, "pro")},
+		want:  []string{"sub_1: acme canceled pro 1 ended+1m40s", "in_1: acme paid pro 1000", "acme: suspended"}},
+	{name: "ended, granted until its paid period's end", policy: func(p *billing.Policy) { p.EndAtPeriodEnd = true },
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), deleted(100, "pro"), paid(2, 200, "pro")},
+		want: []string{"sub_1: acme canceled pro 1 until+720h0m0s ends+720h0m0s ended+1m40s paid-after-end=in_2", "in_1: acme paid pro 1000",
+			"in_2: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "ended, and its paid period is over", policy: func(p *billing.Policy) { p.EndAtPeriodEnd = true }, now: month,
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), deleted(100, "pro")},
+		want: []string{"sub_1: acme canceled pro 1 until+720h0m0s ends+720h0m0s ended+1m40s", "in_1: acme paid pro 1000",
+			"acme: suspended"}},
+	{name: "7 two upgrades within a second",
+		facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "pro", from("active", "starter")), updated(50, "active", "enterprise", from("active", "pro"))},
+		want:  []string{"sub_1: acme active enterprise 1", "acme: active enterprise 1 api,audit-log,projects,sso"}},
+	{name: "7 a downgrade after an upgrade, within a second",
+		facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "enterprise", from("active", "starter")), updated(50, "active", "pro", from("active", "enterprise"))},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "7 there, back and elsewhere within a second",
+		facts: []billing.Fact{updated(50, "active", "enterprise", from("active", "pro")), updated(50, "active", "pro", from("active", "enterprise")),
+			updated(50, "active", "starter", from("active", "pro"))},
+		want: []string{"sub_1: acme active starter 1", "acme: active starter 1 projects"}},
+	{name: "two changes within a second, and what was between them is not known",
+		facts: []billing.Fact{updated(50, "active", "pro", from("active", "starter")), updated(50, "paused", "enterprise", from("active", "enterprise"))},
+		want:  []string{"sub_1: acme active pro 1 uncertain", "acme: active pro 1 api,projects"}},
+	{name: "two changes within a second, fetched later",
+		facts: []billing.Fact{updated(50, "active", "pro", from("active", "starter")), updated(50, "paused", "enterprise", from("active", "enterprise")),
+			seen(53, billing.RankFetched, "paused", "enterprise", origin(billing.FromFetch))},
+		want: []string{"sub_1: acme paused enterprise 1", "acme: suspended"}},
+	{name: "a change, and one of a field that is not kept, within a second",
+		facts: []billing.Fact{updated(50, "active", "pro", from("active", "starter")), updated(50, "active", "pro", from("active", "pro"))},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "two changes within a second of fields that are not kept, and what was between them is not known",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(50, "active", "pro", from("active", "pro")), updated(50, "active", "enterprise", from("active", "enterprise"))},
+		want:  []string{"sub_1: acme active enterprise 1 uncertain", "acme: active enterprise 1 api,audit-log,projects,sso"}},
+	{name: "8 an older update is late",
+		facts: []billing.Fact{updated(60, "active", "pro"), updated(50, "past_due", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "9 an old invoice is collected late",
+		facts: []billing.Fact{paid(3, 300, "enterprise"), paid(2, 310, "pro")},
+		want: []string{"sub_1: acme active enterprise 1 until+2256h0m0s evidence", "in_2: acme paid pro 1000", "in_3: acme paid enterprise 1000",
+			"acme: active enterprise 1 api,audit-log,projects,sso"}},
+	{name: "10 two subscriptions, one is downgraded",
+		facts: []billing.Fact{created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "acme", "cus_2")), updated(50, "active", "starter", of("sub_2", "acme", "cus_2"))},
+		want:  []string{"sub_1: acme active pro 1", "sub_2: acme active starter 1", "acme: active pro 1 api,projects"}},
+	{name: "the seats of two subscriptions",
+		facts: []billing.Fact{created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "acme", "cus_2"))},
+		want:  []string{"sub_1: acme active pro 1", "sub_2: acme active pro 1", "acme: active pro 2 api,projects"}},
+	{name: "11 a one-off invoice of a lower plan",
+		facts: []billing.Fact{created(20, "active", "enterprise"), paid(1, 10, "starter", oneOff(10*day)), paid(2, 30, "starter", oneOff(0))},
+		want: []string{"sub_1: acme active enterprise 1", "in_1: acme paid starter 1000", "in_2: acme paid starter 1000",
+			"acme: active enterprise 1 api,audit-log,projects,sso"}},
+	{name: "a one-off invoice alone",
+		facts: []billing.Fact{paid(1, 10, "pro", oneOff(10*day))},
+		want:  []string{"in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "a one-off invoice whose time is over", now: 10 + 10*24*hour,
+		facts: []billing.Fact{paid(1, 10, "pro", oneOff(10*day))},
+		want:  []string{"in_1: acme paid pro 1000", "acme: suspended"}},
+	{name: "12 failed twice, then paid",
+		facts: []billing.Fact{created(0, "active", "pro"), failed(1, 10, 1, "pro"), failed(1, 20, 2, "pro"), paid(1, 30, "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000 failed[1 2]", "acme: active pro 1 api,projects"}},
+	{name: "13 past due within its grace", now: 20 * 24 * hour,
+		facts: []billing.Fact{created(0, "active", "pro"), updated(10, "past_due", "pro"), failed(1, 10, 1, "pro"), updated(20*24*hour, "past_due", "pro")},
+		want: []string{"sub_1: acme past_due pro 1 until+504h0m10s ends+504h0m10s past-due+10s", "in_1: acme open pro 0 failed[1]",
+			"acme: active pro 1 api,projects"}},
+	{name: "13 the grace is over", now: 10 + 21*24*hour,
+		facts: []billing.Fact{created(0, "active", "pro"), updated(10, "past_due", "pro"), failed(1, 10, 1, "pro")},
+		want: []string{"sub_1: acme past_due pro 1 until+504h0m10s ends+504h0m10s past-due+10s", "in_1: acme open pro 0 failed[1]",
+			"acme: suspended"}},
+	{name: "13 paid after the grace", now: 23 * 24 * hour,
+		facts: []billing.Fact{updated(10, "past_due", "pro"), failed(1, 10, 1, "pro"), paid(1, 22*24*hour, "pro"), updated(22*24*hour, "active", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000 failed[1]", "acme: active pro 1 api,projects"}},
+	{name: "past due a second time", now: 40 * 24 * hour,
+		facts: []billing.Fact{updated(10, "past_due", "pro"), updated(20, "active", "pro"), updated(30*24*hour, "past_due", "pro")},
+		want:  []string{"sub_1: acme past_due pro 1 until+1224h0m0s ends+1224h0m0s past-due+720h0m0s", "acme: active pro 1 api,projects"}},
+	{name: "17 a customer is linked later",
+		facts: []billing.Fact{paid(1, 1, "pro", of("in_1", "", "")), linked("cus_1", 2, "acme"), created(0, "active", "pro", of("sub_1", "", ""))},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "17 a link moves what names no account, and nothing else",
+		facts: []billing.Fact{created(0, "active", "pro"), created(0, "active", "starter", of("sub_2", "", "")), linked("cus_1", 2, "hooli")},
+		want:  []string{"sub_1: acme active pro 1", "sub_2: hooli active starter 1", "acme: active pro 1 api,projects", "hooli: active starter 1 projects"}},
+	{name: "17 no link: the customer is the account",
+		facts: []billing.Fact{paid(1, 1, "pro", of("in_1", "", "")), created(0, "active", "pro", of("sub_1", "", ""))},
+		want:  []string{"sub_1: cus_1 active pro 1", "in_1: cus_1 paid pro 1000", "cus_1: active pro 1 api,projects"}},
+	{name: "the newest invoice names the account",
+		facts: []billing.Fact{paid(1, 1, "pro", of("in_1", "acme", "")), paid(2, 2, "pro", of("in_2", "umbrella", "")), created(0, "active", "pro", of("sub_1", "", "")), linked("cus_1", 9, "hooli")},
+		want: []string{"sub_1: umbrella active pro 1", "in_1: umbrella paid pro 1000", "in_2: umbrella paid pro 1000",
+			"umbrella: active pro 1 api,projects"}},
+	{name: "a person links the subscription",
+		facts: []billing.Fact{created(0, "active", "pro"), linked("sub_1", 5, "hooli"), linked("sub_1", 9, "umbrella"), updated(20, "active", "pro")},
+		want:  []string{"sub_1: umbrella active pro 1", "umbrella: active pro 1 api,projects"}},
+	{name: "the checkout session that made it names the account",
+		facts: []billing.Fact{created(0, "active", "pro", of("sub_1", "", "")), checkout("cs_1", 0, "acme", "sub_1"), checkout("cs_2", 5, "umbrella", "sub_2")},
+		want:  []string{"sub_1: acme active pro 1", "sub_2: umbrella unknown no-plan 0", "acme: active pro 1 api,projects", "umbrella: suspended"}},
+	{name: "a source maps the connected account",
+		facts: []billing.Fact{created(0, "active", "pro", mapped("umbrella")), paid(1, 1, "pro", mapped("umbrella"))},
+		want:  []string{"sub_1: umbrella active pro 1", "in_1: umbrella paid pro 1000", "umbrella: active pro 1 api,projects"}},
+	{name: "18 moves to another account",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), updated(50, "active", "pro", of("sub_1", "umbrella", ""))},
+		want:  []string{"sub_1: umbrella active pro 1", "in_1: umbrella paid pro 1000", "umbrella: active pro 1 api,projects"}},
+	{name: "19 canceled at the period's end, and not",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(50, "active", "pro", with(canceling), from("active", "pro")), updated(60, "active", "pro", from("active", "pro", canceling))},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "19 canceled at the period's end",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(50, "active", "pro", with(canceling), from("active", "pro"))},
+		want:  []string{"sub_1: acme active pro 1 until+720h0m0s ends+720h0m0s", "acme: active pro 1 api,projects"}},
+	{name: "20 a notice of the trial's end is late",
+		facts: []billing.Fact{created(0, "trialing", "pro"), seen(10, billing.RankNotice, "trialing", "pro"), updated(20, "active", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "21 paused and resumed",
+		facts: []billing.Fact{created(0, "trialing", "pro"), updated(1, "paused", "pro"), updated(2, "active", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "21 paused, as two events tell",
+		facts: []billing.Fact{updated(1, "paused", "pro", from("trialing", "pro")), updated(1, "paused", "pro")},
+		want:  []string{"sub_1: acme paused pro 1", "acme: suspended"}},
+	{name: "21 paused on the way, within a second",
+		facts: []billing.Fact{updated(1, "paused", "pro", from("trialing", "pro")), updated(1, "paused", "pro"), updated(1, "active", "pro", from("paused", "pro"))},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "collection is paused",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(1, "active", "pro", with(func(s *billing.SubscriptionFact) { s.CollectionPaused = true }))},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "22 withheld",
+		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Withheld, "sub_1", 5, "pro", 1)},
+		want:  []string{"sub_1: acme active pro 1 withheld", "acme: suspended"}},
+	{name: "22 withheld, then upgraded",
+		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Withheld, "sub_1", 5, "pro", 1), updated(10, "active", "enterprise")},
+		want:  []string{"sub_1: acme active enterprise 1", "acme: active enterprise 1 api,audit-log,projects,sso"}},
+	{name: "22 withheld twice, then back to the first",
+		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Withheld, "sub_1", 5, "pro", 1), updated(10, "active", "enterprise"),
+			decided(billing.Withheld, "sub_1", 15, "enterprise", 1), updated(20, "active", "pro")},
+		want: []string{"sub_1: acme active pro 1 withheld", "acme: suspended"}},
+	{name: "22 withheld, then given again",
+		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Withheld, "sub_1", 5, "pro", 1), decided(billing.Reopened, "sub_1", 6, "", 0)},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "a hold on the account",
+		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Held, "acme", 5, "", 0)},
+		want:  []string{"sub_1: acme active pro 1", "acme: suspended"}},
+	{name: "a hold on the subscription, and its end",
+		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Held, "sub_1", 5, "", 0), decided(billing.Released, "sub_1", 6, "", 0), decided(billing.Released, "acme", 7, "", 0)},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "24 an import shows as active what an event ended",
+		facts: []billing.Fact{seen(100, billing.RankFetched, "active", "pro", origin(billing.FromImport)), deleted(50, "pro")},
+		want:  []string{"sub_1: acme canceled pro 1 ended+50s import_disagrees", "acme: suspended"}},
+	{name: "25 a notice in the second of an upgrade",
+		facts: []billing.Fact{updated(50, "active", "pro"), seen(50, billing.RankNotice, "trialing", "starter")},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "27 on and off within a second",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(50, "active", "pro", with(canceling), from("active", "pro")), updated(50, "active", "pro", from("active", "pro", canceling))},
+		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "27 off and on again within a second",
+		facts: []billing.Fact{created(0, "active", "pro", with(canceling)), updated(50, "active", "pro", from("active", "pro", canceling)), updated(50, "active", "pro", with(canceling), from("active", "pro"))},
+		want:  []string{"sub_1: acme active pro 1 until+720h0m0s ends+720h0m0s", "acme: active pro 1 api,projects"}},
+	{name: "27 with a notice in the midst of the second",
+		facts: []billing.Fact{created(0, "trialing", "pro"), updated(50, "trialing", "pro", with(canceling), from("trialing", "pro")),
+			seen(50, billing.RankNotice, "trialing", "pro", with(canceling)), updated(50, "trialing", "pro", from("trialing", "pro", canceling))},
+		want: []string{"sub_1: acme trialing pro 1", "acme: active pro 1 api,projects"}},
+	{name: "27 without the beginning",
+		facts: []billing.Fact{updated(50, "active", "pro", with(canceling), from("active", "pro")), updated(50, "active", "pro", from("active", "pro", canceling))},
+		want:  []string{"sub_1: acme active pro 1 uncertain", "acme: active pro 1 api,projects"}},
+	{name: "28 renewed by invoices alone", now: month + 5*hour,
+		facts: []billing.Fact{paid(1, 1, "pro"), paid(2, month+hour, "pro")},
+		want: []string{"sub_1: acme active pro 1 until+1536h0m0s evidence", "in_1: acme paid pro 1000", "in_2: acme paid pro 1000",
+			"acme: active pro 1 api,projects"}},
+	{name: "28 before the renewal came", now: month + 4*hour,
+		facts: []billing.Fact{paid(1, 1, "pro")},
+		want:  []string{"sub_1: acme active pro 1 until+816h0m0s evidence", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "30 a planned end, before it",
+		facts: []billing.Fact{updated(50, "active", "pro", with(func(s *billing.SubscriptionFact) { s.CancelAt = at(2000) }))},
+		want:  []string{"sub_1: acme active pro 1 until+33m20s ends+33m20s", "acme: active pro 1 api,projects"}},
+	{name: "30 a planned end, after it", now: 2000,
+		facts: []billing.Fact{updated(50, "active", "pro", with(func(s *billing.SubscriptionFact) { s.CancelAt = at(2000) }))},
+		want:  []string{"sub_1: acme active pro 1 until+33m20s ends+33m20s", "acme: suspended"}},
+	{name: "31 never paid", now: 2 * 24 * hour,
+		facts: []billing.Fact{created(0, "incomplete", "pro"), failed(1, 1, 1, "pro", reason("subscription_create")), updated(23*hour, "incomplete_expired", "pro"),
+			invoice(1, 23*hour, "void", "pro", reason("subscription_create"))},
+		want: []string{"sub_1: acme incomplete_expired pro 1 ended+23h0m0s", "in_1: acme void pro 0 failed[1]", "acme: suspended"}},
+	{name: "32 uncollectible, then paid",
+		facts: []billing.Fact{updated(10, "past_due", "pro"), invoice(1, 20, "uncollectible", "pro"), paid(1, 40, "pro"), updated(40, "active", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "paid and void",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 10, "pro"), invoice(1, 20, "void", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000 paid_and_void", "acme: active pro 1 api,projects"}},
+	{name: "paid, then open",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 10, "pro"), invoice(1, 20, "open", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000 paid_then_open", "acme: active pro 1 api,projects"}},
+	{name: "finalized in the second of the payment",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 10, "pro"), invoice(1, 10, "open", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_1: acme paid pro 1000", "acme: active pro 1 api,projects"}},
+	{name: "a draft is deleted",
+		facts: []billing.Fact{created(0, "active", "pro"), invoice(2, 10, "draft", "pro"), invoice(2, 20, "deleted", "pro")},
+		want:  []string{"sub_1: acme active pro 1", "in_2: acme deleted pro 0", "acme: active pro 1 api,projects"}},
+	{name: "a price that no mapping knows",
+		facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "pro"), updated(60, "active", "")},
+		want:  []string{"sub_1: acme active pro 1 unknown-price=price_", "acme: active pro 1 api,projects"}},
+	{name: "a price that no mapping knows, paid",
+		facts: []billing.Fact{paid(1, 1, "pro"), paid(2, 2, "")},
+		want: []string{"sub_1: acme active pro 1 until+1536h0m0s evidence unknown-price=price_", "in_1: acme paid pro 1000", "in_2: acme paid 1000",
+			"acme: active pro 1 api,projects"}},
+}
+
+func checkout(id string, second int, account, subscription string) billing.Fact {
+	return fact(billing.CheckoutSeen, id, second, billing.RankChange, billing.Data{Checkout: &billing.CheckoutFact{
+		Mode: "subscription", Status: "complete", PaymentStatus: "paid", Subscription: subscription, Account: account, Currency: "usd",
+	}})
+}
+
+func mapped(account string) change {
+	return func(f *billing.Fact) { f.ProviderAccount, f.Account = "acct_9", account }
+}
+
+func TestCases_EveryOrder_SameEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, now := c.terms()
+			want := slices.Sorted(slices.Values(c.want))
+			for _, backwards := range []bool{false, true} {
+				orders(events(c.facts, backwards), func(delivered []billing.Fact) {
+					if got := fold(delivered, p, now).lines(); !slices.Equal(got, want) {
+						t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// told says what was delivered in which order.
+func told(delivered []billing.Fact) string {
+	var said []string
+	for _, f := range delivered {
+		said = append(said, fmt.Sprintf("%s:%s@%s", f.EventID, f.Object, f.OccurredAt.Sub(begin)))
+	}
+	return fmt.Sprint(said)
+}

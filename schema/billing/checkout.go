@@ -1,0 +1,74 @@
+package billing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Checkout is what the facts about a checkout session fold to.
+type Checkout struct {
+	ID string
+	// Named is the account that the session names, "" for none.
+	Named         string `json:",omitempty"`
+	Customer      string `json:",omitempty"`
+	Subscription  string `json:",omitempty"`
+	Invoice       string `json:",omitempty"`
+	PaymentIntent string `json:",omitempty"`
+	Mode          string
+	// Status is the highest of open < expired < complete, PaymentStatus the highest of unpaid < no_payment_required < paid.
+	Status, PaymentStatus string
+	Amount                int64
+	Currency              string
+	Tax                   int64    `json:",omitempty"`
+	Plan                  string   `json:",omitempty"`
+	Quantity              int64    `json:",omitempty"`
+	AddOns                []string `json:",omitempty"`
+	// For is how long it grants from when it was paid; 0 for not at all.
+	For time.Duration `json:",omitempty"`
+	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid.
+	PaidAt   time.Time `json:",omitzero"`
+	Withheld bool      `json:",omitempty"`
+	Because  string    `json:",omitempty"`
+}
+
+// FoldCheckout makes a checkout session of the facts about it.
+func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
+	facts = InOrder(facts)
+	c := Checkout{ID: id, Customer: customerOf(facts, nil)}
+	var lines []Line
+	for _, f := range InOrder(facts, CheckoutSeen) {
+		seen := f.Checkout
+		c.Named, c.Mode, c.Because = cmp.Or(seen.Account, c.Named), seen.Mode, f.EventID
+		c.Subscription, c.Invoice, c.PaymentIntent = cmp.Or(seen.Subscription, c.Subscription), cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.PaymentIntent)
+		c.Status = higher([]string{"open", "expired", "complete"}, c.Status, seen.Status)
+		c.PaymentStatus = higher([]string{"unpaid", "no_payment_required", "paid"}, c.PaymentStatus, seen.PaymentStatus)
+		c.Amount, c.Currency, c.Tax = seen.Amount, seen.Currency, seen.Tax
+		if seen.PaymentStatus != "unpaid" && seen.Status == "complete" {
+			c.PaidAt = cmp.Or(c.PaidAt, f.OccurredAt)
+		}
+		if len(seen.Lines) > 0 {
+			lines = seen.Lines
+		}
+	}
+	b := boughtByLines(lines, "", p)
+	c.Plan, c.Quantity, c.AddOns, c.For = b.plan, b.quantity, b.addOns, grantsFor(lines, b.plan)
+	c.Named = cmp.Or(mappedTo(facts), c.Named)
+	c.Withheld = withheld(facts, c.Plan, c.Quantity)
+	return c
+}
+
+// Order returns what a paid session grants by itself, and false where it grants nothing: a subscription or an invoice
+// that it made grants instead.
+func (c Checkout) Order() (Order, bool) {
+	grants := c.Mode == "payment" && c.Invoice == "" && c.For > 0 && !c.PaidAt.IsZero() && !c.Withheld
+	return Order{c.ID, c.Plan, c.Quantity, c.AddOns, c.PaidAt, c.For, c.Because}, grants
+}
+
+// higher returns the one of two values that stands later in order.
+func higher(order []string, a, b string) string {
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}

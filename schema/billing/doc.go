@@ -1,0 +1,10 @@
+// Package billing is what we know of our customers' subscriptions, and what follows from it.
+//
+// A provider's event leaves facts, one for each object that it speaks of. A fact is never changed and never removed.
+// The state of an object is the fold of its facts, put in their order of occurrence: it is the same whatever order they
+// came in, however often, however late. What an account may use is a fold as well, of its objects. The tables of
+// subscriptions, invoices, accounts and entitlements hold what the folds came to. They can be made anew from the facts.
+//
+// The folds are pure functions: they ask neither the clock nor a database. A [Store] appends facts and writes what they
+// fold to, in one transaction.
+package billing

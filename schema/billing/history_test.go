@@ -1,0 +1,322 @@
+package billing_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// A history is what happened at a made-up provider, step by step, and the facts that its events told. What must follow
+// is said from what happened, by the model's rules; no fold is asked.
+type history struct {
+	random        *rand.Rand
+	second        int
+	facts         []billing.Fact
+	subscriptions []*happened
+	invoices      []*billed
+	links         map[string]string // customer to account
+}
+
+// happened is a subscription as the provider has it.
+type happened struct {
+	id, customer string
+	is           billing.SubscriptionFact
+	pastDueSince time.Time
+}
+
+type billed struct {
+	of       *happened
+	id, plan string
+	account  string
+	status   string
+	paid     int64
+	failures []int
+}
+
+// newHistory makes a history of a number of steps.
+func newHistory(seed uint64, steps int) *history {
+	h := &history{random: rand.New(rand.NewPCG(seed, 1)), links: map[string]string{}}
+	for range steps {
+		h.second += pick(h.random, 0, 0, 0, 1, 5, 24*hour, 9*24*hour)
+		h.step()
+	}
+	h.second += pick(h.random, 1, 30*24*hour)
+	return h
+}
+
+func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
+
+func (h *history) step() {
+	alive := slices.DeleteFunc(slices.Clone(h.subscriptions), func(s *happened) bool { return !s.is.EndedAt.IsZero() })
+	if len(alive) == 0 || len(h.subscriptions) < 4 && h.random.IntN(6) == 0 {
+		h.subscribe()
+		return
+	}
+	s := pick(h.random, alive...)
+	switch s.is.Status {
+	case "incomplete":
+		if h.random.IntN(4) == 0 {
+			h.bill(s, "void")
+			h.update(s, billing.RankChange, func(is *billing.SubscriptionFact) { is.Status, is.EndedAt = "incomplete_expired", at(h.second) })
+			return
+		}
+		h.bill(s, "paid")
+		h.update(s, billing.RankChange, func(is *billing.SubscriptionFact) { is.Status = "active" })
+	case "past_due", "unpaid":
+		switch h.random.IntN(4) {
+		case 0:
+			h.end(s)
+		case 1:
+			h.update(s, billing.RankChange, func(is *billing.SubscriptionFact) { is.Status = "unpaid" })
+		default:
+			h.bill(s, "paid")
+			h.update(s, billing.RankChange, func(is *billing.SubscriptionFact) { is.Status = "active" })
+		}
+	default:
+		h.live(s)
+	}
+}
+
+// live is a step of a subscription in good standing.
+func (h *history) live(s *happened) {
+	change := func(c func(*billing.SubscriptionFact)) { h.update(s, billing.RankChange, c) }
+	switch h.random.IntN(10) {
+	case 0, 1:
+		change(func(is *billing.SubscriptionFact) {
+			is.Items[0].Plan = pick(h.random, policy.Order...)
+			is.Items[0].Price = "price_" + is.Items[0].Plan
+		})
+	case 2:
+		change(func(is *billing.SubscriptionFact) { is.Items[0].Quantity = int64(1 + h.random.IntN(5)) })
+	case 3:
+		change(func(is *billing.SubscriptionFact) { is.CancelAtPeriodEnd = !is.CancelAtPeriodEnd })
+	case 4:
+		change(func(is *billing.SubscriptionFact) { is.Status = pick(h.random, "paused", "active", "trialing") })
+	case 5:
+		if s.is.Account != "" {
+			change(func(is *billing.SubscriptionFact) { is.Account = pick(h.random, "acme", "umbrella") })
+			return
+		}
+		h.second++ // two links of one second have no order
+		h.links[s.customer] = pick(h.random, "hooli", "acme")
+		h.tell(linked(s.customer, h.second, h.links[s.customer]))
+		h.second++
+	case 6:
+		h.end(s)
+	case 7:
+		h.bill(s, pick(h.random, "open", "uncollectible", "void"))
+		change(func(is *billing.SubscriptionFact) { is.Status = "past_due" })
+	case 8:
+		h.tell(fact(billing.SubscriptionSeen, s.id, h.second, billing.RankNotice, billing.Data{Subscription: clone(s.is)}, customer(s.customer)))
+	default:
+		h.bill(s, "paid")
+		change(func(is *billing.SubscriptionFact) {
+			is.Items[0].PeriodStart, is.Items[0].PeriodEnd = is.Items[0].PeriodEnd, is.Items[0].PeriodEnd.Add(30*day)
+		})
+	}
+}
+
+func (h *history) subscribe() {
+	n := len(h.subscriptions) + 1
+	s := &happened{id: fmt.Sprintf("sub_%d", n), customer: pick(h.random, "cus_1", "cus_2")}
+	s.is = *snapshot(pick(h.random, "incomplete", "trialing", "active"), pick(h.random, policy.Order...))
+	s.is.Account = pick(h.random, "acme", "umbrella", "")
+	h.subscriptions = append(h.subscriptions, s)
+	h.tell(fact(billing.SubscriptionSeen, s.id, h.second, billing.RankCreated, billing.Data{Subscription: clone(s.is)}, customer(s.customer)))
+}
+
+func (h *history) end(s *happened) {
+	h.update(s, billing.RankEnd, func(is *billing.SubscriptionFact) { is.Status, is.EndedAt = "canceled", at(h.second) })
+}
+
+func (h *history) update(s *happened, rank billing.Rank, change func(*billing.SubscriptionFact)) {
+	before := clone(s.is)
+	change(&s.is)
+	seen := clone(s.is)
+	if rank == billing.RankChange {
+		seen.Before = before
+	}
+	switch {
+	case s.is.Status != "past_due":
+		s.pastDueSince = time.Time{}
+	case s.pastDueSince.IsZero():
+		s.pastDueSince = at(h.second)
+	}
+	h.tell(fact(billing.SubscriptionSeen, s.id, h.second, rank, billing.Data{Subscription: seen}, customer(s.customer)))
+}
+
+// bill makes an invoice of the current plan and tells how it came to its status.
+func (h *history) bill(s *happened, status string) {
+	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status}
+	h.invoices = append(h.invoices, b)
+	told := []string{"open"}
+	if status != "open" {
+		told = append(told, status)
+	}
+	for i, each := range told {
+		f := invoice(1, h.second, each, b.plan, customer(s.customer))
+		f.Object, f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = b.id, s.id, s.is.Account, s.id
+		if i == 0 && h.random.IntN(2) == 0 {
+			f.Invoice.Failed, f.Invoice.Attempts = true, 1
+			b.failures = []int{1}
+		}
+		b.paid = f.Invoice.Paid
+		h.tell(f)
+	}
+}
+
+func (h *history) tell(f billing.Fact) {
+	f.EventID = fmt.Sprintf("evt_%08x", h.random.Uint32())
+	f.ReceiptID = fmt.Sprintf("00000000-0000-7000-8000-%012d", len(h.facts))
+	h.facts = append(h.facts, f)
+}
+
+func customer(id string) change { return func(f *billing.Fact) { f.Customer = id } }
+
+func clone(s billing.SubscriptionFact) *billing.SubscriptionFact {
+	s.Items = slices.Clone(s.Items)
+	return &s
+}
+
+func (h *history) account(s *happened) string {
+	return cmp.Or(s.is.Account, h.links[s.customer], s.customer)
+}
+
+// ends is when the clock ends what the subscription grants, zero for never.
+func (s *happened) ends() time.Time {
+	var ends time.Time
+	if s.is.CancelAtPeriodEnd && s.is.EndedAt.IsZero() {
+		ends = s.is.Items[0].PeriodEnd
+	}
+	if s.is.Status == "past_due" {
+		if grace := s.pastDueSince.Add(policy.Grace); ends.IsZero() || grace.Before(ends) {
+			ends = grace
+		}
+	}
+	return ends
+}
+
+func (s *happened) grants(now time.Time) bool {
+	switch s.is.Status {
+	case "active", "trialing", "past_due":
+		return s.ends().IsZero() || s.ends().After(now)
+	}
+	return false
+}
+
+// want says what must be known in the end, in the words of [world.lines].
+func (h *history) want() []string {
+	var want []string
+	subscriptions := map[string][]*happened{}
+	for _, s := range h.subscriptions {
+		item := s.is.Items[0]
+		want = append(want, words(s.id+":", h.account(s), s.is.Status, item.Plan, fmt.Sprint(item.Quantity), after("until", s.ends()), after("ends", s.ends()),
+			after("ended", s.is.EndedAt), after("past-due", s.pastDueSince)))
+		subscriptions[h.account(s)] = append(subscriptions[h.account(s)], s)
+	}
+	for _, b := range h.invoices {
+		want = append(want, words(b.id+":", h.account(b.of), b.status, b.plan, fmt.Sprint(b.paid), when(b.failures != nil, fmt.Sprint("failed", b.failures))))
+	}
+	for account, of := range subscriptions {
+		want = append(want, wantAccess(account, of, at(h.second)))
+	}
+	slices.Sort(want)
+	return want
+}
+
+func wantAccess(account string, of []*happened, now time.Time) string {
+	highest, seats, features := -1, int64(0), []string{}
+	for _, s := range of {
+		if !s.grants(now) {
+			continue
+		}
+		item := s.is.Items[0]
+		for _, f := range policy.Features[item.Plan] {
+			if !slices.Contains(features, f) {
+				features = append(features, f)
+			}
+		}
+		switch plan := slices.Index(policy.Order, item.Plan); {
+		case plan > highest:
+			highest, seats = plan, item.Quantity
+		case plan == highest:
+			seats += item.Quantity
+		}
+	}
+	if highest < 0 {
+		return account + ": suspended"
+	}
+	slices.Sort(features)
+	return words(account+":", "active", policy.Order[highest], fmt.Sprint(seats), join(features))
+}
+
+func join(list []string) (joined string) {
+	for i, each := range list {
+		joined += when(i > 0, ",") + each
+	}
+	return joined
+}
+
+// deliver returns the facts of a history in a random order, some of them more than once.
+func (h *history) deliver(random *rand.Rand) []billing.Fact {
+	delivered := slices.Clone(h.facts)
+	for _, f := range h.facts {
+		if random.IntN(5) == 0 {
+			delivered = append(delivered, f)
+		}
+	}
+	random.Shuffle(len(delivered), func(i, j int) { delivered[i], delivered[j] = delivered[j], delivered[i] })
+	return delivered
+}
+
+// seeds are a fixed one and a fresh one, each the first of many.
+func seeds(t *testing.T) map[string]uint64 {
+	t.Helper()
+	fresh := uint64(time.Now().UnixNano())
+	t.Logf("fixed seed 1, fresh seed %d", fresh)
+	return map[string]uint64{"fixed": 1, "fresh": fresh}
+}
+
+// Whatever happened, and in whichever order it is told, what is known in the end is what the model says of it.
+func TestFolds_GeneratedHistories_SameEnd(t *testing.T) {
+	t.Parallel()
+	for name, seed := range seeds(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range uint64(1000) {
+				checkHistory(t, seed+n)
+			}
+		})
+	}
+}
+
+// checkHistory makes the history of a seed. Where it fails, it says the shortest beginning of it that fails.
+func checkHistory(t *testing.T, seed uint64) {
+	t.Helper()
+	const most = 25
+	if differs(seed, most) == "" {
+		return
+	}
+	for steps := 1; steps <= most; steps++ {
+		if difference := differs(seed, steps); difference != "" {
+			t.Fatalf("seed %d, %d steps: %s", seed, steps, difference)
+		}
+	}
+}
+
+func differs(seed uint64, steps int) string {
+	h := newHistory(seed, steps)
+	want := h.want()
+	for range 2 {
+		delivered := h.deliver(h.random)
+		if got := fold(delivered, policy, at(h.second)).lines(); !slices.Equal(got, want) {
+			return fmt.Sprintf("what happened was %s\n got %q\nwant %q", told(h.facts), got, want)
+		}
+	}
+	return ""
+}

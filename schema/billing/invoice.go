@@ -1,0 +1,183 @@
+package billing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Invoice is what the facts about an invoice fold to. Amounts are those of the first snapshot at the highest status.
+type Invoice struct {
+	ID string
+	// Account is ours: that of the subscription, else Named, else that of the customer. See [AccountOf].
+	Account string
+	// Named is the account that the invoice itself names, "" for none.
+	Named        string `json:",omitempty"`
+	Customer     string `json:",omitempty"`
+	Subscription string `json:",omitempty"`
+	// Status is the highest of draft < deleted < open < uncollectible < void < paid that any fact showed.
+	Status    string
+	Due       int64
+	Paid      int64
+	Remaining int64
+	Tax       int64
+	Currency  string
+	Reason    string `json:",omitempty"`
+	OutOfBand bool   `json:",omitempty"`
+	// Free is set where each line's amount is 0.
+	Free bool `json:",omitempty"`
+	// Plan, Quantity, AddOns and the period are those of its lines; empty where no line counts. See boughtByLines.
+	Plan        string    `json:",omitempty"`
+	Quantity    int64     `json:",omitempty"`
+	AddOns      []string  `json:",omitempty"`
+	PeriodStart time.Time `json:",omitzero"`
+	PeriodEnd   time.Time `json:",omitzero"`
+	// For is how long it grants from when it was paid, where it belongs to no subscription; 0 for not at all.
+	For time.Duration `json:",omitempty"`
+	// UnknownPrice is a price of its lines that no mapping knows, where it belongs to a subscription and no line is of a
+	// plan that is known.
+	UnknownPrice string `json:",omitempty"`
+	// Attempts is the highest count that any fact showed. Failures lists the attempts that failed, or that wait for the
+	// customer, in their order; 0 is a due date that has passed.
+	Attempts int   `json:",omitempty"`
+	Failures []int `json:",omitempty"`
+	// NextAttempt and DueAt are of the last open snapshot.
+	NextAttempt time.Time `json:",omitzero"`
+	DueAt       time.Time `json:",omitzero"`
+	// OccurredAt is when the first snapshot at the highest status was made.
+	OccurredAt time.Time
+	// PaidAt is when the first fact showed it as paid, ClosedAt when the first showed it as void or uncollectible; zero
+	// while none did. What is uncollectible can still be paid.
+	PaidAt   time.Time `json:",omitzero"`
+	ClosedAt time.Time `json:",omitzero"`
+	// Refunded is what was paid back of it; see [Payment].
+	Refunded int64 `json:",omitempty"`
+	// Partial is set where no fact carried all of its lines.
+	Partial bool `json:",omitempty"`
+	// Withheld is set while what it grants outside of any subscription is taken back.
+	Withheld bool `json:",omitempty"`
+	// Review says what about it a person must look at, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
+	Review string `json:",omitempty"`
+	// Because is the event whose snapshot decides.
+	Because string `json:",omitempty"`
+}
+
+// The reviews of an invoice.
+const (
+	ReviewPaidAndVoid  = "paid_and_void"
+	ReviewPaidThenOpen = "paid_then_open"
+)
+
+// statuses are those of an invoice, the lowest first. Paid and void exclude each other; where facts show both, the money
+// is there, and a person looks at it.
+var statuses = []string{"draft", "deleted", "open", "uncollectible", "void", "paid"}
+
+// Bought names what the invoice paid for: its subscription, or itself where it belongs to none.
+func (i Invoice) Bought() string { return cmp.Or(i.Subscription, i.ID) }
+
+func (i Invoice) paid() bool { return i.Status == "paid" }
+
+// FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf].
+func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
+	facts = InOrder(facts)
+	snapshots := InOrder(facts, InvoiceSeen)
+	i := Invoice{ID: id, Customer: customerOf(facts, nil)}
+	if len(snapshots) == 0 {
+		return i
+	}
+	first := snapshots[0]
+	for _, f := range snapshots[1:] {
+		if height(f) > height(first) {
+			first = f
+		}
+	}
+	i.see(first)
+	for _, f := range snapshots {
+		i.note(f)
+	}
+	i.Failures = ascending(i.Failures)
+	i.Named = cmp.Or(mappedTo(facts), linkedTo(facts), i.Named)
+	i.Review = reviewOf(snapshots)
+	i.buy(linesOf(first, snapshots), p)
+	i.Withheld = withheld(facts, i.Plan, i.Quantity)
+	return i
+}
+
+func height(f Fact) int { return slices.Index(statuses, f.Invoice.Status) }
+
+// see takes over the first snapshot at the highest status.
+func (i *Invoice) see(f Fact) {
+	in := f.Invoice
+	i.Status, i.Because, i.OccurredAt = in.Status, f.EventID, f.OccurredAt
+	i.Due, i.Paid, i.Remaining, i.Tax, i.Currency = in.Due, in.Paid, in.Remaining, in.Tax, in.Currency
+	i.Reason, i.OutOfBand = in.Reason, in.OutOfBand
+}
+
+// note takes over what any snapshot adds; they come in their order.
+func (i *Invoice) note(f Fact) {
+	in := f.Invoice
+	i.Subscription = cmp.Or(in.Subscription, i.Subscription)
+	i.Named = cmp.Or(in.Account, i.Named)
+	i.Attempts = max(i.Attempts, in.Attempts)
+	if in.Failed {
+		i.Failures = append(i.Failures, in.Attempts)
+	}
+	switch in.Status {
+	case "open":
+		i.NextAttempt, i.DueAt = in.NextAttempt, in.DueAt
+	case "paid":
+		i.PaidAt = cmp.Or(i.PaidAt, f.OccurredAt)
+	case "void", "uncollectible":
+		i.ClosedAt = cmp.Or(i.ClosedAt, f.OccurredAt)
+	}
+}
+
+// reviewOf returns what about an invoice a person must look at. It follows from the facts together: one that is there
+// stays there, in whichever order they came.
+func reviewOf(snapshots []Fact) string {
+	paid := slices.IndexFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "paid" })
+	if paid < 0 {
+		return ""
+	}
+	at := snapshots[paid].OccurredAt
+	switch {
+	case slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "void" }):
+		return ReviewPaidAndVoid
+	case slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "open" && f.OccurredAt.After(at) }):
+		return ReviewPaidThenOpen
+	}
+	return ""
+}
+
+// linesOf returns the fact whose lines count: the one that decides, or, where it does not carry them all, the last that
+// does.
+func linesOf(decides Fact, snapshots []Fact) *InvoiceFact {
+	for _, f := range slices.Backward(snapshots) {
+		if decides.Invoice.Partial && !f.Invoice.Partial {
+			return f.Invoice
+		}
+	}
+	return decides.Invoice
+}
+
+// buy says what the lines come to.
+func (i *Invoice) buy(in *InvoiceFact, p Policy) {
+	b := boughtByLines(in.Lines, i.Subscription, p)
+	i.Plan, i.Quantity, i.AddOns, i.UnknownPrice = b.plan, b.quantity, b.addOns, b.unknown
+	i.PeriodStart, i.PeriodEnd, i.Partial = b.start, b.end, in.Partial
+	i.Free = !slices.ContainsFunc(in.Lines, func(l Line) bool { return l.Amount != 0 })
+	if i.Subscription == "" { // a price that no mapping knows grants nothing, and nobody need look at it
+		i.For, i.UnknownPrice = grantsFor(in.Lines, i.Plan), ""
+	}
+}
+
+// compareInvoices orders invoices by the period that they are for, the oldest first.
+func compareInvoices(a, b Invoice) int {
+	return cmp.Or(a.PeriodStart.Compare(b.PeriodStart), a.OccurredAt.Compare(b.OccurredAt), cmp.Compare(a.ID, b.ID))
+}
+
+// ascending returns numbers sorted and without duplicates.
+func ascending(numbers []int) []int {
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}

@@ -1,0 +1,155 @@
+package billing_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// line is a line of sub_1 for the nth period.
+func line(n int, plan string, changes ...func(*billing.Line)) billing.Line {
+	start, end := monthly(n)
+	l := billing.Line{Subscription: "sub_1", Price: "price_" + plan, Plan: plan, Quantity: 1, Amount: 1000, PeriodStart: start, PeriodEnd: end}
+	for _, c := range changes {
+		c(&l)
+	}
+	return l
+}
+
+func credit(l *billing.Line) { l.Credit, l.Proration, l.Amount = true, true, -1000 }
+
+// since makes a line a proration that begins some days into its period.
+func since(days int) func(*billing.Line) {
+	return func(l *billing.Line) {
+		l.Proration, l.PeriodStart = true, l.PeriodStart.Add(time.Duration(days)*day)
+	}
+}
+
+func addOn(features ...string) func(*billing.Line) {
+	return func(l *billing.Line) { l.Plan, l.AddOn = "", features }
+}
+
+func TestFoldInvoice_Lines_SayWhatWasBought(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lines []billing.Line
+		one   bool // of no subscription
+		want  string
+	}{
+		"a renewal":                        {lines: []billing.Line{line(2, "pro")}, want: "pro 1 period 2"},
+		"seats of two prices":              {lines: []billing.Line{line(2, "pro"), line(2, "pro", func(l *billing.Line) { l.Quantity = 4 })}, want: "pro 5 period 2"},
+		"two plans: the highest":           {lines: []billing.Line{line(2, "pro"), line(2, "starter")}, want: "pro 1 period 2 +projects"},
+		"an upgrade":                       {lines: []billing.Line{line(1, "starter", credit, since(10)), line(1, "pro", since(10))}, want: "pro 1 period 1+10"},
+		"a renewal with pending upgrades":  {lines: []billing.Line{line(1, "enterprise", since(5)), line(1, "enterprise", credit, since(9)), line(1, "pro", since(9)), line(2, "pro")}, want: "pro 1 period 2"},
+		"two upgrades, invoiced by hand":   {lines: []billing.Line{line(1, "enterprise", since(5)), line(1, "enterprise", credit, since(9)), line(1, "pro", since(9))}, want: "pro 1 period 1+9"},
+		"what takes back does not count":   {lines: []billing.Line{line(2, "enterprise", credit), line(2, "pro")}, want: "pro 1 period 2"},
+		"nothing but what takes back":      {lines: []billing.Line{line(2, "enterprise", credit)}, want: " 0 no period"},
+		"use does not count":               {lines: []billing.Line{line(1, "enterprise", func(l *billing.Line) { l.Metered = true }), line(2, "pro")}, want: "pro 1 period 2"},
+		"another subscription's line":      {lines: []billing.Line{line(3, "enterprise", func(l *billing.Line) { l.Subscription = "sub_2" }), line(2, "pro")}, want: "pro 1 period 2"},
+		"an add-on":                        {lines: []billing.Line{line(2, "pro"), line(2, "", addOn("sso"))}, want: "pro 1 period 2 +sso"},
+		"an add-on that is over":           {lines: []billing.Line{line(2, "pro"), line(1, "", addOn("sso"))}, want: "pro 1 period 2"},
+		"an unknown price beside a plan":   {lines: []billing.Line{line(2, "pro"), line(3, "")}, want: "pro 1 period 2"},
+		"an unknown price":                 {lines: []billing.Line{line(2, "", addOn("sso")), line(2, "")}, want: " 0 period 2 +sso unknown price_"},
+		"a one-off purchase at two times":  {one: true, lines: []billing.Line{line(1, "pro", func(l *billing.Line) { l.For = day }), line(2, "starter")}, want: "pro 1 period 1 +projects for 24h0m0s"},
+		"a one-off of an unknown price":    {one: true, lines: []billing.Line{line(1, "")}, want: " 0 period 1"},
+		"a one-off add-on":                 {one: true, lines: []billing.Line{line(1, "", addOn("sso"), func(l *billing.Line) { l.For = day })}, want: " 0 period 1 +sso for 24h0m0s"},
+		"a one-off that was taken back":    {one: true, lines: []billing.Line{line(1, "pro", credit, func(l *billing.Line) { l.For = day })}, want: " 0 no period"},
+		"a line that says no subscription": {lines: []billing.Line{line(2, "pro", func(l *billing.Line) { l.Subscription = "" })}, want: "pro 1 period 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, order := range permutations(len(c.lines)) {
+				f := paid(1, 1, "pro", of("in_1", "acme", ""))
+				f.Invoice.Lines = nil
+				for _, i := range order {
+					l := c.lines[i]
+					if c.one {
+						f.Invoice.Subscription, l.Subscription = "", ""
+					}
+					f.Invoice.Lines = append(f.Invoice.Lines, l)
+				}
+				if got := describePurchase(billing.FoldInvoice("in_1", []billing.Fact{f}, policy)); got != c.want {
+					t.Errorf("lines in the order %v: got %q, want %q", order, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func describePurchase(i billing.Invoice) string {
+	said := i.Plan + " " + words(string('0'+rune(i.Quantity)), describePeriod(i.PeriodStart))
+	for _, f := range i.AddOns {
+		said += " +" + f
+	}
+	return said + when(i.UnknownPrice != "", " unknown "+i.UnknownPrice) + when(i.For > 0, " for "+i.For.String())
+}
+
+func describePeriod(start time.Time) string {
+	if start.IsZero() {
+		return "no period"
+	}
+	days := int(start.Sub(begin) / day)
+	return "period " + string('1'+rune(days/30)) + when(days%30 == 10, "+10") + when(days%30 == 9, "+9")
+}
+
+// Of an invoice's amounts the first snapshot at its highest status tells. What was refused before stays known, and so
+// does when it was paid.
+func TestFoldInvoice_EveryOrder_FirstOfHighestStatus(t *testing.T) {
+	t.Parallel()
+	amount := func(due int64, next int) change {
+		return func(f *billing.Fact) {
+			f.Invoice.Due = due
+			if next > 0 {
+				f.Invoice.NextAttempt = at(next)
+			}
+		}
+	}
+	facts := events([]billing.Fact{
+		invoice(1, 0, "draft", "pro", amount(1, 0)), invoice(1, 5, "open", "pro", amount(2, 0)), failed(1, 10, 1, "pro", amount(2, 20)),
+		invoice(1, 15, "uncollectible", "pro", amount(3, 0)), paid(1, 30, "pro", amount(4, 0)), paid(1, 40, "pro", amount(5, 0)),
+	}, true)
+	orders(facts, func(delivered []billing.Fact) {
+		got := billing.FoldInvoice("in_1", delivered, policy)
+		if got.Due != 4 || !got.PaidAt.Equal(at(30)) || !got.ClosedAt.Equal(at(15)) || !got.NextAttempt.Equal(at(20)) || got.Attempts != 1 || !slices.Equal(got.Failures, []int{1}) {
+			t.Fatalf("after %s: got %+v", told(delivered), got)
+		}
+	})
+}
+
+// An event may carry only the first of many lines. Those of a fact that carries them all count, also where it was made
+// at another time.
+func TestFoldInvoice_PartialLines_WholeOnesCount(t *testing.T) {
+	t.Parallel()
+	partial := paid(1, 10, "starter", func(f *billing.Fact) { f.Invoice.Partial = true })
+	whole := paid(1, 20, "pro", origin(billing.FromFetch))
+	orders(events([]billing.Fact{partial, whole}, false), func(delivered []billing.Fact) {
+		if got := billing.FoldInvoice("in_1", delivered, policy); got.Plan != "pro" || got.Partial || got.Because != "evt_1" {
+			t.Errorf("after %s: got %+v", told(delivered), got)
+		}
+	})
+	if got := billing.FoldInvoice("in_1", events([]billing.Fact{partial}, false), policy); got.Plan != "starter" || !got.Partial {
+		t.Errorf("alone: got %+v", got)
+	}
+}
+
+func TestOrder_RefundedInFullOrWithheld_GrantsNothing(t *testing.T) {
+	t.Parallel()
+	i := billing.FoldInvoice("in_1", events([]billing.Fact{paid(1, 10, "pro", oneOff(day))}, false), policy)
+	if o, ok := i.Order(); !ok || o.Plan != "pro" || !o.PaidAt.Equal(at(10)) || o.For != day {
+		t.Errorf("paid: got %+v, %v", o, ok)
+	}
+	i.Refunded = 999
+	if _, ok := i.Order(); !ok {
+		t.Error("refunded in part, it grants nothing")
+	}
+	i.Refunded = 1000
+	if _, ok := i.Order(); ok {
+		t.Error("refunded in full, it grants")
+	}
+	withheld := events([]billing.Fact{paid(1, 10, "pro", oneOff(day)), decided(billing.Withheld, "in_1", 20, "pro", 1)}, false)
+	if _, ok := billing.FoldInvoice("in_1", withheld, policy).Order(); ok {
+		t.Error("withheld, it grants")
+	}
+}

@@ -1,0 +1,115 @@
+package billing
+
+import (
+	"slices"
+	"time"
+)
+
+// News is what an account's consumers are told: the type of an internal event, and what it says. No personal data.
+type news struct {
+	account, kind string
+	data          any
+}
+
+// invoiceNews is the data of invoice.paid, invoice.closed and payment.failed.
+type invoiceNews struct {
+	Account      string `json:"account"`
+	Mode         string `json:"mode"`
+	Invoice      string `json:"invoice"`
+	Subscription string `json:"subscription,omitempty"`
+	Status       string `json:"status"`
+	Plan         string `json:"plan,omitempty"`
+	Amount       int64  `json:"amount"`
+	Currency     string `json:"currency"`
+	// Attempt is of payment.failed; 0 is a due date that has passed.
+	Attempt     *int   `json:"attempt,omitempty"`
+	PeriodStart string `json:"period_start,omitempty"`
+	PeriodEnd   string `json:"period_end,omitempty"`
+	SourceEvent string `json:"source_event"`
+}
+
+// subscriptionNews is the data of subscription.changed and subscription.ended.
+type subscriptionNews struct {
+	Account      string `json:"account"`
+	Mode         string `json:"mode"`
+	Subscription string `json:"subscription"`
+	Status       string `json:"status"`
+	Plan         string `json:"plan,omitempty"`
+	Quantity     int64  `json:"quantity,omitempty"`
+	EndsAt       string `json:"ends_at,omitempty"`
+	SourceEvent  string `json:"source_event"`
+}
+
+// accessNews is the data of access.changed: what the account may use now.
+type accessNews struct {
+	Account     string   `json:"account"`
+	Mode        string   `json:"mode"`
+	Version     int64    `json:"version"`
+	State       string   `json:"state"`
+	Plan        string   `json:"plan"`
+	Quantity    int64    `json:"quantity"`
+	Features    []string `json:"features"`
+	SourceEvent string   `json:"source_event"`
+}
+
+// newsOfInvoice tells what an invoice came to: each once, since a fold never goes back from it.
+func newsOfInvoice(s Subject, before *Invoice, after Invoice) (list []news) {
+	if before == nil {
+		before = &Invoice{}
+	}
+	data := invoiceNews{
+		Account: after.Account, Mode: s.Mode, Invoice: after.ID, Subscription: after.Subscription, Status: after.Status, Plan: after.Plan,
+		Amount: after.Due, Currency: after.Currency, PeriodStart: timestamp(after.PeriodStart), PeriodEnd: timestamp(after.PeriodEnd), SourceEvent: s.EventID,
+	}
+	if after.paid() && !before.paid() {
+		list = append(list, news{after.Account, "invoice.paid", data})
+	}
+	if !after.ClosedAt.IsZero() && before.ClosedAt.IsZero() {
+		list = append(list, news{after.Account, "invoice.closed", data})
+	}
+	for _, attempt := range after.Failures {
+		if !slices.Contains(before.Failures, attempt) && after.Reason != "subscription_create" {
+			failed := data
+			failed.Attempt = &attempt
+			list = append(list, news{after.Account, "payment.failed", failed})
+		}
+	}
+	return list
+}
+
+func newsOfSubscription(s Subject, before *Subscription, after Subscription) (list []news) {
+	if before == nil {
+		before = &Subscription{}
+	}
+	data := subscriptionNews{
+		Account: after.Account, Mode: s.Mode, Subscription: after.ID, Status: after.Status, Plan: after.Plan, Quantity: after.Quantity,
+		EndsAt: timestamp(after.EndsAt), SourceEvent: s.EventID,
+	}
+	switch {
+	case after.Ended():
+		if after.EverGranted && !(before.Ended() && before.EverGranted) {
+			list = append(list, news{after.Account, "subscription.ended", data})
+		}
+	case after.Plan != before.Plan, after.Quantity != before.Quantity, !after.EndsAt.Equal(before.EndsAt):
+		list = append(list, news{after.Account, "subscription.changed", data})
+	}
+	return list
+}
+
+func newsOfAccess(s Subject, before, after Access) []news {
+	t := after.Target
+	if t.Version == before.Target.Version {
+		return nil
+	}
+	return []news{{after.Account, "access.changed", accessNews{
+		Account: after.Account, Mode: s.Mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity, Features: texts(t.Features), SourceEvent: s.EventID,
+	}}}
+}
+
+// timestamp writes a time as RFC 3339; "" for none.
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

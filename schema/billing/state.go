@@ -1,0 +1,20 @@
+package billing
+
+// State is what is known after, or before, facts were applied: of the objects that they are about, and of the account.
+type State struct {
+	Subscription *Subscription `json:",omitempty"`
+	Invoice      *Invoice      `json:",omitempty"`
+	Access       Access
+}
+
+// Change is what applying facts came to. It stands in the ledger and in workflow histories: what follows from the facts
+// is planned from it alone.
+type Change struct {
+	Facts         []Fact
+	Before, After State
+	// Left is what is left of the access of the account that the object belonged to before, where it has moved; nil
+	// otherwise. Before.Access and After.Access are those of the account that it belongs to now.
+	Left *Access `json:",omitempty"`
+	// Rows is how many rows were read to fold them.
+	Rows int
+}

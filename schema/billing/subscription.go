@@ -1,0 +1,222 @@
+package billing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Subscription is what the facts about a subscription fold to.
+type Subscription struct {
+	ID string
+	// Account is ours: Named, or that of the customer. See [AccountOf].
+	Account string
+	// Named is the account that the facts about the subscription and its invoices name, "" where the customer decides.
+	Named    string `json:",omitempty"`
+	Customer string `json:",omitempty"`
+	// Status is the provider's word, or "active"/"trialing" on the evidence of a paid invoice alone. It is "" as long as
+	// nothing is known but invoices that are not paid.
+	Status string
+	// Plan is what the items are mapped to, "" where no mapping knew any price of it.
+	Plan     string   `json:",omitempty"`
+	Quantity int64    `json:",omitempty"`
+	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
+	// PeriodStart and PeriodEnd bound the current period of the plan's item.
+	PeriodStart time.Time `json:",omitzero"`
+	PeriodEnd   time.Time `json:",omitzero"`
+	TrialEnd    time.Time `json:",omitzero"`
+	// Until is when access is expected to end, zero where no end is in sight. It only informs.
+	Until time.Time `json:",omitzero"`
+	// EndsAt is when the clock ends what it grants: a planned end, or the end of the grace of what is past due, or the end
+	// of the paid period of what has ended (by policy). Zero where no clock ends it.
+	EndsAt time.Time `json:",omitzero"`
+	// PastDueSince is the first fact of the present run of past_due, zero outside of one.
+	PastDueSince time.Time `json:",omitzero"`
+	// EndedAt is when it ended for good, zero while it has not. A subscription that has ended never comes back.
+	EndedAt time.Time `json:",omitzero"`
+	// Because is the event that decides.
+	Because string `json:",omitempty"`
+	// EverGranted is set once any fact made it grant: a subscription that never did has nothing to take away.
+	EverGranted bool `json:",omitempty"`
+	// Evidence is set where a paid invoice stands in for a snapshot that has not come.
+	Evidence bool `json:",omitempty"`
+	// Uncertain is set where the order of two facts of one second cannot be told.
+	Uncertain bool `json:",omitempty"`
+	// UnknownPrice is a price of the newest snapshot that no mapping knows, while none of its prices is mapped to a plan.
+	UnknownPrice string `json:",omitempty"`
+	// Withheld is set while the plan and quantity are those that were taken back, Held while a hold is on it.
+	Withheld bool `json:",omitempty"`
+	Held     bool `json:",omitempty"`
+	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must look at them.
+	PaidAfterEnd []string `json:",omitempty"`
+	// Review says what about the subscription a person must look at, "" for nothing: [ReviewImport].
+	Review string `json:",omitempty"`
+}
+
+// ReviewImport is the review of a subscription that an import shows as alive after an event has ended it.
+const ReviewImport = "import_disagrees"
+
+// Ended reports whether the subscription has ended for good.
+func (s Subscription) Ended() bool { return !s.EndedAt.IsZero() }
+
+// FoldSubscription makes a subscription of the facts about it and of its folded invoices. Its Account is left to
+// [AccountOf].
+func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Subscription {
+	invoices = slices.Clone(invoices)
+	slices.SortFunc(invoices, compareInvoices)
+	facts = InOrder(facts)
+	snapshots := InOrder(facts, SubscriptionSeen)
+	certain := chain(snapshots, p)
+	s := Subscription{ID: id, Customer: customerOf(facts, invoices), Named: namedBy(facts, snapshots, invoices)}
+
+	ended := slices.IndexFunc(snapshots, func(f Fact) bool { return terminal(f.Subscription.Status) })
+	switch {
+	case ended >= 0:
+		s.see(snapshots[:ended+1], p)
+		s.end(snapshots[ended:], invoices, p)
+	case len(snapshots) > 0:
+		s.see(snapshots, p)
+		s.Uncertain = !certain
+	}
+	if s.Status == "" || s.Status == "incomplete" {
+		s.believe(invoices, p)
+	}
+	s.EverGranted = everGranted(snapshots) || slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
+	s.Withheld = withheld(facts, s.Plan, s.Quantity)
+	s.Held = OnHold(facts)
+	return s
+}
+
+// terminal reports whether a subscription of this status has ended: the provider never revives one.
+func terminal(status string) bool { return status == "canceled" || status == "incomplete_expired" }
+
+// see takes over the last snapshot.
+func (s *Subscription) see(snapshots []Fact, p Policy) {
+	fact := snapshots[len(snapshots)-1]
+	last := fact.Subscription
+	b := bought(last.Items, p)
+	s.Status, s.Because, s.TrialEnd = last.Status, fact.EventID, last.TrialEnd
+	s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.addOns, b.unknown
+	s.PeriodStart, s.PeriodEnd = b.start, b.end
+	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // the newest plan that was known stays
+		b = bought(snapshots[i].Subscription.Items, p)
+		s.Plan, s.Quantity = b.plan, b.quantity
+	}
+	s.EndsAt = plannedEnd(last, s.PeriodEnd)
+	if last.Status == "past_due" {
+		s.PastDueSince = pastDueSince(snapshots)
+		if grace := s.PastDueSince.Add(p.Grace); compareEnds(grace, s.EndsAt) < 0 {
+			s.EndsAt = grace
+		}
+	}
+	s.Until = s.EndsAt
+}
+
+// plannedEnd returns when the subscription is to end, zero for never. Under flexible billing the portal sets only
+// CancelAt.
+func plannedEnd(s *SubscriptionFact, periodEnd time.Time) time.Time {
+	if s.CancelAt.IsZero() && s.CancelAtPeriodEnd {
+		return periodEnd
+	}
+	return s.CancelAt
+}
+
+// pastDueSince returns when the run of past_due that the last snapshot belongs to began.
+func pastDueSince(snapshots []Fact) (since time.Time) {
+	for _, f := range slices.Backward(snapshots) {
+		if f.Subscription.Status != "past_due" {
+			break
+		}
+		since = f.OccurredAt
+	}
+	return since
+}
+
+// end takes over the snapshot that ended it, the first of those given, and looks at what came after.
+func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
+	s.EndedAt = snapshots[0].Subscription.EndedAt
+	if s.EndedAt.IsZero() {
+		s.EndedAt = snapshots[0].OccurredAt
+	}
+	s.EndsAt, s.Until, s.PastDueSince = time.Time{}, time.Time{}, time.Time{}
+	for _, i := range invoices {
+		switch {
+		case !i.paid():
+		case s.paidAfterEnd(i) && i.PeriodEnd.After(s.EndedAt):
+			s.PaidAfterEnd = append(s.PaidAfterEnd, i.ID)
+		case p.EndAtPeriodEnd && i.PeriodEnd.After(s.EndedAt) && i.PeriodEnd.After(s.EndsAt):
+			s.EndsAt, s.Until = i.PeriodEnd, i.PeriodEnd
+		}
+	}
+	s.PaidAfterEnd = set(s.PaidAfterEnd)
+	for _, f := range snapshots {
+		if f.Origin == FromImport && !terminal(f.Subscription.Status) && f.OccurredAt.After(snapshots[0].OccurredAt) {
+			s.Review = ReviewImport
+		}
+	}
+}
+
+func (s *Subscription) paidAfterEnd(i Invoice) bool { return s.Ended() && i.PaidAt.After(s.EndedAt) }
+
+// believe takes the newest paid invoice for evidence that the subscription is active, until a snapshot says it: the
+// provider sends both, in any order.
+func (s *Subscription) believe(invoices []Invoice, p Policy) {
+	paid := slices.DeleteFunc(slices.Clone(invoices), func(i Invoice) bool { return !i.paid() })
+	if len(paid) == 0 {
+		return
+	}
+	newest := paid[len(paid)-1]
+	s.Evidence, s.Status, s.Because = true, "active", newest.Because
+	if newest.Free && newest.Reason == "subscription_create" {
+		s.Status = "trialing"
+	}
+	if newest.Plan != "" || newest.UnknownPrice != "" || s.Plan == "" {
+		s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = newest.Plan, newest.Quantity, newest.AddOns, newest.UnknownPrice
+		s.PeriodStart, s.PeriodEnd = newest.PeriodStart, newest.PeriodEnd
+	}
+	for i := len(paid) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // as in see
+		s.Plan, s.Quantity = paid[i].Plan, paid[i].Quantity
+	}
+	s.Until = s.EndsAt
+	if s.Until.IsZero() && !s.PeriodEnd.IsZero() {
+		s.Until = s.PeriodEnd.Add(p.Renewal)
+	}
+}
+
+// everGranted reports whether any snapshot shows that the subscription granted, or had granted before the change.
+func everGranted(snapshots []Fact) bool {
+	return slices.ContainsFunc(snapshots, func(f Fact) bool {
+		s := f.Subscription
+		return granting(s.Status) || s.Before != nil && granting(s.Before.Status)
+	})
+}
+
+// granting reports whether a subscription of this status grants. One that is past due does for the time of grace.
+func granting(status string) bool {
+	return slices.Contains([]string{"active", "trialing", "past_due"}, status)
+}
+
+// namedBy returns the account that a subscription's facts and invoices name: where the source maps the connected
+// account, that one; else the last link that a person made, the last snapshot's metadata, the newest invoice's, or the
+// checkout session that made it.
+func namedBy(facts, snapshots []Fact, invoices []Invoice) string {
+	var own, newest string
+	if len(snapshots) > 0 {
+		own = snapshots[len(snapshots)-1].Subscription.Account
+	}
+	for _, i := range invoices {
+		newest = cmp.Or(i.Named, newest)
+	}
+	return cmp.Or(mappedTo(facts), linkedTo(facts), own, newest, linkedByCheckout(facts))
+}
+
+// customerOf returns the customer that facts, or else invoices, tell of.
+func customerOf(facts []Fact, invoices []Invoice) (customer string) {
+	for _, i := range invoices {
+		customer = cmp.Or(i.Customer, customer)
+	}
+	for _, f := range facts {
+		customer = cmp.Or(f.Customer, customer)
+	}
+	return customer
+}
