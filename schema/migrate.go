@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,13 +54,7 @@ func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	config := options.ConnConfig
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectWithin
-	}
-	// As start-up parameters these survive tern's RESET ALL between two migrations.
-	config.RuntimeParams["lock_timeout"] = lockTimeout
-	config.RuntimeParams["statement_timeout"] = "0"
+	config := migratorConfig(options.ConnConfig)
 	deadline := time.Now().Add(patience)
 	for {
 		err := migrateOnce(ctx, config, log)
@@ -74,6 +69,19 @@ func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// migratorConfig is config for a connection that migrates.
+func migratorConfig(config *pgx.ConnConfig) *pgx.ConnConfig {
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectWithin
+	}
+	config.DialFunc = dialer.DialContext
+	// As start-up parameters these survive tern's RESET ALL between two migrations. A migrator that is gone holds the
+	// locks of its tables no longer than anybody else.
+	maps.Copy(config.RuntimeParams, Settings{"lock_timeout": lockTimeout, "statement_timeout": "0"})
+	Bounds.addTo(config.RuntimeParams)
+	return config
 }
 
 func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) error {
@@ -101,13 +109,13 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 		log.Info("migration starts", "version", sequence, "name", name)
 	}
 	if err := migrator.Migrate(ctx); err != nil {
-		return fmt.Errorf("migrate: %w%s", err, advice(err, changed))
+		return fmt.Errorf("migrate: %w%s", err, advice(err, migrated))
 	}
 	return nil
 }
 
-// What to do about errors that a database's own set-up makes, by their codes: before it is migrated, while it is, and
-// where it is asked for its version.
+// What to do about errors that a database's own set-up makes, by their codes: when it is migrated, and when
+// it is asked for its version.
 var (
 	migrated = map[string]string{
 		// protocol_violation; from a pooler: "unsupported startup parameter"
@@ -115,16 +123,11 @@ var (
 		// insufficient_privilege
 		"42501": "grant the role that migrates CREATE on schema public, or make it the database's owner",
 	}
-	changed = map[string]string{
-		"42501": "the tables belong to the role that migrated before: migrate as that one, or as a member of it",
-	}
 	asked = map[string]string{
 		// duplicate and missing prepared statements: another connection's
-		"42P05": pooled, "26000": pooled,
+		"42P05": poolerUntold, "26000": poolerUntold,
 	}
 )
-
-const pooled = "the URL leads to a pooler in transaction mode; add default_query_exec_mode=cache_describe to it"
 
 // advice is that of the list for err, behind a colon, "" where it has none.
 func advice(err error, list map[string]string) string {

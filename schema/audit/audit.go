@@ -11,15 +11,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"lock": lockSQL, "head": headSQL, "append": appendSQL, "before": beforeSQL, "all": allSQL}
+var Statements = map[string]string{"append": appendSQL, "before": beforeSQL, "all": allSQL}
 
 // Store is the audit trail in Postgres.
 type Store struct{ pool *pgxpool.Pool }
@@ -42,17 +44,13 @@ type Action struct {
 	Before, After map[string]any
 }
 
-// lockSQL lets one writer at a time extend the chain: transaction-scoped, so that it works behind a
-// pooler. The number names this table's chain and nothing else uses it.
-const lockSQL = `select pg_advisory_xact_lock(7261001)`
-
-const headSQL = `
-select coalesce((select hash from operator_actions order by id desc limit 1), ''::bytea),
-       exists (select 1 from operator_actions where request_id = $1)`
-
+// appendSQL extends the chain in one statement, so that no writer that is gone holds it. Of two that extend it at once
+// from the same row, prev_hash lets one through.
 const appendSQL = `
 insert into operator_actions (request_id, at, actor, action, target, reason, before, after, prev_hash, hash)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+select $1, $2, $3, $4, $5, $6, $7, $8, head.hash, sha256(head.hash || $9::bytea)
+  from (select coalesce((select hash from operator_actions order by id desc limit 1), ''::bytea) as hash) head
+    on conflict (request_id) do nothing`
 
 const allSQL = `
 select id, request_id, at, actor, action, target, reason, before, after, prev_hash, hash from operator_actions order by id`
@@ -67,21 +65,20 @@ func (s *Store) Append(ctx context.Context, a Action) error {
 	if e.After, err = canonical(a.After); err != nil {
 		return fmt.Errorf("encode after of %s: %w", a.RequestID, err)
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockSQL); err != nil {
-			return err
-		}
-		var known bool
-		if err := tx.QueryRow(ctx, headSQL, a.RequestID).Scan(&e.PrevHash, &known); err != nil || known {
-			return err
-		}
-		_, err := tx.Exec(ctx, appendSQL, e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.PrevHash, e.hash())
-		return err
-	})
+	for extended := true; extended; {
+		_, err = s.pool.Exec(ctx, appendSQL, e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.digest())
+		extended = wasExtended(err) // by another: from there, then
+	}
 	if err != nil {
 		return fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
 	}
 	return nil
+}
+
+// wasExtended reports whether somebody else has extended the chain at the same moment.
+func wasExtended(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.ConstraintName == "operator_actions_prev_hash_key"
 }
 
 const beforeSQL = `select before from operator_actions where request_id = $1`
@@ -143,12 +140,16 @@ type entry struct {
 	Hash      []byte
 }
 
-// hash covers the previous hash and every field. JSON of a list of strings keeps the fields apart
-// whatever they contain.
+// hash covers the previous hash and every field.
 func (e entry) hash() []byte {
+	sum := sha256.Sum256(slices.Concat(e.PrevHash, e.digest()))
+	return sum[:]
+}
+
+// digest covers every field of the action. JSON of a list of strings keeps the fields apart whatever they contain.
+func (e entry) digest() []byte {
 	fields := []string{
-		hex.EncodeToString(e.PrevHash), e.RequestID, e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, e.Target, e.Reason,
-		normal(e.Before), normal(e.After),
+		e.RequestID, e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, e.Target, e.Reason, normal(e.Before), normal(e.After),
 	}
 	encoded, err := json.Marshal(fields)
 	if err != nil {

@@ -1,12 +1,15 @@
 package audit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/audit"
@@ -134,6 +137,38 @@ func TestAppend_Concurrently_OneChain(t *testing.T) {
 	}
 	group.Wait()
 	b.verify(20)
+}
+
+// counted counts what is sent.
+type counted struct{ queries atomic.Int32 }
+
+func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.queries.Add(1)
+	return ctx
+}
+
+func (c *counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Whoever is gone in the middle of an append holds nobody up: there is no middle.
+func TestAppend_OneStatement(t *testing.T) {
+	t.Parallel()
+	options, err := pgxpool.ParseConfig(schematest.NewDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := &counted{}
+	options.ConnConfig.Tracer = sent
+	pool, err := pgxpool.NewWithConfig(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	b := bundle{t, pool, audit.New(pool)}
+	b.append(1)
+	if n := sent.queries.Load(); n != 1 {
+		t.Errorf("%d statements, want one", n)
+	}
+	b.verify(1)
 }
 
 func TestStatements(t *testing.T) {

@@ -3,6 +3,7 @@ package groupcommit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestDo_MaxBatch_Bounds(t *testing.T) {
 // One bad row cannot fail its neighbours.
 func TestDo_BadRow_FailsAlone(t *testing.T) {
 	t.Parallel()
-	for _, code := range []string{"22021", "23514", "54000"} {
+	for _, code := range []string{"22021", "23514", "54000", "55P03"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			tb := &table{gate: make(chan struct{}), entered: make(chan struct{}, 1)}
@@ -212,5 +213,67 @@ func TestClose_Drains(t *testing.T) {
 	}
 	if len(tb.rows) != 100 {
 		t.Errorf("rows: got %d, want 100", len(tb.rows))
+	}
+}
+
+// sized is a request of several rows, or of many bytes.
+type sized groupcommit.Size
+
+func (s sized) Size() groupcommit.Size { return groupcommit.Size(s) }
+
+// A flush is bounded by what is written, too. What is larger alone goes alone.
+func TestDo_RowsAndBytes_BoundFlush(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var flushes [][]int
+	entered, gate := make(chan struct{}), make(chan struct{})
+	c := groupcommit.New(groupcommit.Config{MaxRows: 10, MaxBytes: 1000}, func(_ context.Context, reqs []sized) ([]int, error) {
+		if reqs[0].Rows == 0 {
+			close(entered)
+			<-gate
+			return []int{0}, nil
+		}
+		var rows []int
+		for _, r := range reqs {
+			rows = append(rows, r.Rows)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		flushes = append(flushes, rows)
+		return rows, nil
+	})
+	var wg sync.WaitGroup
+	do := func(s sized) {
+		wg.Go(func() {
+			if got, err := c.Do(t.Context(), s); err != nil || got != s.Rows {
+				t.Errorf("%+v: got %d, %v", s, got, err)
+			}
+		})
+	}
+	do(sized{})
+	<-entered
+	for i, s := range []sized{{1, 0}, {9, 0}, {2, 0}, {50, 0}, {3, 400}, {4, 600}, {5, 5000}, {6, 0}} {
+		do(s)
+		for c.Waiting() <= i { // in this order
+		}
+	}
+	close(gate)
+	wg.Wait()
+	if want := [][]int{{1, 9}, {2}, {50}, {3, 4}, {5}, {6}}; !slices.EqualFunc(flushes, want, slices.Equal) {
+		t.Errorf("flushes of %v rows, want %v", flushes, want)
+	}
+}
+
+// What is large has longer, and not only as long as everything else.
+func TestDo_Timeout_GrowsWithSize(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[time.Duration]sized{time.Second: {}, 2 * time.Second: {2000, 0}, 4 * time.Second: {0, 24 << 20}} {
+		c := groupcommit.New(groupcommit.Config{Timeout: time.Second}, func(ctx context.Context, _ []sized) ([]time.Duration, error) {
+			ends, _ := ctx.Deadline()
+			return []time.Duration{time.Until(ends)}, nil
+		})
+		if got, err := c.Do(t.Context(), s); err != nil || got > want || got < want-900*time.Millisecond {
+			t.Errorf("%+v: it has %s, %v; want %s", s, got, err, want)
+		}
 	}
 }

@@ -27,12 +27,15 @@ func newBatch(ops []op) *batch {
 		ops: ops, outcomes: make([]outcome, len(ops)),
 		claims: map[string]int{}, marks: map[hold]int{}, finishes: map[hold]int{},
 	}
+	exclusive := map[string]bool{}
 	for i, o := range ops {
 		switch {
 		case o.claim != nil:
-			// Of two claims of one key in one flush, the first is served and the second finds it held.
-			if _, taken := b.claims[o.claim.Key]; !taken {
+			// Of two claims of one key, or of one exclusive thing, in one flush the first is served and the second finds
+			// it held.
+			if _, taken := b.claims[o.claim.Key]; !taken && !exclusive[o.claim.Exclusive] {
 				b.claims[o.claim.Key] = i
+				exclusive[o.claim.Exclusive] = o.claim.Exclusive != ""
 			}
 		case o.mark != nil:
 			b.marks[*o.mark] = i
@@ -195,10 +198,13 @@ func (b *batch) queueSightings(q *pgx.Batch) {
 
 // lookAtRefused tells the claims that were not granted what stands in their way.
 func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
-	refused := map[string][]int{}
+	refused, exclusive := map[string][]int{}, map[string]bool{}
 	for i, o := range b.ops {
 		if o.claim != nil && !b.outcomes[i].grant.Granted {
 			refused[o.claim.Key] = append(refused[o.claim.Key], i)
+			if o.claim.Exclusive != "" {
+				exclusive[o.claim.Exclusive] = o.claim.Unmarked
+			}
 		}
 	}
 	if len(refused) == 0 {
@@ -208,12 +214,52 @@ func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
 	if err != nil {
 		return err
 	}
-	for key, g := range found {
-		for _, i := range refused[key] {
+	held := map[string]time.Time{}
+	if len(exclusive) > 0 {
+		if held, err = lookAtHolders(ctx, db, exclusive); err != nil {
+			return err
+		}
+	}
+	for key, list := range refused {
+		for _, i := range list {
+			g, known := found[key]
+			if !known { // what it needs for itself is another's
+				g = Grant{State: Claimed, LeaseUntil: held[b.ops[i].claim.Exclusive]}
+			}
 			b.outcomes[i].grant = g
 		}
 	}
 	return nil
+}
+
+// lookAtHolders returns until when others hold what is exclusive. One that lapsed is let go, so that a run that was
+// terminated in the middle cannot hold it for ever. unmarked says of each what [Claim.Unmarked] does.
+func lookAtHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
+	rows, err := db.Query(ctx, holdersSQL, slices.Collect(maps.Keys(unmarked)))
+	if err != nil {
+		return nil, err
+	}
+	until = map[string]time.Time{}
+	var (
+		name      string
+		leaseEnds time.Time
+		lapsed    bool
+		letGo     []string
+	)
+	if _, err = pgx.ForEachRow(rows, []any{&name, &leaseEnds, &lapsed}, func() error {
+		if until[name] = leaseEnds; lapsed {
+			letGo = append(letGo, name)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, name := range letGo {
+		if _, err := db.Exec(ctx, letGoSQL, name, unmarked[name]); err != nil {
+			return nil, err
+		}
+	}
+	return until, nil
 }
 
 func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {

@@ -113,3 +113,48 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 		t.Errorf("recorded %+v, %v", found, err)
 	}
 }
+
+// A claim of what another holds for itself is refused in the commit that it shares: that is written as it is, and once.
+func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
+	t.Parallel()
+	s := New(schematest.New(t))
+	t.Cleanup(s.Close)
+	claim := func(key, exclusive string) *Claim {
+		return &Claim{Key: key, Kind: "k", Exclusive: exclusive, ReceiptID: uuid.NewString(), EventID: "evt_1", WorkflowID: "w", RunID: "r", Lease: time.Minute}
+	}
+	holder, err := s.Claim(t.Context(), *claim("held:1", "workspace:acme"))
+	if err != nil || !holder.Granted {
+		t.Fatalf("%+v, %v", holder, err)
+	}
+	other, err := s.Claim(t.Context(), *claim("other:1", ""))
+	if err != nil || !other.Granted {
+		t.Fatalf("%+v, %v", other, err)
+	}
+	out, err := s.flush(t.Context(), []op{
+		{claim: claim("held:2", "workspace:acme")},
+		{finish: &Finish{Key: "other:1", Token: other.Token, State: Done, StartedAt: time.Now()}},
+		{claim: claim("other:2", "workspace:zeta")},
+		{claim: claim("other:3", "workspace:zeta")},
+		{claim: claim("other:4", "")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := out[0].grant; g.Granted || g.State != Claimed || g.LeaseUntil.IsZero() {
+		t.Errorf("what is held: %+v", g)
+	}
+	if !out[1].finished.Held || !out[2].grant.Granted || !out[4].grant.Granted {
+		t.Errorf("its neighbours: %+v, %+v, %+v", out[1].finished, out[2].grant, out[4].grant)
+	}
+	if g := out[3].grant; g.Granted || g.State != Claimed || g.LeaseUntil.IsZero() {
+		t.Errorf("the second claim of what is claimed in this commit: %+v", g)
+	}
+	// What is let go in a commit can be claimed in it.
+	out, err = s.flush(t.Context(), []op{
+		{claim: claim("held:2", "workspace:acme")},
+		{finish: &Finish{Key: "held:1", Token: holder.Token, State: Done, StartedAt: time.Now()}},
+	})
+	if err != nil || !out[0].grant.Granted {
+		t.Errorf("%+v, %v; want a grant", out, err)
+	}
+}

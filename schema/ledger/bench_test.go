@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,25 +28,85 @@ func BenchmarkClaimFinish(b *testing.B) {
 			b.SetParallelism(parallel)
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				ctx := context.Background()
 				for pb.Next() {
-					c := ledger.Claim{
-						Key: fmt.Sprint("benchmark:", n.Add(1)), Kind: "benchmark", ReceiptID: receiptID, EventID: "evt_1",
-						WorkflowID: "stripe:evt_1", RunID: "run", Lease: 10 * time.Second, Request: []byte(`{"state":"active"}`),
-					}
-					grant, err := store.Claim(ctx, c)
-					if err != nil || !grant.Granted {
-						b.Errorf("claim: %+v, %v", grant, err)
-						return
-					}
-					done := ledger.Finish{Key: c.Key, Token: grant.Token, State: ledger.Done, Result: json.RawMessage(`{}`), StartedAt: time.Now()}
-					if finished, err := store.Finish(ctx, done); err != nil || !finished.Held {
-						b.Errorf("finish: %+v, %v", finished, err)
-						return
-					}
+					doOne(b, store, benchmarked(n.Add(1), receiptID))
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "effects/s")
 		})
+	}
+}
+
+func benchmarked(n int64, receiptID string) ledger.Claim {
+	return ledger.Claim{
+		Key: fmt.Sprint("benchmark:", n), Kind: "benchmark", ReceiptID: receiptID, EventID: "evt_1",
+		WorkflowID: "stripe:evt_1", RunID: "run", Lease: 10 * time.Second, Request: []byte(`{"state":"active"}`),
+	}
+}
+
+// doOne claims and finishes.
+func doOne(b *testing.B, store *ledger.Store, c ledger.Claim) {
+	ctx := context.Background()
+	grant, err := store.Claim(ctx, c)
+	if err != nil || !grant.Granted {
+		b.Errorf("claim: %+v, %v", grant, err)
+		return
+	}
+	done := ledger.Finish{Key: c.Key, Token: grant.Token, State: ledger.Done, Result: json.RawMessage(`{}`), StartedAt: time.Now()}
+	if finished, err := store.Finish(ctx, done); err != nil || !finished.Held {
+		b.Errorf("finish: %+v, %v", finished, err)
+	}
+}
+
+// What effects cost while others wait for something that one holds for itself, and ask for it as effect.Runner does:
+// after 20 ms, 40 ms, … 200 ms, for a second, and again after another.
+func BenchmarkClaimFinish_OthersWait(b *testing.B) {
+	for _, waiters := range []int{0, 50} {
+		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
+			store := ledger.New(schematest.New(b))
+			b.Cleanup(store.Close)
+			receiptID := uuid.NewString()
+			holder := benchmarked(-1, receiptID)
+			holder.Exclusive, holder.Lease = "workspace:acme", time.Hour
+			if grant, err := store.Claim(b.Context(), holder); err != nil || !grant.Granted {
+				b.Fatalf("%+v, %v", grant, err)
+			}
+			ctx, stop := context.WithCancel(b.Context())
+			var waiting sync.WaitGroup
+			for i := range waiters {
+				c := benchmarked(int64(-2-i), receiptID)
+				c.Exclusive = holder.Exclusive
+				waiting.Go(func() {
+					for ctx.Err() == nil {
+						pause := 20 * time.Millisecond
+						for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < time.Second; pause = min(2*pause, 200*time.Millisecond) {
+							if grant, err := store.Claim(ctx, c); ctx.Err() == nil && (err != nil || grant.Granted) {
+								b.Errorf("waiter: %+v, %v", grant, err)
+							}
+							rest(ctx, pause)
+						}
+						rest(ctx, time.Second)
+					}
+				})
+			}
+			var n atomic.Int64
+			b.SetParallelism(16)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					doOne(b, store, benchmarked(n.Add(1), receiptID))
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "effects/s")
+			stop()
+			waiting.Wait()
+		})
+	}
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }

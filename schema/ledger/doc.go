@@ -6,7 +6,7 @@
 //
 //	claimed ──► done ──► compensated
 //	   │  └───► skipped
-//	   ├──────► failed     transient: claimable again; exhausted or permanent: in a later round
+//	   ├──────► failed     transient: claimable again; exhausted, fault or permanent: in a later round
 //	   └──────► uncertain  claimable in a later round: a person decided
 //
 // An undo that is done makes what it undoes compensated, also where that is claimed, failed or uncertain: it may

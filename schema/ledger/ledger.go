@@ -27,6 +27,9 @@ const (
 	Transient Class = "transient"
 	// Exhausted: transient, and this round's attempts are used up.
 	Exhausted Class = "exhausted"
+	// Fault: the other side cannot take the request as we send it, which says nothing about the customer. Once what is
+	// wrong with us, or with the deployment, is mended, a later round goes on.
+	Fault Class = "fault"
 	// Permanent: the other side refused; the same request will be refused again.
 	Permanent Class = "permanent"
 	// Ambiguous: nobody knows whether it happened.
@@ -39,6 +42,9 @@ type Claim struct {
 	Kind string
 	// Exclusive, when set, names what only one claimed effect at a time may touch.
 	Exclusive string
+	// Queue names what the effect locks first of what many want, an account say, in words that a person understands. It
+	// is for [Store.InTx] alone; "" stands for the key.
+	Queue string
 	// Round is the number of operator retries that the run has had.
 	Round      int
 	ReceiptID  string
@@ -49,7 +55,7 @@ type Claim struct {
 	Lease time.Duration
 	// Request holds the bytes to send. The first claim's are kept, and returned to each later
 	// claim of the same generation. A new generation begins when a later round repeats what was in
-	// doubt, or refused with every attempt answered.
+	// doubt, or ended as a refusal or a fault with every attempt answered.
 	Request []byte
 	// Unmarked is set for an effect that can happen outside without a Commit before it. When a claim of such an effect
 	// runs out, nobody knows whether it happened: the claim that takes over keeps {"Unanswered": true} as the key's

@@ -132,32 +132,42 @@ func TestFinish_FailuresOfARound_AreCountedAndEnd(t *testing.T) {
 	}
 }
 
-func TestClaim_Refused_OnlyALaterRoundSendsAgain_AsANewGeneration(t *testing.T) {
-	b := setup(t)
-	g := b.grant(b.claim("evt_1", 0))
-	b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: ledger.Permanent, Error: "422"})
+func TestClaim_AnsweredForGood_OnlyALaterRoundSendsAgain_AsANewGeneration(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ledger.Class{ledger.Permanent, ledger.Fault} {
+		t.Run(string(class), func(t *testing.T) {
+			b := setup(t)
+			g := b.grant(b.claim("evt_1", 0))
+			b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: class, Error: "422"})
 
-	if got := b.grant(b.claim("evt_1", 0)); got.Granted || got.Class != ledger.Permanent || got.Error != "422" {
-		t.Errorf("got %+v, want the recorded refusal", got)
-	}
-	got := b.grant(b.claim("evt_9", 1))
-	if !got.Granted || got.Generation != 2 || string(got.Request) != "bytes of evt_9" {
-		t.Errorf("got %+v with %q, want generation 2 with new bytes", got, got.Request)
+			if got := b.grant(b.claim("evt_1", 0)); got.Granted || got.Class != class || got.Error != "422" {
+				t.Errorf("got %+v, want what is recorded", got)
+			}
+			got := b.grant(b.claim("evt_9", 1))
+			if !got.Granted || got.Generation != 2 || string(got.Request) != "bytes of evt_9" {
+				t.Errorf("got %+v with %q, want generation 2 with new bytes", got, got.Request)
+			}
+		})
 	}
 }
 
 // The sink may hold the attempt that nobody answered: under another key it would be applied twice.
-func TestClaim_RefusedAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
-	b := setup(t)
-	g := b.grant(b.claim("evt_1", 0))
-	first := g.ClaimedAt
-	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, Result: json.RawMessage(`{"Unanswered": true}`)})
-	g = b.grant(b.claim("evt_1", 0))
-	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent, Error: "401"})
+func TestClaim_AnsweredForGoodAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ledger.Class{ledger.Permanent, ledger.Fault} {
+		t.Run(string(class), func(t *testing.T) {
+			b := setup(t)
+			g := b.grant(b.claim("evt_1", 0))
+			first := g.ClaimedAt
+			b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, Result: json.RawMessage(`{"Unanswered": true}`)})
+			g = b.grant(b.claim("evt_1", 0))
+			b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: class, Error: "401"})
 
-	got := b.grant(b.claim("evt_9", 1))
-	if !got.Granted || got.Generation != 1 || string(got.Request) != "bytes of evt_1" || !got.ClaimedAt.Equal(first) {
-		t.Errorf("got %+v with %q, want generation 1 with the first attempt's bytes and age", got, got.Request)
+			got := b.grant(b.claim("evt_9", 1))
+			if !got.Granted || got.Generation != 1 || string(got.Request) != "bytes of evt_1" || !got.ClaimedAt.Equal(first) {
+				t.Errorf("got %+v with %q, want generation 1 with the first attempt's bytes and age", got, got.Request)
+			}
+		})
 	}
 }
 
@@ -263,6 +273,39 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	refused := b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: got.Token, State: ledger.Failed, Class: ledger.Permanent})
 	if string(refused.Result) != `{"UnansweredBefore": true}` {
 		t.Errorf("kept %s, want that the first generation may have happened", refused.Result)
+	}
+}
+
+// A run that is terminated after the point of no return claims its mail no more, so nobody says that it is uncertain.
+func TestUncertain_ClaimLapsedAfterPointOfNoReturn_Counted(t *testing.T) {
+	b := setup(t)
+	uncertain := func() int {
+		t.Helper()
+		n, err := b.store.Uncertain(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	b.grant(b.claim("evt_1", 0))
+	b.lapse()
+	if n := uncertain(); n != 0 {
+		t.Errorf("%d in doubt before the point of no return, want none", n)
+	}
+	g := b.grant(b.claim("evt_1", 0))
+	if held, err := b.store.Commit(t.Context(), "receipt-email:stripe:live:in_1", g.Token); err != nil || !held {
+		t.Fatalf("held %v, err %v", held, err)
+	}
+	if n := uncertain(); n != 0 {
+		t.Errorf("%d in doubt while somebody is at it, want none", n)
+	}
+	b.lapse()
+	if n := uncertain(); n != 1 {
+		t.Errorf("%d in doubt when the lease is over, want 1", n)
+	}
+	b.grant(b.claim("evt_1", 0))
+	if n := uncertain(); n != 1 {
+		t.Errorf("%d in doubt when a claim has said so, want 1", n)
 	}
 }
 

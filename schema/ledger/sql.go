@@ -11,15 +11,17 @@ var Statements = map[string]string{
 	"compensate": compensateSQL,
 	"sight":      sightSQL,
 	"skip":       skipSQL,
+	"holders":    holdersSQL,
 	"let go":     letGoSQL,
 	"uncertain":  uncertainSQL,
 }
 
-// begun is true when a claim begins a new generation. What was refused after an attempt that nobody
-// answered stays in its own: the sink may hold that attempt, under the key of this generation.
-const begun = `(e.error_class = 'uncertain' or e.error_class = 'permanent' and not coalesce(e.result @> '{"Unanswered": true}', false))`
+// begun is true when a claim begins a new generation. What was refused, or was a fault, after an attempt that nobody
+// answered stays in its own: the sink may hold that attempt, under the key of this generation. Where every attempt was
+// answered, none has done anything, and a sink that remembers its answers would give the old one under the old key.
+const begun = `(e.error_class = 'uncertain' or e.error_class in ('permanent', 'fault') and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
-// claimed compares the state of a row whose key is given: see [schema.PlanByKey].
+// claimed compares the state of a row whose key is given: see [schema.Handling].
 const claimed = `e.state = (select 'claimed')`
 
 // lockSQL locks the rows that there are, as strongly as what follows does. The order of keys is the lock order of
@@ -31,12 +33,17 @@ const lockSQL = `
 select from unnest($1::text[]) as k(key) cross join lateral (select from effects e where e.key = k.key for no key update) locked`
 
 // claimSQL takes the keys that may be taken. A key that is not returned was not granted.
+//
+// A claim of what another holds for itself is left out, and not left to the unique index: that would refuse the whole
+// commit, which then had to be halved until the claim stood alone. The index still decides between two commits.
 const claimSQL = `
 insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, workflow_id, run_id, lease_until, request)
 select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.workflow_id, c.run_id,
        now() + make_interval(secs => c.lease), c.request
   from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::bytea[])
        as c(key, kind, exclusive, round, receipt_id, event_id, workflow_id, run_id, lease, request)
+ where c.exclusive = ''
+    or not exists (select from effects h where h.exclusive = c.exclusive and h.exclusive <> '' and h.state = 'claimed' and h.key <> c.key)
     on conflict (key) do update set
        state       = 'claimed',
        committing  = false,
@@ -50,7 +57,7 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        -- A later round starts counting afresh.
        failures    = case when excluded.round > e.round then 0 else e.failures end,
        round       = greatest(e.round, excluded.round),
-       -- Only what was refused, or is in doubt, gets a new generation and new bytes. After a
+       -- Only what was answered for good, or is in doubt, gets a new generation and new bytes. After a
        -- transient failure the sink may have taken the request: the same bytes under the same key.
        generation  = e.generation + case when ` + begun + ` then 1 else 0 end,
        request     = case when ` + begun + ` then excluded.request else coalesce(e.request, excluded.request) end,
@@ -136,6 +143,12 @@ with skipped as (
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 select key, generation, receipt_id, run_id, token, 'skipped', now(), $7 from skipped`
 
+// holdersSQL asks for each by itself, as lockSQL does.
+const holdersSQL = `
+select x.name, h.lease_until, h.lease_until < now() and not h.committing as lapsed
+  from unnest($1::text[]) as x(name)
+ cross join lateral (select lease_until, committing from effects where exclusive = x.name and exclusive <> '' and state = 'claimed' limit 1) h`
+
 // letGoSQL ends claims that lapsed while they held something exclusive. What they had sent is not
 // known to be refused, so they stay claimable with the same bytes. $2 says that they may have sent
 // something: what is exclusive is done in one way, whoever claims it.
@@ -144,4 +157,6 @@ update effects set state = 'failed', error_class = 'transient', error = 'the att
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end
  where exclusive = $1 and exclusive <> '' and state = 'claimed' and lease_until < now() and not committing`
 
-const uncertainSQL = `select count(*) from effects where state = 'uncertain'`
+const uncertainSQL = `
+select (select count(*) from effects where state = 'uncertain')
+     + (select count(*) from effects where state = 'claimed' and committing and lease_until < now())`

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,11 +19,12 @@ import (
 type Store struct {
 	pool  *pgxpool.Pool
 	group *groupcommit.Committer[op, outcome]
+	turns *turns
 }
 
 // New returns the ledger of a migrated database. Close it to stop its committer.
 func New(pool *pgxpool.Pool) *Store {
-	s := &Store{pool: pool}
+	s := &Store{pool: pool, turns: newTurns()}
 	s.group = groupcommit.New(groupcommit.Config{}, s.flush)
 	return s
 }
@@ -53,12 +55,7 @@ type outcome struct {
 // Claim asks for the right to do an effect. It does not wait for another holder.
 func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	out, err := s.group.Do(ctx, op{claim: &c})
-	if isExclusive(err) {
-		// Another effect holds what this one needs for itself. A holder that lapsed is let go, so
-		// that a run that was terminated in the middle cannot hold it for ever.
-		if _, err := s.pool.Exec(ctx, letGoSQL, c.Exclusive, c.Unmarked); err != nil {
-			return Grant{}, fmt.Errorf("let go of %s: %w", c.Exclusive, err)
-		}
+	if isExclusive(err) { // another process has claimed it at the same moment
 		return Grant{State: Claimed}, nil
 	}
 	if err != nil {
@@ -115,7 +112,8 @@ func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
 	return nil
 }
 
-// Uncertain counts the effects of which nobody knows whether they happened.
+// Uncertain counts the effects of which nobody knows whether they happened: those that are uncertain, and those that
+// will be when somebody claims them next, because their claim has lapsed after the point of no return.
 func (s *Store) Uncertain(ctx context.Context) (int, error) {
 	var n int
 	if err := s.pool.QueryRow(ctx, uncertainSQL).Scan(&n); err != nil {
@@ -140,12 +138,27 @@ func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 }
 
 // InTx does an effect in our own database: the claim, what do changes and the record f commit together, or
-// not at all. While do runs the claim's row is locked, so that nobody else can claim the key; another
-// transaction that holds it is waited for. do is not called when the claim is not granted. What it
-// returns is recorded as f's result; when it returns an error, InTx rolls back and returns that error.
+// not at all. While do runs the claim's row is locked, so that nobody else can claim the key. do is not called when the
+// claim is not granted. What it returns is recorded as f's result; when it returns an error, InTx rolls back and
+// returns that error.
+//
+// Those that queue for the same ([Claim.Queue]) wait for each other without a connection. A *[StalledError] says that
+// somebody else holds the lock and that nothing was done; [ErrBusy] that enough are waiting.
 //
 // The transaction begins with the claim and commits with the record: two round trips instead of four.
-func (s *Store) InTx(ctx context.Context, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (Grant, error) {
+func (s *Store) InTx(ctx context.Context, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (grant Grant, err error) {
+	err = s.turns.do(ctx, cmp.Or(c.Queue, c.Key), func() error {
+		grant, err = s.inTx(ctx, c, f, do)
+		return err
+	})
+	return grant, err
+}
+
+// Stalled lists what transactions of [Store.InTx] in this process wait for because somebody else holds its lock, what
+// has waited longest first.
+func (s *Store) Stalled() []StalledError { return s.turns.stalled() }
+
+func (s *Store) inTx(ctx context.Context, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (Grant, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)

@@ -1,19 +1,24 @@
 -- Everything durable: receipts, runs, the effect ledger, the application state that effects
 -- converge on, the outbox, and what operators did. Creates tables only; locks nothing in use.
--- Forward only: this file is never edited once it has landed.
+-- Until a release has carried this file it is edited in place; from then on never again.
 
 -- One row per event, for ever: (provider, account, mode, event_id) is the permanent authority on
 -- "have we got this already". account is '' where the provider has no tenants, never null, so
--- that the unique key holds.
+-- that the unique key holds. The authorities on "once", receipts by event and effects by key, compare
+-- bytes: under a language's collation, an upgrade of the system's C library may change the order that
+-- their indexes were built in, and an event would be taken twice.
 create table receipts (
     -- A UUIDv7: its order is that of arrival, so that lists need no index of their own.
     id             uuid primary key,
+    -- source, and all that was read of the event, are of the delivery whose bytes are kept: the first one, or the first
+    -- that a source wanted.
     source         text        not null,
-    provider       text        not null,
-    account        text        not null default '',
+    provider       text        collate "C" not null,
+    account        text        collate "C" not null default '',
     mode           text        not null check (mode in ('live', 'test')),
-    event_id       text        not null check (octet_length(event_id) between 1 and 200),
-    id_origin      text        not null check (id_origin in ('body', 'header', 'hash')),
+    event_id       text        collate "C" not null check (octet_length(event_id) between 1 and 200),
+    -- identity is what identifies the event: its ID; its bytes, where nothing signs the ID; or either.
+    identity       text        not null check (identity in ('id', 'bytes', 'id_or_bytes')),
     type           text        not null default '',
     object_id      text        not null default '',
     api_version    text        not null default '',
@@ -24,23 +29,34 @@ create table receipts (
     correlation_id text        not null default '',
     status         text        not null check (status in
                        ('received', 'processing', 'retrying', 'needs_review', 'dead', 'processed', 'compensated', 'ignored')),
-    -- reason says in words why a receipt is ignored, parked or dead; '' while nothing is wrong.
+    -- reason says why a receipt is ignored, parked or dead; '' while nothing is wrong. It is a code, or a
+    -- code, ": " and words for a person. reason_code is that code, for filters, counts and scripts: it is
+    -- computed here so that the two never disagree. Words without a code have none.
     reason         text        not null default '',
+    reason_code    text        not null generated always as
+                       (coalesce(substring(reason from '^[a-z][a-z0-9]*(?:_[a-z0-9]+)*(?=: |$)'), '')) stored,
     workflow_id    text        not null default '',
     last_error     text        not null default '',
     duplicates     integer     not null default 0,
     -- dispatch_at is when the sweep may start the workflow of a receipt that is still 'received'.
     dispatch_at    timestamptz not null default now(),
     updated_at     timestamptz not null default now(),
-    unique (provider, account, mode, event_id)
+    -- replayed: the same bytes as another event's, under an event ID that no signature covers. One receipt for all such.
+    replayed       boolean     not null default false,
+    -- fence is when the workflow task began by which the status was written last, in Temporal's time; null
+    -- where none wrote it. A write by an older task changes nothing: a worker that was stopped may finish a
+    -- task that another has taken over since.
+    fence          timestamptz,
+    -- The event's ID stands first: it decides nearly every comparison alone.
+    constraint receipts_event unique (event_id, provider, account, mode)
 );
 -- Partial, so that a finished receipt costs these indexes nothing.
 create index receipts_to_dispatch on receipts (dispatch_at) where status = 'received';
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
 -- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes fall anywhere in
--- an index, so that each insert of a large table touches a cold page of it; events whose ID stands
--- in the signed body do not pay for that.
-create index receipts_body_hash on receipts (provider, body_hash) where id_origin <> 'body';
+-- an index, so that each insert of a large table touches a cold page of it; events whose ID is signed
+-- do not pay for that.
+create index receipts_body_hash on receipts (provider, body_hash) where identity <> 'id';
 
 -- Bodies stand apart so that retention and erasure leave the receipt and the ledger standing.
 -- No foreign key: it would cost every insert a lookup in the same statement that made the row.
@@ -48,25 +64,54 @@ create table receipt_bodies (
     receipt_id uuid primary key,
     -- json and not jsonb: it is read back as a whole, and keeping the text costs the accept path less.
     headers    json  not null,
-    body       bytea not null
+    -- null: the receipt is a suspected replay, and the body is that of the receipt with the same body_hash that is none.
+    body       bytea
 );
 -- Bodies are compressed by the provider or small; spend no CPU on the accept path.
 alter table receipt_bodies alter column body set storage external;
 
-create table deliveries (
+-- The first delivery of an event says nothing that its receipt does not say: only later ones have rows.
+create table redeliveries (
     id           bigint generated always as identity primary key,
     receipt_id   uuid        not null,
     source       text        not null,
     received_at  timestamptz not null,
-    outcome      text        not null check (outcome in ('new', 'duplicate', 'replay')),
     body_hash    bytea       not null,
-    secret_label text        not null default ''
+    secret_label text        not null default '',
+    -- ignored: this was the first delivery, to a source that did not want it, and the receipt is another one's now.
+    outcome      text        not null default 'duplicate' check (outcome in ('duplicate', 'ignored'))
 );
-create index deliveries_receipt on deliveries (receipt_id);
+create index redeliveries_receipt on redeliveries (receipt_id);
+
+-- Each authentic delivery. The bytes that the receipt has are those of the one that is new, or a replay; the others
+-- are duplicates of it, or were ignored before it came.
+create view deliveries as
+select id as receipt_id, source, received_at, case when replayed then 'replay' else 'new' end as outcome, body_hash, secret_label
+  from receipts
+union all
+select receipt_id, source, received_at, outcome, body_hash, secret_label
+  from redeliveries;
+
+-- Each sending by a provider whose signature holds only a checksum of the bytes (PayPal): the bytes that came first
+-- under its ID. One row for each delivery of such a provider, for ever.
+create table transmissions (
+    provider  text  not null,
+    id        text  not null check (octet_length(id) between 1 and 200),
+    body_hash bytea not null,
+    primary key (provider, id)
+);
+
+-- What providers hand out and may change at any time, by the URL where it was: PayPal's certificates. Each
+-- process that reads it checks it like what comes from the network.
+create table handouts (
+    url        text        primary key check (octet_length(url) <= 1000),
+    content    bytea       not null,
+    fetched_at timestamptz not null default now()
+);
 
 -- What was refused: bounded in number per source and short-lived, with the diagnosis. For
--- operators only; nothing in it was ever admitted. Headers are kept whole, secrets included, because
--- the request is verified again when an operator admits it.
+-- operators only; nothing in it was ever admitted. Signatures are kept among the headers, because the
+-- request is verified again when an operator admits it; of a token its hash is.
 create table rejections (
     id          uuid primary key,
     source      text        not null,
@@ -125,13 +170,13 @@ create index runs_receipt on runs (receipt_id);
 
 -- The ledger: one row per business effect. The key names the effect, never the run.
 create table effects (
-    key          text primary key check (octet_length(key) <= 500),
+    key          text collate "C" primary key check (octet_length(key) <= 500),
     kind         text        not null,
     -- exclusive names what only one claim at a time may touch (one account's workspace), so that
     -- an older target state cannot land after a newer one; '' for nothing.
     exclusive    text        not null default '',
     state        text        not null check (state in
-                     ('claimed', 'done', 'failed', 'uncertain', 'skipped', 'compensating', 'compensated')),
+                     ('claimed', 'done', 'failed', 'uncertain', 'skipped', 'compensated')),
     -- round counts the operator's retries; a claim of a later round may repeat what had ended.
     round        integer     not null default 0,
     -- generation counts deliberate repeats of something that had been sent and refused, or whose
@@ -154,19 +199,19 @@ create table effects (
     request      bytea,
     result       jsonb,
     error        text        not null default '',
-    error_class  text        not null default '' check (error_class in ('', 'transient', 'exhausted', 'permanent', 'uncertain')),
+    error_class  text        not null default '' check (error_class in ('', 'transient', 'exhausted', 'fault', 'permanent', 'uncertain')),
     claimed_at   timestamptz not null default now(),
     done_at      timestamptz
 ) with (fillfactor = 85);
 create unique index effects_exclusive on effects (exclusive) where state = 'claimed' and exclusive <> '';
 create index effects_receipt on effects (receipt_id);
-create index effects_open on effects (state, lease_until) where state in ('claimed', 'failed', 'uncertain', 'compensating');
+create index effects_open on effects (state, lease_until) where state in ('claimed', 'failed', 'uncertain');
 
 -- What was tried, by which run, and what came of it. A second event for the same fact leaves its
 -- 'already_done' here: that is its evidence.
 create table effect_attempts (
     id         bigint generated always as identity primary key,
-    key        text        not null,
+    key        text        collate "C" not null,
     generation integer     not null,
     receipt_id uuid        not null,
     run_id     text        not null,
@@ -180,92 +225,169 @@ create table effect_attempts (
 create index effect_attempts_key on effect_attempts (key);
 create index effect_attempts_receipt on effect_attempts (receipt_id);
 
--- The application state that effects converge on. mode is part of every key: test and live never meet.
+-- What billing events say, and what it comes to. mode is part of every key: test and live never meet.
+
+-- What one event says about one object. Never changed, and kept when the event's body is erased.
+create table facts (
+    id               bigint generated always as identity primary key,
+    provider         text        not null,
+    provider_account text        not null default '',
+    mode             text        not null check (mode in ('live', 'test')),
+    kind             text        not null,
+    object           text        collate "C" not null,
+    customer         text        not null default '',
+    -- account is ours where the source maps the connected account to it, else '': the fold decides.
+    account          text        not null default '',
+    event_id         text        not null,
+    event_type       text        not null default '',
+    receipt_id       uuid        not null,
+    occurred_at      timestamptz not null,
+    -- rank orders the facts of one object that occurred in one second.
+    rank             smallint    not null,
+    origin           text        not null check (origin in ('event', 'fetched', 'import', 'operator')),
+    data             jsonb       not null,
+    recorded_at      timestamptz not null default now()
+);
+-- An event says one thing about an object; and the facts of an object are read by the same index.
+create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account);
+create index facts_receipt on facts (receipt_id);
+
+-- The provider's customers: a row to lock, so that the facts of one are applied one after the other.
+create table customers (
+    mode             text        not null check (mode in ('live', 'test')),
+    provider         text        not null,
+    provider_account text        not null default '',
+    id               text        collate "C" not null,
+    seen_at          timestamptz not null default now(),
+    primary key (id, mode, provider, provider_account)
+);
+
+-- The tables below hold what the facts fold to. They can be made anew from the facts. state is the whole of an object,
+-- as JSON; the columns are what is looked for.
 
 create table accounts (
-    mode       text        not null check (mode in ('live', 'test')),
-    id         text        not null,
-    provider   text        not null,
-    customer   text        not null default '',
-    created_at timestamptz not null default now(),
+    mode            text        not null check (mode in ('live', 'test')),
+    id              text        not null,
+    provider        text        not null,
+    customer        text        not null default '',
+    -- What the account's workspace shall be. The version grows when that changes.
+    target_version  bigint      not null default 0,
+    target_state    text        not null default '',
+    target_plan     text        not null default '',
+    target_quantity bigint      not null default 0,
+    target_features text[]      not null default '{}',
+    -- held: a hold is on all that the account has.
+    held            boolean     not null default false,
+    created_at      timestamptz not null default now(),
+    updated_at      timestamptz not null default now(),
     primary key (mode, id)
 );
-create unique index accounts_customer on accounts (mode, provider, customer) where customer <> '';
 
 create table subscriptions (
-    mode        text        not null check (mode in ('live', 'test')),
-    id          text        not null,
-    account     text        not null,
-    status      text        not null,
-    plan        text        not null default '',
-    period_end  timestamptz,
-    -- The fence: an event may only write when its fence_at does not go back.
-    fence_at    timestamptz not null,
-    fence_event text        not null,
-    updated_at  timestamptz not null default now(),
+    mode       text        not null check (mode in ('live', 'test')),
+    id         text        not null,
+    account    text        not null,
+    customer   text        not null default '',
+    status     text        not null,
+    plan       text        not null default '',
+    quantity   bigint      not null default 0,
+    state      jsonb       not null,
+    updated_at timestamptz not null default now(),
     primary key (mode, id)
 );
-create index subscriptions_account on subscriptions (mode, account);
+create index subscriptions_customer on subscriptions (customer, mode) where customer <> '';
 
 create table invoices (
     mode         text        not null check (mode in ('live', 'test')),
     id           text        not null,
     account      text        not null,
     subscription text        not null default '',
+    customer     text        not null default '',
     status       text        not null,
-    plan         text        not null default '',
+    -- amount is what was paid, in minor units of the currency.
     amount       bigint      not null,
     currency     text        not null,
-    period_start timestamptz,
-    period_end   timestamptz,
-    paid_at      timestamptz,
-    fence_at     timestamptz not null,
-    fence_event  text        not null,
+    period_start timestamptz not null,
+    occurred_at  timestamptz not null,
+    -- receipt_id is the receipt whose body shows the invoice.
+    receipt_id   uuid        not null,
+    state        jsonb       not null,
     updated_at   timestamptz not null default now(),
     primary key (mode, id)
 );
+create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
+create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
+
+-- What gives an account access: one row for each object that grants, a subscription or what was bought once.
+create table grants (
+    mode     text        not null check (mode in ('live', 'test')),
+    object   text        not null,
+    account  text        not null,
+    plan     text        not null,
+    quantity bigint      not null default 0,
+    add_ons  text[]      not null default '{}',
+    -- until informs; ends is when the clock ends it.
+    until    timestamptz,
+    ends     timestamptz,
+    because  text        not null default '',
+    primary key (mode, object)
+);
+create index grants_account on grants (account, mode);
 
 create table entitlements (
     mode       text        not null check (mode in ('live', 'test')),
     account    text        not null,
     feature    text        not null,
     enabled    boolean     not null,
-    invoice    text        not null,
     updated_at timestamptz not null default now(),
     primary key (mode, account, feature)
 );
 
+-- What outside systems have taken.
+
 create table workspaces (
     mode       text        not null check (mode in ('live', 'test')),
     account    text        not null,
+    version    bigint      not null,
+    state      text        not null check (state in ('active', 'suspended', 'released')),
     plan       text        not null,
-    state      text        not null check (state in ('active', 'released')),
+    quantity   bigint      not null default 0,
+    features   text[]      not null default '{}',
     effect_key text        not null,
     updated_at timestamptz not null default now(),
     primary key (mode, account)
 );
 
-create table onboarding_tasks (
-    mode         text        not null check (mode in ('live', 'test')),
-    account      text        not null,
-    period_start timestamptz not null,
-    state        text        not null check (state in ('open', 'done', 'cancelled')),
-    title        text        not null,
-    effect_key   text        not null,
-    created_at   timestamptz not null default now(),
-    primary key (mode, account, period_start)
+-- What a person has to do about an object.
+create table tasks (
+    mode       text        not null check (mode in ('live', 'test')),
+    kind       text        not null,
+    object     text        not null,
+    account    text        not null default '',
+    state      text        not null check (state in ('open', 'done', 'cancelled')),
+    title      text        not null,
+    effect_key text        not null,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    primary key (mode, kind, object)
 );
+create index tasks_open on tasks (mode, account) where state = 'open';
 
 create table finance_entries (
-    effect_key text primary key,
-    mode       text        not null check (mode in ('live', 'test')),
-    account    text        not null,
-    invoice    text        not null,
-    kind       text        not null check (kind in ('payment', 'reversal')),
-    amount     bigint      not null,
-    currency   text        not null,
-    reference  text        not null default '',
-    created_at timestamptz not null default now()
+    effect_key       text primary key,
+    mode             text        not null check (mode in ('live', 'test')),
+    -- account is the one that it was booked under. It stays, also where the object moves.
+    account          text        not null,
+    provider_account text        not null default '',
+    object           text        not null,
+    invoice          text        not null default '',
+    kind             text        not null check (kind in
+                         ('payment', 'reversal', 'refund', 'refund_reversal', 'credit', 'credit_reversal', 'dispute')),
+    amount           bigint      not null,
+    tax              bigint      not null default 0,
+    currency         text        not null,
+    reference        text        not null default '',
+    created_at       timestamptz not null default now()
 );
 
 -- Internal events, written in the transaction of the change that they announce. Order is kept
@@ -281,6 +403,7 @@ create table outbox (
     data         jsonb       not null,
     created_at   timestamptz not null default now(),
     attempts     integer     not null default 0,
+    -- when it may be looked at next: its delivery's lease, its retry, or that it stands back behind an older one
     next_at      timestamptz not null default now(),
     last_error   text        not null default '',
     -- the subscribers that have taken it, so that a retry asks only the others
@@ -288,6 +411,7 @@ create table outbox (
     published_at timestamptz
 );
 create index outbox_unpublished on outbox (mode, account, id) where published_at is null;
+create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_receipt on outbox (receipt_id);
 
 -- What operators did. Each row's hash covers the one before it, so that a changed, removed or
@@ -302,6 +426,7 @@ create table operator_actions (
     reason     text        not null,
     before     jsonb       not null default '{}',
     after      jsonb       not null default '{}',
-    prev_hash  bytea       not null,
+    -- Two rows never follow the same one: the chain does not fork.
+    prev_hash  bytea       not null unique,
     hash       bytea       not null
 );

@@ -6,18 +6,26 @@ import (
 	"time"
 )
 
+// Lease is for how long a receipt belongs to one process, which starts its workflow meanwhile: to the one that has
+// taken the event in, or to the one whose sweep has found the receipt due. After it the receipt is due (again), unless it
+// has been marked as started. It is long enough for a start that takes its time and for its mark, so that no start is
+// made twice, and short enough that a crash costs seconds.
+const (
+	Lease = 10 * time.Second
+	lease = "interval '10 seconds'"
+)
+
 // dueSQL orders by due time, so that what was missed longest is started first.
 const dueSQL = `
-update receipts r set dispatch_at = now() + $2::interval
+update receipts r set dispatch_at = now() + ` + lease + `
   from (select id from receipts where status = 'received' and dispatch_at <= now()
          order by dispatch_at limit $1 for no key update skip locked) due
  where r.id = due.id
 returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id`
 
-// Due takes up to limit receipts whose workflow nobody has started. For the length of lease no
-// other sweep takes them; after it they are due again, unless they have been marked as started.
-func (s *Store) Due(ctx context.Context, limit int, lease time.Duration) ([]Pending, error) {
-	due, err := query[Pending](ctx, s, dueSQL, limit, lease)
+// Due takes up to limit receipts whose workflow nobody has started, for the length of [Lease].
+func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
+	due, err := query[Pending](ctx, s, dueSQL, limit)
 	if err != nil {
 		return nil, fmt.Errorf("take due receipts: %w", err)
 	}
@@ -27,10 +35,9 @@ func (s *Store) Due(ctx context.Context, limit int, lease time.Duration) ([]Pend
 const releaseSQL = `
 update receipts r set dispatch_at = now()
   from (select id from receipts where id = any($1::uuid[]) and status = (select 'received') order by id for no key update) held
- where r.id = held.id` // see [schema.PlanByKey]
+ where r.id = held.id` // see [schema.Handling]
 
-// Release makes receipts that [Store.Due] took due again at once: their start has failed for a
-// reason that will pass.
+// Release makes receipts due at once whose [Lease] the caller has, and does not need any more.
 func (s *Store) Release(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil

@@ -13,12 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 )
-
-// startAfter is how long a new receipt is left to the hand-over in memory before the sweep takes
-// it: long enough that a healthy process is never overtaken, short enough that a crash costs
-// seconds.
-const startAfter = "interval '5 seconds'"
 
 // insertion is a delivery made ready outside the flush, where callers have CPUs of their own.
 type insertion struct {
@@ -32,33 +28,98 @@ type row struct {
 	key  Key
 	id   uuid.UUID
 	hash [sha256.Size]byte
+	// crowded is set while the same bytes are in a flush under another ID.
+	crowded bool
 }
 
-// Insert commits the events of d, all of them or none, together with the deliveries that wait at
-// the same moment, and returns one outcome per event in order.
+// largeRows and largeBytes are what an insertion may have that shares its flush with those of other deliveries.
+const (
+	largeRows  = 100
+	largeBytes = 256 << 10
+)
+
+// Size is what the insertion writes.
+func (in *insertion) Size() groupcommit.Size {
+	size := groupcommit.Size{Rows: len(in.rows)}
+	for i := range in.rows {
+		size.Bytes += int64(len(in.rows[i].Body))
+	}
+	return size
+}
+
+// large reports whether the insertion would keep others waiting.
+func (in *insertion) large() bool {
+	size := in.Size()
+	return size.Rows > largeRows || size.Bytes > largeBytes
+}
+
+// partRows and partBytes are what one transaction takes of a delivery.
+const (
+	partRows  = 2000
+	partBytes = 4 << 20
+)
+
+// CommitTime returns how much longer than a delivery of next to nothing d may take to be committed.
+func (d *Delivery) CommitTime() time.Duration {
+	size := groupcommit.Size{Rows: len(d.Events)}
+	for i := range d.Events {
+		size.Bytes += int64(len(d.Events[i].Body))
+	}
+	return size.Time()
+}
+
+// part returns d's first events, as many as one transaction takes: one at least.
+func (d *Delivery) part() Delivery {
+	first := *d
+	var bytes int
+	for i := range d.Events {
+		if bytes += len(d.Events[i].Body); i == partRows || i > 0 && bytes > partBytes {
+			first.Events = d.Events[:i]
+			break
+		}
+	}
+	return first
+}
+
+// Insert commits the events of d together with the deliveries that wait at the same moment, and returns one outcome
+// per event in order. Up to 2,000 events and 4 MiB are committed all or none; what is more takes several transactions.
 //
 // A nil error means that every event is committed, now or by an earlier delivery. With an error
-// nothing may be acknowledged; the commit may be in doubt, and the same delivery again is
+// nothing may be acknowledged; the commit may be in doubt, or done in part, and the same delivery again is
 // harmless. An event that stands twice in d is one receipt and a duplicate.
 //
-// An event that is held as ignored and that d wants is run: it is no duplicate then.
+// An event that is held as not wanted and that d wants takes the receipt over: it is no duplicate then, and d's bytes
+// run.
 //
-// An event whose ID no signature covers is held under an ID of its own where that ID has other bytes
-// already: see [New].
+// An event whose ID another one holds is held under an ID of its own: see [ByBytes] and [IDCollision].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
-	if len(d.Events) == 0 {
-		return nil, nil
-	}
-	in, err := prepare(&d)
-	if err != nil {
+	if err := s.suspect(ctx, &d); err != nil {
 		return nil, err
 	}
-	return s.insert(ctx, in)
+	var outcomes []Outcome
+	for len(d.Events) > 0 {
+		part := d.part()
+		in, err := prepare(&part)
+		if err != nil {
+			return nil, err
+		}
+		entered, err := s.insert(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, entered...)
+		d.Events = d.Events[len(entered):]
+	}
+	return outcomes, nil
 }
 
 func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 	failpoint.Hit("receipt-before-insert")
-	outcomes, err := s.inserts.Do(ctx, in)
+	commit := s.inserts
+	if in.large() {
+		commit = s.bulk
+	}
+	outcomes, err := commit.Do(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("insert receipts: %w", err)
 	}
@@ -66,14 +127,41 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 	for i := range outcomes {
 		outcomes[i].EventID = in.rows[i].key.EventID
 	}
-	if err := s.insertApart(ctx, in, outcomes); err != nil {
-		return nil, err
-	}
-	s.countRest(ctx, in, outcomes)
-	if err := s.runIgnored(ctx, in, outcomes); err != nil {
+	if err := s.settleRest(ctx, in, outcomes); err != nil {
 		return nil, err
 	}
 	return outcomes, nil
+}
+
+// settleRest settles those outcomes that the insert could not: duplicates of rows that it could not see or lock, and
+// events that are none. What it must know before the answer is an error where it cannot be known.
+func (s *Store) settleRest(ctx context.Context, in *insertion, outcomes []Outcome) error {
+	// Other bytes are stored before anything waits for the row that holds their ID.
+	if err := s.compareHeld(ctx, in, outcomes, func(o Outcome, r *row) bool {
+		return o.Duplicate && o.ReceiptID == "" && r.byBytes()
+	}); err != nil {
+		return err
+	}
+	s.countRest(ctx, in, outcomes)
+	if err := s.compareHeld(ctx, in, outcomes, func(o Outcome, r *row) bool {
+		return o.Uncounted != nil && !r.byBytes() && r.Status != Ignored
+	}); err != nil {
+		return err
+	}
+	if err := s.takeOver(ctx, in, outcomes); err != nil {
+		return err
+	}
+	// Another delivery was first to take over: a duplicate after all.
+	for i := range outcomes {
+		if outcomes[i].wanted {
+			outcomes[i] = Outcome{Duplicate: true, EventID: outcomes[i].EventID}
+		}
+	}
+	s.countRest(ctx, in, outcomes)
+	if err := s.insertApart(ctx, in, outcomes); err != nil {
+		return err
+	}
+	return s.insertCrowded(ctx, in, outcomes)
 }
 
 func prepare(d *Delivery) (*insertion, error) {
@@ -97,97 +185,88 @@ func prepare(d *Delivery) (*insertion, error) {
 // insertSQL writes the receipts that are new and their bodies, and counts the deliveries of those that
 // are held. A held row that this statement's snapshot does not show yet, or that somebody has locked,
 // is simply missing from the result: nothing here waits for the sake of a count.
-const insertSQL = `
+var insertSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
     insert into receipts (` + insertColumns + `)
-    select id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
+    select id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
            occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, false,
-           now() + ` + startAfter + `
+           now() + ` + lease + `
       from input
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
-), ` + insertRest
+), ` + insertRest(`body`, `input i join receipts r using (provider, account, mode, event_id)`, `true`)
 
 // insertOneSQL is insertSQL for a single row, in three quarters of the time: who is alone does not pay for the others.
 const insertOneSQL = `
 with fresh as (
     insert into receipts (` + insertColumns + `)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, false, now() + ` + startAfter + `)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, false, now() + ` + lease + `)
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
 ), bodies as (
     insert into receipt_bodies (receipt_id, headers, body) select id, $18::json, $19 from fresh
 ), held as materialized (
-    select id, status, reason from receipts
-     where provider = $3 and account = $4 and mode = $5 and event_id = $6 and not exists (select from fresh)
-       for no key update skip locked
+    select r.id, r.status, r.reason, r.duplicates, ` + collides + ` as other, ` + wantsOver + ` as wanted
+      from receipts r
+     cross join (select $13::bytea as body_hash, 'id' as identity, $16::text as status, $8::text as type, $9::text as object_id,
+                        $11::timestamptz as occurred_at) i
+     where r.provider = $3 and r.account = $4 and r.mode = $5 and r.event_id = $6 and not exists (select from fresh)
+       for no key update of r skip locked
+), same as (
+    select id, duplicates from held where not other and not wanted
 ), logged as (
-    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) select id, $2, $12, $13, $14 from held
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) select id, $2, $12, $13, $14 from same where ` + listed + `
 ), counted as (
-    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id
+    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from same where r.id = same.id
 )
-select id as asked, id, status, reason, false as duplicate, false as other from fresh
+select id as asked, id, status, reason, false as duplicate, false as other, false as wanted from fresh
 union all
-select $1, id, status, reason, true, false from held`
-
-// insertUnsignedSQL also looks for the same bytes under another ID. It runs in one transaction
-// after lockHashesSQL: of two requests with the same bytes that come together, the second looks
-// only when the first is committed. A suspected replay is no such event: of the same bytes, one runs.
-const insertUnsignedSQL = `
-with input as materialized (` + insertInput + `
-), fresh as (
-    insert into receipts (` + insertColumns + `)
-    select i.id, i.source, i.provider, i.account, i.mode, i.event_id, i.id_origin, i.type, i.object_id, i.api_version,
-           i.occurred_at, i.received_at, i.body_hash, i.secret_label, i.correlation_id,
-           case when coalesce(i.twin, held.event_id) is null then i.status else 'needs_review' end,
-           coalesce('suspected_replay: same bytes as ' || coalesce(held.event_id, i.twin), i.reason),
-           coalesce(i.twin, held.event_id) is not null,
-           now() + ` + startAfter + `
-      from input i
-      left join lateral (
-          select r.event_id from receipts r
-           where i.unsigned and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
-             and r.id_origin <> 'body' and (not i.generic or r.source = i.source)
-             and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id) and not r.replayed
-           limit 1) held on true
-    on conflict (provider, account, mode, event_id) do nothing
-    returning id, status, reason
-), ` + insertRest
+select $1, id, status, reason, true, other, wanted from held`
 
 // The bodies ($18, $19) are kept out of it, because each use of it copies its rows. Rows come and are
 // inserted in the order of the arrays, which is that of their keys.
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
-        $16::text[], $17::text[], $20::boolean[], $21::text[], $22::boolean[],
-        $23::boolean[])
-    as t(id, source, provider, account, mode, event_id, id_origin, type,
+        $16::text[], $17::text[], $20::boolean[])
+    as t(id, source, provider, account, mode, event_id, identity, type,
         object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
-        status, reason, unsigned, twin, by_bytes, generic)`
+        status, reason, generic)`
 
-const insertColumns = `id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
+const insertColumns = `id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
         occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
 
-const insertRest = `bodies as (
+// insertRest stores the bodies of what is fresh, and counts the deliveries of what is held. body is what is stored;
+// held joins each input i with the receipt r that holds it, and byID says whether r is held under i's ID.
+func insertRest(body, held, byID string) string {
+	return `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
-    select id, headers::json, body from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body)
+    select id, headers::json, ` + body + ` from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body)
      where (id in (select id from fresh)) is true -- without "is true" it is a join, which compares all with all
 ), held as materialized (
-    select i.id as asked, i.source, i.received_at, i.body_hash, i.secret_label, r.id, r.status, r.reason,
-           i.by_bytes and r.body_hash <> i.body_hash as other
-      from input i join receipts r using (provider, account, mode, event_id)
+    select i.id as asked, i.source, i.received_at, i.body_hash, i.secret_label, r.id, r.status, r.reason, r.duplicates,
+           ` + collides + ` as other, ` + byID + ` and ` + wantsOver + ` as wanted
+      from ` + held + `
      where i.id not in (select id from fresh)
        for no key update of r skip locked
+), same as (
+    select * from held where not other and not wanted
 ), logged as (
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
-    select id, source, received_at, body_hash, secret_label from held where not other
+    select id, source, received_at, body_hash, secret_label from same where ` + listed + `
 ), counted as (
-    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from held where r.id = held.id and not other
+    update receipts r set duplicates = r.duplicates + c.n, updated_at = now()
+      from (select id, count(*) as n from same group by id) c where r.id = c.id
 )
-select id as asked, id, status, reason, false as duplicate, false as other from fresh
+select id as asked, id, status, reason, false as duplicate, false as other, false as wanted from fresh
 union all
-select asked, id, status, reason, true, other from held`
+select asked, id, status, reason, true, other, wanted from held`
+}
+
+// listed bounds how many later deliveries of an event are listed, whoever sends them; all are counted. No provider tries
+// that often.
+const listed = `duplicates < 1000`
 
 // lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
 // what the other wants. They end with the transaction: no session state.
@@ -212,7 +291,7 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 			// Not there: it met a row that could not be counted at once, or an equal event of this flush.
 			out, ok := entered[req.rows[j].id]
 			if !ok {
-				out = Outcome{Duplicate: true}
+				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded}
 			}
 			results[i][j] = out
 		}
@@ -237,41 +316,38 @@ func (s *Store) outlast(ctx context.Context) error {
 type insertRow struct {
 	*row
 	in *insertion
-	// twin is the event ID of an earlier row of the flush with the same bytes, "" for none.
-	twin string
 }
 
 // distinct returns the first row of each event, sorted by key: two flushes that insert the same
 // events then wait for each other in one direction only. unsigned reports whether any of them
-// has an ID that no signature covers.
+// has an ID that no signature covers. Of the same bytes under several such IDs it returns the first row; the others
+// are crowded, and have to be inserted when that one is committed.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type body struct {
 		provider, source string // the source of a generic provider
 		hash             [sha256.Size]byte
 	}
-	firstID := map[body]string{}
+	held := map[body]bool{}
 	for _, req := range reqs {
 		for i := range req.rows {
 			r := &req.rows[i]
+			r.crowded = false
 			if seen[r.key] {
 				continue
 			}
-			seen[r.key] = true
-			unsigned = unsigned || r.Unsigned
-			entry := insertRow{row: r, in: req}
-			if r.Unsigned && r.Status == Received {
+			if r.unsigned() {
 				b := body{provider: r.key.Provider, hash: r.hash}
 				if req.Generic {
 					b.source = req.Source
 				}
-				if first, ok := firstID[b]; ok {
-					entry.twin = first
-				} else {
-					firstID[b] = r.key.EventID
+				if r.crowded = held[b]; r.crowded {
+					continue
 				}
+				held[b], unsigned = true, true
 			}
-			rows = append(rows, entry)
+			seen[r.key] = true
+			rows = append(rows, insertRow{row: r, in: req})
 		}
 	}
 	slices.SortFunc(rows, func(a, b insertRow) int { return compareKeys(a.key, b.key) })
@@ -327,9 +403,10 @@ func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 	entered := map[uuid.UUID]Outcome{}
 	var asked, id [16]byte
 	var status, reason string
-	var duplicate, other bool
-	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &duplicate, &other}, func() error {
-		entered[asked] = Outcome{ReceiptID: uuid.UUID(id).String(), Duplicate: duplicate, Status: Status(status), Reason: reason, other: other}
+	var o Outcome
+	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &o.Duplicate, &o.other, &o.wanted}, func() error {
+		o.ReceiptID, o.Status, o.Reason = uuid.UUID(id).String(), Status(status), reason
+		entered[asked] = o
 		return nil
 	})
 	return entered, err
@@ -340,7 +417,7 @@ func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 func hashKeys(rows []insertRow) []int64 {
 	var keys []int64
 	for _, r := range rows {
-		if r.Unsigned {
+		if r.unsigned() {
 			var k int64
 			for _, b := range r.hash[:8] {
 				k = k<<8 | int64(b)
@@ -353,7 +430,7 @@ func hashKeys(rows []insertRow) []int64 {
 
 func insertOneArgs(r insertRow) []any {
 	return []any{
-		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, r.IDOrigin, r.Type, r.Object,
+		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, string(r.Identity), r.Type, r.Object,
 		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header, r.bytes(),
 	}
 }
@@ -382,28 +459,22 @@ func insertArgs(rows []insertRow) []any {
 		occurred       = make([]*time.Time, n)
 		received       = make([]time.Time, n)
 		hashes, bodies = make([][]byte, n), make([][]byte, n)
-		unsigned       = make([]bool, n)
-		byBytes        = make([]bool, n)
 		generic        = make([]bool, n)
-		twins          = make([]*string, n)
 	)
 	for i := range texts {
 		texts[i] = make([]string, n)
 	}
 	for i, r := range rows {
 		ids[i] = r.id
-		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, r.IDOrigin, r.Type,
+		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, string(r.Identity), r.Type,
 			r.Object, r.APIVersion, r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header} {
 			texts[c][i] = v
 		}
 		occurred[i] = r.occurred()
 		received[i] = r.in.ReceivedAt
 		hashes[i], bodies[i] = r.hash[:], r.bytes()
-		unsigned[i], byBytes[i], generic[i] = r.Unsigned, r.byBytes(), r.in.Generic
-		if r.twin != "" {
-			twins[i] = &rows[i].twin
-		}
+		generic[i] = r.in.Generic
 	}
 	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
-		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, unsigned, twins, byBytes, generic}
+		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, generic}
 }

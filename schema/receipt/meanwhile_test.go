@@ -36,8 +36,8 @@ func TestInsert_HeldAndChangedMeanwhile_Counted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `insert into receipts (id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version, received_at, body_hash, secret_label, correlation_id, status, reason)
-		select gen_random_uuid(), source, provider, account, mode, 'evt_1', id_origin, type, object_id, api_version, received_at, body_hash, secret_label, correlation_id, status, reason from receipts where id = $1`, id); err != nil {
+	if _, err := tx.Exec(t.Context(), `insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, api_version, received_at, body_hash, secret_label, correlation_id, status, reason)
+		select gen_random_uuid(), source, provider, account, mode, 'evt_1', identity, type, object_id, api_version, received_at, body_hash, secret_label, correlation_id, status, reason from receipts where id = $1`, id); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
-const receiptColumns = `r.id::text as id, coalesce(r.routed_by, r.source) as source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id,
-       r.api_version, r.occurred_at, r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason,
+const receiptColumns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.identity, r.type, r.object_id,
+       r.api_version, r.occurred_at, r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.reason_code,
        r.workflow_id, r.last_error, r.duplicates, r.updated_at`
 
 const getSQL = `select ` + receiptColumns + ` from receipts r where r.id = $1`
@@ -31,7 +31,14 @@ func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
 	return found[0], nil
 }
 
-const bodySQL = `select headers, body from receipt_bodies where receipt_id = $1`
+// bodySQL finds a replay's body where it was first.
+const bodySQL = `
+select b.headers, coalesce(b.body, (
+           select o.body from receipts r
+             join receipts f on f.provider = r.provider and f.body_hash = r.body_hash and f.identity <> 'id' and not f.replayed
+             join receipt_bodies o on o.receipt_id = f.id
+            where r.id = b.receipt_id limit 1))
+  from receipt_bodies b where b.receipt_id = $1`
 
 // Body returns what came in, or [ErrNotFound] when there is no such receipt or its body is erased.
 func (s *Store) Body(ctx context.Context, id string) (Body, error) {
@@ -43,7 +50,7 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	defer cancel()
 	var b Body
 	err = s.pool.QueryRow(ctx, bodySQL, [16]byte(u)).Scan(&b.header, &b.Bytes)
-	if notFound(err) {
+	if notFound(err) || err == nil && b.Bytes == nil {
 		err = ErrNotFound
 	}
 	if err != nil {
@@ -52,51 +59,40 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	return b, nil
 }
 
-const otherModeSQL = `
-select id, workflow_id from receipts
- where provider = $1 and account = $2 and event_id = $4 and mode = case $3 when 'live' then 'test' else 'live' end`
-
-// OtherMode returns the workflow ID of the receipt that has k in the other mode, and whether there
-// is one. The ID is "" while that receipt's start has not been recorded.
-func (s *Store) OtherMode(ctx context.Context, k Key) (workflowID string, found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	var id uuid.UUID
-	err = s.pool.QueryRow(ctx, otherModeSQL, k.Provider, k.Account, k.Mode, k.EventID).Scan(&id, &workflowID)
-	if notFound(err) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, fmt.Errorf("look for event %s in the other mode: %w", k.EventID, err)
-	}
-	return workflowID, true, nil
-}
-
 // openCountsSQL is two statements for two partial indexes.
 const openCountsSQL = `
-select status, count(*) from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
+select status, count(*), extract(epoch from now() - min(received_at))::float8
+  from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
 union all
-select 'received', count(*) from receipts where status = 'received' having count(*) > 0`
+select 'received', count(*), extract(epoch from now() - min(received_at))::float8
+  from receipts where status = 'received' having count(*) > 0`
 
-// OpenCounts returns how many receipts wait for their workflow, are being worked on, or are parked, per
+// Waiting is how many receipts have a status that is no end, and the age of the oldest of them.
+type Waiting struct {
+	Count  int
+	Oldest time.Duration
+}
+
+// Waiting returns how many receipts wait for their workflow, are being worked on, or are parked, per
 // status; a status that nothing is in is missing.
-func (s *Store) OpenCounts(ctx context.Context) (map[Status]int, error) {
+func (s *Store) Waiting(ctx context.Context) (map[Status]Waiting, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, openCountsSQL)
 	if err != nil {
 		return nil, fmt.Errorf("count open receipts: %w", err)
 	}
-	counts := map[Status]int{}
+	open := map[Status]Waiting{}
 	var status string
 	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&status, &n}, func() error {
-		counts[Status(status)] = n
+	var seconds float64
+	if _, err := pgx.ForEachRow(rows, []any{&status, &n, &seconds}, func() error {
+		open[Status(status)] = Waiting{n, time.Duration(seconds * float64(time.Second))}
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("count open receipts: %w", err)
 	}
-	return counts, nil
+	return open, nil
 }
 
 // query collects the rows of a statement, which has the read time-out.

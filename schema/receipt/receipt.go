@@ -26,8 +26,28 @@ type Delivery struct {
 	Correlation string
 	// Header is kept beside the body. The caller has taken out what must not be stored.
 	Header http.Header
-	Events []New
+	// Transmission, where it is set, has the events parked when other bytes came before under its ID.
+	Transmission Transmission
+	Events       []New
 }
+
+// Identity says what identifies an event, which decides what is a duplicate, a replay or an event of its own.
+//
+// Where the signature does not cover an event's whole key, whoever sends signed bytes again can change it. The same
+// bytes under another key are then a suspected replay. One is kept, parked and not run; any more are counted there as
+// duplicates.
+type Identity string
+
+const (
+	// ByID says that the key is signed. Other bytes under it are a duplicate, but see [IDCollision].
+	ByID Identity = "id"
+	// ByBytes says that it is not, and identifies an event only together with the bytes. Other bytes under it are another
+	// event, which is held under an ID of its own, "<ID>~" and 16 digits of its hash.
+	ByBytes Identity = "bytes"
+	// ByIDOrBytes says that it is not, or not all of it. Other bytes under it are as with ByID: those of one event may
+	// differ.
+	ByIDOrBytes Identity = "id_or_bytes"
+)
 
 // New is one event of a delivery. Its strings are valid UTF-8 without NUL: Postgres' text holds
 // nothing else, and the ingress has seen to it.
@@ -35,7 +55,7 @@ type New struct {
 	Account    string
 	Mode       string
 	EventID    string // 1 to 200 bytes
-	IDOrigin   string // body, header or hash
+	Identity   Identity
 	Type       string
 	Object     string
 	APIVersion string
@@ -43,19 +63,6 @@ type New struct {
 	// Status is Received, or Ignored or NeedsReview with a Reason.
 	Status Status
 	Reason string
-	// Unsigned marks an event whose ID, account or mode no signature covers: it stood in a header, or it was
-	// made of the event's bytes because the header was left out (IDOrigin is then header or hash, never body).
-	// Whoever sends signed bytes again can change such an ID, so it identifies an event only together with the
-	// bytes:
-	//
-	//   - The same bytes under another key are a suspected replay: the event is kept, parked and not run.
-	//   - Other bytes under the same ID are another event. It is held under an ID of its own, "<ID>~" and 16 digits
-	//     of its hash.
-	Unsigned bool
-	// Restamped marks an event whose bytes may differ between attempts, because its sender writes the time of
-	// sending into them, or whose ID is signed though its account or mode is not. Other bytes under its ID are
-	// then a duplicate, also where it is Unsigned.
-	Restamped bool
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
 	// Signed stands for the bytes wherever bytes are compared: it is what their signature covers, where they can be
@@ -86,8 +93,9 @@ type Outcome struct {
 	// the same; ReceiptID is then unknown.
 	Uncounted error
 
-	// other is set on a duplicate of an ID that is held with other bytes.
-	other bool
+	// other is set on an event whose ID another one holds; wanted on one that takes over what holds it; crowded on one
+	// that was left out of its flush.
+	other, wanted, crowded bool
 }
 
 // Pending is a receipt that waits for its workflow: what a start needs, and no payload.
@@ -107,13 +115,13 @@ type Pending struct {
 // Receipt is the durable record of one event.
 type Receipt struct {
 	ID string
-	// Source is the one that the event is run for; its first delivery may have come through another.
+	// Source is the one that the event is run for: its secret has verified the bytes.
 	Source        string
 	Provider      string
 	Account       string
 	Mode          string
 	EventID       string
-	IDOrigin      string
+	Identity      Identity
 	Type          string
 	ObjectID      string
 	APIVersion    string
@@ -124,6 +132,7 @@ type Receipt struct {
 	CorrelationID string
 	Status        Status
 	Reason        string
+	ReasonCode    string
 	WorkflowID    string
 	LastError     string
 	Duplicates    int

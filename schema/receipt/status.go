@@ -22,13 +22,31 @@ const (
 	Ignored     Status = "ignored"
 )
 
-// Reasons of receipts that are NeedsReview begin with these. RunEnded: its run has ended and will not finish
-// it. RunStuck: no worker can go on with its run. AnotherRun: the run that Temporal has of its event is of a receipt
-// that is not here any more.
+// Codes of reasons. A reason is a code, or a code, ": " and words; Postgres keeps the code apart, as reason_code. Codes
+// are stored and filtered by, so they are never renamed.
 const (
-	RunEnded   = "run_ended: "
-	RunStuck   = "run_stuck: "
-	AnotherRun = "another_run: "
+	// Of what is Ignored: its source is not for events of this mode or account, or does not list the type.
+	ModeNotWanted    = "mode_not_wanted"
+	AccountNotWanted = "account_not_wanted"
+	TypeNotWanted    = "type_not_wanted"
+
+	// Of what is NeedsReview before any run. UnknownMode: the event says a mode that is neither live nor test.
+	// SuspectedReplay: it repeats the bytes of another event, under an ID that nothing signs. IDCollision: its ID is held
+	// by an event of another type, object or time, and both were verified for sources that may speak for them.
+	// SuspectedForgery: its sender signs a checksum alone, and other bytes came first with it.
+	UnknownMode      = "unknown_mode"
+	SuspectedReplay  = "suspected_replay"
+	IDCollision      = "id_collision"
+	SuspectedForgery = "suspected_forgery"
+
+	// Of what is NeedsReview because of its run. RunEnded: its run has ended and will not finish it. RunStuck: no
+	// worker can go on with its run. AnotherRun: the run that Temporal has of its event is of another receipt.
+	// StartRefused: Temporal does not take its start.
+	RunEnded   = "run_ended"
+	RunStuck   = "run_stuck"
+	AnotherRun = "another_run"
+
+	StartRefused = "start_refused"
 )
 
 // Statuses lists every status in the order of a receipt's life.

@@ -47,3 +47,29 @@ func TestNext_Unknown_Refused(t *testing.T) {
 		t.Error("an unknown status was accepted")
 	}
 }
+
+// A reason begins with its code; words that are no code are none.
+func TestReasonCode(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	for reason, want := range map[string]string{
+		"":                                "",
+		`type_not_wanted: "invoice.paid"`: receipt.TypeNotWanted,
+		"not_json":                        "not_json",
+		"run_ended: it was needs_review: plan_unknown: x": receipt.RunEnded,
+		"receipt-email: 503 Service Unavailable":          "",
+		"lines.data: it is missing":                       "",
+		"taken back; the timeline tells why":              "",
+		"Type_not_wanted: x":                              "",
+		"_x: y":                                           "",
+		"type_not_wanted:x":                               "",
+	} {
+		if err := s.Transition(t.Context(), id, receipt.NeedsReview, reason, ""); err != nil {
+			t.Fatal(err)
+		}
+		if r := mustGet(t, s, id); r.Reason != reason || r.ReasonCode != want {
+			t.Errorf("%q: got reason %q, code %q; want code %q", reason, r.Reason, r.ReasonCode, want)
+		}
+	}
+}

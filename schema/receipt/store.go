@@ -19,7 +19,7 @@ var ErrNotFound = errors.New("no such receipt")
 // Options tunes a [Store]; the zero value is right for production.
 type Options struct {
 	// Timeout bounds each write, commit included; default 700 ms, which with the ingress' own
-	// deadline makes a stuck lock or commit a 503 within a second.
+	// deadline makes a stuck lock or commit a 503 within a second. What is large has longer.
 	Timeout time.Duration
 	// ReadTimeout bounds each read; default 5 s.
 	ReadTimeout time.Duration
@@ -34,8 +34,10 @@ type Store struct {
 	timeout     time.Duration
 	readTimeout time.Duration
 
-	inserts    *groupcommit.Committer[*insertion, []Outcome]
-	duplicates *groupcommit.Committer[[]repeat, []Outcome]
+	inserts *groupcommit.Committer[*insertion, []Outcome]
+	// bulk is for what would keep the inserts of others waiting: see [insertion.large].
+	bulk       *groupcommit.Committer[*insertion, []Outcome]
+	duplicates *groupcommit.Committer[repeats, []Outcome]
 	started    *groupcommit.Committer[Started, struct{}]
 	finished   *groupcommit.Committer[Finish, error]
 }
@@ -53,6 +55,7 @@ func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	o.Commit.Timeout = o.Timeout
 	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
 	s.inserts = groupcommit.New(o.Commit, s.flushInserts)
+	s.bulk = groupcommit.New(o.Commit, s.flushInserts)
 	s.started = groupcommit.New(o.Commit, s.flushStarted)
 	s.finished = groupcommit.New(o.Commit, s.flushFinished)
 	s.duplicates = groupcommit.New(o.Commit, s.flushDuplicates)
@@ -63,6 +66,7 @@ func NewStore(pool *pgxpool.Pool, o Options) *Store {
 // is the caller's.
 func (s *Store) Close() {
 	s.inserts.Close()
+	s.bulk.Close()
 	s.duplicates.Close()
 	s.started.Close()
 	s.finished.Close()

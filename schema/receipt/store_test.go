@@ -36,7 +36,7 @@ func setup(t testing.TB) (*receipt.Store, *pgxpool.Pool) {
 }
 
 func event(id string) receipt.New {
-	return receipt.New{Mode: "test", EventID: id, IDOrigin: "body", Type: "invoice.paid", Object: "in_1",
+	return receipt.New{Mode: "test", EventID: id, Identity: receipt.ByID, Type: "invoice.paid", Object: "in_1",
 		Status: receipt.Received, Body: []byte(`{"id":"` + id + `"}`)}
 }
 
@@ -88,7 +88,7 @@ func mustGet(t testing.TB, s *receipt.Store, id string) receipt.Receipt {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), receipt.Statements, schematest.OnPurpose{Open: []string{"backlog", "counts", "due", "unheard"}})
+	schematest.CheckStatements(t, schematest.New(t), receipt.Statements, schematest.OnPurpose{Open: []string{"backlog", "counts", "due", "quiet", "quiet sample"}})
 }
 
 func TestInsert_KeepsWhatCameIn(t *testing.T) {
@@ -530,7 +530,7 @@ func TestDue_LeaseAndRelease(t *testing.T) {
 	mustInsert(t, s, delivery(event("a"), event("b"), event("c")))
 	due := func() []receipt.Pending {
 		t.Helper()
-		got, err := s.Due(ctx, 2, time.Hour)
+		got, err := s.Due(ctx, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -549,6 +549,10 @@ func TestDue_LeaseAndRelease(t *testing.T) {
 	if len(first) != 2 || len(second) != 1 || len(third) != 0 {
 		t.Fatalf("taken: %d, %d, %d; want 2, 1, 0: a lease holds", len(first), len(second), len(third))
 	}
+	var held bool
+	if err := pool.QueryRow(ctx, `select bool_and(dispatch_at between now() + $1 - interval '5 seconds' and now() + $1) from receipts`, receipt.Lease).Scan(&held); err != nil || !held {
+		t.Errorf("leases: %t, %v; want %s", held, err, receipt.Lease)
+	}
 	if p := second[0]; p.Provider != "stripe" || p.Mode != "test" || p.Type != "invoice.paid" || p.ObjectID != "in_1" || p.ReceivedAt.IsZero() {
 		t.Errorf("pending %+v", p)
 	}
@@ -560,31 +564,26 @@ func TestDue_LeaseAndRelease(t *testing.T) {
 	}
 }
 
-func TestOpenCounts(t *testing.T) {
+func TestOpen_CountsAndAges(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
+	s, pool := setup(t)
 	ctx := t.Context()
 	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
 	mustInsert(t, s, delivery(event("evt_2")))
+	mustInsert(t, s, delivery(event("evt_3")))
 	if err := s.MarkStarted(ctx, receipt.Started{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "r", StartedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	counts, err := s.OpenCounts(ctx)
-	if err != nil || len(counts) != 2 || counts[receipt.Processing] != 1 || counts[receipt.Received] != 1 {
-		t.Errorf("open counts %v, %v", counts, err)
+	if _, err := pool.Exec(ctx, `update receipts set received_at = now() - case event_id when 'evt_1' then interval '1 hour' when 'evt_2' then interval '1 minute' else interval '0' end`); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestOtherMode(t *testing.T) {
-	t.Parallel()
-	s, _ := setup(t)
-	live := event("evt_1")
-	live.Mode = "live"
-	mustInsert(t, s, delivery(live))
-	for mode, want := range map[string]bool{"test": true, "live": false} {
-		_, found, err := s.OtherMode(t.Context(), receipt.Key{Provider: "stripe", Mode: mode, EventID: "evt_1"})
-		if err != nil || found != want {
-			t.Errorf("from %s: got %t, %v; want %t", mode, found, err, want)
+	open, err := s.Waiting(ctx)
+	if err != nil || len(open) != 2 || open[receipt.Processing].Count != 1 || open[receipt.Received].Count != 2 {
+		t.Errorf("open are %v, %v", open, err)
+	}
+	for status, want := range map[receipt.Status]time.Duration{receipt.Processing: time.Hour, receipt.Received: time.Minute} {
+		if got := open[status].Oldest; got < want || got > want+time.Minute {
+			t.Errorf("the oldest that is %s is %s old, want %s", status, got, want)
 		}
 	}
 }

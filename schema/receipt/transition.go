@@ -59,7 +59,7 @@ func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, t
 
 const runAnewSQL = `
 update receipts set status = 'received', reason = '', last_error = '', workflow_id = $2, dispatch_at = now(), updated_at = now()
- where id = $1 and status = (select 'needs_review')` // see [schema.PlanByKey]
+ where id = $1 and status = (select 'needs_review')` // see [schema.Handling]
 
 // RunAnew has a receipt that is needs_review started under a workflow ID of its own. It fails where the receipt
 // has moved on.

@@ -42,10 +42,9 @@ type Rejection struct {
 	Likely     bool
 	RemoteAddr string
 	Method     string
-	// Query is the raw query of the request's URL.
+	// Query is the raw query of the request's URL where it is signed, else "".
 	Query string
-	// Header holds the headers as they came, with those secrets that the provider's verification needs. It
-	// must not be shown as it is.
+	// Header holds what is kept of the headers, signatures among them: it must not be shown as it is.
 	Header http.Header
 	Body   []byte
 	// BodySize is how many bytes came in. Body holds fewer when Truncated.

@@ -114,10 +114,7 @@ func New(t testing.TB) *pgxpool.Pool {
 	if err != nil {
 		t.Fatalf("schematest: %v", err)
 	}
-	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, schema.ReadCommitted+";"+schema.PlanByKey)
-		return err
-	}
+	schema.Bound(options, schema.Handle)
 	pool, err := pgxpool.NewWithConfig(context.Background(), options)
 	if err != nil {
 		t.Fatalf("schematest: connect: %v", err)

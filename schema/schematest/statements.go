@@ -14,8 +14,8 @@ import (
 )
 
 // grows are the tables that have rows for every event, for ever.
-var grows = []string{"receipts", "receipt_bodies", "redeliveries", "runs", "effects", "effect_attempts", "outbox",
-	"accounts", "subscriptions", "invoices", "entitlements", "workspaces", "onboarding_tasks", "finance_entries"}
+var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects", "effect_attempts", "outbox",
+	"facts", "customers", "accounts", "subscriptions", "invoices", "grants", "entitlements", "workspaces", "tasks", "finance_entries"}
 
 // OnPurpose names statements that read more than the rows of a key, and why they may.
 type OnPurpose struct {
@@ -28,7 +28,7 @@ type OnPurpose struct {
 // CheckStatements prepares each statement against the migrated schema and reports those that read all of a table
 // that grows for ever, or of what is open in it: they are fast until there is something to be slow on.
 //
-// The plans are those that run in production: see [schema.PlanByKey].
+// The plans are those that run in production: see [schema.Handling].
 func CheckStatements(t *testing.T, pool *pgxpool.Pool, statements map[string]string, but OnPurpose) {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())

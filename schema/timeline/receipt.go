@@ -8,13 +8,14 @@ import (
 
 // Receipt is our record of the event, without its body.
 type Receipt struct {
-	ID            string     `json:"id"`
-	Source        string     `json:"source"`
-	Provider      string     `json:"provider"`
-	Account       string     `json:"account"`
-	Mode          string     `json:"mode"`
-	EventID       string     `json:"event_id"`
-	IDOrigin      string     `json:"id_origin"`
+	ID       string `json:"id"`
+	Source   string `json:"source"`
+	Provider string `json:"provider"`
+	Account  string `json:"account"`
+	Mode     string `json:"mode"`
+	EventID  string `json:"event_id"`
+	// Identity is what identifies the event: "id", "bytes", or "id_or_bytes".
+	Identity      string     `json:"identity"`
 	Type          string     `json:"type"`
 	ObjectID      string     `json:"object_id"`
 	APIVersion    string     `json:"api_version"`
@@ -24,16 +25,19 @@ type Receipt struct {
 	SecretLabel   string     `json:"secret_label"`
 	CorrelationID string     `json:"correlation_id"`
 	Status        string     `json:"status"`
-	Reason        string     `json:"reason"`
-	WorkflowID    string     `json:"workflow_id"`
-	LastError     string     `json:"last_error"`
-	Duplicates    int        `json:"duplicates"`
-	UpdatedAt     time.Time  `json:"updated_at"`
+	// Reason says why Status is not simply good: a code, or a code, ": " and words. ReasonCode is that code, "" where
+	// nothing is wrong.
+	Reason     string    `json:"reason"`
+	ReasonCode string    `json:"reason_code"`
+	WorkflowID string    `json:"workflow_id"`
+	LastError  string    `json:"last_error"`
+	Duplicates int       `json:"duplicates"`
+	UpdatedAt  time.Time `json:"updated_at"`
 }
 
 // Filter narrows a list; empty fields let everything pass.
 type Filter struct {
-	Status, Source, Type string
+	Status, ReasonCode, Source, Type string
 	// Limit is how many receipts at most, the newest first; 0 means 50.
 	Limit int
 }
@@ -45,7 +49,7 @@ func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
 	}
-	receipts, err := collect[Receipt](ctx, db, listSQL, f.Status, f.Source, f.Type, f.Limit)
+	receipts, err := collect[Receipt](ctx, db, listSQL, f.Status, f.Source, f.Type, f.ReasonCode, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list receipts: %w", err)
 	}

@@ -13,23 +13,27 @@ var Statements = map[string]string{
 }
 
 // columns are the fields of [Receipt].
-const columns = `r.id::text as id, coalesce(r.routed_by, r.source) as source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id,
+const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.identity, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
-    r.correlation_id, r.status, r.reason, r.workflow_id, r.last_error, r.duplicates, r.updated_at`
+    r.correlation_id, r.status, r.reason, r.reason_code, r.workflow_id, r.last_error, r.duplicates, r.updated_at`
 
 const receiptSQL = `select ` + columns + ` from receipts r where r.id = $1::uuid`
 
 const listSQL = `
 select ` + columns + `
   from receipts r
- where ($1 = '' or r.status = $1) and ($2 = '' or coalesce(r.routed_by, r.source) = $2) and ($3 = '' or r.type = $3)
+ where ($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
  order by r.id desc
- limit $4`
+ limit $5`
 
-// findSQL looks an ID up under each of its meanings. One that is no UUID cannot be a receipt's.
+// findSQL looks an ID up under each of its meanings. One that is no UUID cannot be a receipt's. An event that may not
+// have the ID that it came with is held under that ID, "~" and a mark: it is found where nothing has the ID itself.
 const findSQL = `
 with found as (
     select id from receipts where event_id = $1
+    union
+    select id from receipts
+     where event_id > $1 || '~' and event_id < $1 || chr(127) and not exists (select from receipts where event_id = $1)
     union
     select receipt_id from runs where workflow_id = $1
     union

@@ -33,11 +33,13 @@ type Event struct {
 
 // Delivery is one authentic request that carried the event.
 type Delivery struct {
-	ReceivedAt  time.Time `json:"received_at"`
-	Source      string    `json:"source"`
-	Outcome     string    `json:"outcome"`
-	BodyHash    string    `json:"body_hash"`
-	SecretLabel string    `json:"secret_label"`
+	ReceivedAt time.Time `json:"received_at"`
+	Source     string    `json:"source"`
+	// Outcome is "new" or "replay" for the one delivery whose bytes are kept and run. Of the others it is "duplicate", or
+	// "ignored" for one that came first, to a source that did not want the event.
+	Outcome     string `json:"outcome"`
+	BodyHash    string `json:"body_hash"`
+	SecretLabel string `json:"secret_label"`
 }
 
 // Run is one Temporal execution for the receipt.
@@ -80,7 +82,7 @@ type Effect struct {
 // Entry is one step of the timeline.
 type Entry struct {
 	At time.Time `json:"at"`
-	// What is a stable word: delivered, duplicate, replay, received, run-started, run-closed,
+	// What is a stable word: delivered, duplicate, ignored, replay, received, run-started, run-closed,
 	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-skipped, effect-already-{state}
 	// for one that was met, event-queued, event-published, or operator-{action}.
 	What string `json:"what"`
@@ -143,13 +145,15 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 func (e *Event) addRows() {
 	var entries []Entry
 	for _, d := range e.Deliveries {
-		what := d.Outcome
-		if what == "new" {
+		what, detail := d.Outcome, "to "+d.Source+signedWith(d.SecretLabel)
+		switch {
+		case d.Outcome == "new":
 			what = "delivered"
-		}
-		detail := "to " + d.Source + signedWith(d.SecretLabel)
-		if d.BodyHash != e.Receipt.BodyHash {
-			detail += ", other bytes than at first; the first ones count"
+			detail += "; these bytes count"
+		case d.Outcome == "ignored":
+			detail += ", which did not want it; its bytes do not count"
+		case d.BodyHash != e.Receipt.BodyHash:
+			detail += ", with other bytes, which do not count"
 		}
 		entries = append(entries, Entry{At: d.ReceivedAt, What: what, Detail: detail})
 	}
@@ -171,6 +175,16 @@ func (e *Event) addRows() {
 		}
 	}
 	e.Timeline = append(entries, e.Timeline...)
+}
+
+// Counts returns the delivery whose bytes are kept and run.
+func (e *Event) Counts() (d Delivery) {
+	for _, d = range e.Deliveries {
+		if d.Outcome == "new" || d.Outcome == "replay" {
+			break
+		}
+	}
+	return d
 }
 
 func signedWith(label string) string {

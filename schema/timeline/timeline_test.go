@@ -28,10 +28,10 @@ const (
 func setup(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
-	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, id_origin, type, object_id, received_at, body_hash, status, workflow_id, duplicates) values
-		($1, 'stripe', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', 'in_1', '2026-01-01T10:00:00Z', '\x01', 'processed', 'stripe:evt_1', 1),
-		($2, 'stripe', 'stripe', 'live', 'evt_2', 'body', 'invoice.payment_succeeded', 'in_1', '2026-01-01T10:00:05Z', '\x02', 'processed', 'stripe:evt_2', 0),
-		($3, 'stripe-test', 'stripe', 'test', 'evt_1', 'body', 'invoice.paid', 'in_9', '2026-01-01T10:00:09Z', '\x03', 'received', '', 0)`, first, second, other)
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, workflow_id, duplicates) values
+		($1, 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', '2026-01-01T10:00:00Z', '\x01', 'processed', 'stripe:evt_1', 1),
+		($2, 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.payment_succeeded', 'in_1', '2026-01-01T10:00:05Z', '\x02', 'processed', 'stripe:evt_2', 0),
+		($3, 'stripe-test', 'stripe', 'test', 'evt_1', 'id', 'invoice.paid', 'in_9', '2026-01-01T10:00:09Z', '\x03', 'received', '', 0)`, first, second, other)
 	exec(t, db, `insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) values
 		($1, 'stripe', '2026-01-01T10:00:04Z', '\x04', 'a')`, first)
 	exec(t, db, `insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome) values
@@ -80,7 +80,7 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("timeline = %v\nwant       %v", got, want)
 	}
-	if again := event.Timeline[8]; !strings.Contains(again.Detail, "other bytes than at first") {
+	if again := event.Timeline[8]; !strings.Contains(again.Detail, "other bytes, which do not count") {
 		t.Errorf("the duplicate, whose bytes differ, says %q", again.Detail)
 	}
 	if len(event.Effects) != 1 {
@@ -99,6 +99,29 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 }
 
 // What was admitted is a refused request: it is the event's by where and when it came.
+// The receipt was another source's first, which did not want the event.
+func TestShow_TakenOver_SaysWhoseBytesCount(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label, outcome) values
+		($1, 'stripe-test', '2026-01-01T09:59:59Z', '\x09', 'b', 'ignored')`, second)
+	event, err := timeline.Show(t.Context(), db, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range event.Timeline[:2] {
+		got = append(got, e.What+" "+e.Detail)
+	}
+	want := []string{"ignored to stripe-test, signed with b, which did not want it; its bytes do not count", "delivered to stripe; these bytes count"}
+	if !slices.Equal(got, want) {
+		t.Errorf("timeline = %q\nwant       %q", got, want)
+	}
+	if d := event.Counts(); d.Source != "stripe" || d.BodyHash != event.Receipt.BodyHash {
+		t.Errorf("the bytes of %+v count, want those of the delivery to stripe", d)
+	}
+}
+
 func TestShow_Admitted_SaysWhoLetItIn(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -231,11 +254,16 @@ func TestShow_Unknown_NoRows(t *testing.T) {
 func TestFind_ByEveryName(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
+	const refused, collided = "00000000-0000-0000-0000-000000000004", "00000000-0000-0000-0000-000000000005"
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status) values
+		($1, 'stripe-test', 'stripe', 'live', 'evt_7~stripe-test', 'id', '2026-01-01T10:00:10Z', '\x04', 'ignored'),
+		($2, 'stripe', 'stripe', 'live', 'evt_2~0011223344556677', 'id', '2026-01-01T10:00:11Z', '\x05', 'needs_review')`, refused, collided)
 	for id, want := range map[string][]string{
 		"evt_1":        {first, other}, // one event ID in both modes
 		"evt_2":        {second},
 		first:          {first},
 		"stripe:evt_1": {first},
+		"evt_7":        {refused}, // nothing else has the ID
 		"evt_none":     {},
 		"":             {},
 	} {
@@ -256,6 +284,7 @@ func TestFind_ByEveryName(t *testing.T) {
 func TestList_Filters(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
+	exec(t, db, `update receipts set reason = 'id_collision: stripe has sent another event under evt_2' where id = $1`, second)
 	for _, tt := range []struct {
 		filter timeline.Filter
 		want   []string
@@ -266,6 +295,8 @@ func TestList_Filters(t *testing.T) {
 		{timeline.Filter{Source: "stripe-test"}, []string{other}},
 		{timeline.Filter{Type: "invoice.paid", Status: "processed"}, []string{first}},
 		{timeline.Filter{Type: "nothing"}, []string{}},
+		{timeline.Filter{ReasonCode: "id_collision"}, []string{second}},
+		{timeline.Filter{ReasonCode: "id"}, []string{}},
 	} {
 		receipts, err := timeline.List(t.Context(), db, tt.filter)
 		if err != nil {

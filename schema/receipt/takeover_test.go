@@ -18,13 +18,21 @@ func through(source string, status receipt.Status, events ...receipt.New) receip
 	}
 	d := delivery(events...)
 	d.Source = source
+	if status == receipt.Ignored {
+		d.ReceivedAt = d.ReceivedAt.Add(-time.Hour)
+	}
 	return d
 }
 
-func TestInsert_IgnoredByOneSource_RunForTheOneThatWantsIt(t *testing.T) {
+func TestInsert_NotWantedByOneSource_TakenOverByTheOneThatWantsIt(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
-	id := mustInsert(t, s, through("main", receipt.Ignored, event("evt_1")))[0].ReceiptID
+	first := event("evt_1")
+	first.Body = []byte("not wanted")
+	id := mustInsert(t, s, through("main", receipt.Ignored, first))[0].ReceiptID
+	if _, err := pool.Exec(t.Context(), `delete from receipt_bodies`); err != nil { // as retention does
+		t.Fatal(err)
+	}
 	if out := mustInsert(t, s, through("other", receipt.Ignored, event("evt_1")))[0]; !out.Duplicate || out.Status != receipt.Ignored {
 		t.Errorf("wanted by nobody: got %+v, want a duplicate that is ignored", out)
 	}
@@ -38,8 +46,11 @@ func TestInsert_IgnoredByOneSource_RunForTheOneThatWantsIt(t *testing.T) {
 		t.Errorf("beside it: got %+v", out[1:])
 	}
 	r := mustGet(t, s, id)
-	if r.Status != receipt.Received || r.Reason != "" || r.Source != "relay" {
-		t.Errorf("receipt %+v, want it received for relay", r)
+	if r.Status != receipt.Received || r.Reason != "" || r.Source != "relay" || time.Since(r.ReceivedAt) > time.Minute {
+		t.Errorf("receipt %+v, want it received for relay, now", r)
+	}
+	if body, err := s.Body(t.Context(), id); err != nil || string(body.Bytes) != string(event("evt_1").Body) {
+		t.Errorf("body %q, %v; want that of the delivery to relay", body.Bytes, err)
 	}
 	if r := mustGet(t, s, running); r.Source != "main" {
 		t.Errorf("an event that runs went over to %s", r.Source)
@@ -53,7 +64,7 @@ func TestInsert_IgnoredByOneSource_RunForTheOneThatWantsIt(t *testing.T) {
 	for _, d := range shown.Deliveries {
 		sources = append(sources, d.Source+" "+d.Outcome)
 	}
-	if len(sources) != 4 || sources[0] != "main new" || sources[1] != "other duplicate" || sources[2] != "relay duplicate" {
+	if len(sources) != 4 || sources[0] != "main ignored" || sources[1] != "other duplicate" || sources[2] != "relay new" {
 		t.Errorf("deliveries %q, want each as it came", sources)
 	}
 	listed, err := timeline.List(t.Context(), pool, timeline.Filter{Source: "relay"})
@@ -64,7 +75,7 @@ func TestInsert_IgnoredByOneSource_RunForTheOneThatWantsIt(t *testing.T) {
 
 // The first of two sources is not known to the statement that the second one's delivery is in: they share a
 // flush, or the row is locked.
-func TestInsert_IgnoredAndWantedAtOnce_RunOnce(t *testing.T) {
+func TestInsert_NotWantedAndWantedAtOnce_RunOnce(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
 	const events = 30
@@ -94,6 +105,12 @@ func TestInsert_IgnoredAndWantedAtOnce_RunOnce(t *testing.T) {
 	if n := count(t, pool, `select count(*) from receipts where status = 'received'`); n != events || len(fresh) != events {
 		t.Errorf("%d of %d events are to run, %d were handed over", n, events, len(fresh))
 	}
+	if n := count(t, pool, `select count(*) from deliveries`); n != 3*events {
+		t.Errorf("%d deliveries are listed, want all %d", n, 3*events)
+	}
+	if n := count(t, pool, `select count(*) from receipts where source = 'relay'`); n != events {
+		t.Errorf("%d receipts are relay's, want %d", n, events)
+	}
 	for id, n := range fresh {
 		if n != 1 {
 			t.Errorf("%s was handed over %d times", id, n)
@@ -118,5 +135,33 @@ func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
 	defer short.Close()
 	if out, err := short.Insert(t.Context(), through("relay", receipt.Received, event("evt_1"))); err == nil {
 		t.Errorf("got %+v, want an error", out)
+	}
+}
+
+// Nothing signs the type of a delivery of GitHub's: whoever holds one that is ignored could send it as what is wanted.
+func TestInsert_NotWanted_SameBytesUnderAnotherType_StayIgnored(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	held := unsigned("guid", "bytes")
+	held.Type = "issues.opened"
+	id := mustInsert(t, s, through("main", receipt.Ignored, held))[0].ReceiptID
+	held.Type = "push"
+	if out := mustInsert(t, s, through("main", receipt.Received, held))[0]; !out.Duplicate || out.ReceiptID != id || out.Status != receipt.Ignored {
+		t.Errorf("got %+v, want a duplicate of %s", out, id)
+	}
+}
+
+// What a person has dismissed stays so, whoever wants it.
+func TestInsert_Dismissed_NotTakenOver(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := mustInsert(t, s, through("main", receipt.Received, event("evt_1")))[0].ReceiptID
+	for _, to := range []receipt.Status{receipt.NeedsReview, receipt.Ignored} {
+		if err := s.Transition(t.Context(), id, to, "dismissed: ada has seen to it", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := mustInsert(t, s, through("relay", receipt.Received, event("evt_1")))[0]; !out.Duplicate || out.Status != receipt.Ignored {
+		t.Errorf("got %+v, want a duplicate", out)
 	}
 }

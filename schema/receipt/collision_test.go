@@ -14,7 +14,7 @@ import (
 // unsigned is an event whose ID stands outside the signature.
 func unsigned(id, body string) receipt.New {
 	e := event(id)
-	e.Unsigned, e.IDOrigin, e.Body = true, "header", []byte(body)
+	e.Identity, e.Body = receipt.ByBytes, []byte(body)
 	return e
 }
 
@@ -110,12 +110,12 @@ func TestInsert_UnsignedID_OtherBytes_InOneDelivery(t *testing.T) {
 }
 
 // Bytes that hold the time of sending say nothing about the event.
-func TestInsert_UnsignedID_Restamped_Duplicate(t *testing.T) {
+func TestInsert_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
 	for i, body := range []string{"at 1", "at 2"} {
 		e := unsigned("guid", body)
-		e.Restamped = true
+		e.Identity = receipt.ByIDOrBytes
 		if got := mustInsert(t, s, delivery(e))[0]; got.Duplicate != (i > 0) {
 			t.Errorf("attempt %d: got %+v", i+1, got)
 		}
@@ -230,5 +230,31 @@ func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	}
 	if r := mustGet(t, s, first.ReceiptID); r.Duplicates != 0 {
 		t.Errorf("%d duplicates of %s are counted, want none", r.Duplicates, r.EventID)
+	}
+}
+
+// The receipt that holds the ID is locked: what the other event is can be told all the same, and it is not lost.
+func TestInsert_Collision_LockedReceipt_Parked(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	s := receipt.NewStore(pool, receipt.Options{Timeout: 500 * time.Millisecond})
+	t.Cleanup(s.Close)
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	lock, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback(t.Context()) }()
+	if _, err := lock.Exec(t.Context(), `select from receipts where id = $1 for update`, id); err != nil {
+		t.Fatal(err)
+	}
+	other := event("evt_1")
+	other.Object, other.Body = "in_2", []byte("of in_2")
+	out := mustInsert(t, s, delivery(other))[0]
+	if out.Duplicate || out.Status != receipt.NeedsReview || !strings.HasPrefix(out.Reason, receipt.IDCollision) || out.ReceiptID == id {
+		t.Errorf("got %+v, want it parked as a collision", out)
+	}
+	if body, err := s.Body(t.Context(), out.ReceiptID); err != nil || string(body.Bytes) != "of in_2" {
+		t.Errorf("body %q, %v; want its own", body.Bytes, err)
 	}
 }

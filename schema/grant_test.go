@@ -1,0 +1,140 @@
+package schema_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/handout"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/rejection"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// as returns a pool whose sessions are the role's.
+func as(t *testing.T, dsn, role string) *pgxpool.Pool {
+	t.Helper()
+	options, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "set plan_cache_mode = force_generic_plan; set role "+role)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// allowed reports whether the pool's role may run sql. It does not run: Postgres looks at that before.
+func allowed(t *testing.T, pool *pgxpool.Pool, sql string) bool {
+	t.Helper()
+	err := pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
+		prepared, err := conn.Conn().Prepare(t.Context(), "asked", sql)
+		if err != nil {
+			return err
+		}
+		nulls := strings.TrimSuffix(strings.Repeat("null, ", len(prepared.ParamOIDs)), ", ")
+		if nulls != "" {
+			nulls = "(" + nulls + ")"
+		}
+		_, err = conn.Exec(t.Context(), "explain execute asked "+nulls, pgx.QueryExecModeSimpleProtocol)
+		return errors.Join(err, conn.Conn().Deallocate(t.Context(), "asked"))
+	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "42501" {
+		return false
+	}
+	if err != nil {
+		t.Errorf("%v: %s", err, sql)
+	}
+	return true
+}
+
+// Whoever takes over the process that is open to the network takes over what it may do: it reads and writes what comes
+// in, and neither money nor the trail of what operators did. No process may change the schema, nor the trail.
+func TestGrant_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	owner, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = owner.Close(context.Background()) })
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	exec(`create role grant_ingress; create role grant_worker; grant truncate on all tables in schema public to grant_ingress`)
+	t.Cleanup(func() {
+		_, _ = owner.Exec(context.Background(), `drop owned by grant_ingress, grant_worker; drop role grant_ingress, grant_worker`)
+	})
+	for range 2 { // it is called at each migration
+		if err := schema.Grant(t.Context(), dsn, []string{"grant_ingress"}, []string{"grant_worker"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ingress, worker := as(t, dsn, "grant_ingress"), as(t, dsn, "grant_worker")
+	intake, rest := map[string]string{}, map[string]string{}
+	for _, statements := range []map[string]string{receipt.Statements, rejection.Statements, handout.Statements} {
+		for name, sql := range statements {
+			intake[name+" "+sql] = sql
+		}
+	}
+	for _, statements := range []map[string]string{ledger.Statements, billing.Statements, outbox.Statements, audit.Statements, timeline.Statements} {
+		for name, sql := range statements {
+			rest[name+" "+sql] = sql
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(intake)) {
+		if !allowed(t, ingress, intake[name]) || !allowed(t, worker, intake[name]) {
+			t.Errorf("not allowed: %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		if !allowed(t, worker, rest[name]) {
+			t.Errorf("not allowed to a worker: %s", name)
+		}
+	}
+	if _, err := schema.Version(t.Context(), ingress); err != nil {
+		t.Errorf("an ingress asks for the version: %v", err)
+	}
+	for sql, who := range map[string][]*pgxpool.Pool{
+		`select * from effects`: {ingress}, `update effects set state = 'done'`: {ingress}, `select * from accounts`: {ingress},
+		`delete from outbox`: {ingress}, `select * from operator_actions`: {ingress},
+		`update operator_actions set actor = ''`: {ingress, worker}, `delete from operator_actions`: {ingress, worker},
+		`update schema_version set version = 0`: {ingress, worker},
+	} {
+		for _, pool := range who {
+			if allowed(t, pool, sql) {
+				t.Errorf("allowed to %s: %s", map[bool]string{true: "an ingress", false: "a worker"}[pool == ingress], sql)
+			}
+		}
+	}
+	for _, sql := range []string{`drop table receipts`, `alter table effects add x text`, `truncate receipts`, `create table mine ()`} {
+		for _, pool := range []*pgxpool.Pool{ingress, worker} {
+			if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "42501") {
+				t.Errorf("%s: %v, want that it is not allowed", sql, err)
+			}
+		}
+	}
+}

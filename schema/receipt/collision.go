@@ -1,0 +1,116 @@
+package receipt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// byBytes reports whether other bytes under n's ID are another event.
+func (n *New) byBytes() bool { return n.Identity == ByBytes }
+
+// unsigned reports whether the same bytes under another key are a replay of n.
+func (n *New) unsigned() bool { return n.Identity != ByID }
+
+// collides tells whether event i is another one than receipt r, which holds its ID with other bytes. Where the bytes
+// identify, it always is. Where the ID does, other bytes are as a rule the same event: Stripe sends one through two
+// endpoints in two API versions. They are another one where two sources that may speak for it do not agree on what
+// it is.
+const collides = `r.body_hash <> i.body_hash and (i.identity = 'bytes' or i.status <> 'ignored' and not (` + notWanted + `)
+        and (r.type, r.object_id, r.occurred_at) is distinct from (i.type, i.object_id, i.occurred_at))`
+
+// insertApart inserts those events whose ID another one holds under IDs of their own, and puts what became of them into
+// outcomes. An event that its bytes identify runs. Any other is a collision, of which a person
+// decides: two authentic deliveries contradict each other.
+func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outcome) error {
+	apart := &insertion{Delivery: in.Delivery, header: in.header}
+	var at []int
+	for i, o := range outcomes {
+		if !o.other {
+			continue
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("insert receipts: %w", err)
+		}
+		e := *in.rows[i].New
+		if !e.byBytes() {
+			e.Status, e.Reason = NeedsReview, IDCollision+": "+e.EventID+" is held with another type, object or time of occurrence"
+		}
+		hash := in.rows[i].hash
+		e.EventID = apartByHash(e.EventID, hash)
+		r := row{New: &e, id: id, hash: hash, key: in.rows[i].key}
+		r.key.EventID = e.EventID
+		apart.rows = append(apart.rows, r)
+		at = append(at, i)
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	// It may meet other bytes again, which then hold the longer ID: each round needs one more receipt.
+	entered, err := s.insert(ctx, apart)
+	if err != nil {
+		return err
+	}
+	for j, i := range at {
+		outcomes[i] = entered[j]
+	}
+	return nil
+}
+
+// maxID is what receipts.event_id holds.
+const maxID = 200
+
+// ApartID returns the ID under which an event is held that may not have the ID that it came with: "<id>~<mark>".
+func ApartID(id, mark string) string {
+	suffix := "~" + mark
+	if len(id)+len(suffix) > maxID {
+		sum := sha256.Sum256([]byte(id))
+		id = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return id + suffix
+}
+
+// apartByHash returns the ID under which other bytes are held than those that id belongs to.
+func apartByHash(id string, hash [sha256.Size]byte) string {
+	return ApartID(id, hex.EncodeToString(hash[:8]))
+}
+
+const collidesSQL = `
+select ` + collides + ` from receipts r
+ cross join (select $5::bytea as body_hash, $6::text as identity, $7::text as status, $8::text as type, $9::text as object_id, $10::timestamptz as occurred_at) i
+ where provider = $1 and account = $2 and mode = $3 and event_id = $4`
+
+// compareHeld compares those duplicates of which ask is true with what holds their ID, without waiting for it: the
+// insert could not see that row, because it was locked, came in the same flush, or was committed while the insert ran.
+// A row that has been erased meanwhile cannot be compared: its event stays a duplicate.
+func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outcome, ask func(Outcome, *row) bool) error {
+	batch := &pgx.Batch{}
+	for i := range outcomes {
+		r := &in.rows[i]
+		if !ask(outcomes[i], r) {
+			continue
+		}
+		batch.Queue(collidesSQL, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
+			r.hash[:], string(r.Identity), string(r.Status), r.Type, r.Object, r.occurred()).QueryRow(func(found pgx.Row) error {
+			err := found.Scan(&outcomes[i].other)
+			if notFound(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("compare with what is held: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Open is a receipt that has a run and has not come to rest.
+type Open struct {
+	Pending
+	Status Status
+	Reason string
+}
+
+const openColumns = `r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.status, r.reason`
+
+// Receipts of which nothing was heard for the time $1, though a run of theirs should go on. One without a workflow ID has
+// a run where its status says so: the run has written that before anybody could record its start. Parked without one,
+// it never ran.
+const (
+	quietAndWorking = `r.status in ('processing', 'retrying') and r.updated_at < now() - $1::interval`
+	quietAndParked  = `r.status in ('needs_review', 'dead') and r.updated_at < now() - $1::interval and r.workflow_id <> ''
+       and r.reason_code not in ('` + RunEnded + `', '` + AnotherRun + `', '` + StartRefused + `')`
+)
+
+const quietSQL = `
+select r.id::text from receipts r where ` + quietAndWorking + `
+union all
+select r.id::text from receipts r where ` + quietAndParked
+
+// Quiet returns the IDs of the receipts of which nothing was heard for the time d, though they have not come to rest
+// and a run of theirs should go on: working, or parked.
+func (s *Store) Quiet(ctx context.Context, d time.Duration) (ids []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, quietSQL, d)
+	if err == nil {
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list quiet receipts: %w", err)
+	}
+	return ids, nil
+}
+
+const openSQL = `
+select ` + openColumns + ` from receipts r
+ where r.id = any($1::uuid[]) and r.status = any((select array['processing', 'retrying', 'needs_review', 'dead'])::text[])` // see [schema.Handling]
+
+// Open returns those of the receipts ids that have not come to rest.
+func (s *Store) Open(ctx context.Context, ids []string) ([]Open, error) {
+	open, err := query[Open](ctx, s, openSQL, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read open receipts: %w", err)
+	}
+	return open, nil
+}
+
+const quietSampleSQL = `
+(select ` + openColumns + ` from receipts r where ` + quietAndWorking + ` order by random() limit $2)
+union all
+(select ` + openColumns + ` from receipts r where ` + quietAndParked + ` order by random() limit $2)`
+
+// QuietSample returns some of the receipts that Quiet lists, by chance: up to n of those that work, and as many of
+// those that are parked.
+func (s *Store) QuietSample(ctx context.Context, d time.Duration, n int) ([]Open, error) {
+	sample, err := query[Open](ctx, s, quietSampleSQL, d, n)
+	if err != nil {
+		return nil, fmt.Errorf("choose quiet receipts: %w", err)
+	}
+	return sample, nil
+}
+
+const parkOpenSQL = `
+update receipts set status = 'needs_review', reason = $4, last_error = $4, updated_at = now()
+ where id = $1 and status = $2 and reason = $3`
+
+// ParkOpen moves o to needs_review with a reason, unless it has moved on since it was taken: its run
+// may have ended well meanwhile. It reports whether it did.
+func (s *Store) ParkOpen(ctx context.Context, o Open, reason string) (parked bool, err error) {
+	id, err := parseID(o.ReceiptID)
+	if err == nil {
+		err = Next(o.Status, NeedsReview)
+	}
+	if err != nil {
+		return false, fmt.Errorf("park receipt: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, parkOpenSQL, [16]byte(id), string(o.Status), o.Reason, reason)
+	if err != nil {
+		return false, fmt.Errorf("park receipt %s: %w", o.ReceiptID, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// settleOpenSQL gives a receipt back the outcome that its run has recorded with its end.
+const settleOpenSQL = `
+update receipts r
+   set status = n.outcome, reason = case when n.outcome = 'compensated' then 'taken back; the timeline tells why' else '' end,
+       last_error = '', updated_at = now()
+  from runs n
+ where r.id = $1 and r.status = $2 and r.reason = $3
+   and n.workflow_id = $4 and n.run_id = $5 and n.receipt_id = r.id and n.closed_at is not null and n.outcome in ('processed', 'compensated')`
+
+// SettleOpen moves o back to the outcome of its run, which is complete, where that has recorded one here: a
+// worker that was away for longer than its task may have moved the receipt afterwards, with what it knew. It
+// reports whether it did.
+func (s *Store) SettleOpen(ctx context.Context, o Open, runID string) (settled bool, err error) {
+	id, err := parseID(o.ReceiptID)
+	if err != nil {
+		return false, fmt.Errorf("settle receipt: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, settleOpenSQL, [16]byte(id), string(o.Status), o.Reason, o.WorkflowID, runID)
+	if err != nil {
+		return false, fmt.Errorf("settle receipt %s: %w", o.ReceiptID, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}

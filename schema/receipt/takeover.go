@@ -1,0 +1,94 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// wantsOver tells whether event i takes receipt r over, which is held under its ID: r was kept as what its source did
+// not want, and i is wanted. It does not where i is another event, nor with the same bytes under another type: nothing signs
+// the type then, and whoever holds what was ignored could call it what is wanted.
+const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
+        and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
+
+// notWanted tells whether receipt r was kept as what its source did not want.
+const notWanted = `r.status = 'ignored' and r.reason_code in ('` + ModeNotWanted + `', '` + AccountNotWanted + `', '` + TypeNotWanted + `')`
+
+// takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several
+// does. What was ignored was compared with nothing, so the same bytes under another ID are looked for here, but for
+// those that are ignored or suspected replays themselves.
+const takeOverSQL = `
+with input as materialized (` + insertInput + `
+), held as materialized (
+    select i.*, r.id as held_id, r.source as was_source, r.received_at as was_received_at, r.body_hash as was_body_hash, r.secret_label as was_secret_label
+      from input i join receipts r using (provider, account, mode, event_id)
+     where ` + wantsOver + `
+     order by r.id for no key update of r
+), judged as materialized (
+    select held.*, same.event_id as same from held
+      left join lateral (
+          select o.event_id from receipts o
+           where held.identity <> 'id' and held.status = 'received' and o.provider = held.provider and o.body_hash = held.body_hash
+             and o.identity <> 'id' and (not held.generic or o.source = held.source)
+             and o.id <> held.held_id and o.status <> 'ignored' and not o.replayed
+           limit 1) same on true
+), kept as (
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label, outcome)
+    select held_id, was_source, was_received_at, was_body_hash, was_secret_label, 'ignored' from judged
+), bodies as (
+    insert into receipt_bodies (receipt_id, headers, body)
+    select held_id, t.headers::json, case when same is null then t.body end from judged join unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body) using (id)
+    on conflict (receipt_id) do update set headers = excluded.headers, body = excluded.body
+)
+update receipts r
+   set source = j.source, identity = j.identity, type = j.type, object_id = j.object_id, api_version = j.api_version,
+       occurred_at = j.occurred_at, received_at = j.received_at, body_hash = j.body_hash, secret_label = j.secret_label,
+       correlation_id = j.correlation_id, status = case when same is null then j.status else 'needs_review' end,
+       reason = coalesce('` + SuspectedReplay + `: same bytes as ' || same, j.reason), replayed = same is not null,
+       dispatch_at = now() + ` + lease + `, updated_at = now()
+  from judged j where r.id = j.held_id
+returning j.id, r.id, r.status, r.reason`
+
+// takeOver has those events take over the receipt that holds their ID which in's source wants, and which the source
+// did not want that they came through first: other types, accounts or another mode, or this one wanted less then. What
+// was verified for a source that may not speak for an event is never run as that event, so everything of the receipt
+// becomes the wanting delivery's: bytes, headers, source and what is read of them. The first delivery stays among the
+// deliveries. In outcomes such events are new.
+//
+// It has to be committed before the answer: a delivery that was answered 2xx is not sent again.
+func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome) error {
+	var rows []insertRow
+	at := map[uuid.UUID]int{}
+	seen := map[Key]bool{}
+	for i, o := range outcomes {
+		r := &in.rows[i]
+		// What could not be counted may stand as ignored.
+		if (o.wanted || o.Uncounted != nil && r.Status != Ignored) && !seen[r.key] {
+			seen[r.key], at[r.id] = true, i
+			rows = append(rows, insertRow{row: r, in: in})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+in.Size().Time())
+	defer cancel()
+	taken, err := s.pool.Query(ctx, takeOverSQL, insertArgs(rows)...)
+	if err != nil {
+		return fmt.Errorf("take over what was ignored: %w", err)
+	}
+	var asked, id [16]byte
+	var status, reason string
+	_, err = pgx.ForEachRow(taken, []any{&asked, &id, &status, &reason}, func() error {
+		i := at[asked]
+		outcomes[i] = Outcome{ReceiptID: uuid.UUID(id).String(), EventID: in.rows[i].key.EventID, Status: Status(status), Reason: reason}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("take over what was ignored: %w", err)
+	}
+	return nil
+}
