@@ -3,12 +3,9 @@ package activities_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +20,6 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -38,7 +34,6 @@ type bundle struct {
 	ledger   *ledger.Store
 	effects  *effect.Runner
 	receipts *receipt.Store
-	billing  *billing.Store
 }
 
 func setup(t *testing.T) *bundle {
@@ -58,13 +53,13 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bundle{T: t, pool: pool, ledger: book, effects: runner, receipts: receipts, billing: billing.New(pool)}
+	return &bundle{T: t, pool: pool, ledger: book, effects: runner, receipts: receipts}
 }
 
 // invoice is a payload, with the customer's address as given.
 func invoice(email string) string {
 	encoded, _ := json.Marshal(email)
-	return `{"id":"evt_1","created":1772323260,"livemode":true,"data":{"object":{"id":"in_1","customer":"cus_1","customer_email":` + string(encoded) + `,
+	return `{"id":"evt_1","created":1772323260,"livemode":true,"data":{"object":{"id":"in_1","number":"A-1","customer":"cus_1","customer_email":` + string(encoded) + `,
 		"currency":"usd","status":"paid","amount_paid":4900,"subscription":"sub_1","subscription_details":{"metadata":{"account":"acme"}},
 		"lines":{"data":[{"amount":4900,"price":{"id":"price_pro"},"period":{"start":1772323200,"end":1775001600}}]}}}}`
 }
@@ -74,7 +69,7 @@ func (b *bundle) keep(body string) (receiptID string) {
 	b.Helper()
 	outcomes, err := b.receipts.Insert(b.Context(), receipt.Delivery{
 		Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
-		Events: []receipt.New{{Mode: "live", EventID: uuid.NewString(), IDOrigin: "body", Type: "invoice.paid", Status: receipt.Received, Body: []byte(body)}},
+		Events: []receipt.New{{Mode: "live", EventID: uuid.NewString(), Identity: receipt.ByID, Type: "invoice.paid", Status: receipt.Received, Body: []byte(body)}},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -113,19 +108,30 @@ func (b *bundle) stale() func() map[string]int64 {
 	}
 }
 
-// fact is what the payload of a receipt says.
-func fact(receiptID string) billing.InvoicePaid {
-	start := time.Unix(1772323200, 0).UTC()
-	return billing.InvoicePaid{
-		Provider: "stripe", Mode: "live", Account: "acme", Customer: "cus_1", Invoice: "in_1", Subscription: "sub_1", Amount: 4900, Currency: "usd",
-		Plan: "pro", PeriodStart: start, PeriodEnd: start.AddDate(0, 1, 0), OccurredAt: start.Add(time.Minute), EventID: "evt_1", ReceiptID: receiptID,
-	}
+// call is one effect of an event.
+func call(kind, object string) effect.Call {
+	return effect.Call{Key: kind + ":stripe:live:" + object, Kind: kind, ReceiptID: uuid.NewString(), EventID: "evt_1"}
 }
 
-func input(kind string, f billing.InvoicePaid) activities.InvoiceEffectInput {
-	return activities.InvoiceEffectInput{Fact: f, Effect: effect.Call{
-		Key: kind + ":stripe:live:" + f.Account + ":" + f.Invoice, Kind: kind, ReceiptID: f.ReceiptID, EventID: f.EventID,
-	}}
+// An effect of a sink that is not configured is left out: recorded, and settled.
+func TestEffects_SinkNotConfigured_LeftOut(t *testing.T) {
+	b := setup(t)
+	test := call("provision-workspace", "acme:v1")
+	w := &activities.Workspaces{Effects: b.effects, Targets: targets{}, Sinks: map[string]activities.Sink{"live": {}}}
+	for name, result := range map[string]effect.Result{
+		"workspace": must(b, effect.Skipped, w.ProvisionWorkspace, activities.EffectInput[activities.Workspace]{Effect: test, For: activities.Workspace{Mode: "test"}}),
+		"entry": must(b, effect.Skipped, (&activities.Finance{Effects: b.effects}).PostEntry,
+			activities.EffectInput[activities.Entry]{Effect: call("finance-entry", "in_1"), For: activities.Entry{Mode: "live"}}),
+		"letter": must(b, effect.Skipped, (&activities.Mail{Effects: b.effects}).SendLetter,
+			activities.EffectInput[activities.Letter]{Effect: call("receipt-email", "in_1"), For: activities.Letter{Mode: "live"}}),
+	} {
+		if result.Reason != "not configured" || result.Unanswered {
+			t.Errorf("%s: %+v", name, result)
+		}
+	}
+	if got := b.lines(`select distinct state || ' ' || error from effects`); !slices.Equal(got, []string{"skipped not configured"}) {
+		t.Errorf("recorded %q", got)
+	}
 }
 
 // do runs an activity where Temporal would.
@@ -192,159 +198,16 @@ func (b *bundle) until(ready func() bool) {
 	}
 }
 
-func (b *bundle) invoices() *activities.Invoices {
-	return &activities.Invoices{
-		Receipts: b.receipts, Billing: b.billing, Effects: map[string]activities.EffectSettings{"finance-export": {ActivityOnly: true}},
-		Plans: activities.Plans{Prices: map[string]string{"price_pro": "pro", "price_big": "enterprise"}, Onboarding: map[string]bool{"enterprise": true}},
-	}
-}
-
-func load(receiptID string) activities.LoadInvoicePaidInput {
-	return activities.LoadInvoicePaidInput{ReceiptID: receiptID, Provider: "stripe", EventID: "evt_1", Mode: "live"}
-}
-
-func TestLoadInvoicePaid_Fact(t *testing.T) {
-	b := setup(t)
-	id := b.keep(invoice("ada@example.com"))
-	got, err := do(b, b.invoices().LoadInvoicePaid, load(id))
-	if err != nil || got.Review != "" || got.Fact != fact(id) || got.Onboarding || !got.Effects["finance-export"].ActivityOnly {
-		t.Errorf("loaded %+v, %v\nwant %+v", got, err, fact(id))
-	}
-	encoded, err := json.Marshal(got)
-	if err != nil || strings.Contains(string(encoded), "ada@") {
-		t.Errorf("the address goes into the history: %s", encoded)
-	}
-	got, err = do(b, b.invoices().LoadInvoicePaid, load(b.keep(strings.Replace(invoice(""), "price_pro", "price_big", 1))))
-	if err != nil || got.Fact.Plan != "enterprise" || !got.Onboarding {
-		t.Errorf("loaded %+v, %v; want the plan that has onboarding", got, err)
-	}
-	beside := `"lines":{"data":[{"amount":9900,"price":{"id":"price_storage"},"period":{"start":1772323200,"end":1803859200}},`
-	id = b.keep(strings.Replace(invoice(""), `"lines":{"data":[`, beside, 1))
-	if got, err = do(b, b.invoices().LoadInvoicePaid, load(id)); err != nil || got.Fact != fact(id) {
-		t.Errorf("loaded %+v, %v\nwant the plan's period %+v", got, err, fact(id))
-	}
-}
-
-func TestLoadInvoicePaid_Account(t *testing.T) {
-	b := setup(t)
-	anonymous := strings.Replace(invoice(""), `"account":"acme"`, ``, 1)
-	for _, want := range []string{"cus_1", "umbrella"} {
-		got, err := do(b, b.invoices().LoadInvoicePaid, load(b.keep(anonymous)))
-		if err != nil || got.Fact.Account != want {
-			t.Errorf("account %q (%v), want %q", got.Fact.Account, err, want)
-		}
-		b.exec(`insert into accounts (mode, id, provider, customer) values ('live', 'umbrella', 'stripe', 'cus_1') on conflict do nothing`)
-	}
-}
-
-func TestLoadInvoicePaid_Review(t *testing.T) {
-	b := setup(t)
-	b.exec(`insert into subscriptions (mode, id, account, status, fence_at, fence_event) values ('live', 'sub_gone', 'acme', 'canceled', '2026-02-01', 'evt_0')`)
-	good := invoice("")
-	ended := strings.Replace(good, "sub_1", "sub_gone", 1)
-	for name, tt := range map[string]struct {
-		body, review string
-		reopen       bool
-	}{
-		"unreadable":     {body: "{", review: "unreadable_payload: body: not a JSON object"},
-		"field missing":  {body: strings.Replace(good, `"currency":"usd",`, ``, 1), review: "unreadable_payload: invoice.currency: absent"},
-		"unknown plan":   {body: strings.Replace(good, "price_pro", "price_x", 1), review: "plan_unknown: none of price_x"},
-		"money back":     {body: strings.Replace(good, `[{"amount":4900`, `[{"amount":-4900`, 1), review: "nothing_bought: "},
-		"account long":   {body: strings.Replace(good, `"acme"`, `"`+strings.Repeat("a", 201)+`"`, 1), review: "account_unusable"},
-		"account a path": {body: strings.Replace(good, `"acme"`, `".."`, 1), review: "account_unusable"},
-		"account odd":    {body: strings.Replace(good, `"acme"`, `"a\nb"`, 1), review: "account_unusable"},
-		"ended":          {body: ended, review: "subscription_ended: sub_gone is held as canceled since 2026-02-01T00:00:00Z"},
-		"ended reviewed": {body: ended, reopen: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := load(b.keep(tt.body))
-			in.Reopen = tt.reopen
-			got, err := do(b, b.invoices().LoadInvoicePaid, in)
-			if err != nil || !strings.HasPrefix(got.Review, tt.review) || (got.Review == "") != (tt.review == "") || got.Ended != (name == "ended") {
-				t.Errorf("loaded %+v, %v; want review %q", got, err, tt.review)
-			}
-		})
-	}
-	got, err := do(b, b.invoices().LoadInvoicePaid, load(uuid.NewString()))
-	if err != nil || !strings.HasPrefix(got.Review, "body_erased") {
-		t.Errorf("loaded %+v, %v; want review of an erased body", got, err)
-	}
-}
-
-func TestSubscriptions_ActivateAndRestore(t *testing.T) {
-	b := setup(t)
-	announced := 0
-	s := &activities.Subscriptions{
-		Effects: b.effects, Plans: activities.Plans{Features: map[string][]string{"pro": {"api"}}}, Announced: func() { announced++ },
-	}
-	f := fact(uuid.NewString())
-	activation := activities.ActivateSubscriptionInput{Effect: input("activate-subscription", f).Effect, Fact: f}
-	done := must(b, effect.Done, s.ActivateSubscription, activation)
-	must(b, effect.AlreadyDone, s.ActivateSubscription, activation)
-	if announced != 1 {
-		t.Errorf("the relay was woken %d times, want once per event", announced)
-	}
-	undo := activities.RestoreSubscriptionInput{Effect: input("restore-subscription", f).Effect, Fact: f, Activation: done.Value}
-	undo.Effect.Compensates = activation.Effect.Key
-	must(b, effect.Done, s.RestoreSubscription, undo)
-	must(b, effect.Compensated, s.ActivateSubscription, activation)
-	want := []string{"acme invoice.paid evt_1 pro 4900", "acme invoice.paid.compensated evt_1 pro 4900"}
-	if got := b.lines(`select concat_ws(' ', account, type, data->>'source_event', data->>'plan', data->>'amount') from outbox order by id`); !slices.Equal(got, want) {
-		t.Errorf("announced\n got %q\nwant %q", got, want)
-	}
-	b.exec(`update subscriptions set status = 'canceled'`)
-	other := activation
-	other.Effect.Key, other.Fact.Invoice = "other", "in_2"
-	if got := must(b, effect.Refused, s.ActivateSubscription, other); !strings.HasPrefix(got.Reason, "subscription_ended: sub_1") {
-		t.Errorf("reason %q", got.Reason)
-	}
-	other.Effect.Round, other.Reopen = 1, true
-	must(b, effect.Done, s.ActivateSubscription, other)
-}
-
-func TestSubscriptions_OlderEvent_CountedAsStaleOnce(t *testing.T) {
-	b := setup(t)
-	stale := b.stale()
-	s := &activities.Subscriptions{Effects: b.effects, Announced: func() {}}
-	b.exec(`insert into subscriptions (mode, id, account, status, fence_at, fence_event) values ('live', 'sub_1', 'acme', 'active', '2026-04-01', 'evt_newer')`)
-	f := fact(uuid.NewString())
-	activation := activities.ActivateSubscriptionInput{Effect: input("activate-subscription", f).Effect, Fact: f}
-	must(b, effect.Done, s.ActivateSubscription, activation)
-	must(b, effect.AlreadyDone, s.ActivateSubscription, activation)
-	must(b, effect.Skipped, b.provisioning("http://127.0.0.1:1").ProvisionWorkspace, input("provision-workspace", f))
-	want := map[string]int64{"activate-subscription": 1, "provision-workspace": 1}
-	if got := stale(); !maps.Equal(got, want) {
-		t.Errorf("counted %v, want %v", got, want)
-	}
-}
-
-func TestOnboarding_CreateAndCancel(t *testing.T) {
-	b := setup(t)
-	o := &activities.Onboarding{Effects: b.effects}
-	f := fact(uuid.NewString())
-	must(b, effect.Done, o.CreateOnboardingTask, input("onboarding-task", f))
-	must(b, effect.AlreadyDone, o.CreateOnboardingTask, input("onboarding-task", f))
-	if got := b.lines(`select concat_ws('|', account, state, title) from onboarding_tasks`); fmt.Sprint(got) != "[acme|open|Welcome acme to pro]" {
-		t.Errorf("tasks %v", got)
-	}
-	undo := input("cancel-onboarding-task", f)
-	undo.Effect.Compensates = input("onboarding-task", f).Effect.Key
-	must(b, effect.Done, o.CancelOnboardingTask, undo)
-	if got := b.lines(`select state from onboarding_tasks`); fmt.Sprint(got) != "[cancelled]" {
-		t.Errorf("tasks %v", got)
-	}
-}
-
 // A skip never hides what another run has done meanwhile, or is doing.
 func TestSkipEffect_OnlyWhatIsNotDone(t *testing.T) {
 	b := setup(t)
 	r := &activities.Runs{Ledger: b.ledger}
-	call := input("finance-export", fact(uuid.NewString())).Effect
+	call := call("finance-entry", "in_1")
 	skip := func() (activities.SkipEffectResult, error) {
 		return do(b, r.SkipEffect, activities.SkipEffectInput{Effect: call, Reason: "booked by hand"})
 	}
 	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
-		values ($1, 'finance-export', 'claimed', gen_random_uuid(), 'evt_0', 'w', 'r', now() + interval '1 hour')`, call.Key)
+		values ($1, 'finance-entry', 'claimed', gen_random_uuid(), 'evt_0', 'w', 'r', now() + interval '1 hour')`, call.Key)
 	if got, err := skip(); err == nil {
 		t.Errorf("skipped what is being done: %+v", got)
 	}

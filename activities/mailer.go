@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/mail"
 	"time"
@@ -47,8 +46,8 @@ type Mailer struct {
 	idle idleSessions
 }
 
-// Mail is one message to one recipient.
-type Mail struct {
+// Message is one mail to one recipient.
+type Message struct {
 	// From and To may carry a display name; only the address goes into the envelope.
 	From, To string
 	// Data is the whole message with its headers.
@@ -59,10 +58,10 @@ type Mail struct {
 // if it fails, the mail is not sent and its error is returned. Before that point every failure means
 // that the mail was not taken. After it, an answer of the server is a definite answer, and anything
 // else is in doubt; see effect.Classify.
-func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() error) error {
+func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() error) error {
 	from, err := mail.ParseAddress(msg.From)
 	if err != nil {
-		return effect.Refuse("from address of the configuration: %w", err)
+		return effect.Fault("from address of the configuration: %w", err)
 	}
 	to, err := mail.ParseAddress(msg.To)
 	if err != nil {
@@ -75,29 +74,31 @@ func (m *Mailer) Send(ctx context.Context, msg Mail, pointOfNoReturn func() erro
 	taken := false
 	defer func() { m.idle.release(s, taken) }()
 	if err := s.Rcpt(to.Address, nil); err != nil {
-		return definite("RCPT TO", err)
+		return definite(rcpt, err)
 	}
-	data, err := s.Data()
+	body, err := s.Data()
 	if err != nil {
-		return definite("DATA", err)
+		return definite(data, err)
 	}
-	if _, err := data.Write(msg.Data); err != nil {
+	if _, err := body.Write(msg.Data); err != nil {
 		return definite("message", err)
 	}
 	if err := pointOfNoReturn(); err != nil {
 		return err
 	}
-	if err := data.Close(); err != nil {
+	if err := body.Close(); err != nil {
 		var answer *smtp.SMTPError
 		if errors.As(err, &answer) {
-			return definite("final dot", err)
+			return definite(finalDot, err)
 		}
 		// A write that fails has not handed over its last byte, and without that the dot is none.
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "write" {
-			return definite("final dot", err)
+			return definite(finalDot, err)
 		}
-		return effect.Doubt("no answer to the final dot: %w", err)
+		doubt := effect.Doubt("no answer to the final dot")
+		doubt.Said = err.Error()
+		return doubt
 	}
 	taken = true
 	return nil
@@ -136,11 +137,11 @@ func closing(err error) bool {
 func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	host, _, err := net.SplitHostPort(m.Address)
 	if err != nil {
-		return nil, effect.Refuse("mail server address: %w", err)
+		return nil, effect.Fault("mail server address: %w", err)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.Address)
 	if err != nil {
-		return nil, &effect.Failure{Class: ledger.Transient, Err: err}
+		return nil, effect.Broken("mail server", false, err)
 	}
 	s := &session{conn: conn}
 	s.bind(ctx)
@@ -167,15 +168,27 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// definite classifies a failure that leaves no doubt that the mail was not taken: a 5xx answer will be
-// given again (RFC 5321 §4.2.1), everything else may pass.
+// definite classifies a failure that leaves no doubt that the mail was not taken. A 5xx answer will be given again (RFC
+// 5321 §4.2.1): before there is a recipient it is about us, and a fault, and then about this letter. Everything else may
+// pass.
 func definite(step string, err error) error {
 	var answer *smtp.SMTPError
-	if errors.As(err, &answer) && answer.Code >= 500 {
-		return effect.Refuse("mail server refused %s: %d", step, answer.Code)
+	if !errors.As(err, &answer) {
+		return effect.Broken("mail server, "+step, false, err)
 	}
-	if errors.As(err, &answer) {
-		return &effect.Failure{Class: ledger.Transient, Err: fmt.Errorf("mail server answered %d to %s", answer.Code, step)}
+	failure := effect.Fault("mail server answered %d to %s", answer.Code, step) // its text may name the recipient
+	switch {
+	case answer.Code < 500:
+		failure.Class = ledger.Transient
+	case step == rcpt || step == data || step == finalDot:
+		failure.Class = ledger.Permanent
 	}
-	return &effect.Failure{Class: ledger.Transient, Err: fmt.Errorf("%s: %w", step, err)}
+	return failure
 }
+
+// The steps from the recipient on.
+const (
+	rcpt     = "RCPT TO"
+	data     = "DATA"
+	finalDot = "the final dot"
+)

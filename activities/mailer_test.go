@@ -25,7 +25,7 @@ func TestMailer_ClosedBeforeFinalDot_NotInDoubt(t *testing.T) {
 		converse(conn)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	err := m.Send(ctx, activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
+	err := m.Send(ctx, activities.Message{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
 		cancel()
 		<-hungUp
 		return nil
@@ -127,7 +127,7 @@ func TestMailer_ConnectionKeptForTheNextMail(t *testing.T) {
 		"with good-bye":                        {at("MAIL", 2, "421 enough\r\n"), 5, 5, 3, ""},
 		"ended by the server in a mail":        {at("RCPT", 2, ""), 5, 4, 2, ledger.Transient},
 		// Answers are the mail's own, whatever connection it goes over.
-		"refused": {at("MAIL", 2, "550 not you\r\n"), 5, 4, 2, ledger.Permanent},
+		"refused": {at("MAIL", 2, "550 not you\r\n"), 5, 4, 2, ledger.Fault},
 		"put off": {at("MAIL", 2, "451 not now\r\n"), 5, 4, 2, ledger.Transient},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestMailer_ConnectionKeptForTheNextMail(t *testing.T) {
 			failed := int32(0)
 			for range c.sent {
 				ctx, cancel := context.WithCancel(t.Context())
-				err := m.Send(ctx, activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error { return nil })
+				err := m.Send(ctx, activities.Message{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error { return nil })
 				cancel() // must not reach the next one
 				if err == nil {
 					continue
@@ -164,7 +164,7 @@ func TestMailer_IdleConnectionClosedByTheServer_Renewed(t *testing.T) {
 	})
 	for i := range 3 {
 		marked := 0
-		err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
+		err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error {
 			marked++
 			return nil
 		})
@@ -183,7 +183,7 @@ func TestMailer_ManyAtOnce_EachTakenOnce(t *testing.T) {
 	for range senders {
 		wg.Go(func() {
 			for range each {
-				if err := m.Send(t.Context(), activities.Mail{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("x\r\n")}, func() error { return nil }); err != nil {
+				if err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("x\r\n")}, func() error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}

@@ -31,9 +31,14 @@ func (b *bundle) publisher(subscribers ...activities.Subscriber) *activities.Pub
 func (b *bundle) announce(accounts ...string) {
 	b.Helper()
 	for _, account := range accounts {
-		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', $2, 'invoice.paid', $3, 'key', '{"n": 1}')`,
-			uuid.New(), account, uuid.New())
+		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', $2, 'access.changed', $3, 'key', $4)`,
+			uuid.New(), account, uuid.New(), news(account))
 	}
+}
+
+// news is what an account's subscribers are told.
+func news(account string) string {
+	return `{"account": "` + account + `", "mode": "live", "version": 1, "state": "active", "plan": "pro", "quantity": 1, "features": [], "source_event": "evt_1"}`
 }
 
 // ids are the event IDs of an account in the order in which they were written.
@@ -75,13 +80,13 @@ func TestPublisher_CloudEvent(t *testing.T) {
 		t.Fatalf("%d requests", len(got))
 	}
 	r := got[0]
-	want := map[string]string{"id": b.ids("acme")[0], "type": "invoice.paid", "source": "/pawl/live", "subject": "acme", "specversion": "1.0"}
+	want := map[string]string{"id": b.ids("acme")[0], "type": "access.changed", "source": "/pawl/live", "subject": "acme", "specversion": "1.0"}
 	for name, value := range want {
 		if r.CloudEvent[name] != value {
 			t.Errorf("ce-%s is %q, want %q", name, r.CloudEvent[name], value)
 		}
 	}
-	if r.Method != "POST" || r.Path != "/events" || r.Authorization != "Bearer token" || r.ContentType != "application/json" || r.Body != `{"n":1}` {
+	if r.Method != "POST" || r.Path != "/events" || r.Authorization != "Bearer token" || r.ContentType != "application/json" || !strings.Contains(r.Body, `"plan":"pro"`) {
 		t.Errorf("request %+v", r)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -23,12 +24,13 @@ import (
 
 // Consumer takes relayed events over HTTP: the provider's bytes as they came, signed by us as
 // Standard Webhooks. Any 2xx means that it has the event. It gets an event at least once, and tells a
-// repeat by webhook-id, which stays the same from try to try.
+// repeat by webhook-id, which stays the same from try to try, an operator's included.
 type Consumer struct {
 	URL string
-	// Key signs; it is the secret as decoded.
-	Key    []byte
-	Policy effect.Policy
+	// Keys are the secrets as decoded. Each signs, so that one can be replaced while deliveries go on.
+	Keys     [][]byte
+	Policy   effect.Policy
+	Settings SinkSettings
 }
 
 // Consumers relays events to consumers.
@@ -39,8 +41,6 @@ type Consumers struct {
 	ByName map[string]Consumer
 	// BySource lists the consumers of each source.
 	BySource map[string][]string
-	// Settings says how deliveries are to be tried, under "relay:" and the consumer's name.
-	Settings map[string]EffectSettings
 	Client   *http.Client
 	Now      func() time.Time
 }
@@ -51,11 +51,15 @@ type LoadRelayInput struct{ ReceiptID string }
 // LoadRelayResult says where an event goes.
 type LoadRelayResult struct {
 	Consumers []string
-	// Review, when set, is the reason to park the run.
-	Review string
-	// Effects says how to try each delivery, under "relay:" and the consumer's name.
-	Effects map[string]EffectSettings `json:",omitempty"`
+	// Code and Reason, when set, say why the run parks.
+	Code   string `json:",omitempty"`
+	Reason string `json:",omitempty"`
+	// Sinks says how to try each delivery, under "consumers:" and the consumer's name.
+	Sinks map[string]SinkSettings `json:",omitempty"`
 }
+
+// CodeNoConsumer is the code of an event that goes nowhere.
+const CodeNoConsumer = "no_consumer"
 
 // LoadRelay says which consumers get an event: those of its source, as configured now. It changes
 // nothing.
@@ -64,40 +68,40 @@ func (c *Consumers) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelay
 	if err != nil {
 		return LoadRelayResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
 	}
-	names := c.BySource[r.Source]
-	if len(names) == 0 {
-		return LoadRelayResult{Review: fmt.Sprintf("no_consumer: no flow is written for %s %q, and source %s relays to nobody; set sources.%[3]s.relay",
-			r.Provider, r.Type, r.Source)}, nil
-	}
-	result := LoadRelayResult{Consumers: slices.Clone(names), Effects: map[string]EffectSettings{}}
-	for _, name := range names {
-		if how, ok := c.Settings["relay:"+name]; ok {
-			result.Effects["relay:"+name] = how
-		}
+	result := LoadRelayResult{Sinks: map[string]SinkSettings{}}
+	if result.Consumers = c.of(r, result.Sinks); len(result.Consumers) == 0 {
+		result.Code = CodeNoConsumer
+		result.Reason = fmt.Sprintf("no flow is written for %s %q, and source %s relays to nobody; set sources.%[3]s.relay", r.Provider, r.Type, r.Source)
 	}
 	return result, nil
 }
 
-// RelayEventInput names the delivery. The event is that of the effect's receipt.
-type RelayEventInput struct {
-	Effect   effect.Call
-	Consumer string
+// of returns the consumers of a receipt's source, and puts into settings how to try their deliveries.
+func (c *Consumers) of(r receipt.Receipt, settings map[string]SinkSettings) []string {
+	names := c.BySource[r.Source]
+	for _, name := range names {
+		settings["consumers:"+name] = c.ByName[name].Settings
+	}
+	return slices.Clone(names)
 }
+
+// Delivery is one event for one consumer. The event is that of the effect's receipt.
+type Delivery struct{ Consumer string }
 
 // relayed is what the ledger keeps of a delivery.
 type relayed struct{ Status int }
 
 // RelayEvent posts an event's bytes to one consumer. They are read from the receipt here and go
-// nowhere else. A refusal for good (3xx, and 4xx but for 408, 409, 425 and 429) is not tried again.
-func (c *Consumers) RelayEvent(ctx context.Context, in RelayEventInput) (effect.Result, error) {
-	consumer, known := c.ByName[in.Consumer]
+// nowhere else. What is no success and cannot pass (3xx, and 4xx but for 408, 409, 425 and 429) is a fault.
+func (c *Consumers) RelayEvent(ctx context.Context, in EffectInput[Delivery]) (effect.Result, error) {
+	consumer, known := c.ByName[in.For.Consumer]
 	policy := consumer.Policy
 	if !known {
-		policy = effect.Policy{Timeout: time.Second} // to record the refusal
+		policy = effect.Policy{Timeout: time.Second} // to record the fault
 	}
 	return c.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		if !known {
-			return nil, effect.Refuse("consumer %s is not configured", in.Consumer)
+			return nil, effect.Fault("consumer %s is not configured", in.For.Consumer)
 		}
 		r, err := c.Receipts.Get(ctx, in.Effect.ReceiptID)
 		if err != nil {
@@ -105,44 +109,47 @@ func (c *Consumers) RelayEvent(ctx context.Context, in RelayEventInput) (effect.
 		}
 		body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
 		if errors.Is(err, receipt.ErrNotFound) {
-			return nil, effect.Refuse("the receipt's body is no longer held")
+			return nil, effect.Fault("the receipt's body is no longer held")
 		}
 		if err != nil {
 			return nil, effect.Infrastructure(err)
 		}
-		return c.post(ctx, consumer, a.IdempotencyKey, r, body)
+		return c.post(ctx, consumer, in.Effect.Key, a.IdempotencyKey, r, body)
 	})
 }
 
-func (c *Consumers) post(ctx context.Context, consumer Consumer, key string, r receipt.Receipt, body receipt.Body) (any, error) {
+// post makes one request: under the effect's key, which tells the consumer the message, and the attempt's, which is
+// another one once an operator has had it sent again.
+func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, attemptKey string, r receipt.Receipt, body receipt.Body) (any, error) {
 	kept, err := body.Header()
 	if err != nil {
 		return nil, effect.Infrastructure(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, consumer.URL, bytes.NewReader(body.Bytes))
 	if err != nil {
-		return nil, effect.Refuse("make request: %w", err)
+		return nil, effect.Fault("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
 	// Not by Set, as in Sink: net/http would silently send again what was not answered, under the time of the
 	// first, and the ledger would count one try.
-	req.Header["idempotency-key"] = []string{headerText(key)}
+	req.Header["idempotency-key"] = []string{headerText(attemptKey)}
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
-		"Pawl-Event-Id": r.EventID, "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,
+		"Pawl-Event-Id": r.EventID, "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
 	} {
 		if value != "" {
 			req.Header.Set(name, headerText(value))
 		}
 	}
-	signStandard(req.Header, consumer.Key, webhookID(key), c.Now(), body.Bytes)
+	signStandard(req.Header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
 	resp, err := call(c.Client, req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all; this is for the reason
-	if failure := effect.FromStatus(resp, refusalDetail(resp, answer), c.Now()); failure != nil {
+	_, said := told(resp, answer)
+	if failure := effect.FromStatus(resp, said, c.Now()); failure != nil {
 		return nil, failure
 	}
 	return relayed{Status: resp.StatusCode}, nil
@@ -156,15 +163,19 @@ func webhookID(key string) string {
 }
 
 // signStandard sets the headers of Standard Webhooks 1.0.0: the signature covers ID, time and body. The
-// time is that of the try, so that a late one passes the receiver's clock.
-func signStandard(h http.Header, key []byte, id string, at time.Time, body []byte) {
+// time is that of the try, so that a late one passes the receiver's clock. Each key signs: the header holds a list.
+func signStandard(h http.Header, keys [][]byte, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(id + "." + stamp + "."))
-	mac.Write(body)
+	var signatures []string
+	for _, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + stamp + "."))
+		mac.Write(body)
+		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
 	h.Set("webhook-id", id)
 	h.Set("webhook-timestamp", stamp)
-	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	h.Set("webhook-signature", strings.Join(signatures, " "))
 }
 
 // headerText returns s where a header can hold it, else percent-encoded: IDs and types come from

@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,11 +35,16 @@ type consumer struct {
 	bad   []error
 }
 
-const consumerKey = "0123456789abcdef0123456789abcdef"
+const consumerKey, nextKey = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 
 func newConsumer(t *testing.T, answers ...int) (*consumer, string) {
 	t.Helper()
-	secret := "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	return consumerWith(t, consumerKey, answers...)
+}
+
+func consumerWith(t *testing.T, key string, answers ...int) (*consumer, string) {
+	t.Helper()
+	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(key))
 	v, err := standardwebhooks.NewVerifier(webhook.Settings{Source: "pawl", Secrets: []webhook.Secret{{Label: "main", Value: secret}}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +99,10 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	}
 	b := &relayBench{receipts: receipts, relay: &activities.Consumers{
 		Effects: effects, Receipts: receipts, Client: activities.NewHTTPClient(), Now: time.Now,
-		ByName:   map[string]activities.Consumer{"crm": {URL: url, Key: []byte(consumerKey), Policy: effect.Policy{Timeout: 5 * time.Second, MaxFailures: 2}}},
+		ByName: map[string]activities.Consumer{"crm": {
+			URL: url, Keys: [][]byte{[]byte(consumerKey), []byte(nextKey)}, Policy: effect.Policy{Timeout: 5 * time.Second, MaxFailures: 2},
+			Settings: activities.SinkSettings{Timeout: 5 * time.Second},
+		}},
 		BySource: map[string][]string{"github": {"crm"}},
 	}}
 	var suite testsuite.WorkflowTestSuite
@@ -105,16 +114,16 @@ func relaySetup(t *testing.T, url string) *relayBench {
 // received commits an event of GitHub and returns its receipt's ID.
 func (b *relayBench) received(t *testing.T, source string, e receipt.New) string {
 	t.Helper()
-	e.Mode, e.IDOrigin, e.Status = "live", "header", receipt.Received
+	e.Mode, e.Identity, e.Status = "live", receipt.ByID, receipt.Received
 	outcomes, err := b.receipts.Insert(t.Context(), receipt.Delivery{Source: source, Provider: "github", ReceivedAt: time.Now(),
-		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Events: []receipt.New{e}})
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Pawl-Scheme": {"signed-checksum"}}, Events: []receipt.New{e}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return outcomes[0].ReceiptID
 }
 
-func (b *relayBench) deliver(t *testing.T, in activities.RelayEventInput) (effect.Result, error) {
+func (b *relayBench) deliver(t *testing.T, in activities.EffectInput[activities.Delivery]) (effect.Result, error) {
 	t.Helper()
 	var result effect.Result
 	value, err := b.env.ExecuteActivity(b.relay.RelayEvent, in)
@@ -124,8 +133,8 @@ func (b *relayBench) deliver(t *testing.T, in activities.RelayEventInput) (effec
 	return result, err
 }
 
-func relayCall(receiptID, eventID string) activities.RelayEventInput {
-	return activities.RelayEventInput{Consumer: "crm", Effect: effect.Call{
+func relayCall(receiptID, eventID string) activities.EffectInput[activities.Delivery] {
+	return activities.EffectInput[activities.Delivery]{For: activities.Delivery{Consumer: "crm"}, Effect: effect.Call{
 		Key: "relay:github:live:" + eventID + ":crm", Kind: "relay", ReceiptID: receiptID, EventID: eventID}}
 }
 
@@ -161,30 +170,62 @@ func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 			t.Error("the ID changed from try to try")
 		}
 	}
-	if h := c.seen[0].Header; h.Get("Pawl-Event-Id") != "d-1" || h.Get("Pawl-Provider") != "github" || h.Get("Pawl-Event-Type") != "issues.opened%C3%A9" || h.Get("Idempotency-Key") != "relay:github:live:d-1:crm" {
+	if h := c.seen[0].Header; h.Get("Pawl-Event-Id") != "d-1" || h.Get("Pawl-Provider") != "github" || h.Get("Pawl-Event-Type") != "issues.opened%C3%A9" || h.Get("Idempotency-Key") != "relay:github:live:d-1:crm" || h.Get("Pawl-Scheme") != "signed-checksum" {
 		t.Errorf("headers %v", h)
 	}
 }
 
-func TestRelayEvent_Refused_UsedUp_Unknown(t *testing.T) {
+// Each of a consumer's secrets signs: it can change to the next one while deliveries come.
+func TestRelayEvent_TwoSecrets_EachVerifies(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{consumerKey, nextKey} {
+		c, url := consumerWith(t, key)
+		b := relaySetup(t, url)
+		id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
+		if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Done || len(c.bad) > 0 {
+			t.Errorf("%+v, %v; the consumer says %v", result, err, c.bad)
+		}
+	}
+}
+
+// What an operator has sent again is the same message: a consumer that had taken it all the same drops it.
+func TestRelayEvent_OperatorsRetry_SameID(t *testing.T) {
+	t.Parallel()
+	c, url := newConsumer(t, http.StatusNotFound)
+	b := relaySetup(t, url)
+	in := relayCall(b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")}), "d-1")
+	failed, err := b.deliver(t, in)
+	if err != nil || failed.State != effect.Failed {
+		t.Fatalf("404: %+v, %v; want it failed", failed, err)
+	}
+	in.Effect.Round = failed.Round + 1
+	if result, err := b.deliver(t, in); err != nil || result.State != effect.Done {
+		t.Fatalf("%+v, %v; want it done", result, err)
+	}
+	if len(c.seen) != 2 || c.seen[0].Header.Get("webhook-id") != c.seen[1].Header.Get("webhook-id") {
+		t.Errorf("%d requests, the last under another ID", len(c.seen))
+	}
+}
+
+func TestRelayEvent_NotTaken_UsedUp_Unknown(t *testing.T) {
 	t.Parallel()
 	c, url := newConsumer(t, http.StatusGone, 500, 500)
 	b := relaySetup(t, url)
 	gone := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
 	down := b.received(t, "github", receipt.New{EventID: "d-2", Type: "push", Body: []byte("{} ")})
-	if result, err := b.deliver(t, relayCall(gone, "d-1")); err != nil || result.State != effect.Refused || !strings.Contains(result.Reason, "410") {
-		t.Errorf("410: %+v, %v; want refused", result, err)
+	if result, err := b.deliver(t, relayCall(gone, "d-1")); err != nil || result.State != effect.Failed || !strings.Contains(result.Reason, "410") {
+		t.Errorf("410: %+v, %v; want it failed", result, err)
 	}
 	if _, err := b.deliver(t, relayCall(down, "d-2")); err == nil {
 		t.Error("500: no error")
 	}
-	if result, err := b.deliver(t, relayCall(down, "d-2")); err != nil || result.State != effect.Exhausted {
-		t.Errorf("last 500: %+v, %v; want exhausted", result, err)
+	if result, err := b.deliver(t, relayCall(down, "d-2")); err != nil || result.State != effect.Failed {
+		t.Errorf("last 500: %+v, %v; want it failed", result, err)
 	}
 	unknown := relayCall(down, "d-2")
-	unknown.Consumer, unknown.Effect.Key = "former", "relay:github:live:d-2:former"
-	if result, err := b.deliver(t, unknown); err != nil || result.State != effect.Refused || !strings.Contains(result.Reason, "not configured") {
-		t.Errorf("unknown consumer: %+v, %v; want refused", result, err)
+	unknown.For.Consumer, unknown.Effect.Key = "former", "relay:github:live:d-2:former"
+	if result, err := b.deliver(t, unknown); err != nil || result.State != effect.Failed || !strings.Contains(result.Reason, "not configured") {
+		t.Errorf("unknown consumer: %+v, %v; want it failed", result, err)
 	}
 	if len(c.seen) != 3 {
 		t.Errorf("%d requests, want 3", len(c.seen))
@@ -229,8 +270,8 @@ func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := relaySetup(t, server.URL)
 	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
-	if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Refused {
-		t.Errorf("%+v, %v; want refused", result, err)
+	if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Failed {
+		t.Errorf("%+v, %v; want it failed", result, err)
 	}
 	if len(elsewhere.seen) != 0 {
 		t.Error("the redirect was followed")
@@ -239,7 +280,7 @@ func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 
 // A 101 that nobody asked for is an answer like any other. Its body is the connection, which the time-out does
 // not end: a try that read it never came to an end, nor did the next, until the worker had no place left.
-func TestRelayEvent_ProtocolsSwitched_Refused(t *testing.T) {
+func TestRelayEvent_ProtocolsSwitched_Failed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
@@ -252,8 +293,8 @@ func TestRelayEvent_ProtocolsSwitched_Refused(t *testing.T) {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
-		if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Refused {
-			t.Errorf("%+v, %v; want refused", result, err)
+		if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Failed {
+			t.Errorf("%+v, %v; want it failed", result, err)
 		}
 	}()
 	select {
@@ -278,10 +319,10 @@ func TestLoadRelay(t *testing.T) {
 		}
 		return result
 	}
-	if got := load("github", "d-1"); len(got.Consumers) != 1 || got.Consumers[0] != "crm" || got.Review != "" {
-		t.Errorf("got %+v, want crm", got)
+	if got := load("github", "d-1"); len(got.Consumers) != 1 || got.Consumers[0] != "crm" || got.Code != "" || got.Sinks["consumers:crm"].Timeout != 5*time.Second {
+		t.Errorf("got %+v, want crm and its settings", got)
 	}
-	if got := load("other", "d-2"); len(got.Consumers) != 0 || !strings.HasPrefix(got.Review, "no_consumer: ") {
+	if got := load("other", "d-2"); len(got.Consumers) != 0 || got.Code != activities.CodeNoConsumer {
 		t.Errorf("got %+v, want a reason to park", got)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,21 +28,33 @@ type Sink struct {
 	Token string
 	// Policy holds the time-out, the number of tries and how long the sink remembers a key.
 	Policy effect.Policy
-	Client *http.Client
+	// Refusals are the answers by which the sink says something about the customer. Every other 4xx is a fault.
+	Refusals []Refusal
+	Client   *http.Client
+}
+
+// Refusal is an answer that refuses what was asked for.
+type Refusal struct {
+	Status int
+	// Code is what the JSON body says as "code" or "error.code"; "" stands for any answer of the status.
+	Code string
 }
 
 // maxAnswer bounds what is read of an answer: a sink's answer is a few fields.
 const maxAnswer = 64 << 10
 
-// send makes one request of an attempt: the attempt's key, the attempt's bytes. It returns the
-// answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the
+// send makes one request of an attempt: the attempt's key, the attempt's bytes, and headers of the sink's own. It
+// returns the answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the
 // key makes the repeat safe.
-func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt) ([]byte, error) {
+func (s *Sink) send(ctx context.Context, method, path string, header map[string]string, a *effect.Attempt) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(a.Request))
 	if err != nil {
-		return nil, effect.Refuse("make request: %w", err)
+		return nil, effect.Fault("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		req.Header.Set(name, headerText(value))
+	}
 	// Not by Set: net/http looks for the canonical name and, where it stands, silently sends again what was
 	// not answered. How often an effect was sent, and that nobody answered, is for the ledger to know.
 	req.Header["idempotency-key"] = []string{a.IdempotencyKey}
@@ -55,18 +67,30 @@ func (s *Sink) send(ctx context.Context, method, path string, a *effect.Attempt)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if failure := effect.FromStatus(resp, refusalDetail(resp, answer), time.Now()); failure != nil {
-		if resp.StatusCode < 400 {
-			// A redirect is no decision of the sink's about this request, only a URL that has to be mended: a
-			// refusal of provisioning would take back what the customer has paid for.
-			failure = &effect.Failure{Class: ledger.Transient, Err: failure}
-		}
+	if failure := s.judge(resp, answer, a.Repeat); failure != nil {
 		return nil, failure
 	}
 	if err != nil {
-		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: true, Err: fmt.Errorf("read answer: %w", err)}
+		return nil, effect.Broken(req.URL.Host, true, err)
 	}
 	return answer, nil
+}
+
+// judge returns the failure that an answer means, nil for none.
+func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Failure {
+	code, said := told(resp, answer)
+	failure := effect.FromStatus(resp, said, time.Now())
+	switch {
+	case failure == nil || failure.Class != ledger.Fault:
+	case resp.StatusCode < 400: // the sink is elsewhere for a while, behind a page that says so
+		failure.Class = ledger.Transient
+	case resp.StatusCode == http.StatusUnprocessableEntity && repeat:
+		// It may be about the key, which an earlier try has used, and not about the customer.
+		failure.Unanswered = true
+	case slices.ContainsFunc(s.Refusals, func(r Refusal) bool { return r.Status == resp.StatusCode && (r.Code == "" || r.Code == code) }):
+		failure.Class = ledger.Permanent
+	}
+	return failure
 }
 
 // call makes a request of an effect. What it fails with counts as unanswered where anything of the request may
@@ -78,25 +102,36 @@ func call(client *http.Client, req *http.Request) (*http.Response, error) {
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = fmt.Errorf("%s: %w", req.URL.Host, failed.Err)
+		err = failed.Err
 	}
 	if err != nil {
-		return nil, &effect.Failure{Class: ledger.Transient, Unanswered: connected.Load(), Err: err}
+		return nil, effect.Broken(req.URL.Host, connected.Load(), err)
 	}
 	return resp, nil
 }
 
-// refusalDetail returns the "error" or "message" of a JSON answer: a sink's reason belongs on the
-// receipt, its whole answer does not.
-func refusalDetail(resp *http.Response, answer []byte) string {
+// told reads the code and the words of a JSON answer that is no success: "code", "error" and "message", or an object
+// "error" that has these. A sink's reason is worth keeping, its whole answer is not.
+func told(resp *http.Response, answer []byte) (code, words string) {
 	if resp.StatusCode < 300 || !strings.Contains(resp.Header.Get("Content-Type"), "json") {
-		return ""
+		return "", ""
 	}
-	var told struct{ Error, Message string }
-	if json.Unmarshal(answer, &told) != nil {
-		return ""
+	type details struct {
+		Code    any
+		Message any
 	}
-	return cmp.Or(told.Error, told.Message)
+	var top struct {
+		details
+		Error json.RawMessage
+	}
+	var nested details
+	var plain string
+	// What is of another type stays empty.
+	_ = json.Unmarshal(answer, &top)
+	_ = json.Unmarshal(top.Error, &nested)
+	_ = json.Unmarshal(top.Error, &plain)
+	text := func(v any) string { s, _ := v.(string); return s }
+	return cmp.Or(text(top.Code), text(nested.Code)), cmp.Or(plain, text(nested.Message), text(top.Message))
 }
 
 // reference reads the "id" that a sink gave its entry, "" where it gave none.
@@ -140,12 +175,4 @@ func (u unswitched) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body = http.NoBody
 	}
 	return resp, err
-}
-
-// timestamp writes a time for sinks, as RFC 3339; "" for none.
-func timestamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }

@@ -1,15 +1,18 @@
 package workflows
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/pawlhq/pawl/activities/effect"
+)
 
 // compensate takes back what was done, last first, each by an effect with a key of its own. An undo
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
 //
 // Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has
-// not done. So a run that was parked looks after its undos, and takes back what it finds done by then. A run that does
+// not done. So a run that was interrupted looks after its undos, and takes back what it finds done by then. A run that does
 // such an effect later sees the undos, and takes it back itself.
 func (f *flow) compensate() error {
-	parked := f.decided != nil
 	f.undoing = true
 	left := slices.Clone(f.steps)
 	slices.Reverse(left)
@@ -21,7 +24,7 @@ func (f *flow) compensate() error {
 		}
 		// What is left is neither settled nor possibly done by this run: another one may have done it.
 		left = slices.DeleteFunc(left, func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
-		if !parked || len(left) == 0 || !f.knows("look-after-undo") {
+		if !f.interrupted || len(left) == 0 {
 			return nil
 		}
 		if _, err := f.compare(left); err != nil {
@@ -33,26 +36,22 @@ func (f *flow) compensate() error {
 	}
 }
 
-// undo takes back one step, where it may have happened.
+// undo takes back one step, where it may have happened. One that was taken back before may have been so by a try of
+// this run that was cut off before it had done what the undo asks for.
 func (f *flow) undo(s *step) error {
-	if s.undo == nil || s.skipped || !s.result.MayHaveHappened() {
+	if s.undo == nil || s.skipped {
 		return nil
 	}
-	for undo := s.undo(s.result); undo != nil; {
-		undo.compensates = s.key
-		if err := f.takeBack(undo); err != nil {
-			return err
-		}
-		if undo.then == nil || undo.skipped {
-			break
-		}
-		undo = undo.then(undo.result)
+	undo := s.undo(s.result)
+	if !s.result.MayHaveHappened() && (s.result.State != effect.Compensated || undo.then == nil) {
+		return nil
 	}
-	return nil
+	undo.compensates = s.key
+	return f.takeBack(undo)
 }
 
-// takeBack settles an undo. One whose activity was completed by hand may say of itself that it was taken back: it is
-// settled, too.
+// takeBack settles an undo, and what it asks for in turn. One whose activity was completed by hand may say of itself
+// that it was taken back: it is settled, too.
 func (f *flow) takeBack(undo *step) error {
 	for {
 		whyUndo, err := f.settle(undo)

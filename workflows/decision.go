@@ -61,7 +61,8 @@ const maxWho, maxWhy = 200, 2000
 func (f *flow) listen() error {
 	for _, action := range []string{UpdateRetry, UpdateSkip, UpdateCompensate} {
 		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
-			return f.take(ctx, decision{workflow.GetCurrentUpdateInfo(ctx).ID, action, in})
+			lasting, _ := workflow.NewDisconnectedContext(ctx) // a decision about a cancelled run is taken, too
+			return f.take(lasting, decision{workflow.GetCurrentUpdateInfo(ctx).ID, action, in})
 		}
 		options := workflow.UpdateHandlerOptions{
 			Description: "Decide what happens to a parked run; needs who and why.",
@@ -83,7 +84,7 @@ func (f *flow) validate(action string, in DecisionInput) error {
 		return temporal.NewApplicationError("who and why are required: both go into the audit trail", ErrTypeInvalidDecision)
 	case !holdable(in.Who, maxWho) || !holdable(in.Why, maxWhy):
 		return temporal.NewApplicationError(fmt.Sprintf("who (%d bytes at most) and why (%d) must be text without NUL", maxWho, maxWhy), ErrTypeInvalidDecision)
-	case f.reset && action != UpdateRetry && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
+	case f.resetBegins && action != UpdateRetry && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
 		return nil
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
@@ -101,10 +102,9 @@ func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
-// take records the decision in the audit trail and lets the run go on. With an error, which there is where
-// somebody fails the activity by hand, the run waits for another decision; one whose history is from before that
-// rule goes on all the same. A decision that a reset re-applies before its run has come to anything is kept until
-// the run parks again.
+// take records the decision in the audit trail and lets the run go on. With an error, which there is where somebody
+// fails the activity by hand, the run waits for another decision. A decision that a reset re-applies before its run has
+// come to anything is kept until the run parks again.
 func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	if !f.parked {
 		f.kept = append(f.kept, d)
@@ -119,12 +119,12 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects, AsOf: f.asOf(),
 		},
 	}, nil)
-	if err != nil && f.knows("follow-what-is-recorded") {
+	if err != nil {
 		f.decided = nil
 		return DecisionResult{}, fmt.Errorf("the decision is not in the audit trail and is not followed: %w", err)
 	}
 	f.recorded = true
-	return result, err
+	return result, nil
 }
 
 // recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
@@ -148,47 +148,4 @@ func (f *flow) recall() (decision, bool, error) {
 		}
 	}
 	return decision{}, false, nil
-}
-
-// review parks a run of which nothing is done yet until a person has looked at it. It returns a reason to
-// end the run when the person decided that nothing shall be done, and "" to try again.
-func (f *flow) review(reason string) (dismissed string, err error) {
-	d, err := f.park(needsReview, reason)
-	if err != nil || d.action == UpdateRetry {
-		return "", err
-	}
-	return fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why), nil
-}
-
-// park shows on the receipt that a person must decide, and waits until one has.
-func (f *flow) park(status, reason string) (decision, error) {
-	f.decided, f.recorded = nil, false
-	if err := f.execute(f.ctx, attempt{
-		name: "park", activity: runs.ParkRun,
-		input: activities.ParkRunInput{
-			ReceiptID: f.in.ReceiptID, Status: status, Reason: reason,
-			ResetOf: f.resetOf(), StartedAt: f.begun, AsOf: f.asOf(),
-		},
-	}, nil); err != nil {
-		return decision{}, err
-	}
-	d, found, err := f.recall()
-	if err != nil {
-		return decision{}, err
-	}
-	f.parked = true
-	if found {
-		// One that is not recorded is not followed, and the run waits; where take has left it decided, the history is
-		// from before that, and the run ends as it did.
-		if _, err := f.take(f.ctx, d); err != nil && f.decided != nil {
-			return decision{}, err
-		}
-	}
-	f.show(status + ": " + reason)
-	if err := workflow.Await(f.ctx, func() bool { return f.recorded }); err != nil {
-		return decision{}, err
-	}
-	f.parked = false
-	f.show("going on after " + f.decided.action + " by " + f.decided.input.Who)
-	return *f.decided, nil
 }

@@ -31,7 +31,7 @@ const maxID = 255
 // Temporal could not store is replaced by its hash.
 //
 // Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
-// come in both modes after all, the dispatcher starts the second as [EventInput.ModeID].
+// come in both modes after all, the dispatcher starts the second as [EventInput.AnewID].
 func (in EventInput) ID() string {
 	return bounded(in.Provider + ":" + in.name())
 }
@@ -46,26 +46,8 @@ func (in EventInput) name() string {
 	return printable(in.Account, ":") + ":" + printable(in.EventID, "")
 }
 
-// nameUnder returns the name that keys of a run under workflowID have. A run that was started when account and event ID
-// were not encoded yet ("calendly:https://…") shows it by its ID, and keeps the keys that stand in its history and in
-// the ledger: under others it could not go on, and a reset would deliver again.
-func (in EventInput) nameUnder(workflowID string) string {
-	before := in.EventID
-	if in.Account != "" {
-		before = in.Account + ":" + before
-	}
-	if before != in.name() && workflowID == bounded(in.Provider+":"+before) {
-		return before
-	}
-	return bounded(in.name())
-}
-
-// ModeID returns the workflow ID of an event whose plain ID belongs to the same event ID of the
-// other mode.
-func (in EventInput) ModeID() string { return bounded(in.ID() + ":" + in.Mode) }
-
-// AnewID returns the workflow ID of an event that is run anew, because the run under its plain ID is of a
-// receipt that is not there any more.
+// AnewID returns the workflow ID of an event that is not run under its plain ID, because the run there is of another
+// receipt: of the same event ID in the other mode, or of a receipt that is not there any more.
 func (in EventInput) AnewID() string { return bounded(in.ID() + ":" + in.ReceiptID) }
 
 // printable returns s with each byte percent-encoded that is not printable ASCII, stands in escaped or
@@ -88,32 +70,4 @@ func bounded(id string) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// flows says which workflow runs which event type, per provider. Two types of one fact name one
-// flow: their effects meet at the same ledger keys.
-var flows = map[string]map[string]string{
-	"stripe": {
-		"invoice.paid":              "InvoicePaid",
-		"invoice.payment_succeeded": "InvoicePaid",
-	},
-}
-
-// relayFlow is the workflow type of events that have no flow of their own.
-const relayFlow = "Relay"
-
-// Route returns the workflow type for an event type of a provider: the flow that is written for it,
-// else Relay, which asks the source's configuration where the event goes. An event with a flow of its
-// own is not relayed besides.
-func Route(provider, eventType string) (workflow string) {
-	if own, ok := flows[provider][eventType]; ok {
-		return own
-	}
-	return relayFlow
-}
-
-// Written reports whether a flow is written for an event type of a provider.
-func Written(provider, eventType string) bool {
-	_, ok := flows[provider][eventType]
-	return ok
 }

@@ -39,7 +39,7 @@ func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout
 // it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
 // returns only what no retry can mend: cancellation, or a fault in our own code.
 func (f *flow) execute(ctx workflow.Context, a attempt, result any) error {
-	defer func() { f.reset = false }()
+	defer func() { f.resetBegins = false }()
 	err := f.try(ctx, a).Get(ctx, result)
 	if err == nil {
 		return nil
@@ -71,6 +71,8 @@ func (f *flow) escalate(ctx workflow.Context, a attempt, err error, result any) 
 func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
+		// A try that is under way when the run is cancelled says what it came to; one that waits for its next try ends.
+		WaitForCancellation: true,
 		// Without a limit: the ledger counts the tries of an effect and ends them.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 	})

@@ -6,29 +6,19 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// The activities' receivers: only their method values are used, to name activities.
-var (
-	invoices      *activities.Invoices
-	subscriptions *activities.Subscriptions
-	provisioning  *activities.Provisioning
-	finance       *activities.Finance
-	email         *activities.Email
-	onboarding    *activities.Onboarding
-	consumers     *activities.Consumers
-	runs          *activities.Runs
-)
-
-// The statuses that a run gives its receipt: the first two when it ends, as its outcomes, and the others while it is
+// The statuses that a run gives its receipt: the first three when it ends, as its outcomes, and the others while it is
 // parked.
 const (
 	processed   = "processed"
 	compensated = "compensated"
+	ignored     = "ignored"
 	needsReview = "needs_review"
 	dead        = "dead"
 )
@@ -49,16 +39,19 @@ type EffectResult struct {
 	Reason string `json:",omitempty"`
 }
 
-// flow runs the effects of one event, parks when a person must decide, and takes back what was done
-// when the rest cannot be.
+// flow runs the effects of one event, parks when a person must decide, and takes back what was done when the rest
+// cannot be.
 type flow struct {
-	ctx  workflow.Context
-	in   EventInput
-	name string
+	// ctx is not cancelled with the run: a cancelled run parks. cancelled is the run's own context.
+	ctx, cancelled workflow.Context
+	in             EventInput
+	name           string
 	// begun is when the run began; of one that a reset made, when the reset did.
 	begun time.Time
-	// settings say how effects are to be tried, by kind or by the step's own name for it.
-	settings map[string]activities.EffectSettings
+	// settings say how effects are to be tried, by sink.
+	settings map[string]activities.SinkSettings
+	// cancelCompensates lets a cancellation take back what was done, at once.
+	cancelCompensates bool
 	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
 	irreversible, undoing bool
 
@@ -66,20 +59,24 @@ type flow struct {
 	// that are being settled: a decision concerns them.
 	steps, settling []*step
 
+	// interrupted is set once the run has been parked: what it knows may be out of date, and it looks at the ledger
+	// before it decides anything. A run that a reset made is not: the history that it took over went on without a look,
+	// and it looks like any other before it parks.
+	interrupted bool
+	// cancelSeen is set when the run has parked because it was cancelled; what a person decides then holds.
+	cancelSeen bool
 	// parked is set while the run takes a decision. decided is the last one that it took, nil from a park until the
 	// next; recorded is set when that stands in the audit trail, so that the run may go on.
 	parked   bool
 	decided  *decision
 	recorded bool
 
-	// reset is set in a run that a reset made, until its first activity has ended. The decisions that come with its
-	// first task are those that the reset re-applies; firstTask, the length of the history then, tells that task.
-	// They are kept for when the run parks again.
-	reset     bool
-	firstTask int
-	kept      []decision
-	// parks counts how often a run that a reset made was about to park; see lookAfterReset.
-	parks int
+	// resetBegins: a workflow reset made this run, and its first activity has not ended. The decisions that come with its
+	// first task are those that the reset re-applies; firstTask, the length of the history then, tells that task. They
+	// are kept for when the run parks again.
+	resetBegins bool
+	firstTask   int
+	kept        []decision
 
 	// task is the workflow task at work, told by the length of the history that it began with, and taskBegun when it
 	// began; see asOf.
@@ -88,14 +85,16 @@ type flow struct {
 }
 
 func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
-	f := &flow{ctx: ctx, name: name, in: in, begun: workflow.GetInfo(ctx).WorkflowStartTime}
+	f := &flow{cancelled: ctx, name: name, in: in, begun: workflow.GetInfo(ctx).WorkflowStartTime}
+	f.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	f.firstTask = workflow.GetInfo(ctx).GetCurrentHistoryLength()
-	if f.reset = f.resetOf() != ""; f.reset {
+	if f.resetOf() != "" {
+		f.resetBegins = true
 		f.begun = workflow.Now(ctx) // the start event is a copy of the first run's, its time included
 	}
 	// asOf has to be asked in each task before a local activity moves the workflow's clock. This coroutine does nothing
 	// else: its condition never holds, and is evaluated whenever the workflow goes on.
-	workflow.GoNamed(ctx, "tasks", func(ctx workflow.Context) {
+	workflow.GoNamed(f.ctx, "tasks", func(ctx workflow.Context) {
 		_ = workflow.Await(ctx, func() bool { f.asOf(); return false })
 	})
 	return f, f.listen()
@@ -115,34 +114,37 @@ func (f *flow) asOf() time.Time {
 	return f.taskBegun
 }
 
-// settle runs the steps side by side until each is settled, parking as often as a person must decide.
-// It returns a reason, whyUndo, when everything that was done is to be taken back instead.
+// settle runs the steps side by side until each is settled, parking as often as a person must decide. It returns a
+// reason, whyUndo, when everything that was done is to be taken back instead.
+//
+// One rule keeps it from deciding on what is out of date: who was interrupted, or is about to park, looks at the ledger
+// first. Another run for the same fact may have done an effect meanwhile, or taken one back.
 func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
+	if len(steps) == 0 {
+		return "", nil
+	}
 	f.begin(steps)
 	f.settling = steps
-	for looks := f.wasParked(); ; {
+	for {
 		if err := f.attemptAll(steps); err != nil {
 			return "", err
 		}
-		if looks { // it took a while, in which another run may have decided otherwise
+		if f.interrupted || len(unsettled(steps)) > 0 {
 			if whyUndo, err := f.look(); err != nil || whyUndo != "" {
 				return whyUndo, err
 			}
 		}
-		if len(unsettled(steps)) == 0 {
-			return undoneBefore(steps), nil
+		open := unsettled(steps)
+		if len(open) == 0 {
+			if whyUndo := undoneBefore(steps); whyUndo != "" {
+				return whyUndo, nil
+			}
+			return f.goOn(steps)
 		}
 		if whyUndo := refusal(steps); whyUndo != "" {
 			return whyUndo, nil
 		}
-		if whyUndo, err := f.lookAfterReset(); err != nil || whyUndo != "" {
-			return whyUndo, err
-		}
-		open := unsettled(steps)
-		if len(open) == 0 {
-			return undoneBefore(steps), nil
-		}
-		d, err := f.park(parkedStatus(open), describe(open))
+		d, err := f.parkFor(open)
 		if err != nil {
 			return "", err
 		}
@@ -152,8 +154,30 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
-		looks = d.action == UpdateRetry
 	}
+}
+
+// goOn settles what the steps have asked for by what they came to. A step asks once.
+func (f *flow) goOn(steps []*step) (whyUndo string, err error) {
+	var next []*step
+	for _, s := range steps {
+		if s.then == nil || s.skipped {
+			continue
+		}
+		if n := s.then(s.result); n != nil {
+			next = append(next, n)
+		}
+		s.then = nil
+	}
+	if f.undoing {
+		for _, n := range next {
+			if err := f.takeBack(n); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
+	}
+	return f.settle(next...)
 }
 
 // follow does with the steps what a person has decided. It returns a reason when that is to take everything back.
@@ -161,7 +185,9 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	switch d.action {
 	case UpdateRetry:
 		for _, s := range unsettled(steps) {
-			s.retry()
+			if s.begun {
+				s.retry()
+			}
 		}
 	case UpdateSkip:
 		return "", f.skip(d, f.match(d.input.Effect))
@@ -169,19 +195,6 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 		return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
 	}
 	return "", nil
-}
-
-// wasParked reports whether the run waited for a person before it came to what it is about to settle: another run
-// for the same fact may have been decided about, too.
-func (f *flow) wasParked() bool {
-	return f.decided != nil && !f.irreversible && !f.undoing && f.knows("look-after-park")
-}
-
-// knows reports whether the run may do what a change of the flow has brought: true where it comes here for the first
-// time, false where its history is from before the change. The answer goes into the history, so this is asked last,
-// where everything else holds that the change needs.
-func (f *flow) knows(change string) bool {
-	return workflow.GetVersion(f.ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.
@@ -193,17 +206,29 @@ func (f *flow) begin(steps []*step) {
 	}
 }
 
-// attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a
-// step that needs more than its local try gets a coroutine: each one that waits is woken, in vain, by the
-// end of every other step.
+// attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a step that needs
+// more than its local try gets a coroutine: each one that waits is woken, in vain, by the end of every other step.
+//
+// A run that is cancelled begins none of them. Those that are being retried end where they are.
 func (f *flow) attemptAll(steps []*step) error {
+	if f.isCancelled() {
+		for _, s := range unsettled(steps) {
+			s.result = effect.Result{State: effect.Failed, Round: s.result.Round, Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
+		}
+		return nil
+	}
 	var failed error
 	escalated := workflow.NewWaitGroup(f.ctx)
+	attempts, stop := f.untilCancelled()
+	defer stop()
 	goOn := func(s *step, execute func(workflow.Context) error) {
 		escalated.Add(1)
-		workflow.GoNamed(f.ctx, s.key, func(ctx workflow.Context) {
+		workflow.GoNamed(attempts, s.key, func(ctx workflow.Context) {
 			defer escalated.Done()
-			if err := execute(ctx); err != nil && failed == nil {
+			err := execute(ctx)
+			if temporal.IsCanceledError(err) && f.isCancelled() {
+				s.result = effect.Result{State: effect.Failed, Round: s.result.Round, Reason: "not done when the run was cancelled"}
+			} else if err != nil && failed == nil {
 				failed = fmt.Errorf("%s: %w", s.key, err)
 			}
 		})
@@ -213,6 +238,7 @@ func (f *flow) attemptAll(steps []*step) error {
 	open := unsettled(steps)
 	for _, s := range open {
 		a := f.attempt(s)
+		s.begun = true
 		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
 		if a.regularOnly {
 			goOn(s, func(ctx workflow.Context) error { return f.insist(ctx, a, &s.result) })
@@ -262,19 +288,19 @@ func (f *flow) skip(d decision, steps []*step) error {
 }
 
 // finish closes the receipt and the run.
-func (f *flow) finish(outcome, reason string) (EventResult, error) {
+func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	f.show(outcome)
 	err := f.execute(f.ctx, attempt{
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
-			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: reason, Flow: f.name,
+			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: why.String(), Flow: f.name,
 			ResetOf: f.resetOf(), StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {
 		return EventResult{}, err
 	}
-	result := EventResult{Outcome: outcome, Reason: reason}
+	result := EventResult{Outcome: outcome, Reason: why.String()}
 	for _, s := range f.steps {
 		if s.result.State == "" { // neither this run nor another has begun it
 			continue
@@ -287,7 +313,7 @@ func (f *flow) finish(outcome, reason string) (EventResult, error) {
 
 // resetOf returns the run that this one was reset from, "" for an original.
 func (f *flow) resetOf() string {
-	info := workflow.GetInfo(f.ctx)
+	info := workflow.GetInfo(f.cancelled)
 	if info.OriginalRunID == info.WorkflowExecution.RunID {
 		return ""
 	}
@@ -297,8 +323,8 @@ func (f *flow) resetOf() string {
 // cell makes text fit into a cell of a Markdown table: a sink says what it likes.
 var cell = strings.NewReplacer("|", "/", "\r", "", "\n", " ")
 
-// show writes the run's effects as a table into the Temporal UI. It costs no event; what must last
-// stands in the ledger.
+// show writes the run's effects as a table into the Temporal UI. It costs no event; what must last stands in the
+// ledger.
 func (f *flow) show(headline string) {
 	details := "**" + headline + "**\n\n| effect | state | by | reason |\n|---|---|---|---|\n"
 	for _, s := range f.steps {
@@ -339,16 +365,6 @@ func keysOf(steps []*step) []string {
 	return keys
 }
 
-// parkedStatus is dead when tries were used up, and needs_review when a person must judge.
-func parkedStatus(open []*step) string {
-	for _, s := range open {
-		if s.result.State == effect.Exhausted {
-			return dead
-		}
-	}
-	return needsReview
-}
-
 // refusal returns a reason to take everything back when one of the steps was refused that stands for all of them.
 func refusal(steps []*step) string {
 	for _, s := range unsettled(steps) {
@@ -359,8 +375,8 @@ func refusal(steps []*step) string {
 	return ""
 }
 
-// undoneBefore returns a reason to end compensated when the effects had been done and taken back
-// before: a reset, or another event for the same fact, must not come to another end.
+// undoneBefore returns a reason to end compensated when the effects had been done and taken back before: a reset, or
+// another event for the same fact, must not come to another end.
 func undoneBefore(steps []*step) string {
 	for _, s := range steps {
 		if s.result.State == effect.Compensated {
@@ -368,13 +384,4 @@ func undoneBefore(steps []*step) string {
 		}
 	}
 	return ""
-}
-
-// describe says why steps are not done, for the receipt.
-func describe(open []*step) string {
-	var reasons []string
-	for _, s := range open {
-		reasons = append(reasons, fmt.Sprintf("%s is %s: %s", s.kind, s.result.State, s.result.Reason))
-	}
-	return strings.Join(reasons, "; ")
 }

@@ -1,55 +1,59 @@
 package workflows
 
-import (
-	"cmp"
+import "github.com/pawlhq/pawl/activities/effect"
 
-	"github.com/pawlhq/pawl/activities/effect"
-)
-
-// step is one effect of a flow: how it is done, how it is undone, and what came of it.
+// step is one effect of a flow: how it is done, how it is undone, and what came of it. The kinds of the catalogue make
+// them.
 type step struct {
 	kind string
 	key  string
-	// settings names how the step is tried, in flow.settings; "" for its kind.
-	settings string
+	// sink names the settings by which it is tried, in flow.settings.
+	sink string
 	// activity is a method value of package activities, input what it takes for a call.
 	activity any
 	input    func(effect.Call) any
 	// undo makes the step that takes this one back, nil where nothing is to be undone.
 	undo func(done effect.Result) *step
-	// refusalUndoesAll is set where a refusal for good means that the customer cannot get what was
-	// paid for: everything that was done is then taken back.
+	// refusalUndoesAll is set where a refusal for good means that the customer cannot get what was paid for: everything
+	// that was done is then taken back.
 	refusalUndoesAll bool
-	// then makes the step that what an undo came to asks for, nil for none.
+	// then makes the step that what this one came to asks for, nil for none.
 	then func(done effect.Result) *step
 	// compensates is the key that an undo takes back.
 	compensates string
 
 	result effect.Result
-	// round counts the operator's retries of this step.
+	// begun is set once the step was tried; round counts the operator's retries of it.
+	begun bool
 	round int
 	// skipped is set when an operator decided that the step shall not be done.
 	skipped bool
 }
 
+// undoneBy says which step takes this one back.
+func (s *step) undoneBy(undo *step) *step {
+	s.undo = func(effect.Result) *step { return undo }
+	return s
+}
+
 func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 
-// retry lets the step be done once more, in a round that the ledger has not seen: another run for the same
-// fact, or this one before a reset, may have asked for retries that this one knows nothing of.
+// retry lets the step be done once more, in a round that the ledger has not seen: another run for the same fact, or
+// this one before a reset, may have asked for retries that this one knows nothing of.
 func (s *step) retry() { s.round = max(s.round, s.result.Round) + 1 }
 
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
 		Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
-		Compensates: s.compensates, AsOf: f.asOf(),
+		Compensates: s.compensates, AsOf: f.asOf(), Timeout: f.settings[s.sink].Timeout,
 	}
 }
 
-// attempt is how the step is done: at once as a local activity, and when that does not finish it, with the
-// same key as a regular one, which stands in the Temporal UI until it is done.
+// attempt is how the step is done: at once as a local activity, and when that does not finish it, with the same key as
+// a regular one, which stands in the Temporal UI until it is done.
 func (f *flow) attempt(s *step) attempt {
-	how := f.settings[cmp.Or(s.settings, s.kind)]
+	how := f.settings[s.sink]
 	return attempt{
 		name: s.key, activity: s.activity, input: s.input(f.call(s)),
 		timeout: how.Timeout, regularOnly: how.ActivityOnly,

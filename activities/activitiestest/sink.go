@@ -1,6 +1,7 @@
 package activitiestest
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,11 +11,13 @@ import (
 )
 
 // Sink is an HTTP API that applies each Idempotency-Key once. A repeat with the same bytes gets the
-// remembered answer, one with other bytes 422, a request without a key 400.
+// remembered answer, one with other bytes 409, a request without a key 400. A request that is not what
+// docs/sinks.openapi.yaml says fails the test.
 type Sink struct {
 	// URL is the base, without a slash at its end.
 	URL string
 
+	t        testing.TB
 	mu       sync.Mutex
 	cues     []Cue
 	requests []Request
@@ -25,6 +28,8 @@ type Sink struct {
 // Request is what came in.
 type Request struct {
 	Method, Path, Key, Authorization, ContentType, Body string
+	// Pawl holds the headers that tell what the request is about: Pawl-Mode, Pawl-Target-Version.
+	Pawl map[string]string
 	// CloudEvent holds the ce- headers of a CloudEvent in binary mode.
 	CloudEvent map[string]string
 	// Applied is set when the sink did what it was asked, for the first time.
@@ -48,7 +53,7 @@ type Cue struct {
 // NewSink starts a sink that ends with the test.
 func NewSink(t testing.TB) *Sink {
 	t.Helper()
-	s := &Sink{first: map[string]Request{}, gone: make(chan struct{})}
+	s := &Sink{t: t, first: map[string]Request{}, gone: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = server.URL
 	t.Cleanup(func() {
@@ -82,9 +87,18 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client broke off
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err := Conforms(r); err != nil {
+		s.t.Errorf("%s %s with %s: %v", r.Method, r.URL, body, err)
+	}
 	in := Request{
 		Method: r.Method, Path: r.URL.Path, Key: r.Header.Get("Idempotency-Key"), Authorization: r.Header.Get("Authorization"),
-		ContentType: r.Header.Get("Content-Type"), Body: string(body), CloudEvent: map[string]string{},
+		ContentType: r.Header.Get("Content-Type"), Body: string(body), Pawl: map[string]string{}, CloudEvent: map[string]string{},
+	}
+	for _, name := range []string{"Pawl-Mode", "Pawl-Target-Version"} {
+		if value := r.Header.Get(name); value != "" {
+			in.Pawl[name] = value
+		}
 	}
 	for _, name := range []string{"id", "type", "source", "subject", "specversion"} {
 		if value := r.Header.Get("ce-" + name); value != "" {
@@ -146,7 +160,7 @@ func (s *Sink) apply(in Request, may bool) int {
 	case in.Key == "":
 		status = http.StatusBadRequest
 	case known && (before.Body != in.Body || before.Path != in.Path):
-		status = http.StatusUnprocessableEntity
+		status = http.StatusConflict
 	case !known && may:
 		in.Applied = true
 		s.first[in.Key] = in

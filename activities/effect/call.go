@@ -25,11 +25,14 @@ type Call struct {
 	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt
 	// that outlives it shows nothing on the receipt that a later task has moved.
 	AsOf time.Time
+	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives what it was
+	// told when it began: its own bound around the attempt and the attempt's are then made of one value.
+	Timeout time.Duration
 }
 
 // Policy says how an effect may be tried.
 type Policy struct {
-	// Timeout bounds one attempt.
+	// Timeout bounds one attempt, unless the call says otherwise.
 	Timeout time.Duration
 	// MaxFailures is how many transient failures a round may have.
 	MaxFailures int
@@ -55,15 +58,15 @@ const (
 	AlreadyDone State = "already_done" // done before, by this or another event
 	Skipped     State = "skipped"      // an operator, or newer state, said that it shall not be done
 	Compensated State = "compensated"  // done before and undone since
-	Refused     State = "refused"      // the other side said no for good
-	Exhausted   State = "exhausted"    // this round's attempts are used up
+	Refused     State = "refused"      // the other side said that this cannot be had
+	Failed      State = "failed"       // trying by itself will not finish it: its tries are used up, or it is a fault of ours
 	Uncertain   State = "uncertain"    // nobody knows whether it happened; a person decides
 )
 
 // Known reports whether s is one of these states.
 func (s State) Known() bool {
 	switch s {
-	case Done, AlreadyDone, Skipped, Compensated, Refused, Exhausted, Uncertain:
+	case Done, AlreadyDone, Skipped, Compensated, Refused, Failed, Uncertain:
 		return true
 	}
 	return false
@@ -79,12 +82,12 @@ type Result struct {
 	State State
 	// By is the event that did it, when that was another one.
 	By string `json:",omitempty"`
-	// Reason says in words why it is not done.
+	// Reason says why it is not done, in our own words: what an outside system said of it is in the ledger alone.
 	Reason string `json:",omitempty"`
 	// Value is what the effect returned, as recorded in the ledger; empty for one that is not done.
 	Value json.RawMessage `json:",omitempty"`
-	// Unanswered is set for an effect that is not done when any attempt ended without an answer: it may
-	// have happened all the same, whatever later attempts were told.
+	// Unanswered is set for an effect that is not done, a skipped one included, when any attempt ended without an
+	// answer: it may have happened all the same, or still happen, whatever later attempts were told.
 	Unanswered bool `json:",omitempty"`
 	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
 	// may have tried it in later rounds than the caller's.
@@ -97,7 +100,7 @@ func (r Result) MayHaveHappened() bool {
 	switch r.State {
 	case Done, AlreadyDone, Uncertain:
 		return true
-	case Refused, Exhausted:
+	case Refused, Failed:
 		return r.Unanswered
 	}
 	return false
@@ -110,6 +113,8 @@ type Attempt struct {
 	IdempotencyKey string
 	// Request holds the bytes to send: those of the first attempt, whatever the caller would make now.
 	Request []byte
+	// Repeat is set when an attempt came before under the same idempotency key: an answer may be about that one.
+	Repeat bool
 
 	commit func() error
 	also   []ledger.Statement

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,19 +33,58 @@ type Failure struct {
 	RetryAfter time.Duration
 	// Unanswered is set when the request was on its way and no answer came back that says what became of it.
 	Unanswered bool
-	Err        error
+	// Err says in our own words what happened. It goes into workflow histories.
+	Err error
+	// Said is what the other side said about it, or an error that may quote it. It is kept in our database and goes no
+	// further: nobody knows what stands in it.
+	Said string
 }
 
-func (f *Failure) Error() string { return f.Err.Error() }
+// aside separates our own words, which hold none, from what the other side said.
+const aside = " – "
+
+func (f *Failure) Error() string {
+	if f.Said == "" {
+		return f.Err.Error()
+	}
+	return f.Err.Error() + aside + f.Said
+}
+
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Refuse returns a failure that no retry will mend.
-func Refuse(format string, args ...any) error {
+// inOurWords leaves out of the description of a failure what the other side said.
+func inOurWords(description string) string {
+	ours, _, _ := strings.Cut(description, aside)
+	return ours
+}
+
+// Refuse returns a failure that says something about the customer: what was asked for cannot be had, and a flow may
+// take back what hangs on it.
+func Refuse(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Permanent, Err: fmt.Errorf(format, args...)}
 }
 
+// Fault returns a failure of our own or of the deployment. It is not tried again by itself, and takes nothing back.
+func Fault(format string, args ...any) *Failure {
+	return &Failure{Class: ledger.Fault, Err: fmt.Errorf(format, args...)}
+}
+
+// Broken returns the failure of a conversation that err has ended. It can pass.
+func Broken(who string, unanswered bool, err error) *Failure {
+	how := "the connection broke"
+	var op *net.OpError
+	var certificate *tls.CertificateVerificationError
+	switch timeout, ok := errors.AsType[net.Error](err); {
+	case errors.Is(err, context.DeadlineExceeded), ok && timeout.Timeout():
+		how = "no answer in time"
+	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &certificate):
+		how = "cannot be reached"
+	}
+	return &Failure{Class: ledger.Transient, Unanswered: unanswered, Err: fmt.Errorf("%s: %s", who, how), Said: err.Error()}
+}
+
 // Doubt returns a failure that leaves open whether the effect happened.
-func Doubt(format string, args ...any) error {
+func Doubt(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Ambiguous, Err: fmt.Errorf(format, args...)}
 }
 
@@ -79,30 +119,30 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 	return ledger.Transient, 0
 }
 
-// FromStatus returns the failure that an HTTP answer means, nil for 2xx. 408, 409, 425, 429 and 5xx
-// can pass; every other answer is a refusal, since the same request would get it again.
+// FromStatus returns the failure that an HTTP answer means, nil for 2xx; said is what stands in it. 408, 409, 425, 429
+// and 5xx can pass. Every other answer is a fault: the same request would get it again, and it may come from any hop on
+// the way. Only who knows the other side can tell that one is a refusal.
 //
 // 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) turn a request away before the work.
 // Every other answer that can pass leaves open whether the work was done, and counts as unanswered: a
 // sink may fail after its commit (500), a gateway lose what the sink behind it said (502, 504, 408), and
 // 409 say that an earlier try under the key is still being worked on.
-func FromStatus(resp *http.Response, detail string, now time.Time) error {
+func FromStatus(resp *http.Response, said string, now time.Time) *Failure {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
 	}
-	err := fmt.Errorf("%s answered %d", resp.Request.URL.Host, resp.StatusCode)
-	if detail != "" {
-		err = fmt.Errorf("%w: %s", err, detail)
-	}
-	wait := retryAfter(resp.Header.Get("Retry-After"), now)
+	failure := Fault("%s answered %d", resp.Request.URL.Host, resp.StatusCode)
+	failure.Said = said
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooEarly, code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		return &Failure{Class: ledger.Transient, RetryAfter: wait, Err: err}
+		failure.Class = ledger.Transient
 	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusConflict:
-		return &Failure{Class: ledger.Transient, RetryAfter: wait, Unanswered: true, Err: err}
-	default:
-		return &Failure{Class: ledger.Permanent, Err: err}
+		failure.Class, failure.Unanswered = ledger.Transient, true
 	}
+	if failure.Class == ledger.Transient {
+		failure.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
+	}
+	return failure
 }
 
 // retryAfter reads the header's two forms (RFC 9110 §10.2.3), bounded to an hour: a sink must not
@@ -128,23 +168,11 @@ func isInfrastructure(err error) bool {
 	return errors.As(err, &marked) || errors.As(err, &connect)
 }
 
-// describe shortens an error for people: no stack of prefixes, no addresses of a local end.
-func describe(err error) string {
-	var op *net.OpError
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time: " + firstLine(err.Error())
-	case errors.As(err, &op) && op.Addr != nil:
-		return firstLine(fmt.Sprintf("%s %s: %v", op.Op, op.Addr, op.Err))
-	}
-	return firstLine(err.Error())
-}
-
-// firstLine bounds what a peer said: it is stored, shown and sent to Temporal. Postgres takes no NUL, and
+// describe shortens an error for people, and bounds what a peer said in it. Postgres takes no NUL, and
 // Temporal's protocol no invalid UTF-8: cut in the middle of a letter, a long answer kept a whole workflow
 // task from being reported, and with it the effects that had gone well.
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
+func describe(err error) string {
+	s, _, _ := strings.Cut(err.Error(), "\n")
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
 	const most = 500
 	if len(s) > most {

@@ -6,7 +6,7 @@
 // retry and an outcome belong together.
 //
 // What they return is made for a workflow: an outcome that the flow must decide on (done, refused,
-// exhausted, uncertain, …) is a [Result]; only what Temporal shall simply try again is an error.
+// failed, uncertain, …) is a [Result]; only what Temporal shall simply try again is an error.
 // Attempts are counted in the ledger and not by Temporal, so that the count survives resets and so
 // that our own trouble (a database that is down, a worker that died) never uses them up.
 package effect

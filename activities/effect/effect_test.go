@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,9 @@ func (b *bundle) do(c effect.Call, p effect.Policy, request string, fn work) (ef
 
 func (b *bundle) doTx(c effect.Call, fn func(context.Context, ledger.Tx) (any, error)) (effect.Result, error) {
 	b.Helper()
-	return b.activity(func(ctx context.Context) (effect.Result, error) { return b.runner.DoTx(ctx, c, fn) })
+	return b.activity(func(ctx context.Context) (effect.Result, error) {
+		return b.runner.DoTx(ctx, c, "account acme (live)", fn)
+	})
 }
 
 // again wants an error with which Temporal tries once more, of a type.
@@ -178,7 +181,9 @@ func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
 		retried    string
 	}{
 		"answered, then refused":    {false, effect.Refuse("422"), key + ":g2 fourth"},
-		"unanswered, then refused":  {true, effect.Refuse("401"), key + " first"},
+		"unanswered, then refused":  {true, effect.Refuse("402"), key + " first"},
+		"answered, then a fault":    {false, effect.Fault("401"), key + ":g2 fourth"},
+		"unanswered, then a fault":  {true, effect.Fault("401"), key + " first"},
 		"unanswered, then in doubt": {true, effect.Doubt("no answer to the final dot"), key + ":g2 fourth"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,18 +242,20 @@ func TestDo_Transient_WaitsAsAskedOrLonger(t *testing.T) {
 	}
 }
 
-func TestDo_FailuresUsedUp_ExhaustedUntilALaterRound(t *testing.T) {
+func TestDo_FailuresUsedUp_FailedUntilALaterRound(t *testing.T) {
 	b := setup(t)
 	for range 2 {
 		_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
 		_ = b.again(err, effect.TypeTransient)
 	}
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
-	if got := b.want(result, err, effect.Exhausted); got.Reason != "answered 503" || got.MayHaveHappened() {
+	if got := b.want(result, err, effect.Failed); got.Reason != "exhausted: answered 503" || got.MayHaveHappened() {
 		t.Errorf("result %+v", got)
 	}
 	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
-	b.want(result, err, effect.Exhausted)
+	if got := b.want(result, err, effect.Failed); got.Reason != "exhausted: answered 503" {
+		t.Errorf("the recorded result is %+v", got)
+	}
 	_, err = b.do(call("evt_1", 1), policy, "x", fail(busy(0, false)))
 	_ = b.again(err, effect.TypeTransient) // counted afresh
 	result, err = b.do(call("evt_1", 1), policy, "x", succeed)
@@ -256,7 +263,7 @@ func TestDo_FailuresUsedUp_ExhaustedUntilALaterRound(t *testing.T) {
 }
 
 func TestDo_OneTryUnanswered_MayHaveHappenedWhateverComesAfter(t *testing.T) {
-	for name, last := range map[string]error{"exhausted": busy(0, false), "refused": effect.Refuse("403")} {
+	for name, last := range map[string]error{"exhausted": busy(0, false), "refused": effect.Refuse("402"), "a fault": effect.Fault("403")} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, true)))
@@ -349,12 +356,107 @@ func TestDo_NotWanted_Skipped(t *testing.T) {
 	b.want(result, err, effect.Skipped)
 }
 
+// A request that nobody answered may still land, although its repeat is not wanted any more: whoever goes on has to know.
+func TestDo_NotWantedAfterAnUnansweredTry_SaysSo(t *testing.T) {
+	b := setup(t)
+	_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, true)))
+	_ = b.again(err, effect.TypeTransient)
+	result, err := b.do(call("evt_1", 0), policy, "x", fail(&effect.NotWanted{Reason: "superseded"}))
+	if got := b.want(result, err, effect.Skipped); !got.Unanswered || got.Value != nil {
+		t.Errorf("result %+v", got)
+	}
+	result, err = b.do(call("evt_2", 0), policy, "x", never(t))
+	if got := b.want(result, err, effect.Skipped); !got.Unanswered || got.Value != nil {
+		t.Errorf("the recorded result is %+v", got)
+	}
+}
+
 func TestDo_Doubt_UncertainAndNeverRepeatedByItself(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Doubt("no answer to the final dot")))
 	b.want(result, err, effect.Uncertain)
 	result, err = b.do(call("evt_1", 0), policy, "x", never(t))
 	b.want(result, err, effect.Uncertain)
+}
+
+// A run keeps the time-out that it began with, whatever configuration says by now: what its flow bounds and what the
+// attempt takes are one value.
+func TestDo_TimeoutOfTheCall_BeforeThePolicys(t *testing.T) {
+	b := setup(t)
+	for i, want := range []time.Duration{0, 20 * time.Second, 2 * time.Second} {
+		c := call("evt_1", 0)
+		c.Key, c.Timeout = fmt.Sprintf("finance-export:%d", i), want
+		if want == 0 {
+			want = policy.Timeout
+		}
+		result, err := b.do(c, policy, "x", func(ctx context.Context, _ *effect.Attempt) (any, error) {
+			deadline, _ := ctx.Deadline()
+			if left := time.Until(deadline); left > want || left < want/2 {
+				t.Errorf("the attempt has %s, want %s", left, want)
+			}
+			if held := b.one(`select (lease_until > now() + make_interval(secs => ` + fmt.Sprint(want.Seconds()) + `))::text from effects where key = '` + c.Key + `'`); held != "true" {
+				t.Error("the claim may run out before the attempt does")
+			}
+			return nil, nil
+		})
+		b.want(result, err, effect.Done)
+	}
+}
+
+// What another system writes into its answers is kept where people look for it, and stays out of Temporal's histories.
+func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		class  ledger.Class
+		state  effect.State
+		reason string
+	}{
+		"transient": {ledger.Transient, "", "finance-export: sink.test answered 404"},
+		"fault":     {ledger.Fault, effect.Failed, "fault: sink.test answered 404"},
+		"refused":   {ledger.Permanent, effect.Refused, "sink.test answered 404"},
+		"in doubt":  {ledger.Ambiguous, effect.Uncertain, "sink.test answered 404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			said := &effect.Failure{Class: tt.class, Err: errors.New("sink.test answered 404"), Said: "no customer ada@example.com – ever"}
+			result, err := b.do(call("evt_1", 0), policy, "x", fail(said))
+			if tt.state == "" {
+				if app := b.again(err, effect.TypeTransient); app.Message() != tt.reason {
+					t.Errorf("Temporal is told %q, want %q", app.Message(), tt.reason)
+				}
+			} else {
+				for range 2 {
+					if got := b.want(result, err, tt.state); got.Reason != tt.reason {
+						t.Errorf("the flow is told %q, want %q", got.Reason, tt.reason)
+					}
+					result, err = b.do(call("evt_1", 0), policy, "x", never(t))
+				}
+			}
+			if got := b.one(`select error from effects`); got != "sink.test answered 404 – no customer ada@example.com – ever" {
+				t.Errorf("the ledger holds %q", got)
+			}
+		})
+	}
+}
+
+// A retry under the same key may be told what an earlier try came to, and must not take that for an answer of its own.
+func TestDo_LaterAttemptOfAGeneration_IsARepeat(t *testing.T) {
+	b := setup(t)
+	var repeats []bool
+	attempt := func(err error) work {
+		return func(_ context.Context, a *effect.Attempt) (any, error) {
+			repeats = append(repeats, a.Repeat)
+			return nil, err
+		}
+	}
+	_, err := b.do(call("evt_1", 0), policy, "x", attempt(busy(0, false)))
+	_ = b.again(err, effect.TypeTransient)
+	result, err := b.do(call("evt_1", 0), policy, "x", attempt(effect.Refuse("422")))
+	b.want(result, err, effect.Refused)
+	result, err = b.do(call("evt_1", 1), policy, "x", attempt(nil)) // a new key
+	b.want(result, err, effect.Done)
+	if want := []bool{false, true, false}; !slices.Equal(repeats, want) {
+		t.Errorf("repeats: %v, want %v", repeats, want)
+	}
 }
 
 // A worker dies between the mark and the answer: its claim runs out, and nobody knows.
@@ -415,7 +517,7 @@ func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
 		may    bool
 	}{
 		"refused":                {policy, effect.Refuse("401"), effect.Refused, true},
-		"exhausted":              {last, busy(0, false), effect.Exhausted, true},
+		"exhausted":              {last, busy(0, false), effect.Failed, true},
 		"refused, before a mark": {marks, effect.Refuse("550"), effect.Refused, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -560,15 +662,19 @@ func TestDo_HeldByAnother_NotYet(t *testing.T) {
 	b.want(result, err, effect.Done)
 }
 
-func TestDo_Undo_CompensatesAndIsNeverExhausted(t *testing.T) {
+// An undo is owed: when its tries are used up a person is told, and the next round goes on.
+func TestDo_Undo_FailsLikeAnyEffect_AndCompensates(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
 	b.want(result, err, effect.Done)
 	undo := effect.Call{Key: "reverse", Kind: "reverse-finance-entry", ReceiptID: uuid.NewString(), EventID: "evt_1", Compensates: call("", 0).Key}
-	for range policy.MaxFailures + 2 {
+	for range policy.MaxFailures - 1 {
 		_, err := b.do(undo, policy, "x", fail(busy(0, false)))
 		_ = b.again(err, effect.TypeTransient)
 	}
+	result, err = b.do(undo, policy, "x", fail(busy(0, false)))
+	b.want(result, err, effect.Failed)
+	undo.Round = 1
 	result, err = b.do(undo, policy, "x", succeed)
 	b.want(result, err, effect.Done)
 	result, err = b.do(call("evt_2", 7), policy, "x", never(t))
@@ -597,7 +703,7 @@ func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
 }
 
 // What a sink answered cannot be stored: it was sent once, and is parked instead of sent for ever.
-func TestDo_OutcomeThatCannotBeRecorded_RefusedAndMayHaveHappened(t *testing.T) {
+func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	b := setup(t)
 	b.exec(`create table seen (n int primary key check (n < 100)); create sequence tries minvalue 0`) // no rollback takes a try back
 	var sent []string
@@ -614,12 +720,12 @@ func TestDo_OutcomeThatCannotBeRecorded_RefusedAndMayHaveHappened(t *testing.T) 
 		"data":         attempt(1, json.RawMessage(`1e999999`)), // refused before the statement is run
 	} {
 		result, err := b.do(call("evt_1", round), policy, "x", one)
-		got := b.want(result, err, effect.Refused)
-		if !strings.HasPrefix(got.Reason, "it may have happened, and cannot be recorded: ") || !got.MayHaveHappened() || len(got.Value) != 0 {
+		got := b.want(result, err, effect.Failed)
+		if got.Reason != "fault: it may have happened, and cannot be recorded" || !got.MayHaveHappened() || len(got.Value) != 0 {
 			t.Errorf("%s: result %+v", name, got)
 		}
 		recorded, err := b.do(call("evt_1", round), policy, "x", never(t))
-		if recorded := b.want(recorded, err, effect.Refused); recorded.Reason != got.Reason || !recorded.MayHaveHappened() {
+		if recorded := b.want(recorded, err, effect.Failed); recorded.Reason != got.Reason || !recorded.MayHaveHappened() {
 			t.Errorf("%s: the recorded result is %+v", name, recorded)
 		}
 		round = got.Round + 1
@@ -715,6 +821,43 @@ func TestDoTx_ManyAtOnce_OneCommits(t *testing.T) {
 	}
 }
 
+// What somebody else has locked is waited for, and the receipt says so. It counts as no attempt.
+func TestDoTx_LockHeldElsewhere_TriedAgainAndSaid(t *testing.T) {
+	b := setup(t)
+	b.exec(`create table seen (n int)`)
+	b.exec(`insert into seen values (1)`)
+	holder, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := holder.Exec(t.Context(), `select from seen for update`); err != nil {
+		t.Fatal(err)
+	}
+	c := call("evt_1", 0)
+	work := func(ctx context.Context, tx ledger.Tx) (any, error) {
+		_, err := tx.Exec(ctx, `update seen set n = n + 1`)
+		return nil, err
+	}
+	_, err = b.doTx(c, work)
+	app := b.again(err, effect.TypeNotYet)
+	if wait := app.NextRetryDelay(); wait < time.Second || wait > 2*time.Second {
+		t.Errorf("tried again after %s", wait)
+	}
+	want := regexp.MustCompile(`^finance-export: waits for account acme \(live\) since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: another transaction holds its lock$`)
+	if len(b.retrying) != 1 || !want.MatchString(b.retrying[0]) {
+		t.Errorf("the receipt is told %q", b.retrying)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	result, err := b.doTx(c, work)
+	b.want(result, err, effect.Done)
+	if got := b.one(`select n || ' ' || attempts || ' ' || failures from seen, effects`); got != "2 1 0" {
+		t.Errorf("%s: n, attempts, failures", got)
+	}
+}
+
 func TestFromStatus(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -733,15 +876,14 @@ func TestFromStatus(t *testing.T) {
 		case status == 408, status == 409, status == 425, status == 429, status >= 500:
 			want = ledger.Transient
 		default:
-			want = ledger.Permanent
+			want = ledger.Fault
 		}
-		if got, _ := effect.Classify(err); got != want || err.Error() != fmt.Sprintf("sink.test answered %d: because", status) {
+		if got, _ := effect.Classify(err); got != want || err.Error() != fmt.Sprintf("sink.test answered %d – because", status) {
 			t.Errorf("%d is %s (%v), want %s", status, got, err, want)
 		}
-		var failure *effect.Failure
 		open := want == ledger.Transient && status != 425 && status != 429 && status != 503
-		if !errors.As(err, &failure) || failure.Unanswered != open {
-			t.Errorf("%d: %+v; want unanswered %v", status, failure, open)
+		if err.Unanswered != open {
+			t.Errorf("%d: %+v; want unanswered %v", status, err, open)
 		}
 	}
 	for header, want := range map[string]time.Duration{

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,6 +62,7 @@ const claiming = 2 * time.Second
 // Whatever the flow has to decide on comes as a result, without an error. An error means "try again":
 // Temporal does, with the same arguments, and the ledger makes that safe.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn func(context.Context, *Attempt) (any, error)) (Result, error) {
+	p.Timeout = cmp.Or(c.Timeout, p.Timeout)
 	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+claiming {
 		// A local try waits for its turn in its own time. What is left could cut the call off, and leave a mail in
 		// doubt that the server is about to take; the regular activity that follows has all its time.
@@ -74,10 +76,6 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 		return r.meet(ctx, c, grant)
 	}
 	reached(c, "after-claim")
-	if c.Compensates != "" {
-		// What was half undone is no end: an undo is tried until it succeeds or is refused.
-		p.MaxFailures = 0
-	}
 	started := time.Now()
 	if p.KeyLifetime > 0 && grant.Attempt > 1 && grant.Age > p.KeyLifetime {
 		return r.record(ctx, c, p, grant, started, outcome{err: Doubt(
@@ -85,7 +83,7 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 	}
 	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request}
+	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request, Repeat: grant.Age > 0}
 	attempt.commit = func() error {
 		held, err := r.mark(attemptCtx, c.Key, grant.Token)
 		reached(c, "after-mark")
@@ -148,10 +146,12 @@ func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
 	claim := ClaimOf(ctx, c, p.lease())
 	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
-	const patience, pause = time.Second, 20 * time.Millisecond
+	const patience, longest = time.Second, 200 * time.Millisecond
 	// By the clock, not by the pauses: on a slow database each claim takes longer than these, and all of it is missing
-	// from the time for the effect.
-	for begin := time.Now(); ; {
+	// from the time for the effect. The pauses double: what was not done by another in milliseconds takes its time, and
+	// many who wait would ask in every commit.
+	pause := 20 * time.Millisecond
+	for begin := time.Now(); ; pause = min(2*pause, longest) {
 		grant, err := r.Ledger.Claim(ctx, claim)
 		if err != nil {
 			return ledger.Grant{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
@@ -164,7 +164,7 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 			return ledger.Grant{}, r.again(ctx, TypeNotYet, time.Second, nil, "%s is being done by another", c.Key)
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(jitter(pause)):
 		case <-ctx.Done():
 			return ledger.Grant{}, ctx.Err()
 		}
@@ -189,18 +189,18 @@ func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, erro
 // Recorded returns what an effect that is settled, failed or uncertain came to, as the run of an event
 // sees it.
 func Recorded(g ledger.Grant, eventID string) Result {
-	result := Result{Reason: g.Error, Value: g.Result}
+	result := Result{Reason: inOurWords(g.Error), Value: g.Result}
 	if g.EventID != eventID {
 		result.By = g.EventID
 	}
-	if g.State == ledger.Failed || g.State == ledger.Uncertain {
+	if g.State == ledger.Failed || g.State == ledger.Uncertain || g.State == ledger.Skipped {
 		result.Value, result.Unanswered, result.Round = nil, wasUnanswered(g.Result), g.Round
 	}
 	switch {
 	case g.State == ledger.Done:
 		result.State, result.Reason = AlreadyDone, ""
 	case g.State == ledger.Skipped:
-		result.State = Skipped
+		result.State, result.Reason = Skipped, g.Error
 	case g.State == ledger.Compensated:
 		result.State = Compensated
 	case g.State == ledger.Uncertain:
@@ -208,9 +208,14 @@ func Recorded(g ledger.Grant, eventID string) Result {
 	case g.Class == ledger.Permanent:
 		result.State = Refused
 	default:
-		result.State = Exhausted
+		result.fail(g.Class)
 	}
 	return result
+}
+
+// fail says that trying by itself will not finish the effect, and why not.
+func (r *Result) fail(class ledger.Class) {
+	r.State, r.Reason = Failed, string(class)+": "+r.Reason
 }
 
 // unansweredResult is what the ledger keeps as the result of an effect that is not done when an attempt
@@ -248,7 +253,7 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 	if unanswered(o.err) {
 		finish.Result = unansweredResult
 	}
-	return finish, Result{Reason: finish.Error}, wait, nil
+	return finish, Result{Reason: inOurWords(finish.Error)}, wait, nil
 }
 
 // record writes what an attempt came to and turns it into what the flow or Temporal needs.
@@ -269,8 +274,8 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	if ledger.Unrecordable(err) {
 		// Tried again, it would be sent again for ever and never be recorded. A person is told instead; the
 		// key stays, under which a retry is answered from the sink's memory.
-		failure, result = err, Result{Reason: "it may have happened, and cannot be recorded: " + describe(err)}
-		finish.State, finish.Class, finish.Error = ledger.Failed, ledger.Permanent, result.Reason
+		failure, result = err, Result{Reason: "it may have happened, and cannot be recorded"}
+		finish.State, finish.Class, finish.Error = ledger.Failed, ledger.Fault, result.Reason+aside+describe(err)
 		finish.Result, finish.Also = unansweredResult, nil
 		finished, err = r.finish(ctx, finish)
 	}
@@ -281,7 +286,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	if !finished.Held {
 		return Result{}, r.again(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
 	}
-	if failure != nil && result.State == "" {
+	if failure != nil {
 		result.Unanswered, result.Round = wasUnanswered(finished.Result), g.Round
 	}
 	if result.State == Done {
@@ -290,11 +295,10 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	switch finished.Class {
 	case ledger.Transient:
 		r.count(ctx, c, "retried")
-		reason := fmt.Sprintf("%s: %s", c.Kind, finish.Error)
-		r.Retrying(ctx, c, reason)
-		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s", reason)
-	case ledger.Exhausted:
-		result.State = Exhausted
+		r.Retrying(ctx, c, c.Kind+": "+finish.Error)
+		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
+	case ledger.Exhausted, ledger.Fault:
+		result.fail(finished.Class)
 	case ledger.Permanent:
 		result.State = Refused
 	case ledger.Ambiguous:
@@ -331,11 +335,16 @@ const txLease = 10 * time.Second
 // DoTx runs an effect in our database: fn's changes and the ledger row commit together, so that it
 // happens exactly once. fn must not talk to anything but tx. A [Failure] that fn returns rolls back
 // and is recorded; any other error rolls back and is tried again.
-func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
+//
+// queue names what fn locks first, such as "account acme (live)": effects that queue for the same wait for each other
+// without a connection. Where somebody else holds its lock, the receipt says so, and since when.
+func (r *Runner) DoTx(ctx context.Context, c Call, queue string, fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	started := time.Now()
 	var encoded json.RawMessage
 	finish := ledger.Finish{Compensates: c.Compensates, StartedAt: started}
-	grant, err := r.Ledger.InTx(ctx, ClaimOf(ctx, c, txLease), finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
+	claim := ClaimOf(ctx, c, txLease)
+	claim.Queue = queue
+	grant, err := r.Ledger.InTx(ctx, claim, finish, func(ctx context.Context, tx ledger.Tx) (json.RawMessage, error) {
 		value, err := fn(ctx, tx)
 		if err != nil {
 			return nil, err
@@ -348,7 +357,14 @@ func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledg
 	})
 	var failure *Failure
 	var unwanted *NotWanted
+	var stalled *ledger.StalledError
 	switch {
+	case errors.As(err, &stalled):
+		reason := fmt.Sprintf("%s: %s", c.Kind, stalled)
+		r.Retrying(ctx, c, reason)
+		return Result{}, r.again(ctx, TypeNotYet, stalledWait(stalled.Since), nil, "%s", reason)
+	case errors.Is(err, ledger.ErrBusy):
+		return Result{}, r.again(ctx, TypeNotYet, time.Second, err, "%s waits for %s", c.Key, queue)
 	case errors.As(err, &failure), errors.As(err, &unwanted):
 		// Rolled back, the ledger row with it: claim again to record why. Of such a claim, too, it is known
 		// that nothing has happened when it runs out.
@@ -370,6 +386,11 @@ func (r *Runner) DoTx(ctx context.Context, c Call, fn func(context.Context, ledg
 	reached(c, "after-done")
 	r.count(ctx, c, Done)
 	return Result{State: Done, Value: encoded}, nil
+}
+
+// stalledWait is how long an effect keeps away from what is stalled: the longer that lasts, the less often it is tried.
+func stalledWait(since time.Time) time.Duration {
+	return min(max(time.Since(since)/2, time.Second), 10*time.Second)
 }
 
 // reached is where tests make a process die; in an ordinary build it is nothing.

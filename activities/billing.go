@@ -1,0 +1,221 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Billing reads what billing events say and keeps it: facts, and what they fold to.
+type Billing struct {
+	Effects  *effect.Runner
+	Receipts Receipts
+	Facts    *billing.Store
+	// Prices says what is sold, Policy how facts are folded, Planning what follows from them.
+	Prices   stripe.Plans
+	Policy   billing.Policy
+	Planning Planning
+	// Sinks says how effects are to be tried, by sink.
+	Sinks map[string]SinkSettings
+	// Accounts maps, for each source, the connected accounts that are ours: theirs to ours.
+	Accounts map[string]map[string]string
+	// Consumers relays events beside what their flow does.
+	Consumers *Consumers
+	// Announced is called after an event has been written to the outbox, to publish it at once.
+	Announced func()
+	Now       func() time.Time
+}
+
+// Receipts is what activities need of the receipts.
+type Receipts interface {
+	Get(ctx context.Context, receiptID string) (receipt.Receipt, error)
+	// Body returns what was received, byte for byte, or receipt.ErrNotFound when it is no longer held.
+	Body(ctx context.Context, receiptID string) (receipt.Body, error)
+}
+
+// Planning is what configuration decides about what follows from a change. It stands in histories with the facts, so
+// that a replay sees what the run saw.
+type Planning struct {
+	// Onboarding lists the plans whose customers get an onboarding task.
+	Onboarding []string `json:",omitempty"`
+	// BookZero books paid invoices of 0 as well.
+	BookZero bool `json:",omitempty"`
+	// CancelCompensates lets the cancellation of a run in Temporal take back what was done.
+	CancelCompensates bool `json:",omitempty"`
+}
+
+// Onboards reports whether the plan's customers get an onboarding task.
+func (p Planning) Onboards(plan string) bool { return slices.Contains(p.Onboarding, plan) }
+
+// LoadFactsInput names the receipt to read.
+type LoadFactsInput struct {
+	ReceiptID string
+	Provider  string
+	// ProviderAccount is the connected account, "" for the provider's own.
+	ProviderAccount string
+	EventID         string
+	EventType       string
+	Mode            string
+}
+
+// LoadFactsResult is what an event says, or why it is left alone.
+type LoadFactsResult struct {
+	Facts []billing.Fact
+	// Code and Reason, where set, say why a person must look first; or, with Ignored, why nothing is done.
+	Code    string `json:",omitempty"`
+	Reason  string `json:",omitempty"`
+	Ignored bool   `json:",omitempty"`
+	// Consumers are those of the event's source.
+	Consumers []string `json:",omitempty"`
+	Planning  Planning
+	// Sinks says how to try the effects of each sink, and of each consumer as "consumers:" and its name.
+	Sinks map[string]SinkSettings `json:",omitempty"`
+}
+
+// The codes of reasons to do nothing, or to ask first.
+const (
+	CodeAccountNotMapped = "account_not_mapped"
+	CodeBodyErased       = "body_erased"
+	CodeUnreadable       = "unreadable_payload"
+)
+
+// LoadFacts reads the receipt's payload and says what it means in our words. It changes nothing. What a person must
+// decide is a result; an error is only trouble of our own. Of a receipt whose body is erased, the facts that were kept
+// of it are returned.
+func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsResult, error) {
+	held, err := b.Receipts.Get(ctx, in.ReceiptID)
+	if err != nil {
+		return LoadFactsResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
+	}
+	result := LoadFactsResult{Planning: b.Planning, Sinks: map[string]SinkSettings{}}
+	for sink, how := range b.Sinks {
+		result.Sinks[sink] = how
+	}
+	result.Consumers = b.Consumers.of(held, result.Sinks)
+	subject := billing.Subject{
+		Provider: in.Provider, ProviderAccount: in.ProviderAccount, Mode: in.Mode,
+		EventID: in.EventID, EventType: in.EventType, ReceiptID: in.ReceiptID,
+	}
+	if in.ProviderAccount != "" {
+		// What a connected account says of itself must not decide about an account of ours.
+		if subject.Account = b.Accounts[held.Source][in.ProviderAccount]; subject.Account == "" {
+			result.Ignored, result.Code = true, CodeAccountNotMapped
+			result.Reason = fmt.Sprintf("the event is of the connected account %s, which sources.%s.accounts maps to none of ours", in.ProviderAccount, held.Source)
+			return result, nil
+		}
+	}
+	body, err := b.Receipts.Body(ctx, in.ReceiptID)
+	if errors.Is(err, receipt.ErrNotFound) {
+		return b.kept(ctx, in, result)
+	}
+	if err != nil {
+		return result, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
+	}
+	var review *stripe.ReviewError
+	switch result.Facts, err = stripe.Read(body.Bytes, subject, b.Prices); {
+	case errors.As(err, &review):
+		result.Facts, result.Code, result.Reason = nil, review.Code, review.Reason
+	case err != nil:
+		result.Facts, result.Code, result.Reason = nil, CodeUnreadable, err.Error()
+	}
+	return result, nil
+}
+
+// kept returns the facts that an event left before its body was erased.
+func (b *Billing) kept(ctx context.Context, in LoadFactsInput, result LoadFactsResult) (LoadFactsResult, error) {
+	facts, err := b.Facts.OfReceipt(ctx, in.ReceiptID)
+	if err != nil {
+		return result, err
+	}
+	if result.Facts = facts; len(facts) == 0 {
+		result.Code, result.Reason = CodeBodyErased, "the receipt's body is no longer held, and no facts of it were kept"
+	}
+	return result, nil
+}
+
+// Facts are what one event says: one fact for each object that it speaks of.
+type Facts struct{ Facts []billing.Fact }
+
+// ApplyFacts appends facts, folds what they are about, and writes what that comes to: rows, outbox and ledger in one
+// transaction, exactly once. The result's Value is a billing.Change.
+func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect.Result, error) {
+	return b.apply(ctx, in.Effect, in.For.Facts)
+}
+
+func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.Fact, also ...ledger.Statement) (effect.Result, error) {
+	var queue string
+	if len(facts) > 0 { // what billing.Apply locks first
+		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
+	}
+	result, err := b.Effects.DoTx(ctx, call, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
+		change, err := billing.Apply(ctx, tx, facts, b.Policy, call.Key, b.Now())
+		if err != nil {
+			return nil, err
+		}
+		for _, statement := range also {
+			if _, err := tx.Exec(ctx, statement.SQL, statement.Args...); err != nil {
+				return nil, fmt.Errorf("apply facts of %s: %w", call.Key, err)
+			}
+		}
+		return change, nil
+	})
+	if err == nil && result.State == effect.Done {
+		b.Announced()
+	}
+	return result, err
+}
+
+// Withholding says whose grant is taken back, and what of it.
+type Withholding struct {
+	billing.Subject
+	// Account is ours.
+	Account string
+	// Object is the subscription, or the one-off invoice that was paid for.
+	Object   string
+	Plan     string
+	Quantity int64
+	Invoice  string
+}
+
+// WithholdingOf is the taking back of what a change has come to.
+func WithholdingOf(c billing.Change) Withholding {
+	w := Withholding{Account: c.After.Access.Account}
+	if len(c.Facts) > 0 {
+		w.Subject = c.Facts[0].Subject
+	}
+	if i := c.After.Invoice; i != nil {
+		w.Object, w.Invoice, w.Plan, w.Quantity = i.Bought(), i.ID, i.Plan, i.Quantity
+	}
+	if s := c.After.Subscription; s != nil {
+		w.Object, w.Plan, w.Quantity = s.ID, s.Plan, s.Quantity
+	}
+	return w
+}
+
+// WithholdGrant takes back what a subscription grants, for as long as it is of the same plan and quantity: a fact, from
+// which the account's access is folded anew. A task asks a person what becomes of the customer's money. The result's
+// Value is a billing.Change.
+func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
+	w := in.For
+	if w.Object == "" { // there is nothing that was granted
+		return b.apply(ctx, in.Effect, nil)
+	}
+	fact := billing.Fact{
+		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange, Origin: billing.FromEvent,
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + in.Effect.Compensates, Plan: w.Plan, Quantity: w.Quantity, Invoice: w.Invoice}},
+	}
+	task := billing.OpenTask(billing.Task{
+		Mode: w.Mode, Kind: TaskCorrection, Object: w.Object, Account: w.Account, EffectKey: in.Effect.Key,
+		Title: fmt.Sprintf("%s of %s was taken back: refund it, or mend what refused it", w.Object, w.Account),
+	})
+	return b.apply(ctx, in.Effect, []billing.Fact{fact}, task)
+}

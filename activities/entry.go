@@ -1,0 +1,90 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// EntryKind says what an entry books, and so which way the money went: amounts are not negative, but for those of a
+// dispute that were withdrawn.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	PaymentEntry        EntryKind = "payment"
+	ReversalEntry       EntryKind = "reversal" // takes back what a payment was booked for; the cash stays
+	RefundEntry         EntryKind = "refund"
+	RefundReversalEntry EntryKind = "refund_reversal" // a refund that failed after all
+	CreditEntry         EntryKind = "credit"
+	CreditReversalEntry EntryKind = "credit_reversal"
+	DisputeEntry        EntryKind = "dispute"
+)
+
+// Entry is what finance books: the body of POST {base}/entries.
+type Entry struct {
+	Kind EntryKind `json:"kind"`
+	Mode string    `json:"mode"`
+	// Account is the one that it is booked under; it stays where it was booked.
+	Account string `json:"account"`
+	// ProviderAccount is the connected account that the money moved on, "" for the provider's own.
+	ProviderAccount string `json:"provider_account,omitempty"`
+	// Object is what the entry is about: an invoice, a refund, a credit note, a balance transaction of a dispute.
+	Object       string `json:"object"`
+	Invoice      string `json:"invoice,omitempty"`
+	Subscription string `json:"subscription,omitempty"`
+	Plan         string `json:"plan,omitempty"`
+	// Amount and Tax, which is a part of it, are in minor units of Currency.
+	Amount   int64  `json:"amount"`
+	Tax      int64  `json:"tax"`
+	Currency string `json:"currency"`
+	// How says how the money moved: "charge", or "out_of_band" for what the provider was only told of.
+	How string `json:"how,omitempty"`
+	// PeriodStart and PeriodEnd bound what was paid for, zero where that is nothing with a period.
+	PeriodStart time.Time `json:"period_start,omitzero"`
+	PeriodEnd   time.Time `json:"period_end,omitzero"`
+	OccurredAt  time.Time `json:"occurred_at"`
+	// Reverses is the key of the entry that this one takes back; "" stands for that of what the effect undoes.
+	Reverses string `json:"reverses,omitempty"`
+}
+
+// Finance exports entries to the accounting system.
+type Finance struct {
+	Effects *effect.Runner
+	// Sinks are the finance APIs by mode. A mode without one has its effects left out.
+	Sinks map[string]Sink
+}
+
+// PostEntry books an entry.
+func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
+	sink, configured := f.Sinks[in.For.Mode]
+	if !configured {
+		return leaveOut(ctx, f.Effects, in.Effect)
+	}
+	entry := in.For
+	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)
+	entry.PeriodStart, entry.PeriodEnd, entry.OccurredAt = entry.PeriodStart.UTC(), entry.PeriodEnd.UTC(), entry.OccurredAt.UTC()
+	body, err := json.Marshal(entry)
+	if err != nil {
+		return effect.Result{}, fmt.Errorf("encode entry of %s: %w", entry.Object, err)
+	}
+	return f.Effects.Do(ctx, in.Effect, sink.Policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		answer, err := sink.send(ctx, http.MethodPost, "/entries", map[string]string{"Pawl-Mode": entry.Mode}, a)
+		if err != nil {
+			return nil, err
+		}
+		ref := reference(answer)
+		a.Also(billing.RecordEntry(billing.Entry{
+			EffectKey: in.Effect.Key, Mode: entry.Mode, Account: entry.Account, ProviderAccount: entry.ProviderAccount,
+			Object: entry.Object, Invoice: entry.Invoice, Kind: string(entry.Kind),
+			Amount: entry.Amount, Tax: entry.Tax, Currency: entry.Currency, Reference: ref,
+		}))
+		return map[string]string{"reference": ref}, nil
+	})
+}

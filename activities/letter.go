@@ -1,0 +1,206 @@
+package activities
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/letters"
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Letter is what a customer is written.
+type Letter struct {
+	// Template is the letter's name; see package letters.
+	Template string
+	Mode     string
+	Account  string
+	// Object is the provider's ID of what it is about. A letter shows it only where that has no number.
+	Object string
+	// ReceiptID names the receipt whose body holds the address, which is read there when the letter is sent and stands
+	// nowhere else. A body that has none, such as a subscription's, leaves the word to the newest invoice of Customer.
+	ReceiptID string
+	Customer  string `json:",omitempty"`
+	// Amount is in minor units of Currency.
+	Amount   int64  `json:",omitempty"`
+	Currency string `json:",omitempty"`
+	Plan     string `json:",omitempty"`
+	// PeriodStart and PeriodEnd are zero for a letter that is about no period.
+	PeriodStart time.Time `json:",omitzero"`
+	PeriodEnd   time.Time `json:",omitzero"`
+	// OccurredAt is when it happened; the letter has this date.
+	OccurredAt time.Time
+}
+
+// Invoices knows which receipt holds the newest invoice of a customer, "" for none.
+type Invoices interface {
+	NewestInvoiceReceipt(ctx context.Context, mode, customer string) (receiptID string, err error)
+}
+
+// MailSink is a mail server and how letters are handed to it.
+//
+// SMTP cannot say whether a mail was accepted when the connection breaks after the final dot (RFC
+// 1047), so the guarantee is a choice: at most once by default (a broken attempt is uncertain, and a
+// person decides), at least once where configured (it is sent again, with the same Message-ID).
+type MailSink struct {
+	Mailer *Mailer
+	From   string
+	// AtLeastOnce sends again when nobody knows.
+	AtLeastOnce bool
+	Policy      effect.Policy
+}
+
+// Mail sends letters to customers.
+type Mail struct {
+	Effects  *effect.Runner
+	Receipts Receipts
+	Invoices Invoices
+	Letters  *letters.Set
+	// Sinks are the mail servers by mode. A mode without one has its letters left out.
+	Sinks map[string]MailSink
+}
+
+// sentMail is what the ledger keeps of a mail: no address.
+type sentMail struct {
+	MessageID string
+}
+
+// SendLetter sends a letter to the address on the object. A letter that is off, and one to an object without an address,
+// is skipped.
+func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
+	sink, configured := m.Sinks[in.For.Mode]
+	if !configured {
+		return leaveOut(ctx, m.Effects, in.Effect)
+	}
+	policy := sink.Policy
+	policy.Marks = !sink.AtLeastOnce
+	return m.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		if m.Letters.Off(in.For.Template) {
+			return nil, &effect.NotWanted{Reason: "the letter " + in.For.Template + " is off"}
+		}
+		to, err := m.addressee(ctx, in.For)
+		if err != nil {
+			return nil, err
+		}
+		if to.Email == "" {
+			return nil, &effect.NotWanted{Reason: "no address is held: the object names none, or its body was erased"}
+		}
+		id := messageID(a.IdempotencyKey, sink.From)
+		message, err := m.compose(in.For, to, sink.From, id)
+		if err != nil {
+			return nil, err
+		}
+		pointOfNoReturn := a.Commit
+		if sink.AtLeastOnce {
+			pointOfNoReturn = func() error { return nil }
+		}
+		if err := sink.Mailer.Send(ctx, Message{From: sink.From, To: to.Email, Data: message}, pointOfNoReturn); err != nil {
+			return nil, sink.failure(err)
+		}
+		return sentMail{MessageID: id}, nil
+	})
+}
+
+// failure makes an unknown outcome a repeatable one where the guarantee is at least once. It stays known
+// that the mail may have been taken: when a later attempt is refused, a correction has to follow it.
+func (s MailSink) failure(err error) error {
+	if class, _ := effect.Classify(err); class == ledger.Ambiguous && s.AtLeastOnce {
+		return &effect.Failure{Class: ledger.Transient, Unanswered: true, Err: errors.New("outcome unknown, sent again"), Said: err.Error()}
+	}
+	return err
+}
+
+// compose writes the message. Everything in it follows from the letter and the receipt's body, so that a repeat is the
+// same mail; go-mail refuses addresses that would smuggle in headers.
+func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
+	content := letters.Content{
+		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
+		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
+	}
+	if l.Currency != "" {
+		content.Amount = money(l.Amount, l.Currency)
+	}
+	subject, text, err := m.Letters.Write(l.Template, content)
+	if err != nil {
+		return nil, effect.Fault("compose letter: %w", err)
+	}
+	msg := mail.NewMsg()
+	if err := msg.From(from); err != nil {
+		return nil, effect.Fault("from address of the configuration: %w", err)
+	}
+	if err := msg.To(to.Email); err != nil {
+		// The address is personal data and stays out of the error.
+		return nil, effect.Refuse("the recipient's is no valid address")
+	}
+	msg.Subject(subject)
+	msg.SetMessageIDWithValue(messageID)
+	msg.SetDateWithValue(l.OccurredAt.UTC())
+	msg.SetGenHeader("X-Pawl-Account", l.Account)
+	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	msg.SetBodyString(mail.TypeTextPlain, text)
+	var out bytes.Buffer
+	if _, err := msg.WriteTo(&out); err != nil {
+		return nil, effect.Fault("write letter: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// messageID derives the stable Message-ID from the effect's key: readable, and unique by its hash.
+func messageID(key, from string) string {
+	sum := sha256.Sum256([]byte(key))
+	readable := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '.'
+	}, key)
+	const most = 80
+	readable = strings.Trim(readable[:min(len(readable), most)], ".")
+	_, domain, found := strings.Cut(strings.TrimSuffix(from, ">"), "@")
+	if !found {
+		domain = "pawl.invalid"
+	}
+	return readable + "." + hex.EncodeToString(sum[:6]) + "@" + domain
+}
+
+// addressee reads where a letter goes, and the number that it names.
+func (m *Mail) addressee(ctx context.Context, l Letter) (stripe.Addressee, error) {
+	to, err := m.read(ctx, l.ReceiptID)
+	if err != nil || to.Email != "" || l.Customer == "" {
+		return to, err
+	}
+	newest, err := m.Invoices.NewestInvoiceReceipt(ctx, l.Mode, l.Customer)
+	if err != nil || newest == "" {
+		return to, effect.Infrastructure(err)
+	}
+	of, err := m.read(ctx, newest)
+	to.Email = of.Email // its number is not what this letter is about
+	return to, err
+}
+
+// read reads an addressee from the body of a receipt. One that is no longer held has none.
+func (m *Mail) read(ctx context.Context, receiptID string) (stripe.Addressee, error) {
+	body, err := m.Receipts.Body(ctx, receiptID)
+	if errors.Is(err, receipt.ErrNotFound) {
+		return stripe.Addressee{}, nil
+	}
+	if err != nil {
+		return stripe.Addressee{}, effect.Infrastructure(err)
+	}
+	to, err := stripe.ReadAddressee(body.Bytes)
+	if err != nil {
+		return stripe.Addressee{}, effect.Refuse("read the address: %w", err)
+	}
+	return to, nil
+}

@@ -1,0 +1,355 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/quotedprintable"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/letters"
+)
+
+func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities.Mail {
+	b.Helper()
+	set, err := letters.Load("", letters.English, []string{letters.SubscriptionEnded})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &activities.Mail{
+		Effects: b.effects, Receipts: b.receipts, Letters: set,
+		Sinks: map[string]activities.MailSink{"live": {
+			Mailer: &activities.Mailer{Address: box.Address, TLS: activities.NoTLS, Roots: box.Roots},
+			From:   "Pawl <billing@pawl.test>", AtLeastOnce: atLeastOnce,
+			Policy: effect.Policy{Timeout: time.Second, MaxFailures: 3},
+		}},
+	}
+}
+
+// letterAbout is a letter to the address in a receipt's body.
+func letterAbout(template, receiptID string) activities.EffectInput[activities.Letter] {
+	start := time.Unix(1772323200, 0).UTC()
+	return activities.EffectInput[activities.Letter]{Effect: call(template, "in_1"), For: activities.Letter{
+		Template: template, Mode: "live", Account: "acme", Object: "in_1", ReceiptID: receiptID, Amount: 4900, Currency: "usd", Plan: "pro",
+		PeriodStart: start, PeriodEnd: start.AddDate(0, 1, 0), OccurredAt: start.Add(time.Minute),
+	}}
+}
+
+func TestSendLetter_WhatArrives(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	m := b.mail(box, false)
+	id := b.keep(invoice("ada@example.com"))
+	must(b, effect.Done, m.SendLetter, letterAbout("receipt", id))
+	must(b, effect.AlreadyDone, m.SendLetter, letterAbout("receipt", id))
+	must(b, effect.Done, m.SendLetter, letterAbout("correction", id))
+	if got := must(b, effect.Skipped, m.SendLetter, letterAbout("subscription-ended", id)); got.Reason != "the letter subscription-ended is off" {
+		t.Errorf("result %+v", got)
+	}
+	mails := box.Mails()
+	if len(mails) != 2 {
+		t.Fatalf("%d mails, want 2", len(mails))
+	}
+	receipt := mails[0]
+	if receipt.From != "billing@pawl.test" || !slices.Equal(receipt.To, []string{"ada@example.com"}) {
+		t.Errorf("envelope from %s to %v", receipt.From, receipt.To)
+	}
+	for name, want := range map[string]string{
+		"Subject": "Receipt for invoice A-1", "X-Pawl-Account": "acme", "Auto-Submitted": "auto-generated",
+		"Date": "Sun, 01 Mar 2026 00:01:00 +0000", "To": "<ada@example.com>",
+	} {
+		if got := receipt.Header(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	_, body, _ := strings.Cut(receipt.Data, "\r\n\r\n")
+	text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+	if err != nil || !strings.Contains(string(text), "49.00 USD for invoice A-1") || !strings.Contains(string(text), "Paid until: 1 April 2026") {
+		t.Errorf("text %q, %v", text, err)
+	}
+	if mails[1].Header("Subject") != "Correction: invoice A-1" || mails[1].Header("Message-ID") == receipt.Header("Message-ID") {
+		t.Errorf("correction %q with ID %s", mails[1].Header("Subject"), mails[1].Header("Message-ID"))
+	}
+	for _, line := range b.lines(`select concat(key, request, result, error) from effects union all select concat(key, error) from effect_attempts`) {
+		if strings.Contains(line, "ada@") {
+			t.Errorf("the ledger holds the address: %s", line)
+		}
+	}
+}
+
+// takenUnanswered sends a mail, at least once, that is taken and whose answer is lost.
+func (b *bundle) takenUnanswered() (*activitiestest.Mailbox, *activities.Mail, activities.EffectInput[activities.Letter]) {
+	b.Helper()
+	box := activitiestest.NewMailbox(b.T, false)
+	box.Next(activitiestest.Break{At: activitiestest.AtDot, Keep: true})
+	m := b.mail(box, true)
+	in := letterAbout("receipt", b.keep(invoice("ada@example.com")))
+	_, err := do(b, m.SendLetter, in)
+	wantAgain(b.T, err)
+	return box, m, in
+}
+
+// A mail that is sent again is the same mail: a reader's program shows it once.
+func TestSendLetter_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
+	b := setup(t)
+	box, m, in := b.takenUnanswered()
+	must(b, effect.Done, m.SendLetter, in)
+	mails := box.Mails()
+	if len(mails) != 2 || mails[0].Data != mails[1].Data || mails[0].Header("Message-ID") == "" {
+		t.Errorf("mails %+v, want the same one twice", mails)
+	}
+}
+
+// The first mail is in the customer's box, whatever its repeat is told: a compensation sends a correction.
+func TestSendLetter_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
+	b := setup(t)
+	box, m, in := b.takenUnanswered()
+	box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 550})
+	got := must(b, effect.Refused, m.SendLetter, in)
+	if len(box.Mails()) != 1 || !got.MayHaveHappened() {
+		t.Errorf("%d mails, result %+v; want one, and that it is known", len(box.Mails()), got)
+	}
+	in.Effect.Round = got.Round + 1 // an operator's retry is the same mail
+	must(b, effect.Done, m.SendLetter, in)
+	if mails := box.Mails(); len(mails) != 2 || mails[0].Data != mails[1].Data {
+		t.Errorf("mails %+v, want the same one twice", mails)
+	}
+}
+
+// A worker dies at a mail: only one that had to mark the final dot cannot have sent it.
+func TestSendLetter_DiedThenRefused(t *testing.T) {
+	t.Parallel()
+	for name, atLeastOnce := range map[string]bool{"at most once": false, "at least once": true} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			m := b.mail(box, atLeastOnce)
+			in := letterAbout("receipt", b.keep(invoice("ada@example.com")))
+			box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 450})
+			_, err := do(b, m.SendLetter, in)
+			wantAgain(t, err)
+			b.exec(`update effects set state = 'claimed', error_class = '', lease_until = now() - interval '1 second'`)
+			box.Next(activitiestest.Break{At: activitiestest.AtRcpt, Code: 550})
+			if got := must(b, effect.Refused, m.SendLetter, in); got.MayHaveHappened() != atLeastOnce {
+				t.Errorf("result %+v, want may have happened %v", got, atLeastOnce)
+			}
+		})
+	}
+}
+
+func wantAgain(t *testing.T, err error) {
+	t.Helper()
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.Type() != effect.TypeTransient {
+		t.Fatalf("error %v, want a transient one", err)
+	}
+}
+
+// Every way in which an SMTP transaction can break, and what is then known about the mail.
+func TestSendLetter_EveryBreak(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cue activitiestest.Break
+		// state is what the effect came to; "" is tried again, and succeeds.
+		state effect.State
+		mails int
+	}{
+		"greeting refused": {activitiestest.Break{At: activitiestest.AtGreeting, Code: 421}, "", 1},
+		"greeting cut":     {activitiestest.Break{At: activitiestest.AtGreeting}, "", 1},
+		"greeting hangs":   {activitiestest.Break{At: activitiestest.AtGreeting, Hang: true}, "", 1},
+		"MAIL 4xx":         {activitiestest.Break{At: activitiestest.AtMail, Code: 451}, "", 1},
+		"MAIL 5xx":         {activitiestest.Break{At: activitiestest.AtMail, Code: 550}, effect.Failed, 0},
+		"MAIL cut":         {activitiestest.Break{At: activitiestest.AtMail}, "", 1},
+		"RCPT 4xx":         {activitiestest.Break{At: activitiestest.AtRcpt, Code: 450}, "", 1},
+		"RCPT 5xx":         {activitiestest.Break{At: activitiestest.AtRcpt, Code: 550}, effect.Refused, 0},
+		"RCPT cut":         {activitiestest.Break{At: activitiestest.AtRcpt}, "", 1},
+		"RCPT hangs":       {activitiestest.Break{At: activitiestest.AtRcpt, Hang: true}, "", 1},
+		"dot 4xx":          {activitiestest.Break{At: activitiestest.AtDot, Code: 451}, "", 1},
+		"dot 5xx":          {activitiestest.Break{At: activitiestest.AtDot, Code: 554}, effect.Refused, 0},
+		"dot cut, taken":   {activitiestest.Break{At: activitiestest.AtDot, Keep: true}, effect.Uncertain, 1},
+		"dot cut, lost":    {activitiestest.Break{At: activitiestest.AtDot}, effect.Uncertain, 0},
+		"dot unanswered":   {activitiestest.Break{At: activitiestest.AtDot, Keep: true, Hang: true}, effect.Uncertain, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			box.Next(tt.cue)
+			m := b.mail(box, false)
+			in := letterAbout("receipt", b.keep(invoice("ada@example.com")))
+			if tt.state == "" {
+				_, err := do(b, m.SendLetter, in)
+				wantAgain(t, err)
+				must(b, effect.Done, m.SendLetter, in)
+			} else {
+				must(b, tt.state, m.SendLetter, in)
+				must(b, tt.state, m.SendLetter, in)
+			}
+			if got := len(box.Mails()); got != tt.mails {
+				t.Errorf("%d mails, want %d", got, tt.mails)
+			}
+		})
+	}
+}
+
+// A message that breaks off before its final dot is no message, however much of it was sent.
+func TestMailer_CutInTheMiddle_NotTaken(t *testing.T) {
+	t.Parallel()
+	box := activitiestest.NewMailbox(t, false)
+	box.Next(activitiestest.Break{At: activitiestest.AtMessage})
+	m := activities.Mailer{Address: box.Address, TLS: activities.NoTLS}
+	long := "Subject: long\r\n\r\n" + strings.Repeat("a line that fills what a connection buffers\r\n", 1<<18)
+	marked := false
+	err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@example.com", Data: []byte(long)}, func() error { marked = true; return nil })
+	if class, _ := effect.Classify(err); err == nil || class != "transient" || marked {
+		t.Errorf("error %v of class %s, marked %v; want a transient one before the mark", err, class, marked)
+	}
+	if got := box.Mails(); len(got) != 0 {
+		t.Errorf("%d mails were taken", len(got))
+	}
+}
+
+func TestMailer_MarkRefused_DotNotSent(t *testing.T) {
+	t.Parallel()
+	box := activitiestest.NewMailbox(t, false)
+	m := activities.Mailer{Address: box.Address, TLS: activities.NoTLS}
+	refused := errors.New("taken over")
+	err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@example.com", Data: []byte(strings.Repeat("x", 100))}, func() error { return refused })
+	if !errors.Is(err, refused) {
+		t.Errorf("error %v, want the mark's", err)
+	}
+	if got := box.Mails(); len(got) != 0 {
+		t.Errorf("%d mails were taken", len(got))
+	}
+}
+
+func TestSendLetter_NobodyListens_TriedAgain(t *testing.T) {
+	b := setup(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := b.mail(&activitiestest.Mailbox{Address: listener.Addr().String()}, false)
+	_ = listener.Close()
+	_, err = do(b, m.SendLetter, letterAbout("receipt", b.keep(invoice("ada@example.com"))))
+	wantAgain(t, err)
+}
+
+func TestSendLetter_Addresses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		email string
+		state effect.State
+	}{
+		"none":              {"", effect.Skipped},
+		"no address":        {"ada", effect.Refused},
+		"two":               {"ada@example.com, eve@example.com", effect.Refused},
+		"header injection":  {"ada@example.com\r\nBcc: eve@example.com", effect.Refused},
+		"bare line feed":    {"ada@example.com\nBcc: eve@example.com", effect.Refused},
+		"command injection": {"ada@example.com>\r\nRCPT TO:<eve@example.com", effect.Refused},
+		"in the name":       {"\"a\r\nBcc: eve@example.com\" <ada@example.com>", effect.Refused},
+		"parameters":        {"ada@example.com> NOTIFY=SUCCESS", effect.Refused},
+		"with a name":       {"Ada <ada@example.com>", effect.Refused},
+		"bare":              {"ada@example.com", effect.Done},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			result := must(b, tt.state, b.mail(box, false).SendLetter, letterAbout("receipt", b.keep(invoice(tt.email))))
+			if strings.Contains(result.Reason, "example.com") {
+				t.Errorf("reason %q holds the address", result.Reason)
+			}
+			mails := box.Mails()
+			if tt.state != effect.Done {
+				if len(mails) != 0 || box.Connections() != 0 {
+					t.Errorf("%d mails over %d connections, want none", len(mails), box.Connections())
+				}
+				return
+			}
+			if len(mails) != 1 || !slices.Equal(mails[0].To, []string{"ada@example.com"}) || mails[0].Header("Bcc") != "" {
+				t.Errorf("mails %+v, want one to ada", mails)
+			}
+		})
+	}
+}
+
+// newest is the receipt of each customer's newest invoice, by mode and customer.
+type newest map[string]string
+
+func (n newest) NewestInvoiceReceipt(_ context.Context, mode, customer string) (string, error) {
+	return n[mode+":"+customer], nil
+}
+
+// Events about subscriptions hold no address.
+func TestSendLetter_NoAddressInTheBody_NewestInvoices(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	m := b.mail(box, false)
+	m.Invoices = newest{"live:cus_1": b.keep(invoice("ada@example.com")), "live:cus_2": uuid.NewString()}
+	in := letterAbout("correction", b.keep(`{"id":"evt_2","data":{"object":{"id":"sub_1","object":"subscription","customer":"cus_1"}}}`))
+	in.For.Object = "sub_1"
+	for i, customer := range []string{"", "cus_2", "cus_3"} {
+		in.For.Customer, in.Effect.Key = customer, fmt.Sprintf("notice:%d", i)
+		if got := must(b, effect.Skipped, m.SendLetter, in); !strings.HasPrefix(got.Reason, "no address is held") {
+			t.Errorf("customer %q: %+v", customer, got)
+		}
+	}
+	in.For.Customer, in.Effect.Key = "cus_1", "notice:last"
+	must(b, effect.Done, m.SendLetter, in)
+	mails := box.Mails()
+	if len(mails) != 1 || !slices.Equal(mails[0].To, []string{"ada@example.com"}) || mails[0].Header("Subject") != "Correction: invoice sub_1" {
+		t.Errorf("mails %+v, want one about the subscription, to the invoice's address", mails)
+	}
+}
+
+func TestSendLetter_BodyErased_Skipped(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	must(b, effect.Skipped, b.mail(box, false).SendLetter, letterAbout("receipt", uuid.NewString()))
+}
+
+func TestMailer_TLS(t *testing.T) {
+	t.Parallel()
+	mail := activities.Message{From: "a@pawl.test", To: "b@example.com", Data: []byte("Subject: x\r\n\r\n" + strings.Repeat("x", 100))}
+	for name, tt := range map[string]struct {
+		secure, trusted bool
+		password        string
+		sent            bool
+		class           string
+	}{
+		"encrypted and authenticated": {secure: true, trusted: true, password: "secret", sent: true},
+		"wrong password":              {secure: true, trusted: true, password: "wrong", class: "fault"},
+		"stripped":                    {secure: false, password: "secret", class: "transient"},
+		"somebody's certificate":      {secure: true, trusted: false, password: "secret", class: "transient"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := activitiestest.NewMailbox(t, tt.secure)
+			m := activities.Mailer{Address: box.Address, TLS: activities.StartTLS, Username: "pawl", Password: tt.password}
+			if tt.trusted {
+				m.Roots = box.Roots
+			}
+			err := m.Send(t.Context(), mail, func() error { return nil })
+			mails := box.Mails()
+			if !tt.sent {
+				if class, _ := effect.Classify(err); err == nil || string(class) != tt.class || len(mails) != 0 {
+					t.Errorf("error %v of class %s, %d mails; want a %s one and nothing sent", err, class, len(mails), tt.class)
+				}
+				return
+			}
+			if err != nil || len(mails) != 1 || !mails[0].TLS || mails[0].User != "pawl" {
+				t.Errorf("mails %+v, %v", mails, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+// Package letters has the texts of the letters to customers: a template for each letter and language.
+//
+// A template is a text/template that is filled with a [Content]. Its first line is the subject, what follows is the text.
+// English ones are built in; a file NAME.LANGUAGE.txt in a directory of the configuration's stands in for them.
+package letters
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// The letters that there are.
+const (
+	Receipt           = "receipt"
+	Correction        = "correction"
+	SubscriptionEnded = "subscription-ended"
+)
+
+// Names lists them.
+func Names() []string { return []string{Receipt, Correction, SubscriptionEnded} }
+
+// English is the language of the built-in letters.
+const English = "en"
+
+//go:embed templates/*.txt
+var builtIn embed.FS
+
+// Content is what a template is filled with. What a letter has no use for is empty.
+type Content struct {
+	Account string
+	// Number is the invoice's own, else the ID of the object.
+	Number string
+	Plan   string
+	// Amount is written for people: "49.00 USD".
+	Amount                             string
+	PeriodStart, PeriodEnd, OccurredAt time.Time
+}
+
+// sample is what each template is tried with before any letter is sent.
+var sample = Content{
+	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD",
+	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
+}
+
+// Set holds the letters of one language.
+type Set struct {
+	templates map[string]*template.Template
+	off       []string
+}
+
+// Load reads the letters of a language, those in dir before the built-in ones; dir may be "". What is off needs no
+// template. The error joins everything that is wrong, one line each.
+func Load(dir, language string, off []string) (*Set, error) {
+	s := &Set{templates: map[string]*template.Template{}, off: off}
+	errs := []error{unknownFiles(dir)}
+	for _, name := range Names() {
+		if slices.Contains(off, name) {
+			continue
+		}
+		parsed, err := load(dir, name+"."+language+".txt")
+		errs = append(errs, err)
+		s.templates[name] = parsed
+	}
+	return s, errors.Join(errs...)
+}
+
+// unknownFiles tells of files that no letter is written with: a misspelt one would be without effect.
+func unknownFiles(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e.Name(), ".")
+		if strings.HasSuffix(e.Name(), ".txt") && !slices.Contains(Names(), name) {
+			errs = append(errs, fmt.Errorf("%s is no letter: letters are %s", e.Name(), strings.Join(Names(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func load(dir, file string) (*template.Template, error) {
+	text, err := read(dir, file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.New(file).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []Content{sample, {}} {
+		if _, _, err = write(t, c); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func read(dir, file string) ([]byte, error) {
+	if dir != "" {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return text, err
+		}
+	}
+	text, err := builtIn.ReadFile("templates/" + file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing, and only English letters are built in", file)
+	}
+	return text, err
+}
+
+// Off reports whether a letter is not sent.
+func (s *Set) Off(name string) bool { return slices.Contains(s.off, name) }
+
+// Write fills a letter's template.
+func (s *Set) Write(name string, c Content) (subject, text string, err error) {
+	t, known := s.templates[name]
+	if !known {
+		return "", "", fmt.Errorf("there is no letter %q", name)
+	}
+	return write(t, c)
+}
+
+func write(t *template.Template, c Content) (subject, text string, err error) {
+	var out bytes.Buffer
+	if err := t.Execute(&out, c); err != nil {
+		return "", "", err
+	}
+	subject, text, _ = strings.Cut(out.String(), "\n")
+	subject, text = strings.TrimSpace(subject), strings.TrimLeft(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	if subject == "" || strings.TrimSpace(text) == "" {
+		return "", "", fmt.Errorf("%s: the first line is the subject and what follows the text: one of them is empty", t.Name())
+	}
+	return subject, text, nil
+}

@@ -1,0 +1,91 @@
+package letters_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/letters"
+)
+
+var content = letters.Content{
+	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD",
+	PeriodEnd: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC), OccurredAt: time.Date(2026, 3, 1, 0, 1, 0, 0, time.UTC),
+}
+
+func directory(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestWrite_BuiltIn(t *testing.T) {
+	t.Parallel()
+	set, err := letters.Load("", letters.English, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]string{
+		letters.Receipt:           {"Receipt for invoice A-1", "Thank you.\n\nWe have received 49.00 USD for invoice A-1.\nPlan: pro\nPaid until: 1 April 2026\n"},
+		letters.Correction:        {"Correction: invoice A-1", "We have received 49.00 USD for invoice A-1, but could not provide the plan pro.\nThe booking has been reversed. We will contact you about the payment.\n"},
+		letters.SubscriptionEnded: {"Your subscription has ended", "Your subscription to the plan pro has ended on 1 March 2026.\nYour workspace is suspended; nothing in it is lost. You can subscribe again at any time.\n"},
+	} {
+		subject, text, err := set.Write(name, content)
+		if err != nil || subject != want[0] || text != want[1] {
+			t.Errorf("%s: %v\n got %q, %q\nwant %q, %q", name, err, subject, text, want[0], want[1])
+		}
+	}
+}
+
+func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, map[string]string{
+		"receipt.de.txt": "Beleg {{.Number}}\r\n\r\nDanke für {{.Amount}}.\r\n", "correction.de.txt": "Korrektur\n\nzu {{.Number}}", "receipt.en.txt": "English",
+	})
+	set, err := letters.Load(dir, "de", []string{letters.SubscriptionEnded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if subject, text, err := set.Write(letters.Receipt, content); err != nil || subject != "Beleg A-1" || text != "Danke für 49.00 USD.\n" {
+		t.Errorf("got %q, %q, %v", subject, text, err)
+	}
+	if !set.Off(letters.SubscriptionEnded) || set.Off(letters.Receipt) {
+		t.Error("want the letter about the end to be off, and no other")
+	}
+}
+
+// A letter that could not be written is told before the first one has to be.
+func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, map[string]string{
+		"receipt.de.txt": "Beleg\n\n{{.Amuont}}", "correction.de.txt": "{{if .Plan}}no end", "reciept.de.txt": "Beleg\n\nText", "notes.md": "not a letter",
+	})
+	_, err := letters.Load(dir, "de", nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"Amuont", "correction.de.txt", "reciept.de.txt is no letter", "subscription-ended.de.txt is missing"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not tell of %s:\n%v", want, err)
+		}
+	}
+	if lines := strings.Count(err.Error(), "\n") + 1; lines != 4 {
+		t.Errorf("%d lines, want one for each:\n%v", lines, err)
+	}
+	for name, text := range map[string]string{"no text": "Subject only\n", "no subject": "\nText\n"} {
+		dir := directory(t, map[string]string{"receipt.en.txt": text})
+		if _, err := letters.Load(dir, letters.English, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := letters.Load(filepath.Join(dir, "nowhere"), letters.English, nil); err == nil {
+		t.Error("a directory that is not there: no error")
+	}
+}

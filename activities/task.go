@@ -1,0 +1,60 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// The kinds of tasks.
+const (
+	TaskOnboarding = "onboarding" // welcome an account on its plan
+	TaskCorrection = "correction" // decide what becomes of the money for what was taken back
+	TaskReview     = "review"     // look at what no rule decides
+)
+
+// Task is something that a person has to do.
+type Task struct {
+	Kind    string
+	Mode    string
+	Account string
+	// Object is what it is about. There is one task of a kind for each.
+	Object string
+	Title  string
+}
+
+// Tasks opens and closes tasks in our own database: exactly once, since the ledger row is in the same transaction.
+type Tasks struct {
+	Effects *effect.Runner
+}
+
+// OpenTask opens a task.
+func (t *Tasks) OpenTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
+	return t.write(ctx, in, billing.OpenTask(row(in)))
+}
+
+// CloseTask closes a task that is open: it is done.
+func (t *Tasks) CloseTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
+	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskDone))
+}
+
+// CancelTask closes a task that is open: it need not be done any more. What a person has done stays done.
+func (t *Tasks) CancelTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
+	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskCancelled))
+}
+
+func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statement) (effect.Result, error) {
+	queue := fmt.Sprintf("task %s %s (%s)", in.For.Kind, in.For.Object, in.For.Mode)
+	return t.Effects.DoTx(ctx, in.Effect, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
+		_, err := tx.Exec(ctx, s.SQL, s.Args...)
+		return nil, err
+	})
+}
+
+func row(in EffectInput[Task]) billing.Task {
+	t := in.For
+	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
+}

@@ -1,0 +1,116 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// Workspace is what an account's workspace shall be: the body of PUT {base}/workspaces/{account}.
+type Workspace struct {
+	Account string `json:"account"`
+	Mode    string `json:"mode"`
+	// Plan is "" unless State is active.
+	Plan     string   `json:"plan"`
+	Quantity int64    `json:"quantity"`
+	Features []string `json:"features"`
+	// State is active, suspended or released.
+	State string `json:"state"`
+	// Version grows with each change of the account's target. Of two requests, the one with the higher version holds,
+	// whichever arrives last.
+	Version int64 `json:"version"`
+}
+
+// Targets knows what the workspace of an account shall be now.
+type Targets interface {
+	Target(ctx context.Context, mode, account string) (billing.Target, error)
+}
+
+// Workspaces brings workspaces to a target state.
+type Workspaces struct {
+	Effects *effect.Runner
+	Targets Targets
+	// Sinks are the workspace APIs by mode. A mode without one has its effects left out.
+	Sinks map[string]Sink
+}
+
+// ProvisionWorkspace brings an account's workspace to a target. One workspace is touched by one effect at a time, and a
+// target that is older than the account's current one is skipped: an older plan never lands after a newer one. A
+// skipped effect says whether an earlier try of it was not answered. That one may still land, and
+// [Workspaces.AlignWorkspace] mends it.
+func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
+	return w.bring(ctx, in)
+}
+
+// WorkspaceRef names the workspace of an account.
+type WorkspaceRef struct {
+	Mode    string
+	Account string
+}
+
+// AlignWorkspace brings a workspace to what it shall be now, whatever it was told before.
+func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[WorkspaceRef]) (effect.Result, error) {
+	newest, err := w.Targets.Target(ctx, in.For.Mode, in.For.Account)
+	if err != nil {
+		return effect.Result{}, fmt.Errorf("read the target of %s: %w", in.For.Account, err)
+	}
+	return w.bring(ctx, EffectInput[Workspace]{Effect: in.Effect, For: Workspace{
+		Account: in.For.Account, Mode: in.For.Mode, Plan: newest.Plan, Quantity: newest.Quantity, Features: newest.Features,
+		State: newest.State, Version: newest.Version,
+	}})
+}
+
+// bring sends a target, unless a newer one has superseded it.
+func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
+	sink, configured := w.Sinks[in.For.Mode]
+	if !configured {
+		return leaveOut(ctx, w.Effects, in.Effect)
+	}
+	if in.For.Features == nil {
+		in.For.Features = []string{} // an API that wants a list gets one
+	}
+	body, err := json.Marshal(in.For)
+	if err != nil {
+		return effect.Result{}, fmt.Errorf("encode workspace of %s: %w", in.For.Account, err)
+	}
+	policy := sink.Policy
+	policy.Exclusive = "workspace:" + in.For.Mode + ":" + in.For.Account
+	return w.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		var sent Workspace // by the first try, which every later one repeats
+		if err := json.Unmarshal(a.Request, &sent); err != nil {
+			return nil, effect.Infrastructure(fmt.Errorf("read what is to be sent: %w", err))
+		}
+		if err := w.current(ctx, in.Effect, sent); err != nil {
+			return nil, err
+		}
+		header := map[string]string{"Pawl-Mode": sent.Mode, "Pawl-Target-Version": strconv.FormatInt(sent.Version, 10)}
+		if _, err := sink.send(ctx, http.MethodPut, "/workspaces/"+url.PathEscape(sent.Account), header, a); err != nil {
+			return nil, err
+		}
+		a.Also(billing.RecordWorkspace(sent.Mode, sent.Account, sent.target(), in.Effect.Key))
+		return nil, nil
+	})
+}
+
+// current returns an error where what is to be sent is no longer the account's newest target.
+func (w *Workspaces) current(ctx context.Context, c effect.Call, sent Workspace) error {
+	newest, err := w.Targets.Target(ctx, sent.Mode, sent.Account)
+	if err != nil {
+		return effect.Infrastructure(err)
+	}
+	if sent.Version < newest.Version {
+		w.Effects.Stale(ctx, c)
+		return &effect.NotWanted{Reason: fmt.Sprintf("superseded by version %d", newest.Version)}
+	}
+	return nil
+}
+
+func (w Workspace) target() billing.Target {
+	return billing.Target{Version: w.Version, State: w.State, Plan: w.Plan, Quantity: w.Quantity, Features: w.Features}
+}

@@ -1,0 +1,210 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// plan is what follows from a change of what we know: effects that run side by side, and what a person must look at
+// once they are done. Making one is a pure function of the change and of the policy that was loaded with it.
+type plan struct {
+	steps  []*step
+	review *review
+}
+
+// review asks for a person's look at an object, once for each object, whichever event completes the reason for it.
+type review struct {
+	object string
+	reason reason
+}
+
+// runBilling is the way of every billing event: load its facts, apply them, plan what follows, settle that.
+//
+// Applying comes first and alone: it is one transaction in our own database, and what follows depends on what it came
+// to. Where the rest cannot be had, applying is taken back as well: by a fact that says so.
+func runBilling(ctx workflow.Context, name string, in EventInput, makePlan func(billing.Change, activities.Planning) plan) (EventResult, error) {
+	f, err := newFlow(ctx, name, in)
+	if err != nil {
+		return EventResult{}, err
+	}
+	w := &billingFlow{flow: f, makePlan: makePlan}
+	return w.run()
+}
+
+type billingFlow struct {
+	*flow
+	makePlan func(billing.Change, activities.Planning) plan
+
+	facts    []billing.Fact
+	planning activities.Planning
+	relays   []*step
+}
+
+func (w *billingFlow) run() (EventResult, error) {
+	left, err := w.load()
+	if err != nil {
+		return EventResult{}, err
+	}
+	if left != (reason{}) {
+		return w.leave(left)
+	}
+	apply := w.apply()
+	whyUndo, err := w.settle(apply)
+	if err != nil {
+		return EventResult{}, err
+	}
+	if apply.skipped || whyUndo == "" && apply.result.State == effect.Skipped {
+		return w.leave(reason{codeDismissed, "nothing done: " + apply.result.Reason})
+	}
+	change, err := changeOf(apply)
+	if err != nil && whyUndo == "" {
+		return EventResult{}, err
+	}
+	p := w.makePlan(change, w.planning)
+	if whyUndo != "" {
+		// The run that applied the facts may have done the effects since, before it took the facts back.
+		w.begin(p.steps)
+		if _, err := w.compare(p.steps); err != nil {
+			return EventResult{}, err
+		}
+	} else if whyUndo, err = w.settle(append(p.steps, w.relays...)...); err != nil {
+		return EventResult{}, err
+	}
+	if whyUndo != "" {
+		return w.takeAllBack(whyUndo)
+	}
+	if whyUndo, err = w.ask(p.review); err != nil {
+		return EventResult{}, err
+	}
+	if whyUndo != "" {
+		return w.takeAllBack(whyUndo)
+	}
+	return w.finish(processed, reason{})
+}
+
+// leave ends a run that does nothing itself. The event is delivered to the consumers of its source all the same.
+func (w *billingFlow) leave(why reason) (EventResult, error) {
+	if _, err := w.settle(w.relays...); err != nil {
+		return EventResult{}, err
+	}
+	if why.code == activities.CodeAccountNotMapped {
+		return w.finish(ignored, why)
+	}
+	return w.finish(processed, why)
+}
+
+// takeAllBack ends a run as compensated. What was delivered to consumers cannot be taken back, and is still owed.
+func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
+	if err := w.compensate(); err != nil {
+		return EventResult{}, err
+	}
+	w.undoing, w.irreversible = false, true
+	if _, err := w.settle(w.relays...); err != nil {
+		return EventResult{}, err
+	}
+	return w.finish(compensated, reason{codeCompensated, why})
+}
+
+// load reads what the event says, and parks for as long as a person must look at it first. It returns a reason where
+// the event is left alone: it is not for us, or a person decided so.
+func (w *billingFlow) load() (left reason, err error) {
+	for {
+		var loaded activities.LoadFactsResult
+		if err := w.execute(w.ctx, attempt{
+			name: "load", activity: billingState.LoadFacts,
+			input: activities.LoadFactsInput{
+				ReceiptID: w.in.ReceiptID, Provider: w.in.Provider, ProviderAccount: w.in.Account,
+				EventID: w.in.EventID, EventType: w.in.Type, Mode: w.in.Mode,
+			},
+		}, &loaded); err != nil {
+			return reason{}, err
+		}
+		w.facts, w.planning, w.settings = loaded.Facts, loaded.Planning, loaded.Sinks
+		w.cancelCompensates = loaded.Planning.CancelCompensates
+		w.relays = w.deliveries(loaded.Consumers)
+		switch {
+		case loaded.Ignored:
+			return reason{loaded.Code, loaded.Reason}, nil
+		case loaded.Code == "":
+			return reason{}, nil
+		}
+		if left, err := w.review(reason{loaded.Code, loaded.Reason}); err != nil || left != (reason{}) {
+			return left, err
+		}
+	}
+}
+
+// apply is the step that appends the facts and folds what they are about. It is done once for each event; two events
+// that tell the same leave two facts, and the second changes nothing.
+func (w *billingFlow) apply() *step {
+	s := applyFacts.step(w.in.eventObject(), activities.Facts{Facts: w.facts})
+	s.undo = func(done effect.Result) *step {
+		var change billing.Change
+		if err := json.Unmarshal(done.Value, &change); err != nil {
+			return withholdGrant.step(w.in.eventObject(), activities.Withholding{})
+		}
+		object := w.in.eventObject()
+		if invoice := change.After.Invoice; invoice != nil {
+			object = invoiceObject(change, invoice.ID)
+		}
+		undo := withholdGrant.step(object, activities.WithholdingOf(change))
+		undo.then = func(withheld effect.Result) *step {
+			var after billing.Change
+			if json.Unmarshal(withheld.Value, &after) != nil || len(after.Facts) == 0 {
+				return nil
+			}
+			return workspaceOf(after.Facts[0].Subject, after.After.Access)
+		}
+		return undo
+	}
+	return s
+}
+
+// changeOf reads what applying came to, from the ledger's record of it.
+func changeOf(apply *step) (billing.Change, error) {
+	var change billing.Change
+	if err := json.Unmarshal(apply.result.Value, &change); err != nil {
+		return change, fmt.Errorf("read what %s came to: %w", apply.key, err)
+	}
+	return change, nil
+}
+
+// ask opens the review that a plan asks for, and waits until a person has looked: retry and skip let things stand,
+// compensate returns a reason to take everything back. A review that another event of the object has opened is that
+// one's to wait for.
+func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
+	if r == nil {
+		return "", nil
+	}
+	task := activities.Task{Kind: activities.TaskReview, Mode: w.in.Mode, Object: r.object, Title: r.reason.text}
+	open := reviewTask.step(r.object, task)
+	if whyUndo, err := w.settle(open); err != nil || whyUndo != "" || open.skipped || open.result.By != "" {
+		return whyUndo, err
+	}
+	w.settling = nil
+	d, err := w.park(needsReview, r.reason)
+	if err != nil {
+		return "", err
+	}
+	if whyUndo, err := w.follow(d, nil); err != nil || whyUndo != "" {
+		return whyUndo, err
+	}
+	return w.settle(closeReview.step(r.object, task))
+}
+
+// deliveries are the steps that relay the event to the consumers of its source.
+func (f *flow) deliveries(consumers []string) []*step {
+	var steps []*step
+	for _, name := range consumers {
+		s := relayEvent.step(f.in.relayObject(name), activities.Delivery{Consumer: name})
+		s.sink = SinkConsumers + ":" + name
+		steps = append(steps, s)
+	}
+	return steps
+}

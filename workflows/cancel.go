@@ -1,0 +1,24 @@
+package workflows
+
+import "go.temporal.io/sdk/workflow"
+
+// Cancelling a run is the main button of a parked one in the Temporal UI, one click away. It stops what has not begun
+// and parks the run for a person; what was done stays done, unless configuration says otherwise.
+
+// isCancelled reports whether the run was cancelled and nobody has decided about that yet.
+func (f *flow) isCancelled() bool { return !f.cancelSeen && !f.undoing && f.cancelled.Err() != nil }
+
+// untilCancelled returns a context for attempts that a cancellation of the run ends, and what to call when they are
+// over.
+func (f *flow) untilCancelled() (attempts workflow.Context, over func()) {
+	if f.cancelSeen || f.undoing {
+		return f.ctx, func() {}
+	}
+	attempts, cancel := workflow.WithCancel(f.ctx)
+	done := false
+	workflow.GoNamed(f.ctx, "cancellation", func(ctx workflow.Context) {
+		_ = workflow.Await(ctx, func() bool { return done || f.cancelled.Err() != nil })
+		cancel()
+	})
+	return attempts, func() { done = true }
+}

@@ -1,0 +1,32 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// Toy is a flow for tests of the engine: whatever was applied, the same effects follow. It asks for a review where the
+// planning books zeroes.
+func Toy(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, "Toy", in, func(_ billing.Change, p activities.Planning) plan {
+		subject := billing.Subject{Provider: "stripe", Mode: "live"}
+		access := billing.Access{Account: "acme", Target: billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro"}}
+		workspace := workspaceOf(subject, access)
+		workspace.refusalUndoesAll = true
+		const of = "stripe:live:in_1"
+		made := plan{steps: []*step{
+			workspace,
+			financeExport.step(of, activities.Entry{}).undoneBy(reverseEntry.step(of, activities.Entry{})),
+			receiptEmail.step(of, activities.Letter{}).undoneBy(correctionNotice.step(of, activities.Letter{})),
+		}}
+		if p.Onboards("pro") {
+			made.steps = append(made.steps, onboardingTask.step(of, activities.Task{}).undoneBy(cancelOnboarding.step(of, activities.Task{})))
+		}
+		if p.BookZero {
+			made.review = &review{object: of, reason: reason{"toy_review", "a person must look"}}
+		}
+		return made
+	})
+}

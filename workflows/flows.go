@@ -1,0 +1,86 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+)
+
+// Flow is one workflow type, and the events that it is for.
+type Flow struct {
+	// Name is the workflow's type in Temporal.
+	Name string
+	Run  func(workflow.Context, EventInput) (EventResult, error)
+	// Types are the event types that it is for, by provider. Several types may tell of one fact: their effects meet at
+	// the same ledger keys.
+	Types map[string][]string
+	// Does says in one sentence what it does.
+	Does string
+}
+
+// relayFlow is the workflow type of events for which no flow is written.
+const relayFlow = "Relay"
+
+// Flows is the only list of flows and of their event types. Routing, registration, the documentation and the replay
+// tests read it.
+func Flows() []Flow {
+	return []Flow{
+		{
+			Name: "InvoicePaid", Run: InvoicePaid, Types: stripe("invoice.paid", "invoice.payment_succeeded"),
+			Does: "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
+		},
+		{
+			Name: "SubscriptionEnded", Run: SubscriptionEnded, Types: stripe("customer.subscription.deleted"),
+			Does: "ends access, suspends the workspace where nothing else grants it, says so by mail",
+		},
+		{
+			Name: "SubscriptionChanged", Run: SubscriptionChanged, Types: stripe(
+				"customer.subscription.created", "customer.subscription.updated",
+				"customer.subscription.paused", "customer.subscription.resumed"),
+			Does: "brings access and workspace to the plan, the seats and the status of the subscription",
+		},
+		{
+			Name: "AccountLinked", Run: AccountLinked, Types: stripe(
+				"checkout.session.completed", "checkout.session.async_payment_succeeded", "customer.created", "customer.updated"),
+			Does: "links a customer, or a subscription, to an account of ours, and brings the workspaces of both accounts to what they have",
+		},
+		{
+			Name: "Record", Run: Record, Types: stripe(
+				"customer.subscription.trial_will_end", "customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
+				"invoice.created", "invoice.finalized", "invoice.updated", "invoice.payment_failed", "invoice.payment_action_required",
+				"invoice.finalization_failed", "invoice.voided", "invoice.marked_uncollectible", "invoice.overdue"),
+			Does: "keeps the facts; nothing else follows from them",
+		},
+		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
+	}
+}
+
+func stripe(types ...string) map[string][]string { return map[string][]string{"stripe": types} }
+
+var routes = func() map[string]map[string]string {
+	routes := map[string]map[string]string{}
+	for _, f := range Flows() {
+		for provider, types := range f.Types {
+			if routes[provider] == nil {
+				routes[provider] = map[string]string{}
+			}
+			for _, t := range types {
+				routes[provider][t] = f.Name
+			}
+		}
+	}
+	return routes
+}()
+
+// Route returns the workflow type for an event type of a provider: the flow that is written for it, else Relay. Every
+// flow delivers its event to the consumers of the source as well.
+func Route(provider, eventType string) (workflow string) {
+	if own, ok := routes[provider][eventType]; ok {
+		return own
+	}
+	return relayFlow
+}
+
+// Written reports whether a flow is written for an event type of a provider.
+func Written(provider, eventType string) bool {
+	_, ok := routes[provider][eventType]
+	return ok
+}

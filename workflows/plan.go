@@ -1,0 +1,82 @@
+package workflows
+
+import (
+	"strconv"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// The keys of effects: <kind>:<provider>:<mode>[:<connected account>]:<object>. A once effect names the provider's
+// object alone; a state effect the account and the version of its target.
+
+// subjectOf is the header of the facts that were applied; they come from one event.
+func subjectOf(c billing.Change) billing.Subject {
+	if len(c.Facts) == 0 {
+		return billing.Subject{}
+	}
+	return c.Facts[0].Subject
+}
+
+func object(s billing.Subject, id string) string { return s.Scope() + ":" + id }
+
+func invoiceObject(c billing.Change, id string) string { return object(subjectOf(c), id) }
+
+// workspaceSteps bring the workspaces of the account to its target, and of the account that was left where the object
+// has moved to another.
+func workspaceSteps(c billing.Change) []*step {
+	var steps []*step
+	if s := workspaceOf(subjectOf(c), c.After.Access); s != nil {
+		// Who cannot have what was paid for shall not pay for it; that a workspace is not suspended is no such case.
+		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive
+		steps = append(steps, s)
+	}
+	if c.Left != nil {
+		if s := workspaceOf(subjectOf(c), *c.Left); s != nil {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// workspaceOf is the step that brings an account's workspace to its target, nil for a workspace that never was. Its key
+// holds the target's version: what was brought there once is not sent again.
+func workspaceOf(subject billing.Subject, access billing.Access) *step {
+	if access.Target.Version == 0 || access.Account == "" {
+		return nil
+	}
+	of := object(subject, access.Account+":v"+strconv.FormatInt(access.Target.Version, 10))
+	s := provisionWorkspace.step(of, workspaceFor(subject.Mode, access))
+	s.then = func(done effect.Result) *step {
+		if done.State != effect.Skipped || !done.Unanswered {
+			return nil
+		}
+		// A newer target has superseded this one, of which a try was not answered: it may still arrive, behind the newer
+		// one. The workspace is told the newest target once more.
+		return alignWorkspace.step(of, activities.WorkspaceRef{Mode: subject.Mode, Account: access.Account})
+	}
+	return s
+}
+
+// planWorkspace is the plan of events that change what an account may use, and nothing else.
+func planWorkspace(c billing.Change, _ activities.Planning) plan {
+	return plan{steps: workspaceSteps(c)}
+}
+
+// planNothing is the plan of events that are kept, and of which nothing follows.
+func planNothing(billing.Change, activities.Planning) plan { return plan{} }
+
+// paidAfterEnd asks for a person's look at invoices that were paid strictly after their subscription had ended, for a
+// period that reaches beyond the end. Nothing is granted for them.
+func paidAfterEnd(c billing.Change) *review {
+	s := c.After.Subscription
+	if s == nil || len(s.PaidAfterEnd) == 0 {
+		return nil
+	}
+	invoice := s.PaidAfterEnd[0]
+	return &review{
+		object: invoiceObject(c, invoice),
+		reason: reason{"paid_after_end", "invoice " + invoice + " was paid after its subscription " + s.ID + " had ended, for a time after the end: refund it, or give access by hand"},
+	}
+}

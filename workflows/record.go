@@ -1,0 +1,8 @@
+package workflows
+
+import "go.temporal.io/sdk/workflow"
+
+// Record keeps what an event says. Nothing else follows from it.
+func Record(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, "Record", in, planNothing)
+}

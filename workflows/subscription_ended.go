@@ -1,0 +1,23 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// SubscriptionEnded is what happens when a subscription has ended for good: access ends, the workspace is suspended
+// where nothing else grants it, and the customer is told.
+func SubscriptionEnded(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, "SubscriptionEnded", in, planSubscriptionEnded)
+}
+
+func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
+	steps := workspaceSteps(c)
+	ended := c.After.Subscription
+	if ended != nil && ended.Ended() && ended.EverGranted && len(c.After.Access.Grants) == 0 {
+		steps = append(steps, endedNotice.step(object(subjectOf(c), ended.ID), subscriptionLetter("subscription-ended", subjectOf(c), *ended)))
+	}
+	return plan{steps: steps, review: paidAfterEnd(c)}
+}
