@@ -123,22 +123,11 @@ var (
 	otherTemplates  = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "templates/*.tmpl"))
 )
 
-// stripeObjects says which object stands in which event.
-var stripeObjects = map[string]string{
-	"invoice.paid":                  "invoice",
-	"invoice.payment_succeeded":     "invoice",
-	"invoice.payment_failed":        "invoice",
-	"customer.subscription.created": "subscription",
-	"customer.subscription.updated": "subscription",
-	"customer.subscription.deleted": "subscription",
-	"checkout.session.completed":    "checkout_session",
-}
-
 // Types returns the types that can be made for a provider, the most useful first. For providers
 // other than Stripe the type is free, and this is the one that their template fits best.
 func Types(provider string) []string {
 	if provider == "stripe" {
-		types := slices.Sorted(maps.Keys(stripeObjects))
+		types := slices.Sorted(maps.Keys(stripeTypes))
 		slices.SortStableFunc(types, func(a, b string) int { return rank(a) - rank(b) })
 		return types
 	}
@@ -147,9 +136,6 @@ func Types(provider string) []string {
 	}
 	return []string{"test.event"}
 }
-
-// ThinType is a type of Stripe's thin events. Any other can be made, too.
-const ThinType = "v1.billing.meter.error_report_triggered"
 
 // platformType is a type of those webhooks of Adyen's that are signed over their body.
 const platformType = "balancePlatform.accountHolder.created"
@@ -165,9 +151,6 @@ func DefaultType(provider string, options map[string]string) string {
 	}
 	return ""
 }
-
-// isThin reports whether a type of Stripe's is that of thin events: their names begin with the API's version.
-func isThin(t string) bool { return strings.HasPrefix(t, "v1.") || strings.HasPrefix(t, "v2.") }
 
 func rank(t string) int {
 	if t == "invoice.paid" {
@@ -196,7 +179,7 @@ func find(p Params, source string) (*template.Template, string, error) {
 		if isThin(p.Type) {
 			return stripeTemplates, "thin.tmpl", nil
 		}
-		if stripeObjects[p.Type] == "" {
+		if stripeTypes[p.Type].object == "" {
 			return nil, "", fmt.Errorf("no template for the Stripe event type %q; use one of %s, a thin event's such as %s, or --template",
 				p.Type, strings.Join(Types("stripe"), ", "), ThinType)
 		}
@@ -215,31 +198,12 @@ func find(p Params, source string) (*template.Template, string, error) {
 // data is what a template sees: the parameters, and what follows from them.
 type data struct{ Params }
 
-func (d data) Unix() int64       { return d.At.Unix() }
-func (d data) UnixMilli() int64  { return d.At.UnixMilli() }
-func (d data) Time() string      { return d.At.UTC().Format(time.RFC3339) }
-func (d data) Paid() bool        { return d.Type == "invoice.paid" || d.Type == "invoice.payment_succeeded" }
-func (d data) Object() string    { return stripeObjects[d.Type] }
-func (d data) PeriodEnd() int64  { return d.At.AddDate(0, 1, 0).Unix() }
-func (d data) Retry() int64      { return d.At.AddDate(0, 0, 3).Unix() }
-func (d data) Hash() string      { return hash(d.EventID, "hash", 16) }
-func (d data) Number() int64     { return number(d.Seed) }
-func (d data) Major() string     { return fmt.Sprintf("%d.%02d", d.Amount/100, d.Amount%100) }
-func (d data) Customer() string  { return "cus_" + hash(d.Account, "customer", 14) }
-func (d data) Invoice() string   { return "in_" + hash(d.Seed, "invoice", 24) }
-func (d data) Session() string   { return "cs_" + hash(d.Seed, "session", 24) }
-func (d data) Intent() string    { return "pi_" + hash(d.Seed, "intent", 24) }
-func (d data) Line() string      { return "il_" + hash(d.Seed, "line", 24) }
-func (d data) Item() string      { return "si_" + hash(d.Account, "item", 14) }
-func (d data) Price() string     { return "price_" + d.Plan }
-func (d data) Product() string   { return "prod_" + d.Plan }
-func (d data) RequestID() string { return "req_" + hash(d.EventID, "request", 14) }
-
-// Subscription is the account's: a renewal is another invoice of it.
-func (d data) Subscription() string { return "sub_" + hash(d.Account, "subscription", 24) }
-
-// Basil reports whether the version is of the new shape: versions order by their date.
-func (d data) Basil() bool { return d.APIVersion >= "2025-03-31" }
+func (d data) Unix() int64      { return d.At.Unix() }
+func (d data) UnixMilli() int64 { return d.At.UnixMilli() }
+func (d data) Time() string     { return d.At.UTC().Format(time.RFC3339) }
+func (d data) Hash() string     { return hash(d.EventID, "hash", 16) }
+func (d data) Number() int64    { return number(d.Seed) }
+func (d data) Major() string    { return fmt.Sprintf("%d.%02d", d.Amount/100, d.Amount%100) }
 
 // Kind is the first part of a type such as issues.opened or orders/paid.
 func (d data) Kind() string {
@@ -295,14 +259,6 @@ func (d data) Subject() string {
 		return d.Action()[:i]
 	}
 	return d.Action()
-}
-
-// Status is that of the subscription.
-func (d data) Status() string {
-	if d.Type == "customer.subscription.deleted" {
-		return "canceled"
-	}
-	return "active"
 }
 
 // newID returns a random event ID in the provider's form.

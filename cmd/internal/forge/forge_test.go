@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -50,6 +52,33 @@ func TestNew_Stripe_Golden(t *testing.T) {
 					t.Errorf("body differs from %s (rewrite with -update):\n%s", path, got.Bytes())
 				}
 			})
+		}
+	}
+}
+
+// What is made for each type can be read in both shapes; credit notes leave no facts.
+func TestNew_Stripe_ReadIntoFacts(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{forge.Before, forge.Basil} {
+		for _, typ := range forge.Types("stripe") {
+			e, err := forge.New(forge.Params{Provider: "stripe", EventID: "evt_golden", Type: typ, APIVersion: version, Account: "acme", At: at}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			facts, err := stripe.Read(e.Body, billing.Subject{Provider: "stripe", EventType: typ}, stripe.Plans{})
+			if err != nil {
+				t.Errorf("%s %s: %v", version, typ, err)
+				continue
+			}
+			if strings.HasPrefix(typ, "credit_note.") {
+				if len(facts) != 0 {
+					t.Errorf("%s %s: %v", version, typ, facts)
+				}
+				continue
+			}
+			if len(facts) == 0 || len(facts) > 1 && !strings.HasPrefix(typ, "checkout.") || facts[0].Object != dig(t, e.Body, "data.object.id") && typ != "invoice_payment.paid" {
+				t.Errorf("%s %s: facts %v, want one about its object", version, typ, facts)
+			}
 		}
 	}
 }

@@ -1,0 +1,111 @@
+package forge
+
+import "strings"
+
+// ThinType is a type of Stripe's thin events. Any other can be made, too.
+const ThinType = "v1.billing.meter.error_report_triggered"
+
+// isThin reports whether a type of Stripe's is that of thin events: their names begin with the API's version.
+func isThin(t string) bool { return strings.HasPrefix(t, "v1.") || strings.HasPrefix(t, "v2.") }
+
+// stripeType says what stands in an event.
+type stripeType struct {
+	// object is the kind of object, and its template's name; status is the object's.
+	object, status string
+}
+
+var stripeTypes = map[string]stripeType{
+	"customer.subscription.created":                {"subscription", "active"},
+	"customer.subscription.updated":                {"subscription", "active"},
+	"customer.subscription.deleted":                {"subscription", "canceled"},
+	"customer.subscription.paused":                 {"subscription", "paused"},
+	"customer.subscription.resumed":                {"subscription", "active"},
+	"customer.subscription.trial_will_end":         {"subscription", "trialing"},
+	"customer.subscription.pending_update_applied": {"subscription", "active"},
+	"customer.subscription.pending_update_expired": {"subscription", "active"},
+
+	"invoice.created":                 {"invoice", "draft"},
+	"invoice.finalized":               {"invoice", "open"},
+	"invoice.finalization_failed":     {"invoice", "draft"},
+	"invoice.paid":                    {"invoice", "paid"},
+	"invoice.payment_succeeded":       {"invoice", "paid"},
+	"invoice.payment_failed":          {"invoice", "open"},
+	"invoice.payment_action_required": {"invoice", "open"},
+	"invoice.overdue":                 {"invoice", "open"},
+	"invoice.voided":                  {"invoice", "void"},
+	"invoice.marked_uncollectible":    {"invoice", "uncollectible"},
+
+	"checkout.session.completed":               {"checkout_session", "complete"},
+	"checkout.session.async_payment_succeeded": {"checkout_session", "complete"},
+	"checkout.session.async_payment_failed":    {"checkout_session", "complete"},
+	"checkout.session.expired":                 {"checkout_session", "expired"},
+
+	"customer.created": {"customer", ""},
+	"customer.updated": {"customer", ""},
+
+	"charge.succeeded":     {"charge", "succeeded"},
+	"charge.refunded":      {"charge", "succeeded"},
+	"invoice_payment.paid": {"invoice_payment", "paid"},
+
+	"refund.created":        {"refund", "pending"},
+	"refund.updated":        {"refund", "succeeded"},
+	"refund.failed":         {"refund", "failed"},
+	"charge.refund.updated": {"refund", "succeeded"},
+
+	"charge.dispute.created":          {"dispute", "needs_response"},
+	"charge.dispute.updated":          {"dispute", "under_review"},
+	"charge.dispute.funds_withdrawn":  {"dispute", "needs_response"},
+	"charge.dispute.funds_reinstated": {"dispute", "won"},
+	"charge.dispute.closed":           {"dispute", "lost"},
+
+	"credit_note.created": {"credit_note", "issued"},
+	"credit_note.updated": {"credit_note", "issued"},
+	"credit_note.voided":  {"credit_note", "void"},
+}
+
+// Object is the kind of object in a Stripe event, Status that object's.
+func (d data) Object() string { return stripeTypes[d.Type].object }
+func (d data) Status() string { return stripeTypes[d.Type].status }
+
+// Basil reports whether the version is of the new shape: versions order by their date.
+func (d data) Basil() bool { return d.APIVersion >= "2025-03-31" }
+
+// Is reports whether the event is of one of the types.
+func (d data) Is(types ...string) bool {
+	for _, t := range types {
+		if d.Type == t {
+			return true
+		}
+	}
+	return false
+}
+
+// Paid reports whether the invoice or the session is.
+func (d data) Paid() bool {
+	return d.Status() == "paid" || d.Is("checkout.session.completed", "checkout.session.async_payment_succeeded")
+}
+
+func (d data) PeriodEnd() int64 { return d.At.AddDate(0, 1, 0).Unix() }
+func (d data) Retry() int64     { return d.At.AddDate(0, 0, 3).Unix() }
+
+// What is the account's: a renewal is another invoice of the same subscription.
+func (d data) Customer() string     { return "cus_" + hash(d.Account, "customer", 14) }
+func (d data) Subscription() string { return "sub_" + hash(d.Account, "subscription", 24) }
+func (d data) Item() string         { return "si_" + hash(d.Account, "item", 14) }
+
+// What is the purchase's: two events of one seed are about one invoice, its charge, and its refund.
+func (d data) Invoice() string        { return "in_" + hash(d.Seed, "invoice", 24) }
+func (d data) Session() string        { return "cs_" + hash(d.Seed, "session", 24) }
+func (d data) Intent() string         { return "pi_" + hash(d.Seed, "intent", 24) }
+func (d data) Charge() string         { return "ch_" + hash(d.Seed, "charge", 24) }
+func (d data) InvoicePayment() string { return "inpay_" + hash(d.Seed, "invoice payment", 24) }
+func (d data) Refund() string         { return "re_" + hash(d.Seed, "refund", 24) }
+func (d data) Dispute() string        { return "dp_" + hash(d.Seed, "dispute", 24) }
+func (d data) Withdrawal() string     { return "txn_" + hash(d.Seed, "withdrawal", 24) }
+func (d data) Reinstatement() string  { return "txn_" + hash(d.Seed, "reinstatement", 24) }
+func (d data) CreditNote() string     { return "cn_" + hash(d.Seed, "credit note", 24) }
+func (d data) Line() string           { return "il_" + hash(d.Seed, "line", 24) }
+
+func (d data) Price() string     { return "price_" + d.Plan }
+func (d data) Product() string   { return "prod_" + d.Plan }
+func (d data) RequestID() string { return "req_" + hash(d.EventID, "request", 14) }
