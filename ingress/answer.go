@@ -120,10 +120,6 @@ func unavailable(c echo.Context, class string) error {
 	return answer(c, http.StatusServiceUnavailable, class)
 }
 
-// leaveUnread has the answer leave at once and the connection end with it. Without it net/http
-// first reads what is left of the body, and a sender that stalls there keeps its answer waiting.
-func leaveUnread(c echo.Context) { c.Response().Header().Set("Connection", "close") }
-
 // answer tells the class and no more.
 func answer(c echo.Context, status int, class string) error {
 	return c.JSON(status, struct {

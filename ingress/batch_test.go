@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/adyen"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/sendgrid"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A delivery with many events is one transaction with a receipt each; a provider that retries it cuts
@@ -35,7 +38,7 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 			func(items []string) string { return "[" + strings.Join(items, ",\r\n") + "]\r\n" },
 		},
 		"adyen": {
-			adyen.Provider, webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: strings.Repeat("0a", 32)}}}, strings.Repeat("0a", 32),
+			adyen.Provider, webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: strings.Repeat("00112233445566778899aabbccddeeff", 2)}}}, strings.Repeat("00112233445566778899aabbccddeeff", 2),
 			func(i int) string {
 				return fmt.Sprintf(`{"NotificationRequestItem":{"additionalData":{},"amount":{"currency":"EUR","value":%d},"eventCode":"AUTHORISATION","eventDate":"2026-03-01T12:00:00+01:00","merchantAccountCode":"Shop","merchantReference":"r-%[1]d","pspReference":"psp-%[1]d","success":"true"}}`, i)
 			},
@@ -90,6 +93,40 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 			defer b.mu.Unlock()
 			if len(b.handed) != 8 {
 				t.Errorf("handed over %d, want each of 8 once", len(b.handed))
+			}
+		})
+	}
+}
+
+// A batch that no single transaction could hold is taken within the server's real deadlines, and one that nobody
+// sends is kept whole for a person. The provider is never asked to send either again.
+func TestBatch_Huge_TakenOrParked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events, receipts, reviewed int
+	}{"taken": {10_000, 10_000, 0}, "parked": {20_001, 1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startWith(t, schematest.New(t), receipt.Options{}, ingress.Limits{})
+			var items []string
+			for i := range c.events {
+				items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
+			}
+			body := "[" + strings.Join(items, ",") + "]"
+			if got := b.post(t, body); got.status != http.StatusAccepted {
+				t.Fatalf("got %d %s, want 202", got.status, got.body)
+			}
+			if n := b.count(t, `select count(*) from receipts`); n != c.receipts {
+				t.Errorf("%d receipts, want %d", n, c.receipts)
+			}
+			if n := b.count(t, `select count(*) from receipts where status = 'needs_review' and reason_code = 'too_many_events'`); n != c.reviewed {
+				t.Errorf("%d wait for a person, want %d", n, c.reviewed)
+			}
+			if got := b.post(t, body); got.status != http.StatusOK {
+				t.Errorf("sent again: got %d %s, want 200", got.status, got.body)
+			}
+			if n := b.count(t, `select coalesce(sum(duplicates), 0) from receipts`); n != c.receipts {
+				t.Errorf("sent again: %d duplicates are counted, want %d", n, c.receipts)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adyenKey := []webhook.Secret{{Label: "main", Value: strings.Repeat("0a", 32)}}
+	adyenKey := []webhook.Secret{{Label: "main", Value: strings.Repeat("00112233445566778899aabbccddeeff", 2)}}
 	for name, c := range map[string]struct {
 		provider webhook.Provider
 		settings webhook.Settings

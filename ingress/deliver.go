@@ -2,16 +2,15 @@ package ingress
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +18,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
+
+var closing = []string{"close"}
 
 // deliver is the way of one request.
 func (s *Server) deliver(c echo.Context) (err error) {
@@ -37,35 +38,47 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		s.metrics.delivery(c.Request().Context(), l, s.cfg.Now().Sub(begun))
 	}()
 
+	// A connection outlives its request only when that is verified. Who cannot sign starts anew each time, and nothing
+	// that is left of a body is read before the answer leaves.
+	c.Response().Header()["Connection"] = closing
 	source, ok := s.cfg.Sources[c.Param("source")]
 	if !ok {
 		l.class = "unknown_source"
-		leaveUnread(c)
 		return answer(c, http.StatusNotFound, l.class)
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
 	r := &webhook.Request{Method: c.Request().Method, URL: source.CalledURL(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
-	from := remoteAddr(c.Request(), s.cfg.Limits.TrustedProxies)
+	from := s.sender(c.Request())
 	if r.Method != http.MethodPost {
-		leaveUnread(c) // whatever comes of it, no body is read
 		return s.greet(c, &source, r, from, &l)
 	}
-	release, done := s.admit(c, &source, from, &l)
-	if done {
+	if !s.admit(c, &source, from, &l) {
 		return nil
 	}
-	defer release()
-
-	held := metered{budget: &s.bodies}
-	defer held.release()
-	switch err := s.read(c, &source, r, &held); {
-	case errors.Is(err, errOverBudget):
-		l.outcome, l.class = shed, "bodies"
+	conn := throttle.ConnOf(c.Request().Context())
+	conn.Asks(from)
+	body := reader{s: s, c: c, source: &source, r: r, from: from, limit: s.bodyLimit(&source), began: time.Now()}
+	defer body.release()
+	err = body.read()
+	if class, ok := errors.AsType[shedError](err); ok {
+		l.outcome, l.class = shed, string(class)
 		return unavailable(c, "busy")
-	case err != nil:
+	}
+	if err != nil {
 		return s.refuse(c, &source, &l, r, err, from)
 	}
-	match, err := source.verify(c.Request().Context(), r)
+	// What it takes to verify may have to be fetched, for as long as anybody's bytes ask for it: no slot waits with it.
+	if err := source.prepare(c.Request().Context(), r, func() bool { return s.strange.Allow(throttle.Network(from), begun) }); err != nil {
+		return s.refuse(c, &source, &l, r, err, from)
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		l.outcome, l.class = shed, "in_flight"
+		return unavailable(c, "busy")
+	}
+	match, err := source.Verifier.Verify(r)
 	if err != nil && source.pinged(r, err) {
 		l.outcome = handshake
 		return c.NoContent(http.StatusOK)
@@ -73,6 +86,9 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	if err != nil {
 		return s.refuse(c, &source, &l, r, err, from)
 	}
+	body.keep()
+	conn.Verified()
+	c.Response().Header().Del("Connection")
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
 }
@@ -99,11 +115,9 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 		c.Response().Header().Set("Allow", http.MethodPost)
 		return answer(c, http.StatusMethodNotAllowed, l.class)
 	}
-	release, done := s.admit(c, source, from, l)
-	if done {
+	if !s.admit(c, source, from, l) {
 		return nil
 	}
-	defer release()
 	if asked {
 		l.outcome = handshake
 		return c.NoContent(http.StatusOK)
@@ -120,80 +134,23 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 	return answer(c, http.StatusBadRequest, l.class)
 }
 
-// admit decides, before a byte of the body is read, whether the request is worked on now. When it
-// is not, done is true and the answer is written.
-func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label) (release func(), done bool) {
+// admit decides, before a byte of the body is read, whether the request is worked on. When it is not, the answer is
+// written.
+func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label) bool {
 	if !source.admits(from) {
 		l.class = "address_not_allowed"
 		s.tally.refused(l.source, l.class, s.cfg.Now())
-		leaveUnread(c)
 		_ = answer(c, http.StatusForbidden, l.class)
-		return nil, true
+		return false
 	}
 	now := s.cfg.Now()
 	// Per address first: what one address sends too much must not use up its source's tokens.
 	if !s.perAddr.Allow(throttle.Network(from), now) || !s.perSource.Allow(source.Name, now) {
 		l.outcome, l.class = shed, "rate"
-		leaveUnread(c)
 		_ = unavailable(c, "busy")
-		return nil, true
+		return false
 	}
-	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, false
-	default:
-		l.outcome, l.class = shed, "in_flight"
-		leaveUnread(c)
-		_ = unavailable(c, "busy")
-		return nil, true
-	}
-}
-
-// read reads the body into r, counting it in held. Its error is an *[webhook.Error], or errOverBudget where there is
-// no room for the body now.
-//
-// No body is decompressed: no provider here sends a content coding, and those that sign sign the bytes
-// that they send.
-func (s *Server) read(c echo.Context, source *Source, r *webhook.Request, held *metered) error {
-	for _, encoding := range r.Header.Values("Content-Encoding") {
-		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
-			leaveUnread(c)
-			return webhook.Errorf(webhook.ContentEncoding, "the body came with a content coding; no provider sends one, so something on the way compresses")
-		}
-	}
-	limit := s.bodyLimit(source)
-	tooLarge := func() error {
-		leaveUnread(c) // http.MaxBytesReader does so only where it is given net/http's own writer
-		return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", limit, source.Name)
-	}
-	length := c.Request().ContentLength
-	if length > limit {
-		return tooLarge()
-	}
-	// Counted on the bytes read: a chunked body announces no length.
-	held.Reader = http.MaxBytesReader(c.Response(), c.Request().Body, limit)
-	// A length that is announced is not yet sent, so it buys no more than a small buffer.
-	body := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), 64<<10)+bytes.MinRead))
-	_, err := body.ReadFrom(held)
-	r.Body = body.Bytes()
-	var over *http.MaxBytesError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &over):
-		return tooLarge()
-	case errors.Is(err, errOverBudget):
-		leaveUnread(c)
-		return err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		leaveUnread(c)
-		return webhook.Errorf(webhook.SlowBody, "the body had not come within %s of the request", s.cfg.Limits.Read)
-	}
-	return webhook.Errorf(webhook.UnreadableBody, "the connection ended, or the body's framing is wrong")
-}
-
-func (s *Server) bodyLimit(source *Source) int64 {
-	return cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)
+	return true
 }
 
 // refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the refusal
@@ -220,20 +177,32 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	d := source.delivery(r, match)
 	// The provider may have hung up. Its bytes are here and authentic, and GitHub for one never
 	// sends them again, so they are kept all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.cfg.Limits.Ack)
+	within := s.cfg.Limits.Ack + d.CommitTime()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), within)
 	defer cancel()
+	if within > time.Second { // the answer to what is large may come late
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
+	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, d)
 	if err != nil {
-		s.cfg.Log.Warn("delivery not committed", "provider", d.Provider, "source", d.Source, "error", err)
+		s.missed.Add(1)
+		s.uncommitted.Do(func() {
+			s.cfg.Log.Warn("deliveries not committed", "count", s.missed.Swap(0), "provider", d.Provider, "source", d.Source, "error", err)
+		})
 		l.outcome = unfinished
 		return unavailable(c, "unavailable")
 	}
 	var sum summary
+	var uncounted int
+	var last receipt.Outcome
 	for _, o := range outcomes {
 		sum.add(o)
 		if o.Uncounted != nil {
-			s.cfg.Log.Warn("duplicate not counted", "provider", d.Provider, "source", d.Source, "event_id", o.EventID, "error", o.Uncounted)
+			uncounted, last = uncounted+1, o
 		}
+	}
+	if uncounted > 0 {
+		s.cfg.Log.Warn("duplicates not counted", "provider", d.Provider, "source", d.Source, "count", uncounted, "event_id", last.EventID, "error", last.Uncounted)
 	}
 	l.outcome = sum.outcome()
 	err = s.confirm(c, source, r, sum, outcomes)

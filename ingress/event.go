@@ -19,11 +19,14 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if e.Body != nil {
 		body = e.Body
 	}
+	if e.ID == "" {
+		e.ID, e.IDOrigin = webhook.HashID(body), webhook.FromHash
+	}
 	n := receipt.New{
 		Account:    identifier(e.Account),
 		Mode:       string(e.Mode),
 		EventID:    identifier(e.ID),
-		IDOrigin:   string(e.IDOrigin),
+		Identity:   receipt.Identity(s.Provider.Contract.Identify(e)),
 		Type:       text(e.Type),
 		Object:     text(e.Object),
 		APIVersion: text(e.APIVersion),
@@ -31,51 +34,56 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		Body:       body,
 		Signed:     e.Signed,
 	}
-	if n.EventID == "" {
-		n.EventID, n.IDOrigin = webhook.HashID(body), string(webhook.FromHash)
-	}
-	if n.IDOrigin == "" {
-		n.IDOrigin = string(webhook.FromBody)
-	}
-	// Also without the header: who leaves it out, or changes an account that stands in one, must not make
-	// another event of the same bytes.
-	n.Unsigned = !s.Provider.Contract.IDSigned && !e.IDSigned && n.IDOrigin != string(webhook.FromBody)
 	if n.Mode == "" {
 		n.Mode = s.mode()
 	}
 	if y := n.OccurredAt.Year(); y < 1 || y > 9999 {
 		n.OccurredAt = time.Time{} // a number that is no time of anything
 	}
-	n.Restamped = s.Provider.Contract.Restamped
-	if e.KeyUnsigned && n.IDOrigin == string(webhook.FromBody) {
-		// What identifies it stands in the ID that is signed and elsewhere. Other bytes under both are no other
-		// event: the ID is the sender's.
-		n.Unsigned, n.Restamped, n.IDOrigin = true, true, string(webhook.FromHeader)
+	var entitled bool
+	n.Status, n.Reason, entitled = s.decide(e, n)
+	if !entitled {
+		n.EventID = receipt.ApartID(n.EventID, s.Name)
 	}
-	n.Status, n.Reason = s.decide(e, n)
 	if n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test) {
 		n.Mode = s.mode()
 	}
-	if n.Account == "" && s.Provider.Contract.Generic {
-		n.Account = s.Name
+	if s.Provider.Contract.Generic {
+		n.Account = s.ownAccount(n.Account)
 	}
 	return n
 }
 
-func (s *Source) decide(e webhook.Event, n receipt.New) (receipt.Status, string) {
-	switch {
-	case e.Problem != "":
-		return receipt.NeedsReview, text(e.Problem)
-	case n.Mode != string(webhook.Live) && n.Mode != string(webhook.Test):
-		return receipt.NeedsReview, text(fmt.Sprintf("unknown_mode: %q", n.Mode))
-	case s.Mode != "" && n.Mode != string(s.Mode):
-		return receipt.Ignored, fmt.Sprintf("wrong_mode: a %s event on a %s source", n.Mode, s.Mode)
-	case !s.routes(n.Account):
-		return receipt.Ignored, text(fmt.Sprintf("account_not_routed: %q", n.Account))
-	case !s.wants(n.Type):
-		return receipt.Ignored, text(fmt.Sprintf("type_not_wanted: %q", n.Type))
+// ownAccount is the account under which an event is held whose sender s is. The sender chooses IDs and accounts, so
+// neither may be another sender's: the source's name, which holds no slash, stands before them.
+func (s *Source) ownAccount(account string) string {
+	if account == "" {
+		return s.Name
 	}
-	return receipt.Received, ""
+	return s.Name + "/" + account
+}
+
+// decide says what becomes of an event, and whether its source is entitled to its ID. A source's secret speaks for the
+// source's mode and accounts alone. What it signs of another one is kept, under an ID of its own: under the event's, it
+// would stand where the event belongs that an entitled source brings. It comes first for the same reason.
+//
+// What stands in the event's problem may be why its account or type is not known. A person is told then.
+func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, reason string, entitled bool) {
+	known := n.Mode == string(webhook.Live) || n.Mode == string(webhook.Test)
+	entitled = s.routes(n.Account)
+	switch {
+	case known && s.Mode != "" && n.Mode != string(s.Mode):
+		return receipt.Ignored, fmt.Sprintf("%s: a %s event on a %s source", receipt.ModeNotWanted, n.Mode, s.Mode), false
+	case !entitled && (n.Account != "" || e.Problem == ""):
+		return receipt.Ignored, text(fmt.Sprintf("%s: %q", receipt.AccountNotWanted, n.Account)), false
+	case !s.wants(n.Type) && (n.Type != "" || e.Problem == ""):
+		return receipt.Ignored, text(fmt.Sprintf("%s: %q", receipt.TypeNotWanted, n.Type)), entitled
+	case e.Problem != "":
+		return receipt.NeedsReview, text(e.Problem), entitled
+	case !known:
+		return receipt.NeedsReview, text(fmt.Sprintf("%s: %q", receipt.UnknownMode, n.Mode)), entitled
+	}
+	return receipt.Received, "", true
 }
 
 // identifier returns id as it is where Postgres and Temporal can hold it, else its hash: what

@@ -105,22 +105,22 @@ type bench struct {
 }
 
 // setup starts a server with one source, "shop", on a private database.
-func setup(t *testing.T, change ...func(*ingress.Config, *ingress.Source)) *bench {
+func setup(t testing.TB, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
 	return start(t, schematest.New(t), change...)
 }
 
-func start(t *testing.T, pool *pgxpool.Pool, change ...func(*ingress.Config, *ingress.Source)) *bench {
+func start(t testing.TB, pool *pgxpool.Pool, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
 	// Many tests share two cores; the deadlines have tests of their own, which pass ingress.Limits{}.
 	return startWith(t, pool, receipt.Options{Timeout: 20 * time.Second}, ingress.Limits{Ack: 30 * time.Second}, change...)
 }
 
-func startWith(t *testing.T, pool *pgxpool.Pool, o receipt.Options, limits ingress.Limits, change ...func(*ingress.Config, *ingress.Source)) *bench {
+func startWith(t testing.TB, pool *pgxpool.Pool, o receipt.Options, limits ingress.Limits, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
 	b := &bench{pool: pool, store: receipt.NewStore(pool, o)}
 	t.Cleanup(b.store.Close)
-	source := ingress.Source{Name: "shop", Provider: webhook.Provider{Name: "acme", Contract: webhook.Contract{IDSigned: true}},
+	source := ingress.Source{Name: "shop", Provider: webhook.Provider{Name: "acme", Contract: webhook.Contract{Identity: webhook.ByID}},
 		Verifier: hmacVerifier{}, Mode: webhook.Live, PublicURL: "https://pawl.example/hooks/shop"}
 	cfg := ingress.Config{Receipts: b.store, Limits: limits, Log: slog.New(slog.DiscardHandler), Dispatch: func(p []receipt.Pending) {
 		b.mu.Lock()
@@ -130,7 +130,9 @@ func startWith(t *testing.T, pool *pgxpool.Pool, o receipt.Options, limits ingre
 	for _, f := range change {
 		f(&cfg, &source)
 	}
-	cfg.Sources = map[string]ingress.Source{"shop": source}
+	if cfg.Sources == nil {
+		cfg.Sources = map[string]ingress.Source{"shop": source}
+	}
 	srv, err := ingress.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +180,7 @@ func do(t *testing.T, r *http.Request) reply {
 	return reply{resp.StatusCode, resp.Header, strings.TrimSpace(string(body))}
 }
 
-func request(t *testing.T, method, url string, body io.Reader, header ...string) *http.Request {
+func request(t testing.TB, method, url string, body io.Reader, header ...string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, url, body)
 	if err != nil {
@@ -196,7 +198,7 @@ func (b *bench) post(t *testing.T, body string, header ...string) reply {
 	return do(t, request(t, http.MethodPost, b.url+"/hooks/shop", strings.NewReader(body), append([]string{"X-Sig", sign([]byte(body))}, header...)...))
 }
 
-func (b *bench) count(t *testing.T, sql string) (n int) {
+func (b *bench) count(t testing.TB, sql string) (n int) {
 	t.Helper()
 	if err := b.pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -361,8 +363,8 @@ func TestDeliver_Unreadable_KeptAndParked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "not_json") || r.IDOrigin != "hash" {
-			t.Errorf("%.20q: %s (%s), ID from %s; want it parked, ID from the bytes", body, r.Status, r.Reason, r.IDOrigin)
+		if r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "not_json") || !strings.HasPrefix(r.EventID, "sha256:") {
+			t.Errorf("%.20q: %s (%s), ID %s; want it parked, its ID from the bytes", body, r.Status, r.Reason, r.EventID)
 		}
 		kept, err := b.store.Body(t.Context(), r.ID)
 		if err != nil || string(kept.Bytes) != body {
@@ -407,13 +409,14 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 	})
 	for id, c := range map[string]struct{ body, reason string }{
 		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_not_wanted: "other"`},
-		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `wrong_mode: a test event on a live source`},
-		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_not_routed: "acct_2"`},
+		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `mode_not_wanted: a test event on a live source`},
+		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_not_wanted: "acct_2"`},
 	} {
 		if got := b.post(t, c.body); got.status != http.StatusOK {
 			t.Errorf("%s: got %d, want 200", id, got.status)
 		}
-		if r := b.only(t, id); r.Status != receipt.Ignored || r.Reason != c.reason {
+		heldAs := map[string]string{"type": "type", "mode": "mode~shop", "account": "account~shop"}[id]
+		if r := b.only(t, heldAs); r.Status != receipt.Ignored || r.Reason != c.reason {
 			t.Errorf("%s: %s (%s), want ignored (%s)", id, r.Status, r.Reason, c.reason)
 		}
 	}
@@ -450,7 +453,7 @@ func TestDeliver_IgnoredUnderAnotherID_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	var wanted atomic.Bool
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
-		s.Provider.Contract.IDSigned = false
+		s.Provider.Contract.Identity = webhook.ByBytes
 		s.Wanted = func(string) bool { return wanted.Load() }
 	})
 	for _, c := range []struct {
@@ -514,7 +517,7 @@ func TestDeliver_Batch(t *testing.T) {
 
 func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = false })
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
 	b.post(t, `{"type":"push"}`, "X-Id", "guid-1")
 	if got := b.post(t, `{"type":"push"}`, "X-Id", "guid-2"); got.status != http.StatusAccepted {
 		t.Errorf("got %d, want 202", got.status)
@@ -530,7 +533,7 @@ func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 // An ID that is not signed may come with other authentic bytes: both events run, each under its own ID.
 func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = false })
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
 	for _, want := range []int{http.StatusAccepted, http.StatusOK} {
 		for _, kind := range []string{"created", "updated"} {
 			if got := b.post(t, `{"type":"`+kind+`"}`, "X-Id", "guid-1"); got.status != want {
@@ -551,10 +554,10 @@ func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
 }
 
 // A sender that writes the time of sending into the body sends other bytes with each attempt.
-func TestDeliver_UnsignedID_Restamped_Duplicate(t *testing.T) {
+func TestDeliver_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
-		s.Provider.Contract.IDSigned, s.Provider.Contract.Restamped = false, true
+		s.Provider.Contract.Identity = webhook.ByIDOrBytes
 	})
 	for attempt, want := range []int{http.StatusAccepted, http.StatusOK} {
 		if got := b.post(t, fmt.Sprintf(`{"type":"created","at":%d}`, attempt), "X-Id", "guid-1"); got.status != want {
@@ -590,10 +593,11 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 		body, id string
 		apart    bool
 	}{
-		"generic, signed ID":    {webhook.Contract{Generic: true, IDSigned: true}, `{"id":"1001"}`, "", true},
+		"generic, signed ID":    {webhook.Contract{Generic: true, Identity: webhook.ByID}, `{"id":"1001"}`, "", true},
+		"generic, an account":   {webhook.Contract{Generic: true, Identity: webhook.ByID}, `{"id":"1001","account":"7"}`, "", true},
 		"generic, unsigned ID":  {webhook.Contract{Generic: true}, `{"type":"paid"}`, "1001", true},
 		"generic, no ID":        {webhook.Contract{Generic: true}, `{"type":"ping"}`, "", true},
-		"provider, signed ID":   {webhook.Contract{IDSigned: true}, `{"id":"1001"}`, "", false},
+		"provider, signed ID":   {webhook.Contract{Identity: webhook.ByID}, `{"id":"1001"}`, "", false},
 		"provider, unsigned ID": {webhook.Contract{}, `{"type":"paid"}`, "1001", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -618,7 +622,11 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 				if out[0].Duplicate == fresh || out[0].Status != receipt.Received {
 					t.Errorf("delivery %d, at %s: got %+v, want new %t and received", i+1, source, out[0], fresh)
 				}
-				if want := map[bool]string{true: source}[c.apart]; d.Events[0].Account != want {
+				want := map[bool]string{true: source}[c.apart]
+				if strings.Contains(c.body, "account") {
+					want += "/7"
+				}
+				if d.Events[0].Account != want {
 					t.Errorf("delivery %d: account %q, want %q", i+1, d.Events[0].Account, want)
 				}
 			}
@@ -629,13 +637,13 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 // Leaving the ID's header out, or changing what else is not signed, makes no new event of the same bytes.
 func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = false })
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
 	b.post(t, `{"type":"paid"}`, "X-Id", "guid-1", "X-Account", "a")
 	for _, account := range []string{"", "a", "b", "c"} {
 		b.post(t, `{"type":"paid"}`, "X-Account", account)
 	}
-	if n := b.count(t, `select count(*) from receipts where status = 'needs_review' and reason like 'suspected_replay: same bytes as %'`); n != 4 {
-		t.Errorf("%d suspected replays, want 4", n)
+	if n := b.count(t, `select coalesce(sum(1 + duplicates), 0) from receipts where status = 'needs_review' and reason = 'suspected_replay: same bytes as guid-1' having count(*) = 1`); n != 4 {
+		t.Errorf("%d suspected replays in one receipt, want 4", n)
 	}
 	if len(b.handed) != 1 || b.handed[0].EventID != "guid-1" {
 		t.Errorf("handed over %+v, want guid-1 only", b.handed)
@@ -678,10 +686,10 @@ func TestDeliver_SignedFormInAnotherSpelling_SuspectedReplay(t *testing.T) {
 // A provider that gives this event no ID sends it again as it was: a duplicate, and no replay.
 func TestDeliver_NoID_RetryIsDuplicate(t *testing.T) {
 	t.Parallel()
-	for name, signed := range map[string]bool{"never an ID": true, "an unsigned one elsewhere": false} {
+	for name, identity := range map[string]webhook.Identity{"never an ID": webhook.ByID, "an unsigned one elsewhere": webhook.ByBytes} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.IDSigned = signed })
+			b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = identity })
 			for i, want := range []int{http.StatusAccepted, http.StatusOK, http.StatusOK} {
 				if got := b.post(t, `{"type":"paid"}`, "X-Account", "a"); got.status != want {
 					t.Errorf("delivery %d: got %d, want %d", i+1, got.status, want)
@@ -744,7 +752,7 @@ type unprepared struct {
 	away *atomic.Bool
 }
 
-func (u unprepared) Prepare(context.Context, *webhook.Request) error {
+func (u unprepared) Prepare(context.Context, *webhook.Request, func() bool) error {
 	if u.away.Load() {
 		return errors.New("the provider's certificate cannot be fetched")
 	}
@@ -772,6 +780,44 @@ func TestDeliver_NotPrepared_503(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "cannot be fetched"); n != 1 {
 		t.Errorf("the log tells it %d times, want once", n)
+	}
+}
+
+// curious is a verifier that wants the provider asked for something for each request.
+type curious struct {
+	hmacVerifier
+	asked *atomic.Int32
+}
+
+func (c curious) Prepare(_ context.Context, _ *webhook.Request, mayAsk func() bool) error {
+	if !mayAsk() {
+		return errors.New("not now")
+	}
+	c.asked.Add(1)
+	return nil
+}
+
+// What one address has the provider asked for keeps no other from its turn.
+func TestDeliver_AsksForStrangers_BoundedByAddress(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var asked atomic.Int32
+	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
+		c.Now = func() time.Time { return now }
+		c.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		s.Verifier = curious{asked: &asked}
+	})
+	send := func(from, body string) int {
+		return do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader(body), "X-Sig", "wrong", "X-Forwarded-For", from)).status
+	}
+	for i := range 20 {
+		send(fmt.Sprintf("2001:db8::%x", i), `{"id":"e1"}`) // one sender's network
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("one network had it asked %d times, want 2", n)
+	}
+	if got := send("203.0.113.9", `{"id":"e1"}`); got != http.StatusUnauthorized || asked.Load() != 3 {
+		t.Errorf("another address: answered %d and asked %d times in all, want 401 and 3", got, asked.Load())
 	}
 }
 
@@ -950,30 +996,50 @@ func TestShutdown_CountNotAnswered_Ends(t *testing.T) {
 	}
 }
 
-// A full server answers before it reads: the body of the second request never comes.
-func TestDeliver_Full_ShedsBeforeTheBody(t *testing.T) {
+// A full server answers at once what it has no slot for, and only what is here takes one.
+func TestDeliver_Full_Sheds(t *testing.T) {
 	t.Parallel()
 	slow := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
 		slow.Receipts, c.Receipts = c.Receipts, slow
 		c.Limits.InFlight = 1
 	})
+	b.dial(t, stalledBody)
 	first := make(chan reply, 1)
 	go func() { first <- b.post(t, `{"id":"e1"}`) }()
 	<-slow.entered
-	body, w := io.Pipe()
-	begin := time.Now()
-	got := do(t, request(t, "POST", b.url+"/hooks/shop", body, "X-Sig", "00"))
-	_ = w.Close()
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("answered after %s: it waited for the body", took)
-	}
+	got := b.post(t, `{"id":"e2"}`)
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("got %d, want 503 with Retry-After", got.status)
 	}
 	close(slow.leave)
 	if got := <-first; got.status != http.StatusServiceUnavailable {
 		t.Errorf("not committed: got %d, want 503", got.status)
+	}
+}
+
+// away are receipts whose database is.
+type away struct{ ingress.Receipts }
+
+func (away) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, error) {
+	return nil, errors.New("the database is away")
+}
+
+// While the database is away the log says so now and then, and how many deliveries it kept out; not each of them.
+func TestDeliver_DatabaseAway_LogIsShort(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		c.Receipts = away{c.Receipts}
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	for i := range 20 {
+		if got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i)); got.status != http.StatusServiceUnavailable {
+			t.Fatalf("got %d, want 503", got.status)
+		}
+	}
+	if n := strings.Count(log.String(), "not committed"); n != 1 {
+		t.Errorf("the log tells it %d times, want once:\n%s", n, log.String())
 	}
 }
 

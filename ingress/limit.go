@@ -1,10 +1,7 @@
 package ingress
 
 import (
-	"errors"
-	"io"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
@@ -18,13 +15,17 @@ type Limits struct {
 	// Body is the largest body in bytes where neither source nor provider says; default 1 MiB.
 	Body int64
 	// Header bounds the time to the end of a request's headers and Read that to the end of its body, both from its
-	// first byte, and Total that from its headers to the end of the answer; default 5 s, 10 s and 15 s. Go's own are
-	// none, with which one sleeping client holds a connection for ever.
+	// first byte, and Total that from its headers to the end of the answer; default 5 s, 10 s and 15 s. A body earns
+	// another second for each 256 KiB. Go's own are none, with which one sleeping client holds a connection for ever.
 	Header, Read, Total time.Duration
-	// Bodies bounds the bytes of all bodies that are held at once; what is over is shed. Default
-	// 64 MiB: with the body limit alone, a thousand strangers could have us hold a thousand times it.
+	// Connections is how many connections are open at once; default 2048. Who has most of them gives one up for the
+	// next: see [throttle.Connections].
+	Connections int
+	// Bodies bounds the bytes of all bodies of more than 8 KiB that are held at once, of which who has most gives one
+	// up for the next: see [throttle.Memory]. Default 64 MiB: with the body limit alone, a thousand strangers could
+	// have us hold a thousand times it.
 	Bodies int64
-	// InFlight is how many deliveries are worked on at once; the next is shed. Default 1024.
+	// InFlight is how many deliveries that are here are verified and committed at once; the next is shed. Default 1024.
 	InFlight int
 	// PerSource and PerAddress bound the deliveries per second of one source and of one remote
 	// address (an IPv6 /64); zero means unbounded.
@@ -49,6 +50,9 @@ func (l *Limits) setDefaults() {
 	if l.Total <= 0 {
 		l.Total = 15 * time.Second
 	}
+	if l.Connections <= 0 {
+		l.Connections = 2048
+	}
 	if l.Bodies <= 0 {
 		l.Bodies = 64 << 20
 	}
@@ -57,32 +61,9 @@ func (l *Limits) setDefaults() {
 	}
 }
 
+// strangeAsks bounds what one address has a provider asked for that was never good, see [webhook.Preparer]. A provider
+// that changes its certificate needs one; two leave room for a retry.
+var strangeAsks = throttle.Rate{PerSecond: 1.0 / 60, Burst: 2}
+
 // keysRemembered is how many senders and sources a rate limit remembers at least.
 const keysRemembered = 8192
-
-// budget bounds the bytes that all bodies take up at once.
-type budget struct {
-	most int64
-	held atomic.Int64
-}
-
-// errOverBudget ends the reading of a body for which there is no room now.
-var errOverBudget = errors.New("too many bytes of bodies are held")
-
-// metered counts what is read of one body against the budget. release gives it back.
-type metered struct {
-	io.Reader
-	budget *budget
-	taken  int64
-}
-
-func (m *metered) Read(p []byte) (int, error) {
-	n, err := m.Reader.Read(p)
-	m.taken += int64(n)
-	if m.budget.held.Add(int64(n)) > m.budget.most {
-		return n, errOverBudget
-	}
-	return n, err
-}
-
-func (m *metered) release() { m.budget.held.Add(-m.taken) }

@@ -129,6 +129,10 @@ func TestLimits_Paths(t *testing.T) {
 			t.Errorf("%s: got %d, want 404", path, got)
 		}
 	}
+	conn := b.dial(t, "OPTIONS * HTTP/1.1\r\nHost: pawl\r\nConnection: close\r\n\r\n")
+	if got := status(t, conn); got != http.StatusNotFound {
+		t.Errorf("OPTIONS *: got %d, want 404", got)
+	}
 	for _, method := range []string{"GET", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "TRACE", "PURGE"} {
 		conn := b.dial(t, method+" /hooks/shop HTTP/1.1\r\nHost: pawl\r\nConnection: close\r\n\r\n")
 		if got := status(t, conn); got != http.StatusMethodNotAllowed && got != http.StatusNotFound {

@@ -8,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
 // outcome is what became of a delivery, as counted.
@@ -48,6 +50,30 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	ms.handed, errs[2] = m.Int64Counter("pawl_events_handed_over",
 		metric.WithDescription("Committed events handed to the dispatcher."))
 	return &ms, errors.Join(errs[:]...)
+}
+
+// observe shows how much of what is shared out is taken.
+func observe(m metric.Meter, connections *throttle.Connections, memory *throttle.Memory) error {
+	open, err1 := m.Int64ObservableGauge("pawl_connections",
+		metric.WithDescription("Open connections: verified, whose last request was authentic, and unproven."))
+	displaced, err2 := m.Int64ObservableCounter("pawl_connections_displaced",
+		metric.WithDescription("Connections that were closed because others needed their places."))
+	bytes, err3 := m.Int64ObservableGauge("pawl_bodies_bytes", metric.WithUnit("By"),
+		metric.WithDescription("Memory that bodies take of what is shared out."))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	unproven := metric.WithAttributeSet(attribute.NewSet(attribute.String("state", "unproven")))
+	verified := metric.WithAttributeSet(attribute.NewSet(attribute.String("state", "verified")))
+	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		all, waiting, gone := connections.Count()
+		o.ObserveInt64(open, int64(waiting), unproven)
+		o.ObserveInt64(open, int64(all-waiting), verified)
+		o.ObserveInt64(displaced, gone)
+		o.ObserveInt64(bytes, memory.Held())
+		return nil
+	}, open, displaced, bytes)
+	return err
 }
 
 func (m *metrics) delivery(ctx context.Context, l label, took time.Duration) {

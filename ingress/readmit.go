@@ -1,7 +1,10 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -12,24 +15,40 @@ import (
 // Readmit verifies a kept request again, against its own receive time, and returns the delivery that a
 // live one would have been, ready for [receipt.Store.Insert]. The request's query is taken from r.URL
 // and the rest of the URL from the source, as when it came in. The error is a *[webhook.Error] when the
-// request is refused, also now, and another when that cannot be known now.
+// request is refused, also now, and another when that cannot be known now. Its headers are those that were kept.
 func (s *Source) Readmit(ctx context.Context, r *webhook.Request) (receipt.Delivery, error) {
 	again := *r
+	again.Kept = true
 	again.URL = s.CalledURL(queryOf(r.URL))
-	match, err := s.verify(ctx, &again)
+	if err := s.prepare(ctx, &again, func() bool { return true }); err != nil {
+		return receipt.Delivery{}, err
+	}
+	match, err := s.Verifier.Verify(&again)
 	if err != nil {
 		return receipt.Delivery{}, err
 	}
 	return s.delivery(&again, match), nil
 }
 
+// maxEvents is how many events of a delivery are run. No provider sends more than some thousand at once; what has more
+// is kept whole, as one event that waits for a person.
+const maxEvents = 20_000
+
 // delivery is what is kept of a verified request, live or readmitted.
 func (s *Source) delivery(r *webhook.Request, match webhook.Match) receipt.Delivery {
 	events := s.Verifier.Events(r)
+	if len(events) > maxEvents {
+		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents, len(events), maxEvents)}}
+	}
 	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, ReceivedAt: r.ReceivedAt,
-		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.KeptHeader(r.Header), Events: make([]receipt.New, len(events))}
+		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
 	for i, e := range events {
 		d.Events[i] = s.accept(e, r.Body)
 	}
+	if match.Transmission != "" {
+		d.Transmission = receipt.Transmission{ID: identifier(match.Transmission), Body: sha256.Sum256(r.Body)}
+	}
+	// Beside the headers that came, as the bytes are relayed with both.
+	d.Header.Set(webhook.SchemeHeader, string(cmp.Or(match.Covers, webhook.SignedBody)))
 	return d
 }

@@ -7,11 +7,22 @@ import (
 	"strings"
 )
 
+// sender returns who sent r, and tells once where a proxy hides it.
+func (s *Server) sender(r *http.Request) netip.Addr {
+	from := remoteAddr(r, s.cfg.Limits.TrustedProxies)
+	if r.Header.Get("X-Forwarded-For") != "" && from == peerOf(r) && !contains(s.cfg.Limits.TrustedProxies, from) {
+		s.proxied.Do(func() {
+			s.cfg.Log.Warn("a request was forwarded by an address that is not trusted: whoever it forwards for counts as one sender; "+
+				"if it is your proxy, list it in ingress.limits.trusted_proxies", "address", from)
+		})
+	}
+	return from
+}
+
 // remoteAddr returns who sent r: the peer, or behind trusted proxies the last address in
 // X-Forwarded-For that is not one of them. What stands left of that anybody may have written.
 func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	addr := plain(peer.Addr())
+	addr := peerOf(r)
 	if len(trusted) == 0 || !contains(trusted, addr) {
 		return addr
 	}
@@ -27,6 +38,12 @@ func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		}
 	}
 	return addr
+}
+
+// peerOf returns the address at the other end of r's connection.
+func peerOf(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return plain(peer.Addr())
 }
 
 // parseHop reads one address of X-Forwarded-For. Some proxies add the port, as Azure's Application

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -37,8 +38,8 @@ type Config struct {
 	// Dispatch takes events that are committed and wait for their workflow. It must not block: what
 	// it cannot take the sweep finds.
 	Dispatch func([]receipt.Pending)
-	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block and
-	// must not change r.
+	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block, must not change r, and
+	// must copy what it keeps of the body: that is gone when it returns.
 	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
 	Meter   metric.Meter
 	Log     *slog.Logger
@@ -56,11 +57,19 @@ type Server struct {
 
 	// unverified keeps what strangers can bring about from filling the log.
 	unverified rate.Sometimes
+	// uncommitted tells now and then of an outage; missed counts what it keeps out.
+	uncommitted rate.Sometimes
+	missed      atomic.Int64
+	// proxied tells once of a proxy that is not trusted.
+	proxied sync.Once
 
+	connections *throttle.Connections
+	memory      *throttle.Memory
+	// slots are for those whose body is here: who verifies and commits.
 	slots     chan struct{}
-	bodies    budget
 	perSource *throttle.Buckets[string]
 	perAddr   *throttle.Buckets[netip.Addr]
+	strange   *throttle.Buckets[netip.Addr]
 
 	stop    chan struct{}
 	cut     context.CancelFunc // ends a write of counts that is under way
@@ -94,19 +103,23 @@ func New(cfg Config) (*Server, error) {
 		cfg.Refused = func(string, *webhook.Request, *webhook.Error, string) {}
 	}
 	cfg.Limits.setDefaults()
+	connections, memory := throttle.NewConnections(cfg.Limits.Connections, cfg.Log), throttle.NewMemory(cfg.Limits.Bodies)
 	metrics, err := newMetrics(cfg.Meter)
+	faults = append(faults, observe(cfg.Meter, connections, memory))
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("ingress: %w", err)
 	}
 	s := &Server{
 		cfg: cfg, metrics: metrics, tally: newTally(cfg.Receipts, cfg.Log),
-		unverified: rate.Sometimes{Interval: 10 * time.Second},
+		unverified: rate.Sometimes{Interval: 10 * time.Second}, uncommitted: rate.Sometimes{Interval: 10 * time.Second},
 
-		slots:     make(chan struct{}, cfg.Limits.InFlight),
-		bodies:    budget{most: cfg.Limits.Bodies},
-		perSource: throttle.New[string](cfg.Limits.PerSource, keysRemembered),
-		perAddr:   throttle.New[netip.Addr](cfg.Limits.PerAddress, keysRemembered),
-		stop:      make(chan struct{}),
+		connections: connections,
+		memory:      memory,
+		slots:       make(chan struct{}, cfg.Limits.InFlight),
+		perSource:   throttle.New[string](cfg.Limits.PerSource, keysRemembered),
+		perAddr:     throttle.New[netip.Addr](cfg.Limits.PerAddress, keysRemembered),
+		strange:     throttle.New[netip.Addr](strangeAsks, keysRemembered),
+		stop:        make(chan struct{}),
 	}
 	s.echo = s.router()
 	s.http = &http.Server{
@@ -114,9 +127,14 @@ func New(cfg Config) (*Server, error) {
 		ReadHeaderTimeout: cfg.Limits.Header,
 		ReadTimeout:       cfg.Limits.Read,
 		WriteTimeout:      cfg.Limits.Total,
-		IdleTimeout:       90 * time.Second,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+		// Only verified senders' connections are ever idle. Longer than the minute after which load balancers give one
+		// up by default, so that none sends where we hang up.
+		IdleTimeout:    65 * time.Second,
+		ConnContext:    throttle.WithConn,
+		MaxHeaderBytes: 32 << 10,
+		// net/http would answer "OPTIONS *" itself, with 200.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
 	counting, cut := context.WithCancel(context.Background())
 	s.cut = cut
@@ -140,7 +158,7 @@ func (s *Server) routeError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	leaveUnread(c)
+	c.Response().Header()["Connection"] = closing
 	var he *echo.HTTPError
 	if errors.As(err, &he) && he.Code == http.StatusMethodNotAllowed {
 		c.Response().Header().Set("Allow", http.MethodPost)
@@ -150,12 +168,12 @@ func (s *Server) routeError(err error, c echo.Context) {
 	_ = answer(c, http.StatusNotFound, "not_found")
 }
 
-// Handler returns the server's handler, for tests and for servers of one's own.
+// Handler returns the server's handler, for tests and for servers of one's own. Their connections are theirs to bound.
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // Serve takes deliveries on l until [Server.Shutdown]; it then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(s.connections.Listen(l)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("ingress: %w", err)
 	}
 	return nil

@@ -68,14 +68,12 @@ func (s *Source) routes(account string) bool {
 
 func (s *Source) wants(eventType string) bool { return s.Wanted == nil || s.Wanted(eventType) }
 
-// verify reports which secret admits r, after it has got what the verifier needs for that.
-func (s *Source) verify(ctx context.Context, r *webhook.Request) (webhook.Match, error) {
+// prepare gets what the verifier needs for r. mayAsk is [webhook.Preparer]'s.
+func (s *Source) prepare(ctx context.Context, r *webhook.Request, mayAsk func() bool) error {
 	if p, ok := s.Verifier.(webhook.Preparer); ok {
-		if err := p.Prepare(ctx, r); err != nil {
-			return webhook.Match{}, err
-		}
+		return p.Prepare(ctx, r, mayAsk)
 	}
-	return s.Verifier.Verify(r)
+	return nil
 }
 
 func (s *Source) admits(addr netip.Addr) bool {

@@ -47,6 +47,7 @@ func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
 			first = match
 		}
 	}
+	first.Covers = webhook.SignedFields
 	return first, nil
 }
 
@@ -141,8 +142,6 @@ func itemEvent(raw json.RawMessage) webhook.Event {
 		Object:     item.Tag("pspReference"),
 		OccurredAt: item.Moment("eventDate"),
 		Body:       raw,
-		// Live or test stands outside of the items, where nothing signs it.
-		KeyUnsigned: true,
 	}
 	if signed, err := signedText(item); err == nil {
 		e.Signed = []byte(signed)
@@ -152,6 +151,9 @@ func itemEvent(raw json.RawMessage) webhook.Event {
 		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
 	} else {
 		e.ID, e.IDOrigin = item.UsableID(e.Object+":"+e.Type+":"+success, webhook.FromBody)
+		if e.IDOrigin == webhook.FromBody {
+			e.Identity = webhook.ByIDOrBytes // live or test stands outside of the items, where nothing signs it
+		}
 	}
 	e.Problem = item.Problem()
 	return e

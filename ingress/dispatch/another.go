@@ -11,25 +11,22 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// anotherError says that the run of an event is another receipt's, which is not here any more: the database
-// is an older copy and the event was sent again, or the receipt was deleted. What that run has done is not in
-// the ledger, so a person decides whether the event is run anew.
+// anotherError says that the run of an event is another receipt's. Where that is not here any more, because the
+// database is an older copy and the event was sent again, or because the receipt was deleted, the ledger does not have
+// what that run has done: so a person decides whether the event is run anew.
 type anotherError struct{ workflowID, receiptID string }
 
 func (e *anotherError) Error() string {
-	return fmt.Sprintf("%sTemporal's run %s is of receipt %s, which is not here: the database is an older copy, or the receipt was deleted. See there what it has done; "+
+	return fmt.Sprintf("%s: Temporal's run %s is of another receipt, %s: the database is an older copy, or that receipt was deleted. See there what it has done; "+
 		"`pawl events run` runs the event anew, under the same idempotency keys, and may send its mail again", receipt.AnotherRun, e.workflowID, e.receiptID)
 }
 
 // askOwner asks Temporal whose the run under workflowID is, and returns an *[anotherError] where it is another
 // receipt's. Any other error means that Temporal did not tell.
 func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string) error {
-	if d.cfg.Inspect == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	found, err := d.cfg.Inspect.DescribeWorkflowExecution(ctx, workflowID, "")
+	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {
 		return fmt.Errorf("look whose run %s is: %w", workflowID, err)
 	}
@@ -39,13 +36,18 @@ func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string)
 // checkOwner returns an *[anotherError] where a run says that it is of another receipt. One that says nothing
 // is taken for the receipt's own.
 func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
-	attribute, ok := run.GetSearchAttributes().GetIndexedFields()[workflows.PawlReceipt.GetName()]
-	if !ok {
-		return nil
-	}
-	var other string
-	if err := converter.GetDefaultDataConverter().FromPayload(attribute, &other); err != nil || other == receiptID {
+	other, ok := owner(run)
+	if !ok || other == receiptID {
 		return nil
 	}
 	return &anotherError{run.GetExecution().GetWorkflowId(), other}
+}
+
+// owner returns the receipt that a run says it is of.
+func owner(run *workflowpb.WorkflowExecutionInfo) (receiptID string, ok bool) {
+	attribute, ok := run.GetSearchAttributes().GetIndexedFields()[workflows.PawlReceipt.GetName()]
+	if !ok || converter.GetDefaultDataConverter().FromPayload(attribute, &receiptID) != nil {
+		return "", false
+	}
+	return receiptID, true
 }

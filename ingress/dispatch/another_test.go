@@ -31,7 +31,6 @@ func (b *bench) sweep(t *testing.T) {
 func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.inspect(t)
 	old := b.forgotten(t)
 	p := b.insert(t)
 	b.sweep(t)
@@ -63,7 +62,6 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.inspect(t)
 	p := b.insert(t)
 	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
 	b.sweep(t)
@@ -80,7 +78,6 @@ func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.inspect(t)
 			b.forgotten(t)
 			p := b.insert(t)
 			if err := b.store.MarkStarted(t.Context(), receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1"}); err != nil {

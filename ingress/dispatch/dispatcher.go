@@ -11,35 +11,38 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Starter starts workflows; a client.Client.
-type Starter interface {
+// Temporal starts workflows and tells how they stand; a client.Client.
+type Temporal interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	// DescribeWorkflowExecution answers from the run itself and not from the visibility store, which lags.
+	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
 // Receipts is where receipts wait; a *receipt.Store.
 type Receipts interface {
-	Due(ctx context.Context, limit int, lease time.Duration) ([]receipt.Pending, error)
+	Due(ctx context.Context, limit int) ([]receipt.Pending, error)
 	Release(ctx context.Context, ids ...string) error
 	MarkStarted(ctx context.Context, runs ...receipt.Started) error
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
-	OtherMode(ctx context.Context, k receipt.Key) (workflowID string, found bool, err error)
+	Get(ctx context.Context, id string) (receipt.Receipt, error)
 	Backlog(ctx context.Context) (receipt.Backlog, error)
-	Unheard(ctx context.Context, limit int, quiet, lease time.Duration) ([]receipt.Unheard, error)
-	ParkUnheard(ctx context.Context, u receipt.Unheard, reason string) (parked bool, err error)
-	SettleUnheard(ctx context.Context, u receipt.Unheard, runID string) (settled bool, err error)
+	Quiet(ctx context.Context, d time.Duration) (ids []string, err error)
+	QuietSample(ctx context.Context, d time.Duration, n int) ([]receipt.Open, error)
+	Open(ctx context.Context, ids []string) ([]receipt.Open, error)
+	ParkOpen(ctx context.Context, o receipt.Open, reason string) (parked bool, err error)
+	SettleOpen(ctx context.Context, o receipt.Open, runID string) (settled bool, err error)
 }
 
 // Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.
 type Config struct {
-	Temporal Starter
-	// Inspect, when set, is asked about runs of which nothing was heard for a while, and whose run it is that was
-	// started before.
-	Inspect Inspector
+	Temporal Temporal
 	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal turns out
 	// not to know them.
 	Prepare   func(context.Context) error
@@ -68,15 +71,18 @@ const (
 	// taskTimeout is half of Temporal's default: after a kill it is most of the wait, and a healthy
 	// task takes milliseconds. Shorter would have a starved worker time out under load.
 	taskTimeout = 5 * time.Second
-	// sweepBatch receipts, started by the default 16 workers, take at worst 100/16 × startTimeout,
-	// which is lease; a receipt whose lease runs out is merely started twice.
+	// keep is for how long a process begins to start what it has taken. What is left of the lease then is for a start
+	// that takes all of startTimeout, for its mark, and for a commit of which the process has heard late: nobody else
+	// begins to start the same receipt meanwhile.
+	keep = receipt.Lease - startTimeout - markEvery - time.Second
+	// sweepBatch is how many receipts a sweep takes at once. Those that it cannot begin to start in time, with a Temporal
+	// that takes fewer than 20 starts a second, are due again at once.
 	sweepBatch = 100
-	lease      = 20 * time.Second
 	// While Temporal is down the sweep tries one receipt after each pause, which grows from the
 	// first to the second. The second is how long after its return the backlog begins to move.
 	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
 	// markEvery is how long a run may last before its start is recorded. Most have ended by then and
-	// have said so themselves; and it is well before the sweep would start them again.
+	// have said so themselves.
 	markEvery = time.Second
 	// sampleEvery is how often the backlog gauge looks at the table.
 	sampleEvery = 5 * time.Second
@@ -85,9 +91,12 @@ const (
 // Dispatcher starts workflows. Make one with [New] and let [Dispatcher.Run] work.
 type Dispatcher struct {
 	cfg     Config
-	queue   chan receipt.Pending
+	queue   chan queued
 	down    atomic.Bool // the last start found Temporal unable
 	metrics *metrics
+	mine    mine
+
+	refusals refusals
 
 	// answered counts the starts that Temporal has answered. timedOutAt is that count as it stood when a start last
 	// timed out, -1 before any has: while the two are equal, Temporal has answered nothing since. See silent.
@@ -95,8 +104,9 @@ type Dispatcher struct {
 
 	preparing sync.Mutex
 
-	marking sync.Mutex
-	toMark  []receipt.Started
+	noting    sync.Mutex // guards what follows
+	toMark    []receipt.Started
+	toRelease []string
 }
 
 // New returns a dispatcher, or an error that names every missing part of cfg.
@@ -133,24 +143,9 @@ func New(cfg Config) (*Dispatcher, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	d := &Dispatcher{cfg: cfg, queue: make(chan receipt.Pending, cfg.Queue), metrics: metrics}
+	d := &Dispatcher{cfg: cfg, queue: make(chan queued, cfg.Queue), metrics: metrics}
 	d.timedOutAt.Store(-1)
 	return d, nil
-}
-
-// Offer takes committed events without waiting. What it cannot take, because the queue is full or
-// Temporal is down, is left to the sweep.
-func (d *Dispatcher) Offer(events []receipt.Pending) {
-	if d.down.Load() {
-		return
-	}
-	for _, p := range events {
-		select {
-		case d.queue <- p:
-		default:
-			return
-		}
-	}
 }
 
 // Run starts workflows until ctx ends; it returns when no start is under way. What is still queued
@@ -161,45 +156,17 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	for range d.cfg.Workers {
 		starting.Go(func() { d.work(ctx) })
 	}
-	// What is being started when ctx ends is recorded too.
+	// What is being started when ctx ends is noted too.
 	marks, started := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() {
 		starting.Wait()
+		d.giveBack()
 		started()
-		d.giveBack(ctx)
 	})
-	wg.Go(func() { d.markAll(marks) })
+	wg.Go(func() { d.noteAll(marks) })
 	wg.Go(func() { d.sweep(ctx) })
-	if d.cfg.Inspect != nil {
-		wg.Go(func() { d.look(ctx) })
-	}
+	wg.Go(func() { d.look(ctx) })
 	wg.Wait()
-}
-
-func (d *Dispatcher) work(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case p := <-d.queue:
-			if ctx.Err() != nil { // select has no preference
-				d.release(ctx, p.ReceiptID)
-				return
-			}
-			if d.down.Load() {
-				continue // the sweep has it
-			}
-			started, err := d.start(ctx, p)
-			if err != nil {
-				d.failed(ctx, p, err)
-				if errors.Is(err, errUnable) {
-					d.release(ctx, p.ReceiptID)
-				}
-				continue
-			}
-			d.markLater(started)
-		}
-	}
 }
 
 // failed says why p was not started: on the receipt where Temporal refuses this very start, which no
@@ -210,7 +177,6 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	}
 	log := d.cfg.Log.With("provider", p.Provider, "event_id", p.EventID, "receipt_id", p.ReceiptID, "error", err)
 	park := func(reason string) {
-		d.down.Store(false) // it answers
 		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
 			log.Warn("not parked; the sweep will try again", "cause", err)
 		}
@@ -223,34 +189,13 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 		}
 	case refused(err):
 		log.Warn("Temporal refuses the start; the receipt is parked")
-		park("start_refused: Temporal does not take this start; mend what it names, then `pawl events run` the event")
+		park(receipt.StartRefused + ": Temporal does not take this start; mend what it names, then `pawl events run` the event")
 	case errors.As(err, &another):
+		d.down.Store(false) // it answers
 		log.Warn("the event's run is another receipt's; the receipt is parked")
 		park(another.Error())
 	default:
 		log.Warn("start failed; the sweep tries again when the receipt's lease is over")
-	}
-}
-
-// release makes receipts due again at once: the sweep needs one to find out that Temporal is back,
-// and the others should not wait for their lease. It also does so after ctx has ended. A failure
-// is left to the lease.
-func (d *Dispatcher) release(ctx context.Context, ids ...string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := d.cfg.Receipts.Release(ctx, ids...); err != nil {
-		d.cfg.Log.Warn("receipts wait for their lease", "error", err)
-	}
-}
-
-// giveBack makes what is still queued due. The workers have ended: nobody else takes from the queue.
-func (d *Dispatcher) giveBack(ctx context.Context) {
-	var ids []string
-	for len(d.queue) > 0 {
-		ids = append(ids, (<-d.queue).ReceiptID)
-	}
-	if len(ids) > 0 {
-		d.release(ctx, ids...)
 	}
 }
 

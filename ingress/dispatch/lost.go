@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -16,20 +18,25 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Inspector tells how a run stands; a client.Client. Its answer comes from the run itself and not from
-// the visibility store, which lags.
-type Inspector interface {
-	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
-}
-
 const (
-	// lookEvery is the pause between looks for lost runs, quiet how long nothing must have been heard of
-	// one, and lookAgain when the same one is looked at next: a parked run may wait for days.
-	lookEvery = 30 * time.Second
-	quiet     = 2 * time.Minute
-	lookAgain = 10 * time.Minute
-	lookBatch = 100
-	// lookFailures in a row end a look: with a Temporal that does not answer, each takes startTimeout.
+	// lookEvery is the pause between looks for lost runs, and quiet how long nothing must have been heard of one. A run
+	// that a person has terminated is noticed within a minute.
+	lookEvery = 25 * time.Second
+	quiet     = 30 * time.Second
+	// listPage is the most that Temporal gives at once. It answers ten lists a second by default, to everybody: a person
+	// at the Temporal UI shall not wait for pawl, so pageEvery leaves more than half of them.
+	listPage    = 1000
+	pageEvery   = 250 * time.Millisecond
+	listTimeout = 10 * time.Second
+	// mostMissing bounds the runs that are looked at in one look, each with a question of its own. Where one finds
+	// something, the next look follows at once.
+	mostMissing = 1000
+	// sample is how many of the working receipts, and of those that are parked, are looked at though Temporal lists
+	// their runs.
+	sample = 50
+	// lookers look at runs side by side. lookFailures in a row end a look: with a Temporal that does not answer, each
+	// takes startTimeout.
+	lookers      = 4
 	lookFailures = 3
 	// stuckAfter is how many tries of a workflow task say that the next one will fail, too. Temporal makes as many
 	// in a minute and a half; a worker that is being replaced, or one of two versions at work, costs fewer.
@@ -38,106 +45,216 @@ const (
 
 // look goes on finding lost runs until ctx ends.
 func (d *Dispatcher) look(ctx context.Context) {
-	for wait(ctx, lookEvery) {
-		if _, err := d.LookOnce(ctx, quiet); err != nil && ctx.Err() == nil {
+	pause := lookEvery
+	// Of several processes each has its own time to look.
+	for wait(ctx, pause/2+rand.N(pause/2+1)) {
+		mended, err := d.LookOnce(ctx, quiet)
+		if err == nil && mended > 0 {
+			pause = 0 // there may be more
+			continue
+		}
+		pause = lookEvery
+		_, closely := d.LookClosely(ctx, quiet)
+		if err := errors.Join(err, closely); err != nil && ctx.Err() == nil {
 			d.cfg.Log.Warn("cannot look for lost runs", "error", err)
 		}
 	}
 }
 
-// LookOnce looks at runs of which nothing was heard for the time quiet, and returns how many it mended. A
-// run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
+// LookOnce looks for runs that have ended without their receipt, and returns how many it mended. Suspect is a receipt
+// of which nothing was heard for the time quiet, and whose run is not among those that Temporal lists as running. So
+// its cost grows with what is open and not with what is looked for. A list that lags or lacks something makes a
+// healthy run suspect, and is corrected by looking at the run itself.
+//
+// A run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
 // again: the ledger keeps what it had done from being done twice. A receipt whose run has recorded its end
 // goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by
 // itself, parks it, since nobody else would finish it; what a person has ended is not started again when
-// Temporal's retention is over. One that no worker can go on with, because the flow was changed under it, parks its
-// receipt, too: what that says would otherwise stay as it was when the run still went on.
+// Temporal's retention is over.
 func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
-	unheard, err := d.cfg.Receipts.Unheard(ctx, lookBatch, quiet, lookAgain)
+	ids, err := d.cfg.Receipts.Quiet(ctx, quiet)
 	if err != nil {
 		return 0, fmt.Errorf("look for lost runs: %w", err)
 	}
-	// A run that cannot be looked at must not keep the others from being looked at. Several of them in a row mean that
-	// Temporal as a whole does not answer, and end the look. The order is random because the next look takes the same
-	// runs together: in a fixed one, those that failed would come first again, and end it again.
-	rand.Shuffle(len(unheard), func(i, j int) { unheard[i], unheard[j] = unheard[j], unheard[i] })
-	var faults []error
-	for inARow := 0; len(unheard) > 0 && inARow < lookFailures; unheard = unheard[1:] {
-		done, err := d.lookAt(ctx, unheard[0])
-		switch {
-		case err != nil:
-			inARow++
-			faults = append(faults, fmt.Errorf("look at run of %s: %w", unheard[0].WorkflowID, err))
-			continue
-		case done:
-			mended++
-		}
-		inARow = 0
+	if len(ids) == 0 {
+		return 0, nil
 	}
+	missing := make(map[string]struct{}, len(ids))
+	for _, id := range ids {
+		missing[id] = struct{}{}
+	}
+	if err := d.eachRunning(ctx, func(receiptID string) (more bool) {
+		delete(missing, receiptID)
+		return len(missing) > 0
+	}); err != nil {
+		return 0, fmt.Errorf("look for lost runs: %w", err)
+	}
+	var suspect []string
+	for id := range missing { // in no order, so that those which cannot be looked at hide no others
+		if suspect = append(suspect, id); len(suspect) == mostMissing {
+			break
+		}
+	}
+	open, err := d.cfg.Receipts.Open(ctx, suspect)
+	if err != nil {
+		return 0, fmt.Errorf("look for lost runs: %w", err)
+	}
+	return d.lookAtAll(ctx, open)
+}
+
+// LookClosely looks at some receipts of which nothing was heard for the time quiet, whatever the list says of their
+// runs, and returns how many it mended. They are chosen by chance: so a run whose end the list never learns is found
+// in the end. It also finds one that no worker can go on with, because the flow was changed under it, which no list tells:
+// its receipt is parked, too, for what it says would otherwise stay as it was when the run still went on.
+func (d *Dispatcher) LookClosely(ctx context.Context, quiet time.Duration) (mended int, err error) {
+	open, err := d.cfg.Receipts.QuietSample(ctx, quiet, sample)
+	if err != nil {
+		return 0, fmt.Errorf("look at runs: %w", err)
+	}
+	return d.lookAtAll(ctx, open)
+}
+
+// eachRunning calls f with the receipt of each run that goes on, as far as Temporal's list knows, until f says that it
+// wants no more.
+func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (more bool)) error {
+	name := workflows.PawlReceipt.GetName()
+	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage, Query: "ExecutionStatus = 'Running' AND " + name + " IS NOT NULL"}
+	for {
+		listing, cancel := context.WithTimeout(ctx, listTimeout)
+		page, err := d.cfg.Temporal.ListWorkflow(listing, request)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("list running workflows: %w", err)
+		}
+		for _, run := range page.GetExecutions() {
+			if receiptID, ok := owner(run); ok && !f(receiptID) {
+				return nil
+			}
+		}
+		request.NextPageToken = page.GetNextPageToken()
+		if len(request.NextPageToken) == 0 {
+			return nil
+		}
+		if !wait(ctx, pageEvery) {
+			return ctx.Err()
+		}
+	}
+}
+
+// lookAtAll looks at the runs of open and returns how many it mended. A run that cannot be looked at does not keep the
+// others from being looked at; several of them in a row mean that Temporal as a whole does not answer, and end it.
+func (d *Dispatcher) lookAtAll(ctx context.Context, open []receipt.Open) (mended int, err error) {
+	next := make(chan receipt.Open, len(open))
+	for _, o := range open {
+		next <- o
+	}
+	close(next)
+	var inARow atomic.Int64
+	var mu sync.Mutex // guards the results
+	var faults []error
+	var wg sync.WaitGroup
+	for range min(lookers, len(open)) {
+		wg.Go(func() {
+			for o := range next {
+				if inARow.Load() >= lookFailures {
+					return
+				}
+				done, err := d.lookAt(ctx, o)
+				if err != nil {
+					inARow.Add(1)
+				} else {
+					inARow.Store(0)
+				}
+				mu.Lock()
+				if err != nil {
+					faults = append(faults, fmt.Errorf("look at run of receipt %s: %w", o.ReceiptID, err))
+				}
+				if done {
+					mended++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
 	return mended, errors.Join(faults...)
 }
 
-func (d *Dispatcher) lookAt(ctx context.Context, u receipt.Unheard) (mended bool, err error) {
+// lookAt looks at the run of o, and mends what it finds.
+func (d *Dispatcher) lookAt(ctx context.Context, o receipt.Open) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	found, err := d.cfg.Inspect.DescribeWorkflowExecution(ctx, u.WorkflowID, "")
-	var missing *serviceerror.NotFound
-	ended := strings.HasPrefix(u.Reason, receipt.RunEnded)
-	if errors.As(err, &missing) {
-		if ended {
-			return false, nil
-		}
-		return true, d.startAgain(ctx, u)
+	recorded := o.WorkflowID != ""
+	if !recorded {
+		o.WorkflowID = eventInput(o.Pending).ID()
 	}
-	if err != nil || ended {
+	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, o.WorkflowID, "")
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return true, d.startAgain(ctx, o)
+	}
+	if err != nil {
 		return false, err
 	}
-	info := found.GetWorkflowExecutionInfo()
-	if another := checkOwner(info, u.ReceiptID); another != nil {
-		return d.cfg.Receipts.ParkUnheard(ctx, u, another.Error())
+	run := found.GetWorkflowExecutionInfo()
+	if another := checkOwner(run, o.ReceiptID); another != nil {
+		return d.cfg.Receipts.ParkOpen(ctx, o, another.Error())
 	}
-	reason := receipt.RunEnded
+	if !recorded {
+		// The process that started it died before it could record that.
+		if err := d.cfg.Receipts.MarkStarted(ctx, receipt.Started{ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID,
+			RunID: run.GetExecution().GetRunId(), StartedAt: run.GetStartTime().AsTime()}); err != nil {
+			return false, err
+		}
+	}
+	mended, err = d.settle(ctx, o, found)
+	return mended || !recorded, err
+}
+
+// settle has o say what its run does not say any more: that it has ended, or that no worker can go on with it.
+func (d *Dispatcher) settle(ctx context.Context, o receipt.Open, found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
+	var reason string
 	advice := " (`pawl events run` the event where Temporal no longer has it)"
-	switch status := info.GetStatus(); status {
+	switch status := found.GetWorkflowExecutionInfo().GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		reason += fmt.Sprintf("the run was ended from outside (%s); reset the workflow to go on", status)
+		reason = fmt.Sprintf("%s: the run was ended from outside (%s); reset the workflow to go on", receipt.RunEnded, status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		// A worker that was stopped for a while goes on with a task that another one has finished meanwhile, and may
 		// park the receipt after the run has ended. The run itself has recorded its outcome: that one counts.
-		settled, err := d.cfg.Receipts.SettleUnheard(ctx, u, info.GetExecution().GetRunId())
+		settled, err := d.cfg.Receipts.SettleOpen(ctx, o, found.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 		if settled || err != nil {
 			return settled, err
 		}
-		reason += "the run is complete and has not finished this receipt; look at it, and reset the workflow to go on"
+		reason = receipt.RunEnded + ": the run is complete and has not finished this receipt; look at it, and reset the workflow to go on"
 	default:
 		tries := found.GetPendingWorkflowTask().GetAttempt()
-		if tries < stuckAfter || strings.HasPrefix(u.Reason, receipt.RunStuck) {
+		if tries < stuckAfter || strings.HasPrefix(o.Reason, receipt.RunStuck+": ") {
 			return false, nil
 		}
-		reason = fmt.Sprintf("%sno worker can go on with the run: its workflow task was tried %d times, and the workers' log says why it fails", receipt.RunStuck, tries)
+		reason = fmt.Sprintf("%s: no worker can go on with the run: its workflow task was tried %d times, and the workers' log says why it fails", receipt.RunStuck, tries)
 		advice = "; where the run is older than the flow, reset the workflow to go on"
 	}
 	reason += advice
-	if u.Reason != "" {
-		reason += "; it was " + string(u.Status) + ": " + u.Reason
+	if o.Reason != "" {
+		reason += "; it was " + string(o.Status) + ": " + o.Reason
 	}
 	// A run finishes its receipt before it ends: one that ended between the two looks has moved it.
-	return d.cfg.Receipts.ParkUnheard(ctx, u, reason)
+	return d.cfg.Receipts.ParkOpen(ctx, o, reason)
 }
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.
-func (d *Dispatcher) startAgain(ctx context.Context, u receipt.Unheard) error {
-	flow := workflows.Route(u.Provider, u.Type)
-	in := eventInput(u.Pending)
-	runID, _, err := d.executeAs(ctx, u.WorkflowID, flow, in)
+func (d *Dispatcher) startAgain(ctx context.Context, o receipt.Open) error {
+	flow := workflows.Route(o.Provider, o.Type)
+	in := eventInput(o.Pending)
+	runID, _, err := d.executeAs(ctx, o.WorkflowID, flow, in)
 	if err != nil {
 		return err
 	}
-	d.cfg.Log.Warn("Temporal had forgotten a run; it was started again", "workflow_id", u.WorkflowID, "run_id", runID, "receipt_id", u.ReceiptID)
-	d.metrics.start(ctx, u.Provider, "restarted")
+	d.cfg.Log.Warn("Temporal had forgotten a run; it was started again", "workflow_id", o.WorkflowID, "run_id", runID, "receipt_id", o.ReceiptID)
+	d.metrics.start(ctx, o.Provider, "restarted")
 	return d.cfg.Receipts.MarkStarted(ctx, receipt.Started{
-		ReceiptID: u.ReceiptID, WorkflowID: u.WorkflowID, RunID: runID, StartedAt: d.cfg.Now(),
+		ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID, RunID: runID, StartedAt: d.cfg.Now(),
 		Kind: receipt.Replay, RequestedBy: "pawl", Reason: "Temporal had forgotten the run",
 	})
 }

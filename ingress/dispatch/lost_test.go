@@ -3,18 +3,21 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -30,40 +33,60 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 	if !ok {
 		return nil, serviceerror.NewNotFound("workflow not found")
 	}
-	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	if tp.ended != 0 {
-		status = tp.ended
-	}
 	if tp.meanwhile != nil {
 		tp.meanwhile()
 	}
-	whose, err := converter.GetDefaultDataConverter().ToPayload(s.in.ReceiptID)
-	if err != nil {
-		return nil, err
-	}
-	attributes := &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.PawlReceipt.GetName(): whose}}
 	return &workflowservice.DescribeWorkflowExecutionResponse{
-		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-			Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, SearchAttributes: attributes,
-		},
-		PendingWorkflowTask: &workflowpb.PendingWorkflowTaskInfo{Attempt: tp.tries},
+		WorkflowExecutionInfo: tp.info(id, s),
+		PendingWorkflowTask:   &workflowpb.PendingWorkflowTaskInfo{Attempt: tp.tries},
 	}, nil
 }
 
-// inspect gives the bench a dispatcher that looks at runs.
-func (b *bench) inspect(t *testing.T) {
-	t.Helper()
-	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Inspect: b.temporal, Receipts: b.store, TaskQueue: "q"})
-	if err != nil {
-		t.Fatal(err)
+// info is what Temporal tells of a run.
+func (tp *temporal) info(id string, s started) *workflowpb.WorkflowExecutionInfo {
+	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	if tp.ended != 0 && (tp.only == "" || tp.only == id) {
+		status = tp.ended
 	}
-	b.d = d
+	whose, err := converter.GetDefaultDataConverter().ToPayload(s.in.ReceiptID)
+	if err != nil {
+		panic(err)
+	}
+	return &workflowpb.WorkflowExecutionInfo{
+		Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, StartTime: timestamppb.Now(),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.PawlReceipt.GetName(): whose}},
+	}
+}
+
+func (tp *temporal) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.lists++
+	if tp.noList != nil {
+		return nil, tp.noList
+	}
+	if r.Query != "ExecutionStatus = 'Running' AND PawlReceipt IS NOT NULL" {
+		return nil, serviceerror.NewInvalidArgument("another query than this fake answers: " + r.Query)
+	}
+	ids := slices.Sorted(maps.Keys(tp.runs))
+	from, _ := slices.BinarySearch(ids, string(r.NextPageToken))
+	to := min(from+int(r.PageSize), len(ids))
+	page := &workflowservice.ListWorkflowExecutionsResponse{}
+	for _, id := range ids[from:to] {
+		info := tp.info(id, tp.runs[id])
+		if (info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || tp.stale) && (tp.unlisted == nil || !tp.unlisted(id)) {
+			page.Executions = append(page.Executions, info)
+		}
+	}
+	if to < len(ids) {
+		page.NextPageToken = []byte(ids[to])
+	}
+	return page, nil
 }
 
 // begun is a receipt whose run has begun and been silent for long enough to be looked at.
 func begun(t *testing.T, b *bench) receipt.Pending {
 	t.Helper()
-	b.inspect(t)
 	p := b.insert(t)
 	b.due(t)
 	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
@@ -76,7 +99,7 @@ func begun(t *testing.T, b *bench) receipt.Pending {
 // silent makes it an hour since anything was heard of any run.
 func (b *bench) silent(t *testing.T) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), `update receipts set dispatch_at = now() - interval '1 second', updated_at = now() - interval '1 hour'`); err != nil {
+	if _, err := b.pool.Exec(t.Context(), `update receipts set updated_at = now() - interval '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,6 +107,15 @@ func (b *bench) silent(t *testing.T) {
 func (b *bench) lookOnce(t *testing.T) int {
 	t.Helper()
 	mended, err := b.d.LookOnce(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mended
+}
+
+func (b *bench) lookClosely(t *testing.T) int {
+	t.Helper()
+	mended, err := b.d.LookClosely(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,24 +151,28 @@ func TestLookOnce_RunIsThere_LeftAlone(t *testing.T) {
 	}
 }
 
-func TestLookOnce_RunTerminatedFromOutside_ReceiptSaysSo(t *testing.T) {
+func TestLookOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	p := begun(t, b)
-	b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED })
-
-	if got := b.lookOnce(t); got != 1 {
-		t.Fatalf("mended %d, want 1", got)
-	}
-	r, err := b.store.Get(t.Context(), p.ReceiptID)
-	if err != nil || r.Status != receipt.NeedsReview || !strings.Contains(r.Reason, "run_ended") {
-		t.Errorf("receipt is %s (%s), %v; want needs_review with the reason", r.Status, r.Reason, err)
+	for _, ended := range []enumspb.WorkflowExecutionStatus{enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT} {
+		t.Run(ended.String(), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := begun(t, b)
+			b.temporal.set(func(tp *temporal) { tp.ended = ended })
+			if got := b.lookOnce(t); got != 1 {
+				t.Fatalf("mended %d, want 1", got)
+			}
+			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.Contains(r.Reason, ended.String()) {
+				t.Errorf("receipt is %s (%s); want needs_review with the reason", r.Status, r.Reason)
+			}
+		})
 	}
 }
 
 // A run that is older than its flow may not be able to follow it: Temporal tries its workflow task for ever, and
 // nobody would look at an event that is said to be retried.
-func TestLookOnce_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
+func TestLookClosely_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
@@ -147,7 +183,7 @@ func TestLookOnce_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	}{{2, 0, receipt.Processing}, {9, 1, receipt.NeedsReview}, {10, 0, receipt.NeedsReview}} {
 		b.temporal.set(func(tp *temporal) { tp.tries = look.tries })
 		b.silent(t)
-		if got := b.lookOnce(t); got != look.mended {
+		if got := b.lookClosely(t); got != look.mended {
 			t.Errorf("after %d tries: mended %d, want %d", look.tries, got, look.mended)
 		}
 		r, err := b.store.Get(t.Context(), p.ReceiptID)
@@ -279,7 +315,7 @@ func TestLookOnce_SomeCannotBeLookedAt(t *testing.T) {
 		mended, most int
 	}{
 		"one":  {func(id string) bool { return id == "stripe:evt_1" }, 19, 20},
-		"none": {func(string) bool { return true }, 0, 3},
+		"none": {func(string) bool { return true }, 0, 6}, // three, and what is asked side by side with the third
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,6 +332,98 @@ func TestLookOnce_SomeCannotBeLookedAt(t *testing.T) {
 			mended, err := b.d.LookOnce(t.Context(), time.Minute)
 			if mended != c.mended || err == nil || b.temporal.looks > c.most {
 				t.Errorf("mended %d with %d looks, %v; want %d with %d at most, and an error", mended, b.temporal.looks, err, c.mended, c.most)
+			}
+		})
+	}
+}
+
+// However many are parked, one that a person has terminated is found by the list, a page for a thousand of them, and
+// is the only one to be asked about.
+func TestLookOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const parked = 2500
+	if _, err := b.pool.Exec(t.Context(), `
+		insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status, reason, workflow_id, updated_at)
+		select gen_random_uuid(), 's', 'stripe', 'live', 'evt_' || i, 'id', now(), '', 'needs_review', 'plan unknown', 'stripe:evt_' || i, now() - interval '1 hour'
+		  from generate_series(1, $1) i`, parked); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	rows, err := b.pool.Query(t.Context(), `select workflow_id, id::text from receipts`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflowID, id string
+	if _, err := pgx.ForEachRow(rows, []any{&workflowID, &id}, func() error { ids[workflowID] = id; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for workflowID, id := range ids {
+		b.temporal.runs[workflowID] = started{in: workflows.EventInput{ReceiptID: id}}
+	}
+	b.temporal.ended, b.temporal.only = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, "stripe:evt_1234"
+	if got := b.lookOnce(t); got != 1 || b.temporal.looks != 1 || b.temporal.lists != 3 {
+		t.Errorf("mended %d with %d pages and %d questions; want 1, 3 and 1", got, b.temporal.lists, b.temporal.looks)
+	}
+	if r := b.get(t, ids["stripe:evt_1234"]); !strings.HasPrefix(r.Reason, receipt.RunEnded) {
+		t.Errorf("receipt is %s (%s), want it to say that its run has ended", r.Status, r.Reason)
+	}
+}
+
+// Temporal's list lags. What it lacks is asked about and left alone; what it says too much is found by and by.
+func TestLook_ListIsWrong_RunItselfDecides(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		list          func(*temporal)
+		once, closely int
+	}{
+		"lacks a run":    {func(tp *temporal) { tp.unlisted = func(string) bool { return true } }, 0, 0},
+		"has an old one": {func(tp *temporal) { tp.ended, tp.stale = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, true }, 0, 1},
+		"cannot be asked": {func(tp *temporal) {
+			tp.ended, tp.noList = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, serviceerror.NewUnavailable("no")
+		}, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			begun(t, b)
+			b.temporal.set(c.list)
+			mended, err := b.d.LookOnce(t.Context(), time.Minute)
+			if mended != c.once || (err != nil) != (b.temporal.noList != nil) {
+				t.Errorf("by list: mended %d, %v; want %d", mended, err, c.once)
+			}
+			if got := b.lookClosely(t); got != c.closely {
+				t.Errorf("closely: mended %d, want %d", got, c.closely)
+			}
+		})
+	}
+}
+
+// A run has said how it stands, and the process that started it died before it could say which run it is.
+func TestLookOnce_WorkingWithoutAWorkflowID_Found(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*temporal)
+		want   receipt.Status
+	}{
+		"the run goes on":   {func(tp *temporal) { tp.unlisted = func(string) bool { return true } }, receipt.Retrying},
+		"it was terminated": {func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED }, receipt.NeedsReview},
+		"it is forgotten":   {func(tp *temporal) { clear(tp.runs) }, receipt.Retrying},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := begun(t, b)
+			if _, err := b.pool.Exec(t.Context(), `update receipts set status = 'retrying', workflow_id = ''`); err != nil {
+				t.Fatal(err)
+			}
+			b.temporal.set(c.change)
+			if got := b.lookOnce(t); got != 1 {
+				t.Errorf("mended %d, want 1", got)
+			}
+			r := b.get(t, p.ReceiptID)
+			if _, runs := b.temporal.get("stripe:evt_1"); r.Status != c.want || r.WorkflowID != "stripe:evt_1" || !runs {
+				t.Errorf("receipt is %s under %q; want it %s under its run", r.Status, r.WorkflowID, c.want)
 			}
 		})
 	}

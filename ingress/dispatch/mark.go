@@ -2,41 +2,55 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// mark records runs that were started.
-func (d *Dispatcher) mark(ctx context.Context, started ...receipt.Started) error {
-	err := d.cfg.Receipts.MarkStarted(ctx, started...)
-	failpoint.Hit("dispatch-after-mark")
-	return err
-}
-
 // markLater records a run soon. Most runs have ended by then and have said all of it themselves, which
 // saves a write of the receipt; should this process die before, the sweep finds the receipt and the run.
 func (d *Dispatcher) markLater(s receipt.Started) {
-	d.marking.Lock()
-	defer d.marking.Unlock()
+	d.noting.Lock()
+	defer d.noting.Unlock()
 	d.toMark = append(d.toMark, s)
 }
 
-// markAll records what markLater took until ctx ends, and the rest then.
-func (d *Dispatcher) markAll(ctx context.Context) {
+// noteAll writes down what markLater and letGo took until ctx ends, and the rest then.
+func (d *Dispatcher) noteAll(ctx context.Context) {
 	for more := true; more; {
 		more = wait(ctx, markEvery)
-		d.marking.Lock()
-		started := d.toMark
-		d.toMark = nil
-		d.marking.Unlock()
-		if len(started) == 0 {
-			continue
+		if err := d.note(ctx); err != nil {
+			d.cfg.Log.Warn("starts not recorded; the sweep will", "error", err)
 		}
-		record, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
-		if err := d.mark(record, started...); err != nil {
-			d.cfg.Log.Warn("starts not recorded; the sweep will", "count", len(started), "error", err)
+	}
+}
+
+// note writes down what markLater and letGo took, also when ctx has ended.
+func (d *Dispatcher) note(ctx context.Context) (err error) {
+	d.noting.Lock()
+	started, left := d.toMark, d.toRelease
+	d.toMark, d.toRelease = nil, nil
+	d.noting.Unlock()
+	if len(started) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+		defer cancel()
+		if err = d.cfg.Receipts.MarkStarted(ctx, started...); err == nil {
+			d.mine.recorded(started)
 		}
-		cancel()
+		failpoint.Hit("dispatch-after-mark")
+	}
+	d.release(ctx, left...)
+	return err
+}
+
+// release makes receipts due again at once: the sweep needs one to find out that Temporal is back,
+// and the others should not wait for their lease. It also does so after ctx has ended. A failure
+// is left to the lease.
+func (d *Dispatcher) release(ctx context.Context, ids ...string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := d.cfg.Receipts.Release(ctx, ids...); err != nil {
+		d.cfg.Log.Warn("receipts wait for their lease", "error", err)
 	}
 }

@@ -19,7 +19,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
 	var errs [4]error
 	ms.starts, errs[0] = m.Int64Counter("pawl_starts",
-		metric.WithDescription("Workflow starts, by outcome: started, already_started, failed, restarted."))
+		metric.WithDescription("Workflow starts, by outcome: started, already_started, refused, failed, restarted."))
 	ms.lag, errs[1] = m.Float64Histogram("pawl_start_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("From receiving an event to the start of its workflow."))
 	ms.backlog, errs[2] = m.Int64Gauge("pawl_backlog",

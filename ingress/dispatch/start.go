@@ -30,7 +30,11 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Star
 	failpoint.Hit("dispatch-before-start")
 	workflowID, runID, already, err := d.execute(ctx, flow, in, p.WorkflowID)
 	if err != nil {
-		d.metrics.start(ctx, p.Provider, "failed")
+		outcome := "failed"
+		if refused(err) {
+			outcome = "refused"
+		}
+		d.metrics.start(ctx, p.Provider, outcome)
 		return receipt.Started{}, fmt.Errorf("start %s: %w", in.ID(), err)
 	}
 	d.down.Store(false)
@@ -52,30 +56,27 @@ func eventInput(p receipt.Pending) workflows.EventInput {
 // execute starts flow under the event's ID, or another where as says so, and reports under which. already is true
 // where it was started before: runID is then that run's.
 func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput, as string) (workflowID, runID string, already bool, err error) {
+	tried := d.mine.add(in.ReceiptID)
 	workflowID = cmp.Or(as, in.ID())
 	runID, already, err = d.executeAs(ctx, workflowID, flow, in)
-	if err == nil && already && as == "" {
-		var others bool
-		if others, err = d.belongsToOtherMode(ctx, in); err == nil && others {
-			workflowID = in.ModeID()
-			runID, already, err = d.executeAs(ctx, workflowID, flow, in)
-		}
+	if err != nil || !already || tried || workflowID == in.AnewID() {
+		return workflowID, runID, already, err
 	}
-	if err == nil && already {
-		err = d.askOwner(ctx, workflowID, in.ReceiptID)
+	// Somebody else has started it: a process that died before it could say so, as a rule.
+	err = d.askOwner(ctx, workflowID, in.ReceiptID)
+	var another *anotherError
+	if !errors.As(err, &another) {
+		return workflowID, runID, already, err
+	}
+	switch _, held := d.cfg.Receipts.Get(ctx, another.receiptID); {
+	case held == nil:
+		// One event ID in both modes: two events, whose effects have keys of their own.
+		workflowID = in.AnewID()
+		runID, already, err = d.executeAs(ctx, workflowID, flow, in)
+	case !errors.Is(held, receipt.ErrNotFound):
+		err = held
 	}
 	return workflowID, runID, already, err
-}
-
-// belongsToOtherMode reports whether the workflow under in.ID() is that of the same event ID in
-// the other mode. While that receipt's start is not recorded nobody knows; starting under the
-// mode's ID then loses no event, and should both run, their effects meet in the ledger.
-func (d *Dispatcher) belongsToOtherMode(ctx context.Context, in workflows.EventInput) (bool, error) {
-	other, found, err := d.cfg.Receipts.OtherMode(ctx, receipt.Key{Provider: in.Provider, Account: in.Account, Mode: in.Mode, EventID: in.EventID})
-	if err != nil {
-		return false, err
-	}
-	return found && (other == "" || other == in.ID()), nil
 }
 
 // executeAs is one start under workflowID. Its error wraps errUnable where Temporal as a whole takes no starts.
@@ -102,9 +103,11 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 	switch {
 	case err == nil:
 		d.answered.Add(1)
+		d.refusals.end()
 		return run.GetRunID(), false, nil
 	case errors.As(err, &started):
 		d.answered.Add(1)
+		d.refusals.end()
 		return started.RunId, true, nil
 	case unregistered(err):
 		return "", false, fmt.Errorf("%w: %w", errUnable, errors.Join(err, d.prepare(ctx)))
@@ -112,6 +115,8 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 		return "", false, err
 	case unable(err):
 		return "", false, fmt.Errorf("%w: %w", errUnable, err)
+	case refused(err) && d.refusedAlike(in.ReceiptID, err.Error()):
+		return "", false, fmt.Errorf("%w: it refuses every start alike: %w", errUnable, err)
 	}
 	return "", false, err
 }
@@ -173,10 +178,4 @@ func unable(err error) bool {
 	}
 	return errors.As(err, &connection) || errors.As(err, &notActive) || errors.As(err, &invalidState) ||
 		errors.As(err, &oldClient) || errors.As(err, &oldServer)
-}
-
-// refused reports whether Temporal looked at this one start and would not have it, now or later.
-func refused(err error) bool {
-	var invalid *serviceerror.InvalidArgument
-	return errors.As(err, &invalid)
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -39,14 +40,15 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 
 // SweepOnce starts the receipts that are due, one batch of them, and returns how many it found and how
 // many of those it started. While Temporal is down it tries a single one; a success ends that state. What it
-// could not start because Temporal was unable is due again at once; another start that failed is due after its
-// lease, and stops no other.
+// could not start because Temporal was unable, or too slow, is due again at once; another start that failed is due
+// after its lease, and stops no other.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {
 		limit = 1
 	}
-	due, err := d.cfg.Receipts.Due(ctx, limit, lease)
+	until := d.cfg.Now().Add(keep)
+	due, err := d.cfg.Receipts.Due(ctx, limit)
 	if err != nil {
 		return 0, 0, fmt.Errorf("sweep: %w", err)
 	}
@@ -55,19 +57,17 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 		d.down.Store(false)
 		return 0, 0, nil
 	}
-	started, left, err := d.startAll(ctx, due)
-	if len(left) > 0 {
-		d.release(ctx, left...)
-	}
-	if err != nil {
+	started, left, err := d.startAll(ctx, due, until)
+	d.release(ctx, left...)
+	if err = errors.Join(err, d.note(ctx)); err != nil {
 		return len(due), started, fmt.Errorf("sweep: %w", err)
 	}
 	return len(due), started, nil
 }
 
 // startAll starts due and returns how many it started, and the IDs of those that Temporal was unable to
-// take, with the first error. After the first of these the rest are not tried.
-func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (started int, left []string, first error) {
+// take, or did not take before until, with the first error. After the first of these the rest are not tried.
+func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, left []string, first error) {
 	next := make(chan receipt.Pending, len(due))
 	for _, p := range due {
 		next <- p
@@ -79,17 +79,18 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (start
 	for range min(d.cfg.Workers, len(due)) {
 		wg.Go(func() {
 			for p := range next {
-				err := errUnable
-				if !gone.Load() {
+				var err error
+				tried := !gone.Load() && !d.cfg.Now().After(until)
+				if tried {
 					err = d.startDue(ctx, p)
 				}
 				mu.Lock()
 				switch {
-				case err == nil:
-					started++
-				case errors.Is(err, errUnable):
+				case !tried || errors.Is(err, errUnable):
 					gone.Store(true)
 					left = append(left, p.ReceiptID)
+				case err == nil:
+					started++
 				}
 				if first == nil {
 					first = err
@@ -102,14 +103,13 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending) (start
 	return started, left, first
 }
 
-// startDue starts one due receipt and records it at once, so that no other sweep finds it.
+// startDue starts one due receipt.
 func (d *Dispatcher) startDue(ctx context.Context, p receipt.Pending) error {
 	started, err := d.start(ctx, p)
-	if err == nil {
-		err = d.mark(ctx, started)
-	}
 	if err != nil {
 		d.failed(ctx, p, err)
+		return err
 	}
-	return err
+	d.markLater(started)
+	return nil
 }

@@ -69,6 +69,11 @@ func NewVerifier(s webhook.Settings) (*Verifier, error) {
 	return v, nil
 }
 
+// Headers implements [webhook.Headed].
+func (v *Verifier) Headers() webhook.Headers {
+	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{signatureHeader}}
+}
+
 // Verify implements [webhook.Verifier].
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return scheme.Verify(r, v.ring, v.tolerance)

@@ -48,9 +48,12 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			LegacySHA1Option: "`true` takes a delivery that has `X-Hub-Signature` (SHA-1) only, as old GitHub Enterprise servers send",
 		},
-		Disables:   "not published",
-		BodyLimit:  25 << 20,
-		OwnHeaders: []string{sha1Header},
+		Disables:  "not published",
+		BodyLimit: 25 << 20,
+		Headers: webhook.Headers{
+			Plain:      []string{eventHeader, deliveryHeader, "X-GitHub-Hook-ID", "X-GitHub-Hook-Installation-Target-ID", "X-GitHub-Hook-Installation-Target-Type"},
+			Signatures: []string{signatureHeader, sha1Header},
+		},
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,

@@ -60,9 +60,13 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			schemeOption: "`" + tokenScheme + "` or `" + signingScheme + "`: what all secrets are; left out, a secret that begins with `" + signingPrefix + "` is a signing token",
 		},
-		BodyLimit:  25 << 20,
-		Tolerance:  tolerance,
-		OwnHeaders: []string{tokenHeader, signatureHeader},
+		BodyLimit: 25 << 20,
+		Tolerance: tolerance,
+		Headers: webhook.Headers{
+			Plain:      []string{eventHeader, eventUUIDHeader, instanceHeader, idempotencyHeader, "X-Gitlab-Webhook-UUID"},
+			Signatures: []string{idHeader, timestampHeader, signatureHeader},
+			Tokens:     []string{tokenHeader},
+		},
 	},
 	New:  newVerifier,
 	Sign: sign,
@@ -128,11 +132,13 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if v.bySignature(r) {
 		return v.verifySignature(r)
 	}
-	token, err := r.HeaderOnce(tokenHeader)
+	token, err := r.TokenOnce(tokenHeader)
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	return webhook.MatchToken(v.tokens, r.ReceivedAt, token)
+	match, err := webhook.MatchToken(v.tokens, r.ReceivedAt, token)
+	match.Covers = webhook.SharedToken
+	return match, err
 }
 
 // bySignature reports whether r is judged by its signature.
@@ -168,7 +174,9 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	}
 	e.ID, e.IDOrigin = eventID(r, body)
 	// The signature covers webhook-id, without which there is none.
-	e.IDSigned = e.IDOrigin == webhook.FromHeader && v.bySignature(r)
+	if e.IDOrigin == webhook.FromHeader && v.bySignature(r) {
+		e.Identity = webhook.ByID
+	}
 	e.Problem = body.Problem()
 	return []webhook.Event{e}
 }

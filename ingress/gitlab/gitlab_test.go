@@ -136,8 +136,8 @@ func TestEvents_IDSigned(t *testing.T) {
 		"signature that nobody reads":   {setup(t, nil, tokenA), signed(t, signingA, nil), false},
 		"token, no ID":                  {setup(t, nil, tokenA), withoutID, false},
 	} {
-		if got := c.v.Events(c.r)[0]; got.IDSigned != c.want {
-			t.Errorf("%s: ID %s from the %s: signed %t, want %t", name, got.ID, got.IDOrigin, got.IDSigned, c.want)
+		if got := c.v.Events(c.r)[0]; (got.Identity == webhook.ByID) != c.want {
+			t.Errorf("%s: ID %s from the %s: identity %q, want it signed %t", name, got.ID, got.IDOrigin, got.Identity, c.want)
 		}
 	}
 }

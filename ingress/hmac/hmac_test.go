@@ -15,6 +15,8 @@ import (
 const (
 	secretA = "0123456789abcdef0123456789abcdef0123456789abcdef"
 	secretB = "fedcba9876543210fedcba9876543210fedcba9876543210"
+	hexA    = "00112233445566778899aabbccddeeff0011223344556677"
+	hexB    = "ffeeddccbbaa99887766554433221100ffeeddccbbaa9988"
 	base64A = "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3A="
 	base64B = "cG9ubWxramloZ2ZlZGNiYTk4NzY1NDMyMTA="
 	url     = "https://hooks.example.com/hooks/acme"
@@ -48,7 +50,7 @@ func join(separator string) func(...string) string {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	signedID := want
-	signedID.ID, signedID.IDOrigin, signedID.IDSigned = "d-1", webhook.FromHeader, true
+	signedID.ID, signedID.IDOrigin, signedID.Identity = "d-1", webhook.FromHeader, webhook.ByID
 	text := [2]webhooktest.Key{{Verify: secretA}, {Verify: secretB}}
 	for name, c := range map[string]struct {
 		options map[string]string
@@ -59,7 +61,7 @@ func TestConformance(t *testing.T) {
 		want    webhook.Event
 	}{
 		"body only, sha512, base64url": {with("header", "X-Sig", "hash", "sha512", "encoding", "base64url"), text, []string{"X-Sig"}, false, nil, want},
-		"sha1, hex key":                {with("header", "X-Sig", "hash", "sha1", "key_encoding", "hex"), text, []string{"X-Sig"}, false, nil, want},
+		"sha1, hex key":                {with("header", "X-Sig", "hash", "sha1", "key_encoding", "hex"), [2]webhooktest.Key{{Verify: hexA}, {Verify: hexB}}, []string{"X-Sig"}, false, nil, want},
 		"several signatures":           {with("header", "X-Sig", "prefix", "sha256=", "separator", ","), text, []string{"X-Sig"}, false, join(", "), want},
 		"Standard Webhooks": {
 			with("header", "webhook-signature", "prefix", "v1,", "separator", " ", "encoding", "base64", "key_encoding", "base64",

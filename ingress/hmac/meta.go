@@ -26,7 +26,7 @@ var Meta = func() webhook.Provider {
 		Account:    "id of each entry",
 		Object:     "id of the first message or status of a change",
 		OccurredAt: "time of each entry",
-		IDSigned:   true,
+		Identity:   webhook.ByID,
 		Dedupe:     "hash of each change with its entry; of messages and their statuses without the entry's time, which is that of sending",
 		Retries:    "for some hours (not re-checked)",
 		Disables:   "when it fails for long (not re-checked)",
@@ -71,7 +71,7 @@ func (v *metaVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	case v.tokens == nil:
 		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted", verifyTokenOption)
 	}
-	return webhook.MatchToken(v.tokens, r.ReceivedAt, query.Get("hub.verify_token"))
+	return webhook.MatchToken(v.tokens, r.ReceivedAt, webhook.HashToken(query.Get("hub.verify_token")))
 }
 
 // Answer answers the handshake with its challenge.

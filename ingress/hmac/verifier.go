@@ -42,6 +42,15 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	return &Verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
+// Headers implements [webhook.Headed].
+func (v *Verifier) Headers() webhook.Headers {
+	h := webhook.Headers{Signatures: []string{v.scheme.Header, v.scheme.Timestamp.header()}}
+	for _, place := range []Place{v.scheme.ID, v.scheme.Type, v.scheme.Account, v.scheme.Object, v.scheme.OccurredAt} {
+		h.Plain = append(h.Plain, place.header())
+	}
+	return h
+}
+
 // Verify checks each signature of the header over the template, and the timestamp where there is
 // one.
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
@@ -179,8 +188,13 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	}
 	e.ID, e.IDOrigin = eventID(r, body, s.ID)
 	// An account identifies, too: in a header nothing signs it, and the same bytes could be sent for another.
-	e.IDSigned = v.template.has("id") && e.IDOrigin == webhook.FromHeader && s.Account.header() == ""
-	e.KeyUnsigned = s.Account.header() != ""
+	unsignedAccount := s.Account.header() != ""
+	switch {
+	case unsignedAccount && e.IDOrigin == webhook.FromBody:
+		e.Identity = webhook.ByIDOrBytes
+	case !unsignedAccount && e.IDOrigin == webhook.FromHeader && v.template.has("id"):
+		e.Identity = webhook.ByID
+	}
 	for _, p := range []Place{s.Timestamp, s.ID, s.Type, s.Account, s.Object, s.OccurredAt} {
 		if p.inBody() {
 			e.Problem = body.Problem()

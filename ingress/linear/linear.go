@@ -35,12 +35,13 @@ var Provider = webhook.Provider{
 		Account:      "body organizationId",
 		Object:       "body data.id, else agentSession.id, notification.id or issueData.id",
 		OccurredAt:   "body createdAt",
-		Restamped:    true,
+		Identity:     webhook.ByIDOrBytes, // each attempt has its own webhookTimestamp
 		Dedupe:       "Linear-Delivery; webhookId names the configuration, not the event",
 		AnswerWithin: 5 * time.Second,
 		Retries:      "3: after 1 min, 1 h, 6 h",
 		RetryFor:     7*time.Hour + time.Minute,
 		Disables:     "not published",
+		Headers:      webhook.Headers{Plain: []string{timestampHeader, deliveryHeader, eventHeader}, Signatures: []string{signatureHeader}},
 		Tolerance:    tolerance,
 		BodyLimit:    5 << 20, // that of Linear's own library
 	},

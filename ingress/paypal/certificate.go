@@ -34,7 +34,7 @@ func newStore(s webhook.Settings) (CertificateStore, error) {
 	case len(s.Secrets) > 0 || s.Options[certificateOption] != "":
 		return nil, fmt.Errorf("source %s: options.%s: %s, and a certificate is configured too; remove one of them", s.Source, certificatesOption, fetch)
 	}
-	return NewFetched(FetchConfig{}, s.Mode), nil
+	return NewFetched(FetchConfig{Archive: s.Archive}, s.Mode), nil
 }
 
 // configured is the store of a source's own certificates. It does not look at the URL.

@@ -25,8 +25,13 @@ const (
 	maxChain = 64 << 10
 	// maxFetched is how many certificates are held. PayPal uses one or two at a time.
 	maxFetched = 16
-	// Anyone may name a URL on PayPal's host: so many deliveries may ask for a new one, and no more.
+	// Anyone may name a URL on PayPal's host: so many deliveries may ask for a new one, and no more. As many may ask
+	// for one that was good before, so that strangers do not use up what PayPal's own deliveries need.
 	fetchEvery, fetchBurst = 6 * time.Second, 5
+	// recallEvery is how often the archive is read for a URL that is not held.
+	recallEvery = 10 * time.Second
+	// A URL that had nothing of PayPal's is not asked for again so soon; so many are remembered.
+	refusedFor, maxRefused = 10 * time.Minute, 256
 )
 
 // FetchConfig is what [NewFetched] needs. Its zero value is right for production.
@@ -35,6 +40,9 @@ type FetchConfig struct {
 	Client *http.Client
 	// Roots are the authorities that a chain must lead to; nil means the system's.
 	Roots *x509.CertPool
+	// Archive keeps what was fetched for other processes and for after a restart; nil keeps nothing. What it returns is
+	// checked like what is fetched.
+	Archive webhook.Archive
 }
 
 // Fetched is the store of certificates that PAYPAL-CERT-URL names, fetched from PayPal once for each
@@ -42,14 +50,28 @@ type FetchConfig struct {
 // (see [CheckCertURL]), leads to a trusted root, and has the subject that PayPal signs messages under.
 // It is safe for concurrent use.
 type Fetched struct {
-	client *http.Client
-	roots  *x509.CertPool
-	mode   webhook.Mode
-	budget *rate.Limiter
+	client  *http.Client
+	roots   *x509.CertPool
+	mode    webhook.Mode
+	archive webhook.Archive
+	// strange bounds fetches of URLs that nobody knows, known those of URLs that were good before.
+	strange, known *rate.Limiter
 
 	fetching chan struct{} // holds the one that fetches
-	mu       sync.RWMutex
-	held     map[string]*x509.Certificate
+
+	recalling sync.Mutex
+	recalled  time.Time // when the archive was read
+
+	mu      sync.RWMutex
+	held    map[string]*x509.Certificate
+	good    map[string]bool    // by URL: it has led to a certificate, here or in another process
+	refused map[string]refusal // by URL
+}
+
+// refusal is why the certificate of a URL is not trusted.
+type refusal struct {
+	err   error
+	until time.Time
 }
 
 // NewFetched returns a store for a source of the given mode: a live one takes no certificate of the
@@ -61,8 +83,9 @@ func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 	client := *cfg.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Fetched{
-		client: &client, roots: cfg.Roots, mode: mode,
-		budget: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst), fetching: make(chan struct{}, 1), held: map[string]*x509.Certificate{},
+		client: &client, roots: cfg.Roots, mode: mode, archive: cfg.Archive,
+		strange: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst), known: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst),
+		fetching: make(chan struct{}, 1), held: map[string]*x509.Certificate{}, good: map[string]bool{}, refused: map[string]refusal{},
 	}
 }
 
@@ -78,18 +101,33 @@ func (f *Fetched) Match(certURL string, _ time.Time, admits func(*x509.Certifica
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
 }
 
-// Prepare fetches the certificate of certURL, which has passed [CheckCertURL], unless it is held and valid. An
-// error of class [webhook.UntrustedCert] says that what is there was not PayPal's at the time; any other
-// error, that nobody can know now.
-func (f *Fetched) Prepare(ctx context.Context, certURL string, at time.Time) error {
+// Prepare gets the certificate of certURL, which has passed [CheckCertURL], unless it is held and valid: from the
+// archive, or from PayPal where mayAsk lets it ask for a URL that was never good. An error of class
+// [webhook.UntrustedCert] says that what is there was not PayPal's at the time; any other error, that nobody can know
+// now.
+func (f *Fetched) Prepare(ctx context.Context, certURL string, at time.Time, mayAsk func() bool) error {
 	if f.holds(certURL, at) {
 		return nil
 	}
 	if err := f.belongs(certURL); err != nil {
 		return err
 	}
+	if err := f.refusedAt(certURL, at); err != nil {
+		return err
+	}
+	f.recall(ctx, at)
+	if f.holds(certURL, at) {
+		return nil
+	}
 	// Before the wait: strangers must not fill the server with requests that wait.
-	if !f.budget.Allow() {
+	budget := f.known
+	if !f.wasGood(certURL) {
+		budget = f.strange
+		if !mayAsk() {
+			return errors.New("fetch certificate: too many new PAYPAL-CERT-URLs from one address")
+		}
+	}
+	if !budget.Allow() {
 		return errors.New("fetch certificate: too many new PAYPAL-CERT-URLs at once")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
@@ -103,6 +141,15 @@ func (f *Fetched) Prepare(ctx context.Context, certURL string, at time.Time) err
 	if f.holds(certURL, at) {
 		return nil // for another delivery, meanwhile
 	}
+	err := f.ask(ctx, certURL, at)
+	if _, refused := webhook.ClassOf(err); refused && !f.wasGood(certURL) {
+		f.remember(certURL, refusal{err, at.Add(refusedFor)})
+	}
+	return err
+}
+
+// ask fetches and keeps the certificate of certURL.
+func (f *Fetched) ask(ctx context.Context, certURL string, at time.Time) error {
 	chain, err := f.fetch(ctx, certURL)
 	if err != nil {
 		return err
@@ -112,7 +159,55 @@ func (f *Fetched) Prepare(ctx context.Context, certURL string, at time.Time) err
 		return webhook.Errorf(webhook.UntrustedCert, "the certificate of PAYPAL-CERT-URL: %v", err)
 	}
 	f.put(certURL, leaf)
+	if f.archive != nil {
+		f.archive.Save(ctx, certURL, chain)
+	}
 	return nil
+}
+
+// recall takes over what the archive holds. It is read seldom, as strangers can have it read.
+func (f *Fetched) recall(ctx context.Context, at time.Time) {
+	f.recalling.Lock()
+	defer f.recalling.Unlock()
+	if f.archive == nil || !f.recalled.IsZero() && at.Sub(f.recalled).Abs() < recallEvery {
+		return
+	}
+	f.recalled = at
+	for certURL, chain := range f.archive.Load(ctx) {
+		if CheckCertURL(certURL) != nil || f.belongs(certURL) != nil {
+			continue // another source's mode
+		}
+		f.mu.Lock()
+		f.good[certURL] = true
+		f.mu.Unlock()
+		if leaf, err := f.trusted(chain, at); err == nil {
+			f.put(certURL, leaf)
+		}
+	}
+}
+
+func (f *Fetched) wasGood(certURL string) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.good[certURL]
+}
+
+func (f *Fetched) refusedAt(certURL string, at time.Time) error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if r, ok := f.refused[certURL]; ok && at.Before(r.until) {
+		return r.err
+	}
+	return nil
+}
+
+func (f *Fetched) remember(certURL string, r refusal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.refused) >= maxRefused {
+		clear(f.refused) // all are strangers', and asking for one again is bounded
+	}
+	f.refused[certURL] = r
 }
 
 func (f *Fetched) get(certURL string) *x509.Certificate {
@@ -138,7 +233,7 @@ func (f *Fetched) put(certURL string, leaf *x509.Certificate) {
 		}
 		delete(f.held, other) // any: what is still in use is fetched again
 	}
-	f.held[certURL] = leaf
+	f.held[certURL], f.good[certURL] = leaf, true
 }
 
 // belongs refuses what PayPal's own URLs never have, so that one certificate has one URL, and the

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -145,10 +146,41 @@ func fetching(t *testing.T, h *host, a *authority, mode webhook.Mode) webhook.Ve
 	return v
 }
 
+// archive is an archive in memory.
+type archive struct {
+	mu    sync.Mutex
+	held  map[string][]byte
+	loads int
+}
+
+func (a *archive) Load(context.Context) map[string][]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.loads++
+	return maps.Clone(a.held)
+}
+
+func (a *archive) Save(_ context.Context, url string, content []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held[url] = content
+}
+
+// process is what one ingress has of the archive.
+func (a *archive) process(t *testing.T, h *host, authority *authority) webhook.Verifier {
+	t.Helper()
+	v, err := paypal.New(webhook.Settings{Source: "pay", Options: options},
+		paypal.NewFetched(paypal.FetchConfig{Client: h.client, Roots: authority.roots, Archive: a}, webhook.Live))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // check does what the ingress does with one delivery.
 func check(t *testing.T, v webhook.Verifier, r *webhook.Request) (webhook.Match, error) {
 	t.Helper()
-	if err := v.(webhook.Preparer).Prepare(t.Context(), r); err != nil {
+	if err := v.(webhook.Preparer).Prepare(t.Context(), r, func() bool { return true }); err != nil {
 		return webhook.Match{}, err
 	}
 	return v.Verify(r)
@@ -334,6 +366,93 @@ func TestFetched_ManyURLs_Bounded(t *testing.T) {
 	}
 	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
 		t.Errorf("the certificate that is held: %v", err)
+	}
+}
+
+// Strangers who use up what may be fetched do not keep PayPal's deliveries out, whichever process takes them: a URL that was
+// good is known to all, and has a budget of its own when its certificate has ended.
+func TestFetched_URLThatWasGood_NotHeldUpByStrangers(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	old, renewed := a.leaf(t, liveSubject, at.Add(time.Minute)), a.leaf(t, liveSubject, at.AddDate(1, 0, 0))
+	var later atomic.Bool
+	h := newHost(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case "https://api.paypal.com"+r.URL.Path != liveURL:
+			http.NotFound(w, r)
+		case later.Load():
+			serve(renewed, a.betweenPEM)(w, r)
+		default:
+			serve(old, a.betweenPEM)(w, r)
+		}
+	})
+	kept := &archive{held: map[string][]byte{}}
+	if _, err := check(t, kept.process(t, h, a), signedFor(t, liveURL)); err != nil {
+		t.Fatal(err)
+	}
+
+	v := kept.process(t, h, a) // another, or the same after a restart
+	strangers := func(mark string) {
+		for i := range 20 {
+			if _, err := check(t, v, signedFor(t, liveURL+mark+strings.Repeat("x", i+1))); err == nil {
+				t.Fatal("admitted")
+			}
+		}
+	}
+	strangers("a")
+	asked := h.asked.Load()
+	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
+		t.Errorf("the certificate that another process has fetched: %v", err)
+	}
+	if got := h.asked.Load(); got != asked {
+		t.Errorf("it was fetched again")
+	}
+	later.Store(true)
+	strangers("b")
+	next := signedFor(t, liveURL)
+	next.ReceivedAt = at.Add(2 * time.Minute)
+	if _, err := check(t, v, next); err != nil {
+		t.Errorf("renewed in its place, and strangers ask for others: %v", err)
+	}
+	if kept.loads > 4 {
+		t.Errorf("the archive was read %d times, want seldom", kept.loads)
+	}
+}
+
+// What the archive holds is no more trusted than what comes from the network.
+func TestFetched_Archive_NotTrustedBlindly(t *testing.T) {
+	t.Parallel()
+	a, stranger := newAuthority(t), newAuthority(t)
+	h := newHost(t, http.NotFound)
+	for name, chain := range map[string][]byte{
+		"another root": append(stranger.leaf(t, liveSubject, at.AddDate(1, 0, 0)), stranger.betweenPEM...), "self-signed": []byte(newKey(liveSubject, 2048).Verify), "rubbish": []byte("x"),
+	} {
+		kept := &archive{held: map[string][]byte{liveURL: chain}}
+		if _, err := check(t, kept.process(t, h, a), signedFor(t, liveURL)); !is(err, webhook.UntrustedCert) {
+			t.Errorf("%s: got %v, want a refusal", name, err)
+		}
+	}
+}
+
+// A URL where there is nothing of PayPal's is asked for once.
+func TestFetched_RefusedURL_Remembered(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	h := newHost(t, http.NotFound)
+	v := fetching(t, h, a, webhook.Live)
+	for range 20 {
+		if _, err := check(t, v, signedFor(t, liveURL)); !is(err, webhook.UntrustedCert) {
+			t.Errorf("got %v, want a refusal", err)
+		}
+	}
+	if n := h.asked.Load(); n != 1 {
+		t.Errorf("asked %d times, want once", n)
+	}
+	later := signedFor(t, liveURL)
+	later.ReceivedAt = at.Add(time.Hour)
+	_, _ = check(t, v, later)
+	if n := h.asked.Load(); n != 2 {
+		t.Errorf("asked %d times, want again after an hour", n)
 	}
 }
 

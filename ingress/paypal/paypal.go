@@ -7,13 +7,14 @@
 //
 // PayPal signs a CRC-32 of the body, and CRC-32 is no hash: who holds one signed delivery can
 // write another body with the same checksum. TLS and the clock check narrow that to minutes and
-// to those who saw the delivery. So a flow that moves money treats the event as a hint and fetches
+// to those who saw the delivery, and a second body under one transmission is parked; one that comes
+// before PayPal's own is not known for what it is. So a flow that moves money treats the event as a hint and fetches
 // the resource from PayPal before it acts.
 //
 // # Certificates
 //
 // With options.certificates: fetch, the certificate that PAYPAL-CERT-URL names is fetched from PayPal,
-// once, by the first delivery that needs it (see [Fetched]). Otherwise certificates are configured as PEM,
+// once, by the first delivery that needs it, and kept for every process (see [Fetched]). Otherwise certificates are configured as PEM,
 // as the source's secrets or options.certificate_pem, and PayPal's yearly change of certificate is a
 // second secret, added before the old one ends. The URL is checked either way (see [CheckCertURL]).
 package paypal
@@ -71,9 +72,10 @@ var Provider = webhook.Provider{
 		Retries:    "up to 25 over 3 days",
 		RetryFor:   72 * time.Hour,
 		Disables:   "not published",
+		Headers:    webhook.Headers{Signatures: []string{idHeader, timeHeader, signatureHeader, certURLHeader, algorithmHeader}},
 		Tolerance:  tolerance,
 		// The checksum alone stands between the ID and the signature.
-		IDSigned: true,
+		Identity: webhook.ByID,
 		Options: map[string]string{
 			webhookIDOption:    "required: Webhook ID, of the app's webhook page. PayPal signs it",
 			certificatesOption: "`fetch`: PayPal's certificate is fetched when a delivery first names it, so the source needs no secret. Outgoing requests to PayPal's API hosts must be allowed",
@@ -144,12 +146,13 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err := r.CheckClock(t.at, v.tolerance); err != nil {
 		return webhook.Match{}, err
 	}
+	match.Covers, match.Transmission = webhook.SignedChecksum, t.id
 	return match, nil
 }
 
 // Prepare has a store that fetches get the certificate of r. A request that Verify refuses whatever the
 // certificate fetches nothing.
-func (v *verifier) Prepare(ctx context.Context, r *webhook.Request) error {
+func (v *verifier) Prepare(ctx context.Context, r *webhook.Request, mayAsk func() bool) error {
 	store, ok := v.store.(*Fetched)
 	if !ok {
 		return nil
@@ -158,7 +161,7 @@ func (v *verifier) Prepare(ctx context.Context, r *webhook.Request) error {
 	if err != nil || CheckCertURL(t.certURL) != nil {
 		return nil //nolint:nilerr // Verify says why
 	}
-	return store.Prepare(ctx, t.certURL, r.ReceivedAt)
+	return store.Prepare(ctx, t.certURL, r.ReceivedAt, mayAsk)
 }
 
 // transmission is what PayPal's headers say.

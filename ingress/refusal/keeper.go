@@ -56,8 +56,8 @@ type Keeper struct {
 	queue   chan refusal
 	waiting atomic.Int64 // bytes of bodies in the queue
 	dropped atomic.Int64
-	// needs holds, by source, the headers that its deliveries are verified by.
-	needs map[string][]string
+	// headers holds, by source, what is kept of its requests.
+	headers map[string]webhook.Headers
 
 	perSource *throttle.Buckets[string]
 	perSender *throttle.Buckets[sender]
@@ -95,12 +95,12 @@ func NewKeeper(cfg Config) *Keeper {
 		cfg.Trim = time.Hour
 	}
 	k := &Keeper{
-		cfg: cfg, queue: make(chan refusal, queueLength), needs: map[string][]string{},
+		cfg: cfg, queue: make(chan refusal, queueLength), headers: map[string]webhook.Headers{},
 		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
 		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2}, sendersRemembered),
 	}
 	for source, p := range cfg.Diagnoser.probes {
-		k.needs[source] = p.headers()
+		k.headers[source] = webhook.HeadersOf(p.Provider, p.verifier)
 	}
 	return k
 }
@@ -196,11 +196,14 @@ func (k *Keeper) write(ctx context.Context, batch []refusal) {
 
 func (k *Keeper) row(f refusal) rejection.Rejection {
 	d := k.diagnose(f)
-	_, query, _ := strings.Cut(f.request.URL, "?")
+	headers, query := k.headers[f.source], ""
+	if headers.Query {
+		_, query, _ = strings.Cut(f.request.URL, "?")
+	}
 	return rejection.Rejection{
 		Source: f.source, ReceivedAt: f.request.ReceivedAt, Class: string(f.err.Class), Detail: f.err.Detail,
 		Diagnosis: d.Findings, Likely: d.Likely, RemoteAddr: f.remote, Method: f.request.Method, Query: query,
-		Header: webhook.KeptHeader(f.request.Header, k.needs[f.source]...), Body: f.request.Body, BodySize: f.size, Truncated: f.incomplete(),
+		Header: headers.OfRefusal(f.request.Header), Body: f.request.Body, BodySize: f.size, Truncated: f.incomplete(),
 	}
 }
 

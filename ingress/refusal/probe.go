@@ -163,7 +163,8 @@ func (p *probe) otherSignatures(r *webhook.Request, missing string) []string {
 		return nil
 	}
 	var names []string
-	own := append([]string{missing}, p.Provider.Contract.OwnHeaders...)
+	h := webhook.HeadersOf(p.Provider, p.verifier)
+	own := slices.Concat([]string{missing}, h.Plain, h.Signatures, h.Tokens)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		isOwn := slices.ContainsFunc(own, func(o string) bool { return strings.EqualFold(o, name) })
 		if !isOwn && namesSignature(name) && r.Header.Get(name) != "" && len(name) <= 64 && len(names) < 4 {
@@ -181,22 +182,6 @@ func namesSignature(name string) bool {
 	}
 	return strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") ||
 		strings.HasSuffix(lower, "-token") || strings.HasSuffix(lower, "-sig")
-}
-
-// headers returns the names of the headers that a delivery of the source's provider has: those that it is
-// verified by are among them. Where pawl cannot sign as the provider does, with a public key, there are
-// none, and no such scheme sends a secret.
-func (p *probe) headers() []string {
-	var names []string
-	for _, secret := range p.Secrets {
-		if p.Provider.Sign == nil {
-			break
-		}
-		if out, err := p.Provider.Sign(webhook.SignInput{Secret: secret.Value, ID: "id", Type: "type", URL: p.URL, Body: []byte("{}"), Options: p.Options}); err == nil {
-			names = slices.AppendSeq(names, maps.Keys(out.Header))
-		}
-	}
-	return names
 }
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

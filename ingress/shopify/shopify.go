@@ -35,7 +35,7 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			EventsOption: "`true` has `pawl send` sign what Shopify Events sends, with both families of headers. Either is verified without it",
 		},
-		OwnHeaders: []string{classic + signatureHeader, events + signatureHeader},
+		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{classic + signatureHeader, events + signatureHeader}},
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: Sign,
@@ -60,6 +60,17 @@ const (
 	classic = "X-Shopify-"
 	events  = "Shopify-"
 )
+
+// plainHeaders are those of both families that say what a delivery is about.
+func plainHeaders() []string {
+	var names []string
+	for _, prefix := range []string{classic, events} {
+		for _, name := range []string{"Topic", "Shop-Domain", "API-Version", "Webhook-Id", "Event-Id", "Triggered-At", "Name", "Action", "Resource-Id", "Handle"} {
+			names = append(names, prefix+name)
+		}
+	}
+	return names
+}
 
 // family returns the prefix of r's headers. Events are sent with both families, and only they have
 // a signature under their own name (shopify-app-js, webhooks/validate.ts).

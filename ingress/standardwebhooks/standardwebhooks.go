@@ -44,7 +44,6 @@ var Provider = webhook.Provider{
 		Retries:      "the sender's choice; the spec's sample schedule runs for some 75 hours",
 		RetryFor:     76 * time.Hour,
 		Disables:     "at a 410 answer; else the sender's choice",
-		OwnHeaders:   []string{svix + "signature"},
 	}),
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, standard) },
@@ -59,7 +58,6 @@ var Svix = webhook.Provider{
 		Retries:      "after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",
 		RetryFor:     28 * time.Hour,
 		Disables:     "after all attempts failed for 5 days",
-		OwnHeaders:   []string{svix + "signature", standard + "signature"},
 	}),
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewSvixVerifier(s)) },
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, svix) },
@@ -73,9 +71,13 @@ func contract(c webhook.Contract) webhook.Contract {
 	c.Object = "body data.id"
 	c.OccurredAt = "body timestamp"
 	c.Generic = true
-	c.IDSigned = true
+	c.Identity = webhook.ByID
 	c.Dedupe = "message ID"
 	c.Tolerance = tolerance
+	// Those of both families: where both are there, they must agree.
+	for _, prefix := range []string{standard, svix} {
+		c.Headers.Signatures = append(c.Headers.Signatures, prefix+"id", prefix+"timestamp", prefix+"signature")
+	}
 	return c
 }
 
@@ -119,13 +121,16 @@ func parseKey(s webhook.Settings, value string) (key, error) {
 		if err == nil && len(public) != ed25519.PublicKeySize {
 			err = errors.New("it is no ed25519 public key of 32 bytes; copy the key again")
 		}
+		if err == nil {
+			err = webhook.CheckEd25519(public)
+		}
 		return key{public: public}, err
 	}
 	symmetric, err := symmetricKey(value)
 	if err != nil {
 		return key{}, err
 	}
-	return key{symmetric: symmetric}, webhook.CheckKeyLength(s, symmetric)
+	return key{symmetric: symmetric}, webhook.CheckKey(s, symmetric)
 }
 
 // symmetricKey reads a secret. Supabase shows its own behind the version of the signature that they make.

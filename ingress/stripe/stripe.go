@@ -31,7 +31,7 @@ var Provider = webhook.Provider{
 		Object:     "body data.object.id; thin events: body related_object.id",
 		OccurredAt: "body created",
 		Mode:       "body livemode",
-		IDSigned:   true,
+		Identity:   webhook.ByID,
 		Dedupe:     "event ID + account + mode",
 		Retries:    "live: up to 3 days, exponentially; test: 3 times over a few hours",
 		RetryFor:   72 * time.Hour,
@@ -39,6 +39,7 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			"payload": "`snapshot` (default) or `thin`: the kind of events that the endpoint is registered for. Both are read; it explains refusals",
 		},
+		Headers:   webhook.Headers{Signatures: []string{signatureHeader}},
 		Tolerance: tolerance,
 	},
 	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },

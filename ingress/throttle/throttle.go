@@ -1,4 +1,5 @@
-// Package throttle bounds how often something may happen for each of any number of keys, in bounded memory.
+// Package throttle keeps one sender from taking what others need: it bounds how often something may happen for each
+// of any number of keys, and shares out connections and memory.
 package throttle
 
 import (

@@ -46,7 +46,7 @@ var Provider = webhook.Provider{
 		AnswerWithin: 15 * time.Second,
 		Retries:      "one after a failed connection, more by connection overrides (#rc=) or a fallback URL",
 		Disables:     "not published",
-		OwnHeaders:   []string{idempotencyHeader},
+		Headers:      webhook.Headers{Plain: []string{idempotencyHeader}, Signatures: []string{signatureHeader}, Query: true},
 	},
 	New:  newVerifier,
 	Sign: sign,

@@ -28,12 +28,9 @@ const (
 type Event struct {
 	ID       string
 	IDOrigin IDOrigin
-	// IDSigned is set where the signature covers an ID that stands in a header, and it is the source that
-	// makes it so: [Contract.IDSigned] says it of a provider.
-	IDSigned bool
-	// KeyUnsigned is set where the account or the mode stands outside of the signature, beside an ID that it covers: the
-	// same bytes for another one are then a suspected replay.
-	KeyUnsigned bool
+	// Identity is set where it is not as [Contract.Identify] says otherwise: the source's own settings have an ID in a
+	// header signed, or an account or mode stands outside of the signature, beside an ID that it covers.
+	Identity Identity
 	// Type is the provider's event type, e.g. "invoice.paid" or "issues.opened".
 	Type string
 	// Account is the provider-side tenant: a Connect account, a shop, a workspace.

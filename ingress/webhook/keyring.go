@@ -28,7 +28,7 @@ const (
 	// sends two or three; without a bound, a header of 60 KB buys a thousand comparisons.
 	MaxSignatures = 16
 
-	// AllowShortSecrets is the key of Settings.Options that lifts MinSecret when it is "true",
+	// AllowShortSecrets is the key of Settings.Options that lifts MinSecret and CheckStandIn when it is "true",
 	// for the published examples and for test endpoints. An empty secret stays refused.
 	AllowShortSecrets = "allow_short_secrets"
 )
@@ -86,15 +86,14 @@ func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyri
 	return ring, nil
 }
 
-// NewHMACKeyring is [NewKeyring] for symmetric keys: it also refuses keys under [MinSecret] bytes,
-// as decoded, unless the settings allow them.
+// NewHMACKeyring is [NewKeyring] for symmetric keys: it also refuses those that [CheckKey] does, as decoded.
 func NewHMACKeyring(s Settings, decode func(value string) ([]byte, error)) (*Keyring[[]byte], error) {
 	return NewKeyring(s, func(value string) ([]byte, error) {
 		key, err := decode(value)
 		if err != nil {
 			return nil, err
 		}
-		return key, CheckKeyLength(s, key)
+		return key, CheckKey(s, key)
 	})
 }
 
@@ -106,15 +105,19 @@ func NewTimedHMACKeyring(s Settings, decode func(value string) ([]byte, error), 
 	return keys, tolerance, errors.Join(keysErr, toleranceErr)
 }
 
-// CheckKeyLength refuses an empty key, and one under [MinSecret] bytes, or those of s, unless s allows it.
-func CheckKeyLength(s Settings, key []byte) error {
+// CheckKey refuses an empty symmetric key, and unless s allows it one under [MinSecret] bytes, or those of s, and one
+// that only stands where a secret should be, see [CheckStandIn].
+func CheckKey(s Settings, key []byte) error {
 	if len(key) == 0 {
 		return errors.New("it decodes to nothing; copy the secret from the provider")
 	}
-	if least := cmp.Or(s.MinSecret, MinSecret); len(key) < least && s.Options[AllowShortSecrets] != "true" {
+	if s.Options[AllowShortSecrets] == "true" {
+		return nil
+	}
+	if least := cmp.Or(s.MinSecret, MinSecret); len(key) < least {
 		return fmt.Errorf("it has %d bytes, fewer than %d; make a longer one at the provider", len(key), least)
 	}
-	return nil
+	return CheckStandIn(key)
 }
 
 // TextKey takes the secret's text as the key.
@@ -192,13 +195,12 @@ func MAC(newHash func() hash.Hash, key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-// MatchToken admits when token is the text of an active key. It compares hashes in constant time,
-// so that not even the length of the secret shows.
-func MatchToken(ring *Keyring[[]byte], at time.Time, token string) (Match, error) {
-	got := sha256.Sum256([]byte(token))
+// MatchToken admits when token is the hash of an active key. It compares hashes in constant time, so that not even the
+// length of the secret shows.
+func MatchToken(ring *Keyring[[]byte], at time.Time, token TokenHash) (Match, error) {
 	return ring.Match(at, func(key []byte) bool {
 		want := sha256.Sum256(key)
-		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+		return subtle.ConstantTimeCompare(token[:], want[:]) == 1
 	})
 }
 

@@ -108,7 +108,7 @@ func TestMatchToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for token, ok := range map[string]bool{long: true, long + "x": false, long[1:]: false, "": false} {
-		if _, err := webhook.MatchToken(ring, now, token); (err == nil) != ok {
+		if _, err := webhook.MatchToken(ring, now, webhook.HashToken(token)); (err == nil) != ok {
 			t.Errorf("token %q: got %v, want ok=%t", token, err, ok)
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	NotAForm     Problem = "not_a_form"    // not the form that the provider sends
 
 	TooDeep           Problem = "too_deep"           // nested deeper than MaxDepth
+	TooManyEvents     Problem = "too_many_events"    // a delivery carries more than pawl runs of one
 	TooManyKeys       Problem = "too_many_keys"      // an object of the envelope has more than MaxKeys
 	DuplicateKey      Problem = "duplicate_key"      // a key stands twice in an object of the envelope
 	AmbiguousKey      Problem = "ambiguous_key"      // a key of the envelope stands there in two spellings (id, ID)

@@ -22,15 +22,11 @@ type Contract struct {
 	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" where it is not told.
 	ID, Type, Account, Object, OccurredAt, Mode string
 	// Generic is true where the name stands for a way of signing and not for one sender. Each source is
-	// then a sender with IDs of its own: its name stands in for an account that an event does not give.
+	// then a sender with IDs of its own: its name is part of the account, before a slash where an event gives one.
 	Generic bool
-	// IDSigned is false where the ID stands in a header outside the signature (GitHub, Shopify):
-	// the same bytes under a new ID are then a suspected replay.
-	IDSigned bool
-	// Restamped is true where the body holds the time of sending, so that the attempts of one event
-	// differ: other bytes under an ID that is not signed are then no other event.
-	Restamped bool
-	// Dedupe is what identifies an event.
+	// Identity is what identifies an event whose ID does not stand in the signed body; "" is [ByBytes].
+	Identity Identity
+	// Dedupe says in words what identifies an event.
 	Dedupe string
 	// AnswerWithin is the provider's published limit for an answer; zero where none is published.
 	AnswerWithin time.Duration
@@ -45,9 +41,8 @@ type Contract struct {
 	Tolerance time.Duration
 	// Options are the settings of a source that only this provider knows, each with what it does.
 	Options map[string]string
-	// OwnHeaders are headers of the provider's that a diagnosis must not take for another scheme's
-	// signature, beside the one that is missed.
-	OwnHeaders []string
+	// Headers are those of the provider's deliveries.
+	Headers Headers
 	// MinSecret is the shortest secret, in bytes, that a source may have, where the provider makes shorter ones
 	// than [MinSecret]; zero where it does not.
 	MinSecret int
@@ -79,6 +74,8 @@ type Settings struct {
 	// Tolerance bounds the clock difference in both directions; zero means the provider's
 	// default. It cannot be switched off.
 	Tolerance time.Duration
+	// Archive, where there is one, keeps what the provider hands out.
+	Archive Archive
 	// Options are the provider's own settings, e.g. "webhook_id" for PayPal.
 	Options map[string]string
 }

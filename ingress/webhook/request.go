@@ -20,6 +20,9 @@ type Request struct {
 	// ReceivedAt is when the request came in. Clocks are checked against it and never against
 	// the time of the check, so that a kept request can be verified again later.
 	ReceivedAt time.Time
+	// Kept is set where the request does not come from the network and its headers are those of [Headers.OfRefusal]: of
+	// tokens there are hashes. Never set it for a live request, or whoever reads a hash has the token.
+	Kept bool
 }
 
 // HeaderOnce returns the value of the header name when it stands in the request exactly once.

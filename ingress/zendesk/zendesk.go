@@ -41,6 +41,7 @@ var Provider = webhook.Provider{
 		AnswerWithin: 12 * time.Second,
 		Retries:      "timeouts, 429 and 503 again, 409 up to 3 times",
 		Disables:     "circuit breaker at a high error rate",
+		Headers:      webhook.Headers{Plain: []string{invocationHeader, accountHeader, "X-Zendesk-Webhook-Id"}, Signatures: []string{signatureHeader, timestampHeader}},
 		Tolerance:    tolerance,
 	},
 	New:  newVerifier,
@@ -108,8 +109,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		e.OccurredAt = body.RFC3339("time")
 		if account := body.Tag("account_id"); account != "" {
 			e.Account = account
-		} else {
-			e.KeyUnsigned = true // also without the header
+		} else if e.IDOrigin == webhook.FromBody {
+			e.Identity = webhook.ByIDOrBytes // nothing signs the header's, nor that there is none
 		}
 		e.Problem = body.Problem()
 		return []webhook.Event{e}

@@ -266,6 +266,35 @@ func (s Suite) testNew(t *testing.T) {
 	}
 }
 
+// testKept verifies what is kept of a refused request, and looks for what is kept without need.
+func (s Suite) testKept(t *testing.T) {
+	t.Parallel()
+	v := s.verifier(t, s.secret(0))
+	r := s.delivery(t, 0)
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Stranger", "X-Auth-Token"} {
+		r.Header.Set(name, "hush")
+	}
+	headers := webhook.HeadersOf(s.Provider, v)
+	again := *r
+	again.Kept, again.Header = true, headers.OfRefusal(r.Header)
+	admitted(t, v, &again, "first")
+	if live, kept := v.Events(r), v.Events(&again); !reflect.DeepEqual(live, kept) {
+		t.Errorf("events of the kept request\n%+v\nwant those of the live one\n%+v", kept, live)
+	}
+	secret := s.Keys[0].signing()
+	for name, values := range again.Header {
+		if len(secret) >= webhook.MinSecret && strings.Contains(values[0], secret) || values[0] == "hush" {
+			t.Errorf("header %s is kept: %q", name, values)
+		}
+	}
+	// What was admitted is never verified again.
+	for name, values := range headers.OfReceipt(r.Header) {
+		if strings.EqualFold(name, s.Signature) || values[0] == "hush" {
+			t.Errorf("header %s is kept with a receipt: %q", name, values)
+		}
+	}
+}
+
 func (s Suite) testOddBodies(t *testing.T) {
 	t.Parallel()
 	v := s.verifier(t, s.secret(0))

@@ -66,6 +66,7 @@ func Run(t *testing.T, s Suite) {
 	}
 	t.Run("Valid", s.testValid)
 	t.Run("Headers", s.testHeaders)
+	t.Run("Kept", s.testKept)
 	t.Run("OddBodies", s.testOddBodies)
 	t.Run("Contract", s.testContract)
 	if !s.NoSecret {

@@ -1,0 +1,191 @@
+package ingress
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/ingress/throttle"
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+const (
+	// smallBody is what each request may send without asking. Most deliveries are smaller; as many as there are
+	// connections, they take 16 MiB beside what is shared out.
+	smallBody = 8 << 10
+	// stride is how much of a larger body is let in at once.
+	stride = 64 << 10
+	// slowest is the rate at which a body must come, in bytes a second, after the first [Limits.Read].
+	slowest = 256 << 10
+)
+
+// shedError ends the reading of a body whose room others need. It is the class that is counted.
+type shedError string
+
+func (e shedError) Error() string { return "shed: " + string(e) }
+
+const (
+	shedBody       shedError = "bodies"
+	shedConnection shedError = "connections"
+)
+
+// reader reads one body. What is larger than smallBody is read into memory that the collector knows nothing of: what
+// strangers send and what is shed would be garbage, several times as large as all that bodies may take.
+type reader struct {
+	s      *Server
+	c      echo.Context
+	source *Source
+	r      *webhook.Request
+	from   netip.Addr
+
+	limit int64
+	began time.Time
+	// These are nil for a small body.
+	control *http.ResponseController
+	share   *throttle.Body
+	region  []byte
+}
+
+// read reads the body into r. Its error is an *[webhook.Error] or a shedError.
+//
+// No body is decompressed: no provider here sends a content coding, and those that sign sign the bytes
+// that they send.
+func (b *reader) read() error {
+	for _, encoding := range b.r.Header.Values("Content-Encoding") {
+		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
+			return webhook.Errorf(webhook.ContentEncoding, "the body came with a content coding; no provider sends one, so something on the way compresses")
+		}
+	}
+	length := b.c.Request().ContentLength
+	if length > b.limit {
+		return b.tooLarge()
+	}
+	// One byte more than there may be: the end shows, and what is too large.
+	most := b.limit + 1
+	if length >= 0 {
+		most = length + 1
+	}
+	buf := make([]byte, 0, min(most, smallBody))
+	for {
+		if len(buf) == cap(buf) {
+			var err error
+			if buf, err = b.letIn(buf, most); err != nil {
+				return err
+			}
+		}
+		n, err := b.c.Request().Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		b.r.Body = buf
+		switch {
+		case int64(len(buf)) > b.limit: // counted on the bytes read: a chunked body announces no length
+			b.r.Body = buf[:b.limit]
+			return b.tooLarge()
+		case errors.Is(err, io.EOF) && b.share.Whole():
+			return nil
+		case err != nil:
+			return b.ended(err)
+		}
+	}
+}
+
+// letIn returns buf with room for another stride, of most bytes in all.
+func (b *reader) letIn(buf []byte, most int64) ([]byte, error) {
+	if b.share == nil {
+		// A length that is announced is not yet sent: what is not written to takes no memory.
+		region, err := newRegion(most)
+		if err != nil {
+			return buf, shedBody
+		}
+		control := http.NewResponseController(b.c.Response())
+		b.region, b.control = region, control
+		b.share = b.s.memory.Body(b.from, b.source.Name, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
+		copy(region, buf)
+	} else if err := b.unsigned(); err != nil {
+		return buf, err
+	}
+	n := int64(len(buf))
+	next := min(n+stride, most)
+	b.r.Body = b.region[:n]
+	if !b.share.Take(next - n) {
+		return buf, shedBody
+	}
+	b.earn(n)
+	if b.share.Shed() { // and its reading was ended, perhaps just before it got a new deadline
+		return buf, shedBody
+	}
+	return b.region[:n:next], nil
+}
+
+// keep moves a verified body to where it may be read for as long as anybody likes.
+func (b *reader) keep() {
+	if b.region != nil {
+		b.r.Body = bytes.Clone(b.r.Body)
+		freeRegion(b.region)
+		b.region = nil
+	}
+}
+
+// release ends the use of the body. What is not kept is gone.
+func (b *reader) release() {
+	if b.region != nil {
+		b.r.Body = nil
+		freeRegion(b.region)
+	}
+	b.share.Release()
+}
+
+// unsigned refuses what can be seen to be no delivery before the most of it is read.
+func (b *reader) unsigned() error {
+	asked := *b.r
+	asked.Body = nil
+	_, err := b.source.Verifier.Verify(&asked)
+	if class, ok := webhook.ClassOf(err); ok && class == webhook.MissingHeader {
+		return webhook.Errorf(webhook.TooLarge, "%s, and of what is not signed no more than %d bytes are read", detailOf(err), len(b.r.Body))
+	}
+	return nil
+}
+
+func detailOf(err error) string {
+	var refusal *webhook.Error
+	errors.As(err, &refusal)
+	return refusal.Detail
+}
+
+// earn gives a body of which n bytes have come the time that these earn: who is slower than slowest ends when that is
+// over.
+func (b *reader) earn(n int64) {
+	more := time.Duration(n) * time.Second / slowest
+	// What serves this may have no deadlines.
+	_ = b.control.SetReadDeadline(b.began.Add(b.s.cfg.Limits.Read + more))
+	_ = b.control.SetWriteDeadline(b.began.Add(b.s.cfg.Limits.Total + more))
+	throttle.ConnOf(b.c.Request().Context()).Moves()
+}
+
+// ended says why a body did not come to its end.
+func (b *reader) ended(err error) error {
+	switch {
+	case b.share.Shed():
+		return shedBody
+	case throttle.ConnOf(b.c.Request().Context()).Displaced():
+		return shedConnection
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return webhook.Errorf(webhook.SlowBody, "of the body %d bytes had come %s after the request", len(b.r.Body), time.Since(b.began).Round(time.Second))
+	}
+	return webhook.Errorf(webhook.UnreadableBody, "the connection ended, or the body's framing is wrong")
+}
+
+func (b *reader) tooLarge() error {
+	return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", b.limit, b.source.Name)
+}
+
+func (s *Server) bodyLimit(source *Source) int64 {
+	return cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)
+}

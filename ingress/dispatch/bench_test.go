@@ -1,0 +1,221 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// temporal is a Temporal that remembers workflow IDs for ever and refuses them a second time. It
+// fails on cue, before or after it has done what it was asked.
+type temporal struct {
+	mu    sync.Mutex
+	runs  map[string]started // by workflow ID
+	calls int
+	down  bool
+	lost  int // so many starts are made and their replies lost
+	// refuses is the ID of a workflow whose start is refused, and refusesAll, where set, says why any is.
+	refuses    string
+	refusesAll func(id string) string
+	// fails is the ID of a workflow whose start fails with failure.
+	fails   string
+	failure error
+	// hangs, where set, names the workflows whose start gets no answer.
+	hangs func(id string) bool
+	// ended, where set, is how every run has ended, or the one named only.
+	ended enumspb.WorkflowExecutionStatus
+	only  string
+	// tries is how often the workflow task of every run was tried.
+	tries int32
+	// unseen, where set, names the workflows that cannot be described; looks counts who asked for any.
+	unseen func(id string) bool
+	looks  int
+	// unlisted, where set, names the workflows that the list of running ones lacks, and stale says that it has all
+	// others, also those that have ended. lists counts its pages.
+	unlisted func(id string) bool
+	stale    bool
+	lists    int
+	noList   error
+	// meanwhile, where set, happens while a run is looked at.
+	meanwhile func()
+}
+
+type started struct {
+	runID   string
+	flow    string
+	in      workflows.EventInput
+	options client.StartWorkflowOptions
+}
+
+type run struct {
+	client.WorkflowRun
+	id string
+}
+
+func (r run) GetRunID() string { return r.id }
+
+func (tp *temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	tp.mu.Lock()
+	hangs := tp.hangs
+	tp.mu.Unlock()
+	if hangs != nil && hangs(o.ID) {
+		<-ctx.Done()
+		return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
+	}
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.calls++
+	if tp.down {
+		return nil, serviceerror.NewUnavailable("connection refused")
+	}
+	if o.ID == tp.refuses {
+		return nil, serviceerror.NewInvalidArgument("the input is too large")
+	}
+	if tp.refusesAll != nil {
+		return nil, serviceerror.NewInvalidArgument(tp.refusesAll(o.ID))
+	}
+	if o.ID == tp.fails {
+		return nil, tp.failure
+	}
+	if old, ok := tp.runs[o.ID]; ok {
+		if o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE ||
+			o.WorkflowIDConflictPolicy != enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL || !o.WorkflowExecutionErrorWhenAlreadyStarted {
+			return run{id: "a second run of " + o.ID}, nil
+		}
+		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", old.runID)
+	}
+	s := started{runID: fmt.Sprint("run-", len(tp.runs)+1), flow: workflow.(string), in: args[0].(workflows.EventInput), options: o}
+	tp.runs[o.ID] = s
+	if tp.lost > 0 {
+		tp.lost--
+		return nil, serviceerror.NewUnavailable("connection reset: reply lost")
+	}
+	return run{id: s.runID}, nil
+}
+
+func (tp *temporal) set(f func(*temporal)) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	f(tp)
+}
+
+func (tp *temporal) get(id string) (started, bool) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	s, ok := tp.runs[id]
+	return s, ok
+}
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+type bench struct {
+	store    *receipt.Store
+	pool     *pgxpool.Pool
+	temporal *temporal
+	d        *dispatch.Dispatcher
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{pool: schematest.New(t), temporal: &temporal{runs: map[string]started{}}}
+	b.store = receipt.NewStore(b.pool, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(b.store.Close)
+	b.d = b.dispatcher(t)
+	return b
+}
+
+func (b *bench) dispatcher(t *testing.T) *dispatch.Dispatcher {
+	t.Helper()
+	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Every: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// run lets the dispatcher work until the test ends.
+func (b *bench) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { b.d.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func (b *bench) insert(t *testing.T, change ...func(*receipt.New)) receipt.Pending {
+	t.Helper()
+	e := receipt.New{Mode: "live", EventID: "evt_1", Identity: receipt.ByID, Type: "invoice.paid", Object: "in_1", Status: receipt.Received, Body: []byte("{}")}
+	for _, f := range change {
+		f(&e)
+	}
+	d := receipt.Delivery{Source: "s", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{e}}
+	out, err := b.store.Insert(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receipt.Pending{ReceiptID: out[0].ReceiptID, Provider: "stripe", Account: e.Account, Mode: e.Mode, EventID: e.EventID,
+		Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt}
+}
+
+func id(eventID string) func(*receipt.New) {
+	return func(e *receipt.New) { e.EventID = eventID }
+}
+
+// due makes every receipt due, as five seconds would.
+func (b *bench) due(t *testing.T) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `update receipts set dispatch_at = now() - interval '1 second' where status = 'received'`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) get(t *testing.T, id string) receipt.Receipt {
+	t.Helper()
+	r, err := b.store.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) status(t *testing.T, id string) receipt.Status {
+	t.Helper()
+	return b.get(t, id).Status
+}
+
+func (b *bench) runs(t *testing.T, id string) []timeline.Run {
+	t.Helper()
+	event, err := timeline.Show(t.Context(), b.pool, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event.Runs
+}
+
+// eventually waits for a row or a state to come about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within a minute: %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// slow is a Temporal that takes one start at each tick, however many wait.
+type slow struct {
+	*temporal
+	tick <-chan time.Time
+}
+
+func (s slow) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	<-s.tick
+	return s.temporal.ExecuteWorkflow(ctx, o, workflow, args...)
+}
+
+// Three times as many events as Temporal takes, for longer than the way in memory may keep one: each is started by
+// one of the two ways.
+func TestRun_Overload_EachStartedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ticker := time.NewTicker(10 * time.Millisecond)
+	t.Cleanup(ticker.Stop)
+	var err error
+	b.d, err = dispatch.New(dispatch.Config{Temporal: slow{b.temporal, ticker.C}, Receipts: b.store, TaskQueue: "q", Every: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run(t)
+	const events = 700
+	begun := time.Now()
+	offer(t, b, events)
+	eventually(t, "all are started", func() bool {
+		backlog, err := b.store.Backlog(t.Context())
+		return err == nil && backlog.Count == 0
+	})
+	b.temporal.set(func(tp *temporal) {
+		if tp.calls > events*105/100 || tp.looks > 0 {
+			t.Errorf("%d starts and %d looks for %d events", tp.calls, tp.looks, events)
+		}
+		if len(tp.runs) != events {
+			t.Errorf("%d runs, want %d", len(tp.runs), events)
+		}
+	})
+	t.Logf("%d events at 100/s took %s", events, time.Since(begun))
+}
+
+// offer commits n events in one delivery and hands them over.
+func offer(t *testing.T, b *bench, n int) []receipt.Pending {
+	t.Helper()
+	d := receipt.Delivery{Source: "s", Provider: "stripe", ReceivedAt: time.Now()}
+	for i := range n {
+		d.Events = append(d.Events, receipt.New{Mode: "live", EventID: fmt.Sprint("evt_", i), Identity: receipt.ByID, Type: "invoice.paid", Status: receipt.Received, Body: []byte("{}")})
+	}
+	out, err := b.store.Insert(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := make([]receipt.Pending, n)
+	for i, o := range out {
+		pending[i] = receipt.Pending{ReceiptID: o.ReceiptID, Provider: "stripe", Mode: "live", EventID: o.EventID, Type: "invoice.paid", ReceivedAt: d.ReceivedAt}
+	}
+	b.d.Offer(pending)
+	return pending
+}
+
+// What a dispatcher that is stopped has not started is due at once, not after its lease. What has waited for so long
+// that another sweep may have it stays as it is.
+func TestRun_Stopped_GivesBackItsQueue(t *testing.T) {
+	t.Parallel()
+	const events = 20
+	for waited, want := range map[time.Duration]int{0: events, receipt.Lease: 0} {
+		t.Run(waited.String(), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			now := time.Now()
+			var err error
+			b.d, err = dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			offer(t, b, events)
+			now = now.Add(waited)
+			stopped, cancel := context.WithCancel(t.Context())
+			cancel()
+			b.d.Run(stopped)
+			due, err := b.store.Due(t.Context(), 100)
+			if err != nil || len(due) != want || b.temporal.calls != 0 {
+				t.Errorf("%d receipts are due, %v, and %d were started; want %d and none", len(due), err, b.temporal.calls, want)
+			}
+		})
+	}
+}
+
+func TestOffer_StartsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.run(t)
+	p := b.insert(t)
+	b.d.Offer([]receipt.Pending{p})
+	eventually(t, "processing", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
+
+	s, _ := b.temporal.get("stripe:evt_1")
+	want := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1"}
+	if s.flow != "InvoicePaid" || s.in != want {
+		t.Errorf("started %s with %+v, want InvoicePaid with %+v", s.flow, s.in, want)
+	}
+	if s.options.TaskQueue != "q" || s.options.StaticSummary != "invoice.paid in_1" || s.options.WorkflowExecutionTimeout != 0 || s.options.RetryPolicy != nil {
+		t.Errorf("options %+v", s.options)
+	}
+	if got := s.options.WorkflowTaskTimeout; got <= 0 || got >= 10*time.Second {
+		t.Errorf("workflow task time-out %s: a killed worker's runs stand still for that long", got)
+	}
+	attributes := s.options.TypedSearchAttributes
+	if got, _ := attributes.GetKeyword(workflows.PawlReceipt); got != p.ReceiptID {
+		t.Errorf("PawlReceipt %q, want %s", got, p.ReceiptID)
+	}
+	runs := b.runs(t, p.ReceiptID)
+	if len(runs) != 1 || runs[0].RunID != s.runID || runs[0].WorkflowID != "stripe:evt_1" || runs[0].Kind != string(receipt.Original) {
+		t.Errorf("runs %+v", runs)
+	}
+}
+
+// A queue that is full drops: the receipt is in the table.
+func TestOffer_Full_DoesNotBlock(t *testing.T) {
+	t.Parallel()
+	b := setup(t) // nobody takes from the queue
+	p := b.insert(t)
+	for range 5000 {
+		b.d.Offer([]receipt.Pending{p})
+	}
+	b.due(t)
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Errorf("sweep: %d, %v; want 1", found, err)
+	}
+}

@@ -1,0 +1,89 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// A start that Temporal refuses is not tried for ever: the receipt says why it waits, and the others go on.
+func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	bad := b.insert(t)
+	good := b.insert(t, func(e *receipt.New) { e.EventID = "evt_2" })
+	b.temporal.set(func(tp *temporal) { tp.refuses = "stripe:evt_1" })
+	b.due(t)
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("a refusal passed for success")
+	}
+	r, err := b.store.Get(t.Context(), bad.ReceiptID)
+	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "start_refused: ") || !strings.Contains(r.LastError, "the input is too large") {
+		t.Errorf("receipt %+v, %v; want it parked with the reason", r, err)
+	}
+	if st := b.status(t, good.ReceiptID); st != receipt.Processing {
+		t.Errorf("the other one is %s, want processing", st)
+	}
+	b.temporal.set(func(tp *temporal) { tp.refuses = "" })
+	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events run
+		t.Fatal(err)
+	}
+	if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
+		t.Errorf("mended: %v, status %s; want it processing", err, b.status(t, bad.ReceiptID))
+	}
+}
+
+// What is wrong with the namespace is nothing about the events: where Temporal refuses several in a row with the same
+// words, the others wait, and start when that is mended. Where its words differ, each has a fault of its own.
+func TestSweep_EveryStartRefused(t *testing.T) {
+	t.Parallel()
+	const events = 40
+	for name, c := range map[string]struct {
+		says   func(id string) string
+		parked int
+	}{
+		"alike":      {func(string) string { return "the namespace takes nothing" }, 2},
+		"each apart": {func(id string) string { return id + " is wrong" }, events},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			var log bytes.Buffer
+			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Log: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range events {
+				b.insert(t, id(fmt.Sprint("evt_", i)))
+			}
+			b.due(t)
+			b.temporal.set(func(tp *temporal) { tp.refusesAll = c.says })
+			for range 3 {
+				if _, _, err := d.SweepOnce(t.Context()); err == nil && c.parked < events {
+					t.Error("a refusal passed for success")
+				}
+			}
+			counts, err := b.store.Waiting(t.Context())
+			if err != nil || counts[receipt.NeedsReview].Count != c.parked || counts[receipt.Received].Count != events-c.parked {
+				t.Errorf("open: %v, %v; want %d parked", counts, err, c.parked)
+			}
+			if n := strings.Count(log.String(), "Temporal takes no starts"); n != min(events-c.parked, 1) {
+				t.Errorf("the log says %d times that receipts wait:\n%s", n, log.String())
+			}
+			b.temporal.set(func(tp *temporal) { tp.refusesAll = nil })
+			for range 2 { // the first one finds out
+				if _, _, err := d.SweepOnce(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := len(b.temporal.runs); n != events-c.parked {
+				t.Errorf("mended: %d runs, want %d", n, events-c.parked)
+			}
+		})
+	}
+}

@@ -1,0 +1,239 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// What the way in memory has missed is started by the sweep: a crash after the commit.
+func TestSweep_Missed_Started(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t)
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+		t.Fatalf("at once: %d, %v; the hand-over goes first", found, err)
+	}
+	b.due(t)
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Fatalf("when due: %d, %v; want 1", found, err)
+	}
+	if st := b.status(t, p.ReceiptID); st != receipt.Processing {
+		t.Errorf("status %s, want processing", st)
+	}
+}
+
+// A crash between the start and its mark: the second start is refused, which is success.
+func TestSweep_StartedButNotMarked_Once(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t)
+	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
+	b.due(t)
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("a start whose reply was lost passed for success")
+	}
+	if st := b.status(t, p.ReceiptID); st != receipt.Received {
+		t.Fatalf("status %s, want received: nobody knows that it runs", st)
+	}
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
+		t.Fatalf("second sweep: %d, %v; want the receipt at once, not after its lease", found, err)
+	}
+	runs := b.runs(t, p.ReceiptID)
+	if len(runs) != 1 || runs[0].RunID != "run-1" || b.status(t, p.ReceiptID) != receipt.Processing {
+		t.Errorf("runs %+v; want the first one's ID", runs)
+	}
+	if b.temporal.looks != 0 {
+		t.Errorf("asked %d times whose run it is; want none: this process has started it", b.temporal.looks)
+	}
+}
+
+// After a crash nobody remembers the start, so Temporal is asked whose run it is, once.
+func TestSweep_StartedByAProcessThatDied_AskedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.insert(t)
+	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
+	b.sweep(t)
+	b.d = b.dispatcher(t)
+	b.sweep(t)
+	if st := b.status(t, p.ReceiptID); st != receipt.Processing || b.temporal.looks != 1 {
+		t.Errorf("receipt %s after %d looks, want processing after one", st, b.temporal.looks)
+	}
+}
+
+// A namespace that was made anew knows no search attribute of ours: that is nothing about the event.
+func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"without an alias": serviceerror.NewInvalidArgument("Namespace pawl has no mapping defined for search attribute PawlReceipt"),
+		"unknown":          serviceerror.NewInvalidArgument("search attribute PawlType is not defined"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			prepared := 0
+			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q",
+				Prepare: func(context.Context) error { prepared++; return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := b.insert(t)
+			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_1", failure })
+			b.due(t)
+			_, _, err = d.SweepOnce(t.Context())
+			if st := b.status(t, p.ReceiptID); err == nil || prepared != 1 || st != receipt.Received {
+				t.Fatalf("%v, prepared %d times, receipt %s; want it to wait", err, prepared, st)
+			}
+			b.temporal.set(func(tp *temporal) { tp.fails = "" })
+			if _, _, err := d.SweepOnce(t.Context()); err != nil || b.status(t, p.ReceiptID) != receipt.Processing {
+				t.Errorf("%v, receipt %s; want it started", err, b.status(t, p.ReceiptID))
+			}
+		})
+	}
+}
+
+// One start that fails by itself, in whatever way, is tried again later and stops no other.
+func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"of the client":   serviceerror.NewInternal("header key contains value with non-printable ASCII characters"),
+		"of the server":   errors.New("unknown"),
+		"of its database": serviceerror.NewDataLoss("corrupt"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_0", failure })
+			var all []receipt.Pending
+			for i := range 40 {
+				all = append(all, b.insert(t, id(fmt.Sprint("evt_", i))))
+			}
+			b.due(t)
+			if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+				t.Error("a failure passed for success")
+			}
+			for _, p := range all[1:] {
+				if st := b.status(t, p.ReceiptID); st != receipt.Processing {
+					t.Errorf("%s is %s, want processing", p.EventID, st)
+				}
+			}
+			if st := b.status(t, all[0].ReceiptID); st != receipt.Received {
+				t.Errorf("the one that failed is %s, want received", st)
+			}
+			if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+				t.Errorf("at once: found %d, %v; want it to wait for its lease", found, err)
+			}
+			b.temporal.set(func(tp *temporal) { tp.fails = "" })
+			b.due(t)
+			if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, all[0].ReceiptID) != receipt.Processing {
+				t.Errorf("afterwards: %v, %s; want it processing", err, b.status(t, all[0].ReceiptID))
+			}
+		})
+	}
+}
+
+// Where a part of Temporal hangs, its starts wait for their lease, and the others are made, offered ones included.
+func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hangs := func(id string) bool { return strings.HasPrefix(id, "stripe:hangs_") }
+	b.temporal.set(func(tp *temporal) { tp.hangs = hangs })
+	var hung, well []receipt.Pending
+	for i := range 4 {
+		hung = append(hung, b.insert(t, id(fmt.Sprint("hangs_", i))))
+	}
+	for i := range 60 {
+		well = append(well, b.insert(t, id(fmt.Sprint("evt_", i))))
+	}
+	b.due(t)
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("a start without an answer passed for success")
+	}
+	for _, p := range well {
+		if st := b.status(t, p.ReceiptID); st != receipt.Processing {
+			t.Errorf("%s is %s, want processing", p.EventID, st)
+		}
+	}
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
+		t.Errorf("at once: found %d, %v; want those that hang to wait for their lease", found, err)
+	}
+	b.due(t)
+	b.d.Offer(hung[:1])
+	b.run(t)
+	p := b.insert(t, id("offered"))
+	b.d.Offer([]receipt.Pending{p})
+	eventually(t, "what is offered is started", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
+}
+
+// With a Temporal that answers nobody a sweep ends soon, and one start at a time finds out when it is back.
+func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var tried atomic.Int64
+	b.temporal.set(func(tp *temporal) { tp.hangs = func(string) bool { tried.Add(1); return true } })
+	for i := range 100 {
+		b.insert(t, id(fmt.Sprint("evt_", i)))
+	}
+	b.due(t)
+	begun := time.Now()
+	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
+		t.Error("starts without an answer passed for success")
+	}
+	if took := time.Since(begun); took > 15*time.Second { // each start that hangs takes three seconds
+		t.Errorf("the sweep took %s", took)
+	}
+	if n := tried.Swap(0); n > 2*16 {
+		t.Errorf("%d starts were tried, want two for each worker at most", n)
+	}
+	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err == nil || tried.Load() != 1 {
+		t.Errorf("then: found %d, %v, %d tried; want one", found, err, tried.Load())
+	}
+	b.temporal.set(func(tp *temporal) { tp.hangs = nil })
+	for range 2 {
+		if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
+			t.Errorf("when it is back: %v", err)
+		}
+	}
+	if n, err := b.store.Backlog(t.Context()); err != nil || n.Count > 1 {
+		t.Errorf("%d wait, %v; want only the first that hung to wait for a lease", n.Count, err)
+	}
+}
+
+// What would fail each start is Temporal's: its receipts are due again at once, and none is parked.
+func TestSweep_TemporalUnable_ReleasedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"overloaded":   serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "slow down"),
+		"no namespace": serviceerror.NewNamespaceNotFound("pawl"),
+		"not let in":   serviceerror.NewPermissionDenied("no", ""),
+		"no route":     &net.OpError{Op: "dial", Err: errors.New("no route to host")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := b.insert(t)
+			b.temporal.set(func(tp *temporal) { tp.fails, tp.failure = "stripe:evt_1", failure })
+			b.due(t)
+			for range 2 {
+				if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err == nil {
+					t.Errorf("found %d, %v; want it again, and the failure", found, err)
+				}
+			}
+			if st := b.status(t, p.ReceiptID); st != receipt.Received {
+				t.Errorf("status %s, want received", st)
+			}
+		})
+	}
+}

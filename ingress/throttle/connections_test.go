@@ -1,0 +1,144 @@
+package throttle_test
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/pawlhq/pawl/ingress/throttle"
+)
+
+// queue is a listener whose connections come from where the test says.
+type queue struct {
+	net.Listener
+	from []string
+}
+
+func (q *queue) Accept() (net.Conn, error) {
+	if len(q.from) == 0 {
+		return nil, errors.New("too many open files")
+	}
+	c := &peer{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(q.from[0]))}
+	q.from = q.from[1:]
+	return c, nil
+}
+
+type peer struct {
+	net.Conn
+	addr   net.Addr
+	closed int
+}
+
+func (p *peer) RemoteAddr() net.Addr { return p.addr }
+func (p *peer) Close() error         { p.closed++; return nil }
+
+// accept takes connections from the addresses, in order.
+func accept(t *testing.T, cs *throttle.Connections, from ...string) []*throttle.Conn {
+	t.Helper()
+	l := cs.Listen(&queue{from: from})
+	var conns []*throttle.Conn
+	for range from {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c.(*throttle.Conn))
+	}
+	return conns
+}
+
+func displaced(conns []*throttle.Conn) (which []int) {
+	for i, c := range conns {
+		if c.Displaced() {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+func TestConnections_Full_GreediestLosesItsOldest(t *testing.T) {
+	t.Parallel()
+	const a, b, lan6, other6 = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::ffff:2]:1"
+	for name, c := range map[string]struct {
+		from []string
+		do   func(c []*throttle.Conn)
+		next []string
+		want []int
+	}{
+		"room is left":           {from: []string{a, a, a}, next: []string{a}},
+		"one alone":              {from: []string{a, a, a, a}, next: []string{a, b}, want: []int{0, 1}},
+		"who has most":           {from: []string{b, a, a, a}, next: []string{b}, want: []int{1}},
+		"equal: the oldest":      {from: []string{b, a, b, a}, next: []string{a}, want: []int{0}},
+		"a /64 is one":           {from: []string{b, lan6, other6, a}, next: []string{a}, want: []int{1}},
+		"a closed one is nobody": {from: []string{a, a, a, a}, do: func(c []*throttle.Conn) { _ = c[0].Close(); _ = c[0].Close() }, next: []string{b}},
+		"one that moves stays":   {from: []string{a, a, a, a}, do: func(c []*throttle.Conn) { c[0].Moves() }, next: []string{b}, want: []int{1}},
+		"verified counts not":    {from: []string{a, a, a, b}, do: func(c []*throttle.Conn) { c[0].Verified(); c[1].Verified(); c[2].Verified() }, next: []string{a}, want: []int{3}},
+		"only verified: the old": {from: []string{a, a, a, a}, do: func(c []*throttle.Conn) { c[1].Verified(); c[0].Verified(); c[2].Verified(); c[3].Verified() }, next: []string{b}, want: []int{1}},
+		"asks again: it counts":  {from: []string{a, a, b, b}, do: func(c []*throttle.Conn) { c[2].Verified(); c[2].Asks(netip.MustParseAddr("192.0.2.2")) }, next: []string{a}, want: []int{0}},
+		"forwarded for another": {from: []string{b, a, a, a}, do: func(c []*throttle.Conn) {
+			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
+			c[3].Asks(netip.MustParseAddr("192.0.2.2"))
+		}, next: []string{a}, want: []int{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cs := throttle.NewConnections(4, slog.New(slog.DiscardHandler))
+			conns := accept(t, cs, c.from...)
+			if c.do != nil {
+				c.do(conns)
+			}
+			accept(t, cs, c.next...)
+			if got := displaced(conns); !slices.Equal(got, c.want) {
+				t.Errorf("displaced %v, want %v", got, c.want)
+			}
+			if open, _, n := cs.Count(); open > 4 || int(n) != len(c.want) {
+				t.Errorf("%d are open and %d displaced, want at most 4 and %d", open, n, len(c.want))
+			}
+			for i, conn := range conns {
+				if closed := conn.Conn.(*peer).closed > 0; conn.Displaced() && !closed {
+					t.Errorf("%d lost its place and is not closed", i)
+				}
+			}
+		})
+	}
+}
+
+// Whatever happens to a connection after it lost its place, or was closed, frees no second one.
+func TestConnections_LeavesOnce(t *testing.T) {
+	t.Parallel()
+	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
+	gone := accept(t, cs, "192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3")[0]
+	gone.Verified()
+	gone.Moves()
+	gone.Asks(netip.MustParseAddr("192.0.2.9"))
+	_ = gone.Close()
+	if open, unproven, _ := cs.Count(); open != 2 || unproven != 2 {
+		t.Errorf("%d are open, %d of them unproven; want 2 and 2", open, unproven)
+	}
+}
+
+// What cannot be accepted is told, and not with every try.
+func TestConnections_AcceptFails_Warned(t *testing.T) {
+	t.Parallel()
+	var said counter
+	cs := throttle.NewConnections(2, slog.New(slog.NewTextHandler(&said, nil)))
+	l := cs.Listen(&queue{})
+	for range 3 {
+		if _, err := l.Accept(); err == nil {
+			t.Error("accepted nothing, without an error")
+		}
+	}
+	if said != 1 {
+		t.Errorf("told %d times, want once", said)
+	}
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c++
+	return len(p), nil
+}

@@ -1,0 +1,54 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+)
+
+// standIns are the words by which documentation says that a secret goes here.
+var standIns = [][]byte{
+	[]byte("changeme"), []byte("change_me"), []byte("change-me"), []byte("replaceme"), []byte("replace_me"), []byte("replace-me"),
+	[]byte("placeholder"), []byte("your_secret"), []byte("your-secret"), []byte("yoursecret"),
+}
+
+// CheckStandIn refuses what stands where a secret should be, whatever its length: a word of documentation, up to eight
+// bytes said over and over, or mostly one character. Anybody can guess these. A random secret of [MinSecret] bytes looks like
+// one less than once in ten million times.
+func CheckStandIn(secret []byte) error {
+	const fix = "; put the secret of the provider in its place"
+	lower := bytes.ToLower(secret)
+	for _, word := range standIns {
+		if bytes.Contains(lower, word) {
+			return fmt.Errorf("it holds %q and is no secret yet%s", word, fix)
+		}
+	}
+	for _, b := range secret {
+		if 2*bytes.Count(secret, []byte{b}) > len(secret) {
+			return errors.New("it is mostly one character said again and is no secret" + fix)
+		}
+	}
+	// A text is a whole number of repetitions where it is found again in two of it, before the second.
+	if n := len(secret); n > 2 {
+		twice := append(secret[1:n:n], secret[:n-1]...)
+		if period := bytes.Index(twice, secret) + 1; period > 0 && period <= 8 && period < n {
+			return fmt.Errorf("it is %d bytes said %d times and is no secret%s", period, n/period, fix)
+		}
+	}
+	return nil
+}
+
+// CheckEd25519 refuses a public key for which signatures can be made without its private key: all zeros, for one. There
+// are some ten of them, the points of low order. A signature of the neutral point and 0 fits one message in eight at
+// least under such a key, and none under another.
+func CheckEd25519(key ed25519.PublicKey) error {
+	neutral := make([]byte, ed25519.SignatureSize)
+	neutral[0] = 1
+	for message := range 256 {
+		if ed25519.Verify(key, []byte{byte(message)}, neutral) {
+			return errors.New("it is a public key that anybody can sign for; copy the provider's")
+		}
+	}
+	return nil
+}

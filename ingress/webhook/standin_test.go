@@ -1,0 +1,86 @@
+package webhook_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+func TestCheckStandIn_Refused(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{
+		"changemechangemechangeme", "whsec_REPLACE_ME_WITH_YOUR_SECRET", "whsec_" + strings.Repeat("0", 32), strings.Repeat("x", 24),
+		strings.Repeat("abcd", 6), "xxxxxxxxxxxxxxxxxxxxxxxx-live", "<your-secret-goes-right-here>", "PlaceholderPlaceholder12", "\x00",
+	} {
+		if err := webhook.CheckStandIn([]byte(secret)); err == nil {
+			t.Errorf("%q is taken", secret)
+		} else if !strings.Contains(err.Error(), "in its place") {
+			t.Errorf("%q: %v, want the fix", secret, err)
+		}
+	}
+}
+
+func TestCheckStandIn_RandomSecretsTaken(t *testing.T) {
+	t.Parallel()
+	for range 1000 {
+		var secret [32]byte
+		_, _ = rand.Read(secret[:])
+		for _, text := range []string{string(secret[:webhook.MinSecret]), hex.EncodeToString(secret[:12]), base64.StdEncoding.EncodeToString(secret[:])} {
+			if err := webhook.CheckStandIn([]byte(text)); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+		}
+	}
+}
+
+// A key is judged as decoded, too: base64 hides the word.
+func TestNewHMACKeyring_StandInInBase64_Refused(t *testing.T) {
+	t.Parallel()
+	s := webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: base64.StdEncoding.EncodeToString([]byte("changemechangemechangeme"))}}}
+	if _, err := webhook.NewHMACKeyring(s, webhook.Base64Key); err == nil || !strings.Contains(err.Error(), "source s: secrets[0] (a)") {
+		t.Errorf("got %v, want a fault of the secret", err)
+	}
+	s.Options = map[string]string{webhook.AllowShortSecrets: "true"}
+	if _, err := webhook.NewHMACKeyring(s, webhook.Base64Key); err != nil {
+		t.Errorf("in a test endpoint: %v", err)
+	}
+}
+
+// lowOrder are the points of low order as RFC 8032 and libsodium's ge25519_has_small_order write them, those that are not
+// canonical included; each has a twin with the sign bit set.
+var lowOrder = []string{
+	"0000000000000000000000000000000000000000000000000000000000000000",
+	"0100000000000000000000000000000000000000000000000000000000000000",
+	"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+	"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+}
+
+func TestCheckEd25519_LowOrder_Refused(t *testing.T) {
+	t.Parallel()
+	for _, text := range lowOrder {
+		for _, sign := range []byte{0, 0x80} {
+			key, _ := hex.DecodeString(text)
+			key[31] |= sign
+			if err := webhook.CheckEd25519(key); err == nil {
+				t.Errorf("%x is taken", key)
+			}
+		}
+	}
+	for range 20 {
+		key, _, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := webhook.CheckEd25519(key); err != nil {
+			t.Errorf("%x: %v", key, err)
+		}
+	}
+}
