@@ -38,7 +38,8 @@ type rule struct {
 var table = []rule{
 	{packages: "schema/...", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
 	{packages: "activities/effect", may: []string{"schema/ledger", "schema/failpoint"}, never: []string{echo}},
-	{packages: "activities/...", but: []string{"activities/effect"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
+	{packages: "activities/activitiestest", may: []string{"docs"}, never: []string{temporal, echo}},
+	{packages: "activities/...", but: []string{"activities/effect", "activities/activitiestest"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
 	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing"}, never: []string{pgx, echo, "net/http", "os"}},
 	{packages: "ingress/webhook", may: []string{}, never: []string{pgx, temporal, echo, stripeGo}},
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
@@ -49,7 +50,7 @@ var table = []rule{
 		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/refusal"},
 		may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo},
 	},
-	{packages: "cmd/internal/config", may: []string{"ingress/webhook"}, never: []string{pgx, echo}},
+	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/operator/...", may: []string{"workflows", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config"}, never: []string{pgx, temporal}},

@@ -15,8 +15,8 @@ func TestAuditVerify(t *testing.T) {
 		t.Errorf("nothing done: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	conn := connect(t, dsn)
-	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, reason, workflow_id)
-		values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'body', 'x', now(), '\x01', 'ignored', '', '')`); err != nil {
+	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id)
+		values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'id', 'x', now(), '\x01', 'ignored', '', '')`); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.pawl(t, "events", "run", "evt_1", "--why", "wanted"); r.code != 0 {

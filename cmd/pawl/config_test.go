@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"os"
 	"strings"
 	"testing"
@@ -61,6 +62,31 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	}
 }
 
+// What documentation writes in a secret's place is long enough and known to everybody; under a public key of zeros anybody
+// can sign. Neither check nor start takes them, and both say where they stand.
+func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ provider, secret, key, says string }{
+		{"stripe", "whsec_REPLACE_ME_REPLACE_ME_REPLACE_ME", "sources.x.secrets[0].value", "no secret yet"},
+		{"github", "changemechangemechangeme", "sources.x.secrets[0].value", "no secret yet"},
+		{"gitlab", "changemechangemechangeme", "sources.x.secrets[0].value", "no secret yet"},
+		{"adyen", strings.Repeat("0", 64), "sources.x.secrets[0].value", "one character"},
+		{"svix", "whsec_" + base64.StdEncoding.EncodeToString([]byte("changemechangemechangeme")), "sources.x", "secrets[0] (secret-1): it holds"},
+		{"discord", "01" + strings.Repeat("0", 62), "sources.x.secrets[0].value", "one character"},
+		{"discord", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", "sources.x", "anybody can sign for"},
+		{"svix", "whpk_xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o=", "sources.x", "anybody can sign for"},
+	} {
+		s := setup(t, "postgres://localhost/pawl", map[string]string{"x": c.provider + ", mode: live"}).with("SECRET", c.secret)
+		got := decode[configResult](t, s.pawl(t, "config", "check", "--json"))
+		if len(got.Faults) != 1 || got.Faults[0].Key != c.key || !strings.Contains(got.Faults[0].Problem, c.says) {
+			t.Errorf("%s, %s: %+v; want one fault of %s that says %q", c.provider, c.secret, got.Faults, c.key, c.says)
+		}
+		if r := s.pawl(t, "ingress"); r.code == 0 || !strings.Contains(r.err, c.says) {
+			t.Errorf("%s, %s: the ingress: exit %d, %q", c.provider, c.secret, r.code, r.err)
+		}
+	}
+}
+
 // A key may be shorter than its text. What the fault says must be no fault itself: short ones are for dev only.
 func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 	t.Parallel()
@@ -107,7 +133,7 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 		}
 		cfg, err := config.Load(s.file, s.variable, providers())
 		if err == nil {
-			_, err = ingressSources(cfg)
+			_, err = ingressSources(cfg, nil)
 		}
 		if (err == nil) != ok {
 			t.Errorf("%s: the ingress starts with %v, and the check says %t", options, err, ok)

@@ -21,6 +21,9 @@ const (
 	queryWithin   = 30 * time.Second
 )
 
+// askingConns is as many connections as a command uses at once.
+const askingConns = 4
+
 // withDatabase calls f with the configured database, under a deadline. Where the database cannot be reached,
 // or does not fit this binary, f is not called and the error says so.
 func (a *app) withDatabase(ctx context.Context, f func(context.Context, *config.Config, *pgxpool.Pool) error) error {
@@ -28,7 +31,7 @@ func (a *app) withDatabase(ctx context.Context, f func(context.Context, *config.
 	if err != nil {
 		return err
 	}
-	pool, err := newPool(ctx, cfg, false)
+	pool, err := newPool(ctx, cfg, schema.Asking, askingConns)
 	if err != nil {
 		return err
 	}
@@ -82,7 +85,7 @@ func causeOf(err *pgconn.ConnectError) string {
 }
 
 func unreachable(cfg *config.Config, err *pgconn.ConnectError) error {
-	return fmt.Errorf("the database (%s) cannot be reached: %s", cfg.Database, causeOf(err))
+	return fmt.Errorf("the database (%s) cannot be reached: %s%s", cfg.Database, causeOf(err), schema.PoolerAdvice(err))
 }
 
 // parseDSN reads the DSN that name refers to. Its error holds no part of the DSN, as pgx's own do: where a

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -154,7 +155,7 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 // poolOn returns a pool as every process has it.
 func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	options, err := poolOptions("env:DSN", dsn, true)
+	options, err := poolOptions("env:DSN", dsn, schema.Handle, effectConns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +230,8 @@ func TestNode_PlansByKey(t *testing.T) {
 func TestPool_MaxConns(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
-	if n := poolOn(t, dsn).Config().MaxConns; n < 24 {
-		t.Errorf("a pool of %d connections, want 24 or more", n)
+	if n := poolOn(t, dsn).Config().MaxConns; n != effectConns {
+		t.Errorf("a pool of %d connections, want %d", n, effectConns)
 	}
 	if n := poolOn(t, dsn+"&pool_max_conns=8").Config().MaxConns; n != 8 {
 		t.Errorf("a pool of %d connections, want the 8 that the DSN says", n)

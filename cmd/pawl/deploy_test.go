@@ -1,35 +1,70 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/localpg"
 )
 
 // composeFile is what these tests read of docker-compose.yml.
 type composeFile struct {
 	Services map[string]composeService `yaml:"services"`
 	Volumes  map[string]any            `yaml:"volumes"`
-	Secrets  map[string]struct {
+	Networks map[string]struct {
+		Internal bool `yaml:"internal"`
+		IPAM     struct {
+			Config []struct{ Subnet, Gateway string } `yaml:"config"`
+		} `yaml:"ipam"`
+	} `yaml:"networks"`
+	Secrets map[string]struct {
 		File string `yaml:"file"`
 	} `yaml:"secrets"`
 }
 
 type composeService struct {
-	Image     string   `yaml:"image"`
-	Restart   string   `yaml:"restart"`
-	Command   []string `yaml:"command"`
-	Volumes   []string `yaml:"volumes"`
-	Secrets   []string `yaml:"secrets"`
+	Image     string          `yaml:"image"`
+	Restart   string          `yaml:"restart"`
+	Command   []string        `yaml:"command"`
+	Volumes   []string        `yaml:"volumes"`
+	Secrets   []composeSecret `yaml:"secrets"`
+	Networks  []string        `yaml:"networks"`
+	Ports     []string        `yaml:"ports"`
+	Memory    string          `yaml:"mem_limit"`
+	CPUs      float64         `yaml:"cpus"`
+	Processes int             `yaml:"pids_limit"`
+	Hardening []string        `yaml:"security_opt"`
 	DependsOn map[string]struct {
 		Condition string `yaml:"condition"`
 	} `yaml:"depends_on"`
 	Healthcheck map[string]any `yaml:"healthcheck"`
+}
+
+// composeSecret is a secret of a service, by its name or with the name under which the service finds it.
+type composeSecret struct{ Source, Target string }
+
+func (s *composeSecret) UnmarshalYAML(content []byte) error {
+	var long struct{ Source, Target string }
+	if err := yaml.Unmarshal(content, &long); err == nil {
+		*s = long
+		return nil
+	}
+	err := yaml.Unmarshal(content, &s.Source)
+	s.Target = s.Source
+	return err
 }
 
 func compose(t *testing.T) composeFile {
@@ -67,8 +102,13 @@ func TestCompose_Services_AreWhole(t *testing.T) {
 			}
 		}
 		for _, secret := range s.Secrets {
-			if _, ok := c.Secrets[secret]; !ok {
-				t.Errorf("%s wants the secret %s, which is not declared", name, secret)
+			if _, ok := c.Secrets[secret.Source]; !ok {
+				t.Errorf("%s wants the secret %s, which is not declared", name, secret.Source)
+			}
+		}
+		for _, network := range s.Networks {
+			if _, ok := c.Networks[network]; !ok {
+				t.Errorf("%s is in the network %s, which is not declared", name, network)
 			}
 		}
 		for _, volume := range s.Volumes {
@@ -81,6 +121,149 @@ func TestCompose_Services_AreWhole(t *testing.T) {
 				t.Errorf("%s mounts %s, which is not there", name, from)
 			}
 		}
+	}
+}
+
+// Who takes over one service reaches what that one needs, and nothing on the machine is open that nobody has chosen.
+func TestCompose_Services_AreApart(t *testing.T) {
+	t.Parallel()
+	c := compose(t)
+	neighbours := map[string]string{
+		"postgres":           "ingress migrate temporal temporal-schema worker",
+		"temporal":           "ingress postgres temporal-namespace temporal-schema temporal-ui worker",
+		"temporal-ui":        "ingress temporal temporal-namespace worker",
+		"temporal-schema":    "postgres temporal",
+		"temporal-namespace": "ingress temporal temporal-ui worker",
+		"mail":               "worker",
+		"migrate":            "ingress postgres worker",
+		"ingress":            "migrate postgres temporal temporal-namespace temporal-ui worker",
+		"worker":             "ingress mail migrate postgres temporal temporal-namespace temporal-ui",
+	}
+	for name, s := range c.Services {
+		var near []string
+		for other, o := range c.Services {
+			if other != name && slices.ContainsFunc(s.Networks, func(n string) bool { return slices.Contains(o.Networks, n) }) {
+				near = append(near, other)
+			}
+		}
+		slices.Sort(near)
+		if got := strings.Join(near, " "); got != neighbours[name] {
+			t.Errorf("%s reaches %s; want %s", name, got, neighbours[name])
+		}
+		for _, port := range s.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") && !strings.HasPrefix(port, "${PAWL_PUBLISH:-127.0.0.1:") {
+				t.Errorf("%s publishes %s to everybody", name, port)
+			}
+		}
+		leaves := slices.ContainsFunc(s.Networks, func(n string) bool { return !c.Networks[n].Internal })
+		if want := len(s.Ports) > 0 || name == "worker"; leaves != want {
+			t.Errorf("%s has a way out of its networks: %t, want %t", name, leaves, want)
+		}
+		if s.Memory == "" || s.CPUs == 0 || s.Processes == 0 || !slices.Contains(s.Hardening, "no-new-privileges:true") {
+			t.Errorf("%s has no limit of memory, processors or processes, or may gain privileges", name)
+		}
+	}
+	own := map[string]string{"migrate": "pawl_owner_database_url", "ingress": "pawl_ingress_database_url", "worker": "pawl_worker_database_url"}
+	for name, url := range own {
+		secrets := c.Services[name].Secrets
+		if !slices.Contains(secrets, composeSecret{url, "pawl_database_url"}) || len(secrets) != 2 {
+			t.Errorf("%s has the secrets %v, want its own database URL and the source's", name, secrets)
+		}
+	}
+}
+
+// Whoever is believed about X-Forwarded-For says whose limits count: that is the one address that the machine's own
+// connections come from, and no network.
+func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
+	t.Parallel()
+	var configured struct {
+		Ingress struct {
+			Limits struct {
+				Trusted []string `yaml:"trusted_proxies"`
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))), &configured); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{compose(t).Networks["public"].IPAM.Config[0].Gateway + "/32"}
+	if got := configured.Ingress.Limits.Trusted; !slices.Equal(got, want) {
+		t.Errorf("trusted proxies %v, want %v", got, want)
+	}
+}
+
+// postgres-init.sh makes roles that work: the owner's migrates, the ingress' takes webhooks and refusals, and shows no
+// password to who lists processes.
+func TestCompose_Roles_Work(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("psql"); err != nil {
+		t.Skip("psql is not here")
+	}
+	dir := t.TempDir()
+	secret := func(name string) string { return filepath.Join(dir, "secrets", name) }
+	for _, name := range []string{"secrets.sh", "postgres-init.sh"} {
+		write(t, filepath.Join(dir, name), strings.ReplaceAll(read(t, filepath.Join(repository, "deploy", "compose", name)), "/run/secrets/", secret("")+"/"))
+	}
+	if out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "secrets.sh")).CombinedOutput(); err != nil {
+		t.Fatalf("secrets.sh: %v: %s", err, out)
+	}
+	server, err := localpg.Start(t.Context(), localpg.Options{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	admin, err := pgx.ParseConfig(server.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As in the image: the superuser is postgres, and there is no role pawl yet.
+	run := func(config *pgx.ConnConfig, sql string) {
+		t.Helper()
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err == nil {
+			_, err = conn.Exec(t.Context(), sql)
+			_ = conn.Close(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(admin, fmt.Sprintf("create role postgres superuser login password '%s'", admin.Password))
+	admin.User = "postgres"
+	run(admin, "alter role pawl rename to bootstrap")
+	init := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "postgres-init.sh"))
+	init.Env = append(os.Environ(), "PGHOST="+admin.Host, fmt.Sprintf("PGPORT=%d", admin.Port), "PGPASSWORD="+admin.Password)
+	if out, err := init.CombinedOutput(); err != nil {
+		t.Fatalf("postgres-init.sh: %v: %s", err, out)
+	}
+	dsn := func(role string) string {
+		return strings.Replace(strings.TrimSpace(read(t, secret("pawl_"+role+"_database_url"))), "postgres:5432", fmt.Sprintf("%s:%d", admin.Host, admin.Port), 1)
+	}
+	s := setup(t, dsn("owner"), map[string]string{"stripe": "stripe"})
+	if r := s.pawl(t, compose(t).Services["migrate"].Command[0], "--grant-ingress", "pawl_ingress", "--grant-worker", "pawl_worker"); r.code != 0 {
+		t.Fatalf("migrate: exit %d, %s", r.code, r.err)
+	}
+	g := newGate(t, s, dsn("ingress"))
+	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
+	if got := g.post(t, "/hooks/stripe", webhook.SignInput{Secret: testSecret, Body: body}); got.Code != http.StatusAccepted {
+		t.Errorf("a delivery: answered %d, want 202", got.Code)
+	}
+	if got := g.post(t, "/hooks/stripe", webhook.SignInput{Secret: providersSecret, Body: body}); got.Code != http.StatusUnauthorized {
+		t.Errorf("a forged one: answered %d, want 401", got.Code)
+	}
+	g.stop()
+	if list := decode[[]operator.Rejection](t, s.with("DSN", dsn("worker")).pawl(t, "rejections", "list", "--json")); len(list) != 1 {
+		t.Errorf("kept %d refusals, want 1", len(list))
+	}
+	if r := s.with("DSN", dsn("ingress")).pawl(t, "audit", "verify"); r.code == 0 {
+		t.Error("the ingress' role reads the audit trail")
+	}
+	if script := read(t, filepath.Join(dir, "postgres-init.sh")); strings.Contains(script, "$(cat") {
+		t.Error("a password is an argument of a command")
 	}
 }
 
@@ -97,29 +280,38 @@ func TestCompose_PawlCommands_AreUnderstood(t *testing.T) {
 	}
 }
 
-// secrets.sh makes every secret that the file declares, and the configuration passes with them.
+// secrets.sh makes every secret that the file declares, and the configuration passes with those of each service.
 func TestCompose_Configuration_PassesCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, name := range []string{"secrets.sh", "pawl.yaml"} {
-		content := strings.ReplaceAll(read(t, filepath.Join(repository, "deploy", "compose", name)), "/run/secrets/", "secrets/")
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, filepath.Join(dir, "secrets.sh"), read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
 	for range 2 { // the second run keeps what the first made
 		if out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "secrets.sh")).CombinedOutput(); err != nil {
 			t.Fatalf("secrets.sh: %v: %s", err, out)
 		}
 	}
-	for name, secret := range compose(t).Secrets {
+	c := compose(t)
+	for name, secret := range c.Secrets {
 		if _, err := os.Stat(filepath.Join(dir, "secrets", filepath.Base(secret.File))); err != nil {
 			t.Errorf("secrets.sh does not make %s", name)
 		}
 	}
-	r := pawl(t, nil, "config", "check", "--config", filepath.Join(dir, "pawl.yaml"))
-	if r.code != 0 {
-		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	for name, s := range c.Services {
+		if s.Image != "pawl:local" {
+			continue
+		}
+		mounted := filepath.Join(dir, name)
+		if err := os.Mkdir(mounted, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range s.Secrets {
+			write(t, filepath.Join(mounted, secret.Target), read(t, filepath.Join(dir, "secrets", secret.Source)))
+		}
+		file := filepath.Join(dir, name+".yaml")
+		write(t, file, strings.ReplaceAll(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml")), "/run/secrets/", name+"/"))
+		if r := pawl(t, nil, "config", "check", "--config", file); r.code != 0 {
+			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.err)
+		}
 	}
 }
 

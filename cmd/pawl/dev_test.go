@@ -122,8 +122,8 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	conn := connect(t, dsn)
-	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status) values
-		(gen_random_uuid(), 's', 'stripe', 'test', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'processing')`); err != nil {
+	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status) values
+		(gen_random_uuid(), 's', 'stripe', 'test', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processing')`); err != nil {
 		t.Fatal(err)
 	}
 	options, err := pgxpool.ParseConfig(dsn)

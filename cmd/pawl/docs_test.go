@@ -20,7 +20,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // repository is where the documentation is.
@@ -94,6 +96,43 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 }
 
 // Whoever copies a query out of a page must not get a syntax error, or a table that was renamed.
+// The table of flows in docs/effects.md is what the code says: go test ./cmd/pawl -run TestDocs_Flows -update
+func TestDocs_Flows_AreFresh(t *testing.T) {
+	t.Parallel()
+	const begin, end = "<!-- flows -->\n", "<!-- /flows -->\n"
+	file := filepath.Join(repository, "docs", "effects.md")
+	before, rest, found := strings.Cut(read(t, file), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("docs/effects.md has no place for the table between %q and %q", begin, end)
+	}
+	var b strings.Builder
+	b.WriteString("| flow | what it does | events |\n|---|---|---|\n")
+	for _, f := range workflows.Flows() {
+		var types []string
+		for _, of := range f.Types {
+			for _, name := range of {
+				types = append(types, "`"+name+"`")
+			}
+		}
+		events := strings.Join(types, ", ")
+		if events == "" {
+			events = "all others"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Does, events)
+	}
+	if want := before + begin + b.String() + end + after; *update {
+		write(t, file, want)
+	} else if read(t, file) != want {
+		t.Errorf("docs/effects.md is not what workflows.Flows says: run go test ./cmd/pawl -run TestDocs_Flows -update")
+	}
+	for _, kind := range workflows.Catalogue() {
+		if !strings.Contains(after+before, "`"+kind.Name+"`") && kind.Undo == "" && kind.Name != "align-workspace" && kind.Name != "close-review" {
+			t.Errorf("docs/effects.md does not tell of %s", kind.Name)
+		}
+	}
+}
+
 func TestDocs_Queries_AreUnderstood(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -186,6 +225,19 @@ func TestDocs_Configurations_AreFine(t *testing.T) {
 }
 
 // Every metric that is registered is explained, and every one that is explained is registered.
+// What every connection is told, and why, stands in the reference.
+func TestDocs_DatabaseBounds_AreThoseSet(t *testing.T) {
+	t.Parallel()
+	page := read(t, filepath.Join(repository, "docs", "configuration.md"))
+	for _, settings := range []schema.Settings{schema.Bounds, schema.Handling} {
+		for name, value := range settings {
+			if want := "`" + name + "=" + value + "`"; !strings.Contains(page, want) {
+				t.Errorf("docs/configuration.md does not have %s", want)
+			}
+		}
+	}
+}
+
 func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	t.Parallel()
 	registered := instruments(t)

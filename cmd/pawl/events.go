@@ -45,6 +45,7 @@ func (a *app) eventsList() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.Status, "status", "", "only events with this `status`")
+	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
 	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
 	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
@@ -102,6 +103,7 @@ func (a *app) writeEvent(e *timeline.Event) error {
 		{"status", r.Status + because(r.Reason)},
 		{"source", r.Source + " (" + strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
 		{"receipt", r.ID},
+		{"bytes", bytesOf(e)},
 		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), plural(r.Duplicates, "duplicate"))},
 	}
 	if r.WorkflowID != "" {
@@ -123,6 +125,16 @@ func (a *app) writeEvent(e *timeline.Event) error {
 		}
 	}
 	return nil
+}
+
+// bytesOf says whose bytes count: an event may have come through several sources, with different ones.
+func bytesOf(e *timeline.Event) string {
+	d := e.Counts()
+	signed := ""
+	if d.SecretLabel != "" {
+		signed = ", signed with " + d.SecretLabel
+	}
+	return "as delivered to " + d.Source + " at " + clock(d.ReceivedAt) + signed
 }
 
 // effectNote says what its state leaves open: why an effect is not done, that it may have happened all the

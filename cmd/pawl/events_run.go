@@ -18,8 +18,8 @@ func (a *app) eventsRun() *cobra.Command {
 	var who, why string
 	cmd := &cobra.Command{
 		Use: "run ID --why REASON", Short: "Run an event that was ignored, or parked before it ran", Args: oneID("events run"),
-		Long: `Run an event that was kept and not run: one that is ignored (a type or account that nobody wanted
-then), or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.
+		Long: `Run an event that was kept and not run: one that is ignored for its type, which nobody wanted
+then, or that was parked before any run (a suspected replay). pawl events list --status ignored lists them.
 
 An event whose run was ended (run_ended) is run again where Temporal no longer has that run. Where it still has,
 reset the workflow instead: the event would park once more. One whose run is of a receipt that is not there any

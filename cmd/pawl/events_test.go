@@ -19,8 +19,8 @@ func TestEvents_ListAndShow(t *testing.T) {
 	}
 	conn := connect(t, dsn)
 	for _, sql := range []string{
-		`insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id, last_error) values
-			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred')`,
+		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id, last_error) values
+			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error)
 			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later')`,
 	} {
@@ -68,8 +68,8 @@ func TestLists_MoreThanTheLimit_IsSaid(t *testing.T) {
 	}
 	conn := connect(t, dsn)
 	for _, sql := range []string{
-		`insert into receipts (id, source, provider, mode, event_id, id_origin, received_at, body_hash, status)
-			select gen_random_uuid(), 'stripe', 'stripe', 'live', 'evt_' || n, 'body', now(), '\x01', 'processed' from generate_series(1, 3) as n`,
+		`insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status)
+			select gen_random_uuid(), 'stripe', 'stripe', 'live', 'evt_' || n, 'id', now(), '\x01', 'processed' from generate_series(1, 3) as n`,
 		`insert into rejections (id, source, received_at, class, headers, body)
 			select gen_random_uuid(), 'stripe', now(), 'missing_header', '{}', '' from generate_series(1, 3) as n`,
 	} {

@@ -32,7 +32,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	defer receipts.Close()
 	event := "evt_" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
 	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
-		Events: []receipt.New{{Mode: "live", EventID: event, IDOrigin: "header", Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
+		Events: []receipt.New{{Mode: "live", EventID: event, Identity: receipt.ByID, Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	var first string
 	named("LoadRelay", func(ctx context.Context, _ activities.LoadRelayInput) (activities.LoadRelayResult, error) {
 		if activity.GetInfo(ctx).WorkflowExecution.RunID != first {
-			return activities.LoadRelayResult{Review: "nowhere to go"}, nil
+			return activities.LoadRelayResult{Code: "no_consumer", Reason: "nowhere to go"}, nil
 		}
 		close(loading)
 		<-goOn
@@ -122,7 +122,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 			return ""
 		}
 	}
-	const parked = "needs_review nowhere to go"
+	const parked = "needs_review no_consumer: nowhere to go"
 	until("the new run is parked", func() bool { return stands() == parked })
 	close(goOn)
 	if got := next(); got != first {
@@ -160,7 +160,7 @@ func TestShowRetrying_AfterTheRunHasParked_StaysParked(t *testing.T) {
 	receipts := receipt.NewStore(schematest.New(t), receipt.Options{Timeout: 10 * time.Second})
 	defer receipts.Close()
 	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
-		Events: []receipt.New{{Mode: "live", EventID: "evt_1", IDOrigin: "header", Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
+		Events: []receipt.New{{Mode: "live", EventID: "evt_1", Identity: receipt.ByID, Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

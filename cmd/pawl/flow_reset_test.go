@@ -48,7 +48,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 			loading <- struct{}{}
 			<-goOn
 		}
-		return activities.LoadRelayResult{Review: "nowhere to go"}, nil
+		return activities.LoadRelayResult{Code: "no_consumer", Reason: "nowhere to go"}, nil
 	})
 	in := workflows.EventInput{ReceiptID: "r", Provider: "github", Mode: "live", EventID: "evt_" + uuid.NewString()[:8]}
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)

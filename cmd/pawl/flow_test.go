@@ -154,12 +154,20 @@ const patience = 500 * time.Millisecond
 // canary is in every place of the payload where personal data stands; it must be nowhere in Temporal.
 const canary = "canary"
 
+// bought is when purchases are made.
+var bought = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // purchase makes an event about one purchase; seed names it.
 func purchase(t *testing.T, seed, eventType, plan string) forge.Event {
 	t.Helper()
+	return purchaseAt(t, seed, eventType, plan, bought)
+}
+
+func purchaseAt(t *testing.T, seed, eventType, plan string, at time.Time) forge.Event {
+	t.Helper()
 	e, err := forge.New(forge.Params{
-		Provider: "stripe", Type: eventType, Seed: seed, Account: "acct-" + seed, Plan: plan, Live: true, Email: canary + "@personal.example",
-		At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Provider: "stripe", EventID: "evt_" + seed, Type: eventType, Seed: seed, Account: "acct-" + seed, Plan: plan, Live: true,
+		Email: canary + "@personal.example", At: at,
 	}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +203,7 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 		var err error
 		kept, err = r.receipts.Insert(r.Context(), receipt.Delivery{
 			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
-			Events: []receipt.New{{Mode: "live", EventID: e.ID, IDOrigin: "body", Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
+			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
 		})
 		return err == nil // a provider comes again, too
 	})
@@ -417,11 +425,13 @@ func (r *rig) footprint() map[string][]string {
 	prints := map[string][]string{}
 	for name, sql := range map[string]string{
 		"effects":       `select concat_ws(' ', key, state, generation, attempts, result) from effects order by key`,
-		"subscriptions": `select concat_ws(' ', id, status, plan, fence_event) from subscriptions order by id`,
+		"facts":         `select concat_ws(' ', object, kind, event_id) from facts order by object, event_id, kind`,
+		"subscriptions": `select concat_ws(' ', id, account, status, plan, quantity) from subscriptions order by id`,
+		"accounts":      `select concat_ws(' ', id, target_version, target_state, target_plan) from accounts order by id`,
 		"invoices":      `select concat_ws(' ', id, status, amount) from invoices order by id`,
 		"entitlements":  `select concat_ws(' ', feature, enabled) from entitlements order by feature`,
-		"workspaces":    `select concat_ws(' ', account, plan, state) from workspaces order by account`,
-		"tasks":         `select concat_ws(' ', account, state) from onboarding_tasks order by account`,
+		"workspaces":    `select concat_ws(' ', account, version, plan, state) from workspaces order by account`,
+		"tasks":         `select concat_ws(' ', kind, object, state) from tasks order by kind, object`,
 		"finance":       `select concat_ws(' ', effect_key, kind, amount) from finance_entries order by effect_key`,
 		"outbox":        `select concat_ws(' ', type, account) from outbox order by id`,
 		"audit":         `select concat_ws(' ', action, actor) from operator_actions order by id`,
@@ -434,24 +444,4 @@ func (r *rig) footprint() map[string][]string {
 		}
 	}
 	return prints
-}
-
-// later makes e an event of the next period: another invoice of the same subscription, a month on.
-func later(t *testing.T, e forge.Event) forge.Event {
-	t.Helper()
-	var body map[string]any
-	if err := json.Unmarshal(e.Body, &body); err != nil {
-		t.Fatal(err)
-	}
-	const month = 31 * 24 * 3600
-	body["created"] = body["created"].(float64) + month
-	invoice := body["data"].(map[string]any)["object"].(map[string]any)
-	invoice["id"] = invoice["id"].(string) + "_later"
-	period := invoice["lines"].(map[string]any)["data"].([]any)[0].(map[string]any)["period"].(map[string]any)
-	period["start"], period["end"] = period["start"].(float64)+month, period["end"].(float64)+month
-	var err error
-	if e.Body, err = json.Marshal(body); err != nil {
-		t.Fatal(err)
-	}
-	return rename(t, e, e.ID+"_later")
 }

@@ -30,7 +30,7 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	})
 	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
 	pending := described.PendingActivities[0]
-	if pending.ActivityId != key || pending.ActivityType.Name != "ExportToFinance" || pending.Attempt < 2 {
+	if pending.ActivityId != key || pending.ActivityType.Name != "PostEntry" || pending.Attempt < 2 {
 		t.Errorf("pending activity %q of type %s, attempt %d; want its ID to be %q", pending.ActivityId, pending.ActivityType.Name, pending.Attempt, key)
 	}
 	if message := pending.LastFailure.GetMessage(); !strings.Contains(message, "503") || !strings.Contains(message, "finance-export") {
@@ -84,8 +84,8 @@ func TestInvoicePaid_Parked_TableOfEffects(t *testing.T) {
 		if err := value.Get(&metadata); err != nil {
 			t.Fatal(err)
 		}
-		return strings.Contains(metadata.GetCurrentDetails(), "**dead: finance-export is exhausted") &&
-			strings.Contains(metadata.GetCurrentDetails(), "| `"+key+"` | exhausted |")
+		return strings.Contains(metadata.GetCurrentDetails(), "**dead: effect_failed: finance-export is failed") &&
+			strings.Contains(metadata.GetCurrentDetails(), "| `"+key+"` | failed |")
 	})
 	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
 	r.result(workflowID, "")

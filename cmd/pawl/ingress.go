@@ -12,10 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/throttle"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/workflows"
@@ -50,7 +52,7 @@ const drain = 10 * time.Second
 // it listens.
 func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 	dispatcher, err := dispatch.New(dispatch.Config{
-		Temporal: n.temporal, Inspect: n.temporal, Receipts: n.receipts, TaskQueue: n.cfg.Temporal.TaskQueue,
+		Temporal: n.temporal, Receipts: n.intake, TaskQueue: n.cfg.Temporal.TaskQueue,
 		Eager: true, Prepare: n.ensureSearchAttributes, Meter: n.telemetry.Meter(), Log: n.log,
 	})
 	if err != nil {
@@ -65,13 +67,13 @@ func (n *node) runIngress(ctx context.Context, ready chan<- struct{}) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return n.listen(ctx, n.receipts, dispatcher.Offer, ready) })
+	group.Go(func() error { return n.listen(ctx, n.intake, dispatcher.Offer, ready) })
 	return group.Wait()
 }
 
 // listen takes webhooks until ctx ends: it commits them to receipts and hands them over to offer.
 func (n *node) listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending), ready chan<- struct{}) error {
-	sources, err := ingressSources(n.cfg)
+	sources, err := ingressSources(n.cfg, newArchive(n.pool, n.log))
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (n *node) listen(ctx context.Context, receipts ingress.Receipts, offer func
 	if err != nil {
 		return err
 	}
-	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(n.pool), Diagnoser: diagnoser, Log: n.log})
+	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(n.intakePool), Diagnoser: diagnoser, Log: n.log})
 	server, err := ingress.New(ingress.Config{
 		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
 		Meter: n.telemetry.Meter(), Log: n.log, Limits: ingressLimits(n.cfg.Ingress),
@@ -93,6 +95,7 @@ func (n *node) listen(ctx context.Context, receipts ingress.Receipts, offer func
 		return fmt.Errorf("listen for webhooks (ingress.listen): %w", err)
 	}
 	n.log.InfoContext(ctx, "ingress listens", "address", listener.Addr().String(), "sources", len(sources))
+	n.join(ops.Part{Name: webhooks, Probe: func(ctx context.Context) (string, error) { return "", n.intake.Ready(ctx) }})
 	if ready != nil {
 		close(ready)
 	}
@@ -108,12 +111,12 @@ func (n *node) listen(ctx context.Context, receipts ingress.Receipts, offer func
 	return group.Wait()
 }
 
-// ingressSources builds every configured source's verifier. It reports every fault.
-func ingressSources(cfg *config.Config) (map[string]ingress.Source, error) {
+// ingressSources builds every configured source's verifier, with an archive where there is one. It reports every fault.
+func ingressSources(cfg *config.Config, archive webhook.Archive) (map[string]ingress.Source, error) {
 	sources := map[string]ingress.Source{}
 	var faults []error
 	for name := range cfg.Sources {
-		source, err := ingressSource(cfg, name)
+		source, err := ingressSource(cfg, name, archive)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -124,16 +127,18 @@ func ingressSources(cfg *config.Config) (map[string]ingress.Source, error) {
 }
 
 // ingressSource builds one source, whose provider config.Load has checked to be known.
-func ingressSource(cfg *config.Config, name string) (ingress.Source, error) {
+func ingressSource(cfg *config.Config, name string, archive webhook.Archive) (ingress.Source, error) {
 	s := cfg.Sources[name]
 	provider := providers()[s.Provider]
-	verifier, err := provider.New(cfg.Settings(name))
+	settings := cfg.Settings(name)
+	settings.Archive = archive
+	verifier, err := provider.New(settings)
 	if err != nil {
 		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
 	}
 	source := ingress.Source{
 		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
-		Wanted: wanted(s), Accounts: s.Accounts, PublicURL: s.URL,
+		Wanted: wanted(s), Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
 		source.AllowFrom = append(source.AllowFrom, network.Prefix)
@@ -154,7 +159,7 @@ func wanted(s config.Source) func(string) bool {
 
 func ingressLimits(c config.Ingress) ingress.Limits {
 	limits := ingress.Limits{
-		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent,
+		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent, Connections: c.Limits.MaxConnections,
 		PerSource:  throttle.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
 		PerAddress: throttle.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
 	}

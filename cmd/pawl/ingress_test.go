@@ -50,7 +50,7 @@ func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 		cfg.Ingress.Listen = "127.0.0.1:0"
 	})
 	if _, err := n.receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{
-		{EventID: "evt_1", Mode: "live", Type: "invoice.paid", IDOrigin: "body", Status: receipt.Received, Body: []byte("{}")},
+		{EventID: "evt_1", Mode: "live", Type: "invoice.paid", Identity: receipt.ByID, Status: receipt.Received, Body: []byte("{}")},
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +147,12 @@ func TestAwaitSchema(t *testing.T) {
 			if _, err := n.pool.Exec(t.Context(), c.before); err != nil {
 				t.Fatal(err)
 			}
-			if err := n.ready(t.Context()); err == nil {
+			if err := n.ready(); err == nil {
 				t.Error("ready before the schema was seen")
 			}
 			err := n.awaitSchema(t.Context())
-			if (err == nil) != c.fits || (n.ready(t.Context()) == nil) != c.fits {
-				t.Errorf("got %v, ready %v; want it to fit: %t", err, n.ready(t.Context()), c.fits)
+			if (err == nil) != c.fits || (n.ready() == nil) != c.fits {
+				t.Errorf("got %v, ready %v; want it to fit: %t", err, n.ready(), c.fits)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestIngressSource_AllowFrom(t *testing.T) {
 	source := cfg.Sources["stripe"]
 	source.AllowFrom = []config.Network{{Prefix: network}}
 	cfg.Sources["stripe"] = source
-	made, err := ingressSource(cfg, "stripe")
+	made, err := ingressSource(cfg, "stripe", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

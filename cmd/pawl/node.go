@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -34,14 +32,18 @@ import (
 // node is one process of pawl: what the ingress and the worker have in common. `pawl dev` runs both on
 // one node.
 type node struct {
-	cfg       *config.Config
-	log       *slog.Logger
-	pool      *pgxpool.Pool
-	receipts  *receipt.Store
-	telemetry *telemetry.Telemetry
-	temporal  client.Client
+	cfg *config.Config
+	log *slog.Logger
+	// pool and receipts are for effects; intakePool and intake for what takes webhooks and starts their workflows.
+	pool, intakePool *pgxpool.Pool
+	receipts, intake *receipt.Store
+	telemetry        *telemetry.Telemetry
+	temporal         client.Client
 	// fits is set when the database's schema is known to be this binary's, stopping when a stop was asked for.
 	fits, stopping atomic.Bool
+	// parts are those that run; see join.
+	parts   []ops.Part
+	joining sync.Mutex
 	// reaching orders the first calls to Temporal; see reach.
 	reaching sync.Mutex
 }
@@ -49,7 +51,11 @@ type node struct {
 // newNode connects to nothing: Postgres and Temporal may be down when a process starts, and come back
 // without it being restarted.
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, error) {
-	pool, err := newPool(ctx, cfg, true)
+	pool, err := newPool(ctx, cfg, schema.Handle, effectConns)
+	if err != nil {
+		return nil, err
+	}
+	intake, err := newPool(ctx, cfg, schema.Handle, intakeConns)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +75,23 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 		return nil, fmt.Errorf("temporal client: %w", err)
 	}
 	return &node{
-		cfg: cfg, log: log, pool: pool, telemetry: tel, temporal: temporal,
-		receipts: receipt.NewStore(pool, receipt.Options{}),
+		cfg: cfg, log: log, telemetry: tel, temporal: temporal,
+		pool: pool, receipts: receipt.NewStore(pool, receipt.Options{}),
+		intakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}),
 	}, nil
 }
 
-// newPool returns a pool on the configured database. byKey asks for [schema.PlanByKey].
-func newPool(ctx context.Context, cfg *config.Config, byKey bool) (*pgxpool.Pool, error) {
-	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value(), byKey)
+// The connections of a process: those that take webhooks and start their workflows, and those that run effects. Each
+// part has its own, also where both are one process, so that nothing that effects wait for stops a webhook. Group
+// commit needs few.
+const (
+	intakeConns = 8
+	effectConns = 16
+)
+
+// newPool returns a pool of up to conns connections on the configured database, unless the URL says how many.
+func newPool(ctx context.Context, cfg *config.Config, use schema.Use, conns int32) (*pgxpool.Pool, error) {
+	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value(), use, conns)
 	if err != nil {
 		return nil, err
 	}
@@ -88,52 +103,75 @@ func newPool(ctx context.Context, cfg *config.Config, byKey bool) (*pgxpool.Pool
 }
 
 // poolOptions are those of a pool on the DSN that name refers to.
-func poolOptions(name, dsn string, byKey bool) (*pgxpool.Config, error) {
+func poolOptions(name, dsn string, use schema.Use, conns int32) (*pgxpool.Config, error) {
 	options, err := parseDSN(name, dsn)
 	if err != nil {
 		return nil, err
 	}
 	if !strings.Contains(dsn, "pool_max_conns") {
-		// Group commit needs few connections; effects in our own database need one each while they run.
-		options.MaxConns = max(options.MaxConns, 24)
+		options.MaxConns = conns
 	}
-	options.ConnConfig.ConnectTimeout = 2 * time.Second
-	// A server that has become read-only keeps its connections. Each is given up at its first refused write, so
-	// that the next one goes where the URL, or the name in it, leads now.
-	fatal := options.ConnConfig.OnPgError
-	options.ConnConfig.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool {
-		return e.Code != "25006" && fatal(c, e) // read_only_sql_transaction
-	}
-	session := schema.ReadCommitted
-	// A pooler in transaction mode, with which no statements are cached, lends its connections to others, who would
-	// find on them what was set.
-	if byKey && options.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		session += ";" + schema.PlanByKey
-	}
-	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, session)
-		return err
-	}
+	schema.Bound(options, use)
 	return options, nil
 }
 
 func (n *node) close() {
 	n.receipts.Close()
+	n.intake.Close()
 	n.temporal.Close()
 	n.pool.Close()
+	n.intakePool.Close()
 	// Nothing is measured any more; an exporter that cannot be stopped is no fault of the run.
 	_ = n.telemetry.Shutdown(context.Background())
 }
 
-// ready proves that the node can do its work, and is to go on with it.
-func (n *node) ready(ctx context.Context) error {
+// ready says why the node is not to be sent anything, whatever its parts are like.
+func (n *node) ready() error {
 	switch {
 	case n.stopping.Load():
 		return errors.New("it is being stopped")
 	case !n.fits.Load():
 		return errors.New("the database's schema has not been seen yet")
 	}
-	return n.receipts.Ready(ctx)
+	return nil
+}
+
+// join adds a part that runs to those that /readyz asks.
+func (n *node) join(part ops.Part) {
+	n.joining.Lock()
+	defer n.joining.Unlock()
+	n.parts = append(n.parts, part)
+}
+
+// running lists the parts that run, and Temporal. Where webhooks are taken, they alone decide whether the process is
+// sent any.
+func (n *node) running() []ops.Part {
+	n.joining.Lock()
+	defer n.joining.Unlock()
+	if len(n.parts) == 0 {
+		return nil
+	}
+	parts := slices.Clone(n.parts)
+	for i := range parts {
+		parts[i].Decides = parts[i].Name == webhooks || !slices.ContainsFunc(parts, func(p ops.Part) bool { return p.Name == webhooks })
+	}
+	return append(parts, ops.Part{Name: "temporal", Probe: n.probeTemporal})
+}
+
+// The parts of a process, as /readyz names them.
+const (
+	webhooks = "webhooks"
+	effects  = "effects"
+)
+
+// probeTemporal asks Temporal whether it is there, unless somebody else is asking: see reach.
+func (n *node) probeTemporal(ctx context.Context) (note string, err error) {
+	if !n.reaching.TryLock() {
+		return "", errors.New("it has not answered yet")
+	}
+	defer n.reaching.Unlock()
+	_, err = n.temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+	return "", err
 }
 
 // awaitSchema checks the schema of a database that was down when the node started, as soon as it is there.
@@ -156,6 +194,9 @@ func (n *node) checkSchema(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	conn, err := n.pool.Acquire(ctx)
+	if advice := schema.PoolerAdvice(err); advice != "" {
+		return fmt.Errorf("the database (%s) takes no connection%s", n.cfg.Database, advice)
+	}
 	if err != nil {
 		n.log.WarnContext(ctx, "database is not there yet", "error", err)
 		return nil
@@ -174,6 +215,9 @@ func (n *node) checkSchema(ctx context.Context) error {
 			"database", version, "binary", latest)
 	}
 	n.fits.Store(true)
+	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
+		n.log.WarnContext(ctx, "what is locked may stop what is not", "error", err)
+	}
 	if err := n.receipts.CheckDurability(ctx); err != nil {
 		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)
 	}
@@ -305,7 +349,7 @@ func (n *node) runOps(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for health and metrics (ops.listen): %w", err)
 	}
-	server := ops.New(ops.Config{Ready: n.ready, Metrics: n.telemetry.Handler()})
+	server := ops.New(ops.Config{Ready: n.ready, Parts: n.running, Metrics: n.telemetry.Handler(), Log: n.log})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {

@@ -98,7 +98,7 @@ func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	}
 	kept, err := n.receipts.Insert(t.Context(), receipt.Delivery{
 		Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
-		Events: []receipt.New{{Mode: "live", EventID: "evt_1", IDOrigin: "body", Type: "invoice.paid", Status: receipt.Received, Body: []byte("{}")}},
+		Events: []receipt.New{{Mode: "live", EventID: "evt_1", Identity: receipt.ByID, Type: "invoice.paid", Status: receipt.Received, Body: []byte("{}")}},
 	})
 	if err != nil {
 		t.Fatal(err)

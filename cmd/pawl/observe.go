@@ -18,6 +18,11 @@ func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	if err != nil {
 		return err
 	}
+	age, err := meter.Float64ObservableGauge("pawl_receipts_oldest", metric.WithUnit("s"),
+		metric.WithDescription("Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none."))
+	if err != nil {
+		return err
+	}
 	uncertain, err := meter.Int64ObservableGauge("pawl_effects_uncertain", metric.WithDescription("Effects of which nobody knows whether they happened."))
 	if err != nil {
 		return err
@@ -34,25 +39,27 @@ func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		counts, err := n.receipts.OpenCounts(ctx)
+		open, err := n.receipts.Waiting(ctx)
 		if err != nil {
 			return err
 		}
 		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
-			o.ObserveInt64(receipts, int64(counts[status]), metric.WithAttributes(attribute.String("status", string(status))))
+			label := metric.WithAttributes(attribute.String("status", string(status)))
+			o.ObserveInt64(receipts, int64(open[status].Count), label)
+			o.ObserveFloat64(age, open[status].Oldest.Seconds(), label)
 		}
 		doubtful, err := book.Uncertain(ctx)
 		if err != nil {
 			return err
 		}
 		o.ObserveInt64(uncertain, int64(doubtful))
-		count, age, err := events.Pending(ctx)
+		count, waits, err := events.Pending(ctx)
 		if err != nil {
 			return err
 		}
 		o.ObserveInt64(pending, int64(count))
-		o.ObserveFloat64(oldest, age.Seconds())
+		o.ObserveFloat64(oldest, waits.Seconds())
 		return nil
-	}, receipts, uncertain, pending, oldest)
+	}, receipts, age, uncertain, pending, oldest)
 	return err
 }

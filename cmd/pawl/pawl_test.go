@@ -79,7 +79,11 @@ func setup(t *testing.T, dsn string, sources map[string]string) stack {
 	b.WriteString("sinks:\n  workspaces: {url: 'http://w.test'}\n  finance: {url: 'http://f.test'}\n")
 	b.WriteString("  email: {address: 'm.test:25', from: 'a@b.test'}\nsources:\n")
 	for name, provider := range sources {
-		b.WriteString("  " + name + ": {provider: " + provider + ", secrets: [{value: env:SECRET}]}\n")
+		mode := ""
+		if provider == "stripe" { // what bills has to say it
+			mode = ", mode: live"
+		}
+		b.WriteString("  " + name + ": {provider: " + provider + mode + ", secrets: [{value: env:SECRET}]}\n")
 	}
 	if err := os.WriteFile(s.file, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,9 +24,9 @@ type providerReport struct {
 	Object     string `json:"object"`
 	OccurredAt string `json:"occurred_at"`
 	Mode       string `json:"mode"`
-	// IDSigned is false where the same bytes under a new ID are a suspected replay.
-	IDSigned bool   `json:"id_signed"`
-	Dedupe   string `json:"dedupe"`
+	// Identity is what identifies an event whose ID does not stand in the signed body.
+	Identity webhook.Identity `json:"identity"`
+	Dedupe   string           `json:"dedupe"`
 	// The times are in seconds, 0 where there is none.
 	AnswerWithin float64 `json:"answer_within_s"`
 	Retries      string  `json:"retries"`
@@ -83,7 +83,7 @@ func reportProvider(p webhook.Provider) providerReport {
 	c := p.Contract
 	return providerReport{
 		Name: p.Name, Scheme: c.Scheme, ID: c.ID, Type: c.Type, Account: c.Account, Object: c.Object, OccurredAt: c.OccurredAt, Mode: c.Mode,
-		IDSigned: c.IDSigned, Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(), Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
+		Identity: c.Identify(webhook.Event{}), Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(), Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
 		Disables: c.Disables, BodyLimit: bodyLimit(c), Tolerance: c.Tolerance.Seconds(), Options: maps.Clone(c.Options),
 	}
 }
@@ -104,9 +104,9 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 	for _, p := range all {
 		c := p.Contract
 		identity := c.Dedupe
-		if !c.IDSigned && strings.Contains(c.ID, "header") {
+		if by := c.Identify(webhook.Event{}); by != webhook.ByID && strings.Contains(c.ID, "header") {
 			identity += "; the ID is not signed, so the same bytes under another one are parked as a suspected replay"
-			if !c.Restamped {
+			if by == webhook.ByBytes {
 				identity += ", and other bytes under it are another event"
 			}
 		}

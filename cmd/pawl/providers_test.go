@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // The tables in docs/providers.md and in the README are what the code says. This test writes them:
@@ -101,6 +103,36 @@ func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "", 72 * time.Hour: "3 d", 24 * time.Hour: "24 h", 10 * time.Minute: "10 min", 90 * time.Second: "90 s", 2500 * time.Millisecond: "2.5 s"} {
 		if got := span(d); got != want {
 			t.Errorf("span(%s) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+// Where nobody knows whether a retry is signed anew, and the event is known by what is signed, the clock lets the
+// provider's own retries in: what comes twice is one event for ever, so that a wide clock costs nothing.
+func TestProviders_RetryUnderTheFirstTime_Admitted(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"discord", "zoom"} {
+		p := providers()[name]
+		keys, err := newKeys(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := p.New(webhook.Settings{Source: name, Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "a", Value: keys.verify}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := time.Unix(1_772_366_400, 0)
+		out, err := p.Sign(webhook.SignInput{Secret: keys.sign, At: first, Body: []byte(`{"event":"meeting.started","type":1}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &webhook.Request{Method: "POST", Header: out.Header, Body: out.Body, ReceivedAt: first.Add(p.Contract.RetryFor + 30*time.Second)}
+		if _, err := v.Verify(again); err != nil {
+			t.Errorf("%s: the last retry: %v", name, err)
+		}
+		again.ReceivedAt = first.Add(2 * p.Contract.RetryFor)
+		if _, err := v.Verify(again); err == nil {
+			t.Errorf("%s: admitted long after the last retry", name)
 		}
 	}
 }

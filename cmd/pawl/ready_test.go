@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 func TestReady(t *testing.T) {
@@ -22,7 +27,7 @@ func TestReady(t *testing.T) {
 					t.Errorf("asked for %s, want /readyz", r.URL.Path)
 				}
 				w.WriteHeader(tt.answer)
-				_, _ = w.Write([]byte("the database sleeps"))
+				_, _ = w.Write([]byte("not ready: the database sleeps\nwebhooks: 701ms: the database sleeps\n"))
 			}))
 			t.Cleanup(server.Close)
 			s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
@@ -31,8 +36,11 @@ func TestReady(t *testing.T) {
 			if r.code != tt.code {
 				t.Errorf("exit %d, want %d; stderr %q", r.code, tt.code, r.err)
 			}
-			if tt.code != 0 && !strings.Contains(r.err, "the database sleeps") {
-				t.Errorf("stderr %q does not give the reason", r.err)
+			if tt.code != 0 && (!strings.Contains(r.err, "not ready: the database sleeps; webhooks: 701ms") || strings.Count(r.err, "\n") != 1) {
+				t.Errorf("stderr %q does not give the reason and the part, in one line", r.err)
+			}
+			if tt.code == 0 && r.out != "ready\nwebhooks: 701ms: the database sleeps\n" {
+				t.Errorf("stdout %q does not say how the parts are", r.out)
 			}
 		})
 	}
@@ -62,6 +70,46 @@ func TestReadyURL_EveryAddress_AskedByLoopback(t *testing.T) {
 		if got := readyURL(addr); got != want {
 			t.Errorf("readyURL(%q) = %q, want %q", addr, got, want)
 		}
+	}
+}
+
+// What effects wait for shows where an operator asks first. It does not keep webhooks away.
+func TestReadyz_AccountLocked_SaysSinceWhen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *config.Config) { c.Ops.Listen = freeAddr(t) })
+	if err := r.checkSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- r.runOps(ctx) }()
+	first := purchase(t, "locked", "invoice.paid", "starter")
+	r.receive(first)
+	r.status(first, receipt.Processed)
+	holder, err := r.intakePool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(context.Background()) }()
+	if _, err := holder.Exec(t.Context(), `set local idle_in_transaction_session_timeout = 0; select from accounts where id = 'acct-locked' for update`); err != nil {
+		t.Fatal(err)
+	}
+	second := rename(t, purchase(t, "locked", "invoice.payment_succeeded", "starter"), first.ID+"_second")
+	r.receive(second)
+	r.until("readyz says what effects wait for", func() bool {
+		parts, err := askReady(t.Context(), readyURL(r.cfg.Ops.Listen))
+		return err == nil && slices.ContainsFunc(parts, func(part string) bool {
+			return strings.HasPrefix(part, "effects: ") && strings.Contains(part, ": waits for customer cus_")
+		}) && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, "temporal: ") })
+	})
+	r.status(second, receipt.Retrying)
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.status(second, receipt.Processed)
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -103,7 +103,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 				receipts := receipt.NewStore(db, receipt.Options{})
 				defer receipts.Close()
 				admitter := operator.Admitter{
-					Rejections: rejection.New(db), Verify: reverifier(cfg), Insert: receipts.Insert, Audit: audit.New(db),
+					Rejections: rejection.New(db), Verify: reverifier(cfg, newArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db),
 				}
 				admission, err = admitter.Admit(ctx, args[0], a.who(who), why)
 				return err
@@ -149,12 +149,12 @@ func oneID(command string) cobra.PositionalArgs {
 }
 
 // reverifier verifies kept requests by the configured sources.
-func reverifier(cfg *config.Config) func(context.Context, rejection.Rejection) (receipt.Delivery, error) {
+func reverifier(cfg *config.Config, archive webhook.Archive) func(context.Context, rejection.Rejection) (receipt.Delivery, error) {
 	return func(ctx context.Context, r rejection.Rejection) (receipt.Delivery, error) {
 		if _, ok := cfg.Sources[r.Source]; !ok {
 			return receipt.Delivery{}, fmt.Errorf("source %q is not configured any more", r.Source)
 		}
-		source, err := ingressSource(cfg, r.Source)
+		source, err := ingressSource(cfg, r.Source, archive)
 		if err != nil {
 			return receipt.Delivery{}, err
 		}
@@ -165,7 +165,7 @@ func reverifier(cfg *config.Config) func(context.Context, rejection.Rejection) (
 		if errors.As(err, &refused) {
 			if diagnoser, failed := newDiagnoser(cfg); failed == nil {
 				if found := diagnoser.Diagnose(r.Source, &webhook.Request{Method: r.Method, URL: source.CalledURL(r.Query), Header: r.Header,
-					Body: r.Body, ReceivedAt: r.ReceivedAt}, refused); len(found.Findings) > 0 && found.String() != refused.Detail {
+					Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}, refused); len(found.Findings) > 0 && found.String() != refused.Detail {
 					return d, fmt.Errorf("%w (%s)", err, found)
 				}
 			}

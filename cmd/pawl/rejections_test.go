@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -48,7 +50,7 @@ func newGate(t *testing.T, s stack, dsn string) gate {
 	t.Cleanup(pool.Close)
 	store := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(store.Close)
-	sources, err := ingressSources(cfg)
+	sources, err := ingressSources(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,9 +277,60 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = reverifier(cfg)(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
+		_, err = reverifier(cfg, nil)(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
 		if err == nil || !strings.Contains(err.Error(), "ended 2020-01-01") {
 			t.Errorf("query %q: %v; want the secret's end", query, err)
+		}
+	}
+}
+
+// GitLab's token is a password that stands in each request. What is kept of a refused one is its hash: that verifies again
+// when the mistake is mended, and opens nothing for whoever reads the database.
+func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
+	t.Parallel()
+	const token = "glwt-abcdefghijklmnopqrstuvw"
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"gitlab": "gitlab, mode: live"}).with("SECRET", "glwt-the-one-before-this-one")
+	body := []byte(`{"object_kind":"push","project_id":7}`)
+	send := func(g gate, token string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hooks/gitlab?private_token="+token, bytes.NewReader(body))
+		r.Header = http.Header{"X-Gitlab-Token": {token}, "X-Gitlab-Event": {"Push Hook"}, "Idempotency-Key": {"d-1"}, "Content-Type": {"application/json"}, "Cookie": {token}}
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		return w.Code
+	}
+	g := newGate(t, s, dsn)
+	if got := send(g, token); got != http.StatusUnauthorized {
+		t.Fatalf("answered %d, want 401", got)
+	}
+	g.stop()
+	mended := s.with("SECRET", token)
+	id := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json"))[0].ID
+	if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, "no_matching_signature") {
+		t.Errorf("admit before it is mended: exit %d, %s", r.code, r.err)
+	}
+	admission := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "mended", "--json"))
+	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "d-1" || admission.Receipts[0].Type != "Push Hook" {
+		t.Errorf("admission %+v", admission)
+	}
+
+	live := newGate(t, mended, dsn)
+	if got := send(live, token); got != http.StatusOK {
+		t.Errorf("the same from the network: answered %d, want 200: it is here already", got)
+	}
+	hash := webhook.HashToken(token)
+	if got := send(live, hex.EncodeToString(hash[:])); got != http.StatusUnauthorized {
+		t.Errorf("the hash in the token's place: answered %d, want 401", got)
+	}
+	live.stop()
+	var held string
+	err := g.pool.QueryRow(t.Context(), `select (select string_agg(r::text, ' ') from rejections r) || (select string_agg(b.headers::text, ' ') from receipt_bodies b)`).Scan(&held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, secret := range map[string]string{"the token": token, "the token in base64": base64.StdEncoding.EncodeToString([]byte(token)), "the token in hex": hex.EncodeToString([]byte(token))} {
+		if strings.Contains(held, secret) {
+			t.Errorf("%s stands in the database: %s", name, held)
 		}
 	}
 }

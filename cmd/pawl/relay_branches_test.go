@@ -40,11 +40,11 @@ type relayBranch struct {
 }
 
 var relayBranches = []relayBranch{
-	{name: "relay-happy", tries: 1, state: "done"},
-	{name: "relay-escalated", lake: []int{503}, tries: 2, state: "done"},
-	{name: "relay-dead-retry", lake: []int{503, 500, 429}, parks: receipt.Dead, decide: workflows.UpdateRetry, tries: 4, state: "done"},
-	{name: "relay-dead-skip", lake: []int{503, 503, 503}, parks: receipt.Dead, decide: workflows.UpdateSkip, tries: 3, state: "skipped"},
-	{name: "relay-refused-retry", lake: []int{410}, parks: receipt.NeedsReview, decide: workflows.UpdateRetry, tries: 2, state: "done"},
+	{name: "happy", tries: 1, state: "done"},
+	{name: "escalated", lake: []int{503}, tries: 2, state: "done"},
+	{name: "dead-retry", lake: []int{503, 500, 429}, parks: receipt.Dead, decide: workflows.UpdateRetry, tries: 4, state: "done"},
+	{name: "dead-skip", lake: []int{503, 503, 503}, parks: receipt.Dead, decide: workflows.UpdateSkip, tries: 3, state: "skipped"},
+	{name: "gone-retry", lake: []int{410}, parks: receipt.Dead, decide: workflows.UpdateRetry, tries: 2, state: "done"},
 }
 
 // Every branch of Relay, from a request that GitHub signs to consumers that check what we sign: each gets
@@ -77,7 +77,7 @@ func TestRelay_EveryBranch(t *testing.T) {
 			history := r.history(workflowID, r.temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID())
 			noCanary(t, history)
 			if *update {
-				writeGolden(t, b.name, history)
+				writeGolden(t, "Relay", b.name, history)
 			}
 			check := func() {
 				t.Helper()
@@ -108,7 +108,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "GITHUB_SECRET": providersSecret}
 	for name, consumer := range to {
 		env[strings.ToUpper(name)] = consumer.secret
-		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 500ms, secret: env:" + strings.ToUpper(name) + "}\n"
+		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 500ms, secrets: [{value: env:" + strings.ToUpper(name) + "}]}\n"
 	}
 	file := filepath.Join(dir, "pawl.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -138,7 +138,7 @@ func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	if e.Body, err = json.Marshal(body); err != nil {
 		r.Fatal(err)
 	}
-	source, err := ingressSource(r.cfg, "github")
+	source, err := ingressSource(r.cfg, "github", nil)
 	if err != nil {
 		r.Fatal(err)
 	}

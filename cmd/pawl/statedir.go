@@ -10,7 +10,7 @@ import (
 )
 
 // stateVersion is the layout of a state directory; a directory of another one is left alone.
-const stateVersion = "1"
+const stateVersion = "2"
 
 // stateEntries are what dev makes in its state directory, and would write over.
 var stateEntries = []string{"pawl.yaml", "secrets", "postgres", "temporal", "sandbox"}

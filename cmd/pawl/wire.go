@@ -47,6 +47,7 @@ func (a *app) commands() []*cobra.Command {
 		a.providers(),
 		a.send(),
 		a.verify(),
+		a.version(),
 		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchServe()),
 	}
 }
@@ -87,8 +88,9 @@ func providers() map[string]webhook.Provider {
 
 // register registers every workflow and the filled activities on a worker.
 func register(w worker.Registry, activities []any) {
-	w.RegisterWorkflow(workflows.InvoicePaid)
-	w.RegisterWorkflow(workflows.Relay)
+	for _, flow := range workflows.Flows() {
+		w.RegisterWorkflow(flow.Run)
+	}
 	for _, receiver := range activities {
 		w.RegisterActivity(receiver)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -44,6 +44,7 @@ func (n *node) runWorker(ctx context.Context) error {
 	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
 		return err
 	}
+	n.join(ops.Part{Name: effects, Probe: func(ctx context.Context) (string, error) { return stalled(book), n.receipts.Ready(ctx) }})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error {
@@ -58,6 +59,19 @@ func (n *node) runWorker(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// stalled says which effects wait for a lock that somebody else holds, "" for none.
+func stalled(book *ledger.Store) string {
+	list := book.Stalled()
+	if len(list) == 0 {
+		return ""
+	}
+	said := list[0].Error()
+	if more := len(list) - 1; more > 0 {
+		said += fmt.Sprintf("; and %d more", more)
+	}
+	return said
 }
 
 // keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that has failed to
@@ -143,67 +157,18 @@ func (n *node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 	if err != nil {
 		return nil, fmt.Errorf("make processing lag histogram: %w", err)
 	}
-	plans := activities.Plans{Prices: n.cfg.Plans.Prices, Features: n.cfg.Plans.Features, Onboarding: map[string]bool{}}
-	for _, plan := range n.cfg.Plans.Onboarding {
-		plans.Onboarding[plan] = true
-	}
-	state := billing.New(n.pool)
-	mail := n.cfg.Sinks.Email
+	state, relays := billing.New(n.pool), n.consumers(effects)
 	return []any{
-		&activities.Invoices{Receipts: n.receipts, Billing: state, Plans: plans, Effects: effectSettings(n.cfg)},
-		&activities.Subscriptions{Effects: effects, Plans: plans, Announced: publisher.Wake},
-		&activities.Provisioning{Effects: effects, Billing: state, Sink: n.sink(n.cfg.Sinks.Workspaces)},
-		&activities.Finance{Effects: effects, Sink: n.sink(n.cfg.Sinks.Finance)},
-		&activities.Onboarding{Effects: effects},
-		&activities.Email{
-			Effects: effects, Receipts: n.receipts, From: mail.From, AtLeastOnce: mail.Guarantee == "at_least_once",
-			Mailer: &activities.Mailer{Address: mail.Address, TLS: activities.TLSMode(mail.TLS), Username: mail.Username, Password: mail.Password.Value()},
-			Policy: effect.Policy{Timeout: mail.Timeout, MaxFailures: n.cfg.Retries.Attempts},
+		&activities.Billing{
+			Effects: effects, Receipts: n.receipts, Facts: state, Prices: prices(n.cfg), Policy: billingPolicy(n.cfg),
+			Planning: planning(n.cfg), Sinks: sinkSettings(n.cfg), Accounts: connectedAccounts(n.cfg),
+			Consumers: relays, Announced: publisher.Wake, Now: time.Now,
 		},
-		n.consumers(effects),
+		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.cfg, n.cfg.Sinks.Workspaces)},
+		&activities.Finance{Effects: effects, Sinks: httpSinks(n.cfg, n.cfg.Sinks.Finance)},
+		&activities.Tasks{Effects: effects},
+		&activities.Mail{Effects: effects, Receipts: n.receipts, Invoices: state, Letters: n.cfg.Mail.Set, Sinks: mailSinks(n.cfg)},
+		relays,
 		&activities.Runs{Receipts: n.receipts, Ledger: book, Audit: audit.New(n.pool), Lag: lag},
 	}, nil
-}
-
-func (n *node) sink(c config.HTTPSink) activities.Sink {
-	return activities.Sink{
-		URL: c.URL, Token: c.Token.Value(), Client: activities.NewHTTPClient(),
-		Policy: effect.Policy{Timeout: c.Timeout, MaxFailures: n.cfg.Retries.Attempts, KeyLifetime: c.KeyLifetime},
-	}
-}
-
-// effectSettings says how each kind of effect, and its undo, is to be tried.
-func effectSettings(c *config.Config) map[string]activities.EffectSettings {
-	workspaces := activities.EffectSettings{Timeout: c.Sinks.Workspaces.Timeout, ActivityOnly: c.Sinks.Workspaces.Effects == "activity"}
-	finance := activities.EffectSettings{Timeout: c.Sinks.Finance.Timeout, ActivityOnly: c.Sinks.Finance.Effects == "activity"}
-	mail := activities.EffectSettings{Timeout: c.Sinks.Email.Timeout, ActivityOnly: c.Sinks.Email.Effects == "activity"}
-	return map[string]activities.EffectSettings{
-		"provision-workspace": workspaces, "release-workspace": workspaces, "align-workspace": workspaces,
-		"finance-export": finance, "reverse-finance-entry": finance,
-		"receipt-email": mail, "correction-notice": mail,
-	}
-}
-
-// consumers makes the receiver of the relay's activities.
-func (n *node) consumers(effects *effect.Runner) *activities.Consumers {
-	c := &activities.Consumers{
-		Effects: effects, Receipts: n.receipts, Client: activities.NewHTTPClient(), Now: time.Now,
-		ByName: map[string]activities.Consumer{}, BySource: map[string][]string{}, Settings: map[string]activities.EffectSettings{},
-	}
-	for name, s := range n.cfg.Consumers {
-		c.ByName[name] = activities.Consumer{URL: s.URL, Key: s.Key(), Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: n.cfg.Retries.Attempts}}
-		c.Settings["relay:"+name] = activities.EffectSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"}
-	}
-	for name, s := range n.cfg.Sources {
-		c.BySource[name] = s.Relay
-	}
-	return c
-}
-
-func subscribers(c *config.Config) []activities.Subscriber {
-	var list []activities.Subscriber
-	for _, s := range c.Sinks.Subscribers {
-		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout})
-	}
-	return list
 }

@@ -215,8 +215,8 @@ func offerBoth(ctx context.Context, addr, secret string, cfg AcceptConfig) (vali
 // fillSQL makes receipts as they stand when their time is over: processed, the body erased by
 // retention. Everything that an insert has to look into is there.
 const fillSQL = `
-insert into receipts (id, source, provider, mode, event_id, id_origin, type, object_id, received_at, body_hash, status, workflow_id)
-select gen_random_uuid(), 'stripe', 'stripe', 'test', 'evt_' || md5(n::text), 'body', 'invoice.paid', 'in_' || n,
+insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, workflow_id)
+select gen_random_uuid(), 'stripe', 'stripe', 'test', 'evt_' || md5(n::text), 'id', 'invoice.paid', 'in_' || n,
        now() - n * interval '1 second', sha256(n::text::bytea), 'processed', 'stripe:evt_' || md5(n::text)
   from generate_series($1::bigint, $2::bigint) as n`
 

@@ -95,14 +95,14 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 	}
 	const mode = "test"
 	d := receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{{
-		Mode: mode, EventID: e.ID, IDOrigin: "body", Type: e.Type, Status: receipt.Received, Body: e.Body,
+		Mode: mode, EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body,
 	}}}
 	kept, err := f.node.Receipts.Insert(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := f.invoices().LoadInvoicePaid(ctx, activities.LoadInvoicePaidInput{
-		ReceiptID: kept[0].ReceiptID, Provider: "stripe", EventID: e.ID, Mode: mode,
+	loaded, err := f.reader().LoadFacts(ctx, activities.LoadFactsInput{
+		ReceiptID: kept[0].ReceiptID, Provider: "stripe", EventID: e.ID, EventType: e.Type, Mode: mode,
 	})
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 	done := f.sinks.expect(account)
 	return func(ctx context.Context) (string, error) {
 		options := client.StartWorkflowOptions{ID: "naive:" + e.ID, TaskQueue: taskQueue}
-		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{ReceiptID: kept[0].ReceiptID, EventID: e.ID, Fact: loaded.Fact})
+		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{ReceiptID: kept[0].ReceiptID, EventID: e.ID, Account: account, Facts: loaded.Facts})
 		if err != nil {
 			return "", err
 		}
@@ -118,14 +118,14 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 	}, nil
 }
 
-// invoices returns the receiver that reads what an event says.
-func (f *flow) invoices() *activities.Invoices {
+// reader returns the receiver that reads what an event says.
+func (f *flow) reader() *activities.Billing {
 	for _, receiver := range f.node.Activities {
-		if invoices, ok := receiver.(*activities.Invoices); ok {
-			return invoices
+		if reader, ok := receiver.(*activities.Billing); ok {
+			return reader
 		}
 	}
-	panic("bench: no activity reads invoices") // a wiring mistake
+	panic("bench: no activity reads billing events") // a wiring mistake
 }
 
 func (f *flow) floorJob(context.Context) (job, error) {

@@ -8,52 +8,59 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
 // The receivers of the activities: only their method values are used, to name activities.
 var (
-	subscriptions *activities.Subscriptions
-	provisioning  *activities.Provisioning
-	finance       *activities.Finance
-	email         *activities.Email
-	onboarding    *activities.Onboarding
-	outboxes      *publisher
+	billingState *activities.Billing
+	workspaces   *activities.Workspaces
+	finance      *activities.Finance
+	mail         *activities.Mail
+	tasks        *activities.Tasks
+	outboxes     *publisher
 )
 
-// naiveInput is what the naive workflow is started with. It is handed the fact, where pawl reads it
-// from the receipt: the comparison is about running the effects.
+// naiveInput is what the naive workflow is started with. It is handed the facts, where pawl reads them from the receipt:
+// the comparison is about running the effects.
 type naiveInput struct {
-	ReceiptID, EventID string
-	Fact               billing.InvoicePaid
+	ReceiptID, EventID, Account string
+	Facts                       []billing.Fact
 }
 
-// naive is the design that pawl is measured against: the same six effects, one after the other, each
-// as an activity. The activities, the ledger and the sinks are pawl's own.
+// naive is the design that pawl is measured against: the same six effects, one after the other, each as an activity. The
+// activities, the ledger and the sinks are pawl's own.
 func naive(ctx workflow.Context, in naiveInput) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 15 * time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond},
 	})
-	f := in.Fact
-	call := func(kind, object string) effect.Call {
-		return effect.Call{Key: kind + ":" + f.Scope() + ":" + object, Kind: kind, ReceiptID: in.ReceiptID, EventID: in.EventID}
-	}
-	inputOf := func(kind, object string) any {
-		return activities.InvoiceEffectInput{Effect: call(kind, object), Fact: f}
-	}
+	fact := in.Facts[0]
+	mode, invoice := fact.Mode, fact.Object
 	for _, step := range []struct{ activity, input any }{
-		{subscriptions.ActivateSubscription, activities.ActivateSubscriptionInput{Effect: call("activate-subscription", f.Invoice), Fact: f}},
-		{provisioning.ProvisionWorkspace, inputOf("provision-workspace", f.Account+":"+f.Invoice)},
-		{finance.ExportToFinance, inputOf("finance-export", f.Account+":"+f.Invoice)},
-		{email.SendReceiptEmail, inputOf("receipt-email", f.Invoice)},
-		{onboarding.CreateOnboardingTask, inputOf("onboarding-task", f.Account+":"+f.PeriodStart.UTC().Format(time.DateOnly))},
+		{billingState.ApplyFacts, of(in, "apply-facts", in.EventID, activities.Facts{Facts: in.Facts})},
+		{workspaces.ProvisionWorkspace, of(in, "provision-workspace", in.Account+":v1", activities.Workspace{
+			Account: in.Account, Mode: mode, State: billing.WorkspaceActive, Plan: "enterprise", Quantity: 1, Version: 1,
+		})},
+		{finance.PostEntry, of(in, "finance-export", invoice, activities.Entry{
+			Kind: activities.PaymentEntry, Mode: mode, Account: in.Account, Object: invoice, Invoice: invoice,
+			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, OccurredAt: fact.OccurredAt,
+		})},
+		{mail.SendLetter, of(in, "receipt-email", invoice, activities.Letter{
+			Template: letters.Receipt, Mode: mode, Account: in.Account, Object: invoice, ReceiptID: in.ReceiptID,
+			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, Plan: "enterprise", OccurredAt: fact.OccurredAt,
+		})},
+		{tasks.OpenTask, of(in, "onboarding-task", invoice, activities.Task{
+			Kind: activities.TaskOnboarding, Mode: mode, Account: in.Account, Object: invoice, Title: "Welcome " + in.Account,
+		})},
 	} {
 		var result effect.Result
 		if err := workflow.ExecuteActivity(ctx, step.activity, step.input).Get(ctx, &result); err != nil {
@@ -63,7 +70,14 @@ func naive(ctx workflow.Context, in naiveInput) error {
 			return fmt.Errorf("effect is %s: %s", result.State, result.Reason)
 		}
 	}
-	return workflow.ExecuteActivity(ctx, outboxes.PublishInvoicePaid, publishInput{ReceiptID: in.ReceiptID}).Get(ctx, nil)
+	return workflow.ExecuteActivity(ctx, outboxes.PublishNews, publishInput{ReceiptID: in.ReceiptID}).Get(ctx, nil)
+}
+
+// of is the input of an effect of the naive workflow.
+func of[N any](in naiveInput, kind, object string, noun N) activities.EffectInput[N] {
+	return activities.EffectInput[N]{For: noun, Effect: effect.Call{
+		Key: kind + ":" + in.Facts[0].Scope() + ":" + object, Kind: kind, ReceiptID: in.ReceiptID, EventID: in.EventID,
+	}}
 }
 
 // publisher publishes the outbox as an activity: the sixth effect of the naive workflow. pawl's own
@@ -76,22 +90,38 @@ type publisher struct {
 
 type publishInput struct{ ReceiptID string }
 
-// PublishInvoicePaid posts the event that an activation has written into the outbox.
-func (p *publisher) PublishInvoicePaid(ctx context.Context, in publishInput) error {
-	var id int64
-	var eventID, eventType string
-	var data []byte
-	err := p.pool.QueryRow(ctx, `select id, event_id::text, type, data from outbox where receipt_id = $1 and published_at is null`,
-		in.ReceiptID).Scan(&id, &eventID, &eventType, &data)
+// PublishNews posts the events that applying the facts has written into the outbox.
+func (p *publisher) PublishNews(ctx context.Context, in publishInput) error {
+	rows, err := p.pool.Query(ctx, `select id, event_id::text as event_id, type, data from outbox where receipt_id = $1 and published_at is null order by id`, in.ReceiptID)
 	if err != nil {
 		return fmt.Errorf("read the outbox: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.subscriber, bytes.NewReader(data))
+	news, err := pgx.CollectRows(rows, pgx.RowToStructByName[newsRow])
+	if err != nil {
+		return fmt.Errorf("read the outbox: %w", err)
+	}
+	for _, n := range news {
+		if err := p.post(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type newsRow struct {
+	ID      int64
+	EventID string
+	Type    string
+	Data    []byte
+}
+
+func (p *publisher) post(ctx context.Context, n newsRow) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.subscriber, bytes.NewReader(n.Data))
 	if err != nil {
 		return err
 	}
 	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Ce-Id": eventID, "Ce-Type": eventType, "Ce-Source": "/pawl/bench", "Ce-Specversion": "1.0",
+		"Content-Type": "application/json", "Ce-Id": n.EventID, "Ce-Type": n.Type, "Ce-Source": "/pawl/bench", "Ce-Specversion": "1.0",
 	} {
 		req.Header.Set(name, value)
 	}
@@ -104,7 +134,7 @@ func (p *publisher) PublishInvoicePaid(ctx context.Context, in publishInput) err
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("subscriber answered %d", resp.StatusCode)
 	}
-	if _, err := p.pool.Exec(ctx, `update outbox set published_at = now() where id = $1`, id); err != nil {
+	if _, err := p.pool.Exec(ctx, `update outbox set published_at = now() where id = $1`, n.ID); err != nil {
 		return fmt.Errorf("settle the outbox: %w", err)
 	}
 	return nil

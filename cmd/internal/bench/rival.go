@@ -53,7 +53,7 @@ type plainInsert struct {
 
 const plainInsertSQL = `
 with fresh as (
-    insert into receipts (id, source, provider, account, mode, event_id, id_origin, type, object_id, api_version,
+    insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
                           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, dispatch_at)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, sha256($13), $14, $15, $16, '', now() + interval '5 seconds')
     on conflict (provider, account, mode, event_id) do nothing
@@ -91,7 +91,7 @@ func (p *plainInsert) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 		}
 		outcomes[i] = receipt.Outcome{ReceiptID: id.String(), Status: e.Status}
 		var fresh int
-		err = p.pool.QueryRow(ctx, plainInsertSQL, [16]byte(id), d.Source, d.Provider, e.Account, e.Mode, e.EventID, e.IDOrigin, e.Type,
+		err = p.pool.QueryRow(ctx, plainInsertSQL, [16]byte(id), d.Source, d.Provider, e.Account, e.Mode, e.EventID, string(e.Identity), e.Type,
 			e.Object, e.APIVersion, occurred, d.ReceivedAt, e.Body, d.Secret, d.Correlation, string(e.Status), string(header)).Scan(&fresh)
 		if err == nil && fresh == 0 {
 			var held uuid.UUID

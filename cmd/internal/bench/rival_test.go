@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 // rowsSQL is all that a delivery leaves behind, but for random IDs and the times of the writing.
 const rowsSQL = `
-select concat_ws('|', r.source, r.provider, r.account, r.mode, r.event_id, r.id_origin, r.type, r.object_id, r.api_version, r.occurred_at,
+select concat_ws('|', r.source, r.provider, r.account, r.mode, r.event_id, r.identity, r.type, r.object_id, r.api_version, r.occurred_at,
                  r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.duplicates, r.dispatch_at > now(),
                  b.headers, b.body, d.source, d.received_at, d.outcome, d.body_hash, d.secret_label)
   from receipts r join receipt_bodies b on b.receipt_id = r.id join deliveries d on d.receipt_id = r.id order by d.outcome desc`
@@ -30,7 +30,7 @@ func TestPlainInsert_WritesWhatPawlWrites(t *testing.T) {
 		return receipt.Delivery{
 			Source: "stripe", Provider: "stripe", ReceivedAt: at, Secret: "first", Correlation: "c", Header: http.Header{"A": {"b"}},
 			Events: []receipt.New{{
-				Account: "acct_1", Mode: "test", EventID: "evt_1", IDOrigin: "body", Type: "invoice.paid", Object: "in_1",
+				Account: "acct_1", Mode: "test", EventID: "evt_1", Identity: receipt.ByID, Type: "invoice.paid", Object: "in_1",
 				APIVersion: "2025-03-31.basil", OccurredAt: at, Status: receipt.Received, Body: []byte(`{"id":"evt_1"}`),
 			}},
 		}

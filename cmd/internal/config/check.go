@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/mail"
 	"net/url"
 	"reflect"
 	"slices"
@@ -53,18 +52,21 @@ func (c *checker) check() {
 	}
 	c.bodyLimit("ingress.body_limit", cfg.Ingress.BodyLimit)
 	c.notNegative("ingress.limits", cfg.Ingress.Limits)
+	c.proxies()
 	c.rate("ingress.limits.per_source", cfg.Ingress.Limits.PerSource)
 	c.rate("ingress.limits.per_address", cfg.Ingress.Limits.PerAddress)
 	if len(cfg.Sources) == 0 {
-		c.bad("sources", "no source is configured", "add one: sources: {stripe: {provider: stripe, secrets: [{value: env:STRIPE_WEBHOOK_SECRET}]}}")
+		c.bad("sources", "no source is configured", "add one: sources: {stripe: {provider: stripe, mode: live, secrets: [{value: env:STRIPE_WEBHOOK_SECRET}]}}")
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		c.source(name, cfg.Sources[name])
 	}
 	c.sharedSecrets()
 	c.sinks()
+	c.mail()
 	c.consumers()
 	c.plans()
+	c.policy()
 }
 
 // resolve reads a reference; a warning goes to the configuration.
@@ -78,96 +80,15 @@ func (c *checker) resolve(r *Ref, key string) {
 	}
 }
 
+// stands reports whether the file has something under key.
+func (c *checker) stands(key string) bool {
+	_, ok := c.lines[key]
+	return ok
+}
+
 // warn tells what is doubtful about the setting at key, and no fault.
 func (c *checker) warn(key, problem, fix string) {
 	c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: problem, Fix: fix})
-}
-
-// billing is the provider whose flows reach the sinks.
-const billing = "stripe"
-
-func (c *checker) sinks() {
-	needed := false
-	for _, s := range c.cfg.Sources {
-		needed = needed || s.Provider == billing
-	}
-	sinks := &c.cfg.Sinks
-	c.httpSink("sinks.workspaces", &sinks.Workspaces, needed)
-	c.httpSink("sinks.finance", &sinks.Finance, needed)
-	c.email("sinks.email", &sinks.Email, needed)
-	names := map[string]bool{}
-	for i := range sinks.Subscribers {
-		s, key := &sinks.Subscribers[i], fmt.Sprintf("sinks.subscribers[%d]", i)
-		if s.Name == "" || names[s.Name] {
-			c.bad(key+".name", "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
-		}
-		names[s.Name] = true
-		c.neededURL(key+".url", s.URL, true)
-		c.positive(key+".timeout", s.Timeout)
-		c.resolve(&s.Token, key+".token")
-	}
-}
-
-func (c *checker) httpSink(key string, s *HTTPSink, needed bool) {
-	c.neededURL(key+".url", s.URL, needed)
-	if strings.ContainsAny(s.URL, "?#") {
-		c.bad(key+".url", "has a query or a fragment, and a path is written at its end", "write the base alone: https://host/path")
-	}
-	c.positive(key+".timeout", s.Timeout)
-	c.positive(key+".key_lifetime", s.KeyLifetime)
-	c.oneOf(key+".effects", s.Effects, "local", "activity")
-	c.resolve(&s.Token, key+".token")
-}
-
-func (c *checker) email(key string, s *EmailSink, needed bool) {
-	if needed && s.Address == "" {
-		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
-	} else if s.Address != "" {
-		c.hostPort(key+".address", s.Address)
-		// It is dialled and not listened on: without a host there is none whose certificate could be checked.
-		if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
-			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address), "write the SMTP server's host:port")
-		}
-	}
-	if s.From == "" && needed {
-		c.bad(key+".from", "is missing", "write the sender: Billing <billing@example.com>")
-	} else if _, err := mail.ParseAddress(s.From); s.From != "" && err != nil {
-		c.bad(key+".from", fmt.Sprintf("%q is no address", s.From), "write the sender: Billing <billing@example.com>")
-	}
-	c.oneOf(key+".tls", s.TLS, "starttls", "implicit", "none")
-	c.oneOf(key+".guarantee", s.Guarantee, "at_most_once", "at_least_once")
-	c.oneOf(key+".effects", s.Effects, "local", "activity")
-	c.positive(key+".timeout", s.Timeout)
-	c.resolve(&s.Password, key+".password")
-	switch {
-	case (s.Username == "") != (s.Password.from == ""):
-		c.bad(key+".username", "username and password go together", "set both or neither")
-	case s.Username != "" && s.TLS == "none":
-		c.bad(key+".tls", "a password would be sent in clear text", "use starttls or implicit")
-	}
-}
-
-func (c *checker) plans() {
-	p := c.cfg.Plans
-	plans := slices.Sorted(maps.Keys(p.Features))
-	unknown := "add it to plans.features"
-	if len(plans) > 0 {
-		unknown += ", or use one of " + strings.Join(plans, ", ")
-	}
-	for _, price := range slices.Sorted(maps.Keys(p.Prices)) {
-		if plan := p.Prices[price]; !slices.Contains(plans, plan) {
-			c.bad("plans.prices."+price, fmt.Sprintf("%q is a plan without features", plan), unknown)
-		}
-	}
-	for i, plan := range p.Onboarding {
-		if !slices.Contains(plans, plan) {
-			c.bad(fmt.Sprintf("plans.onboarding[%d]", i), fmt.Sprintf("%q is a plan without features", plan), unknown)
-		}
-	}
-	c.noDuplicates("plans.onboarding", p.Onboarding)
-	for _, plan := range plans {
-		c.noDuplicates("plans.features."+plan, p.Features[plan])
-	}
 }
 
 func (c *checker) noDuplicates(key string, list []string) {
@@ -232,11 +153,22 @@ const maxShutdownDelay = 5 * time.Minute
 // strangers could have it hold a thousand times one.
 const BodiesAtOnce = 64 << 20
 
+// largestBody leaves room for others.
+const largestBody = BodiesAtOnce / 2
+
 // bodyLimit refuses a limit that no body could come up to: the ingress would shed it for want of room, and
 // the provider would send it again for ever.
 func (c *checker) bodyLimit(key string, limit Bytes) {
-	if limit > BodiesAtOnce {
-		c.bad(key, fmt.Sprintf("is more than the %d MiB of bodies that the ingress holds at once", BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", BodiesAtOnce>>20))
+	if limit > largestBody {
+		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies together get %d MiB", largestBody>>20, BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", largestBody>>20))
+	}
+}
+
+// proxies warns of a proxy that is not trusted. There is one where the public URL is https: pawl speaks plain HTTP.
+func (c *checker) proxies() {
+	if strings.HasPrefix(c.cfg.Ingress.PublicURL, "https:") && len(c.cfg.Ingress.Limits.TrustedProxies) == 0 {
+		c.warn("ingress.limits.trusted_proxies", "is empty, and ingress.public_url is https, which a proxy must end: all that it forwards counts as one sender",
+			"write the proxy's network")
 	}
 }
 
@@ -260,11 +192,9 @@ func (c *checker) notNegative(key string, v any) {
 	}
 }
 
-func (c *checker) neededURL(key, raw string, needed bool) {
+func (c *checker) neededURL(key, raw string) {
 	if raw == "" {
-		if needed {
-			c.bad(key, "is missing", "write where the system is reached: https://host/path")
-		}
+		c.bad(key, "is missing", "write where the system is reached: https://host/path")
 		return
 	}
 	c.optionalURL(key, raw)

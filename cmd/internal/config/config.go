@@ -12,7 +12,7 @@ import (
 
 // Config is the whole configuration, checked and with every reference resolved.
 type Config struct {
-	// Dev allows what only a developer's machine may do: short secrets. Only `pawl dev` writes it.
+	// Dev allows what only a developer's machine may do: short secrets, and those that are none. Only `pawl dev` writes it.
 	Dev bool `yaml:"dev"`
 	// Database is the Postgres DSN, by reference because it holds a password; default env:DATABASE_URL.
 	Database Ref      `yaml:"database"`
@@ -24,9 +24,11 @@ type Config struct {
 	Console Listener          `yaml:"console"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
+	Mail    Mail              `yaml:"mail"`
 	// Consumers take relayed events; a source names those that get its own.
 	Consumers map[string]Consumer `yaml:"consumers"`
 	Plans     Plans               `yaml:"plans"`
+	Policy    Policy              `yaml:"policy"`
 	Retries   Retries             `yaml:"retries"`
 
 	// Warnings are what Load found doubtful but usable: a secret file that others may read, say, or two senders with
@@ -53,8 +55,7 @@ type Ingress struct {
 	Limits        Limits        `yaml:"limits"`
 }
 
-// Limits bounds what the public listener takes on before it reads a body; what is over is
-// answered 503 with Retry-After.
+// Limits bounds what the public listener takes on; what is over is answered 503 with Retry-After.
 type Limits struct {
 	// PerSource and PerAddress bound the requests of one source and of one remote address. Unset
 	// means unbounded.
@@ -63,8 +64,11 @@ type Limits struct {
 	// TrustedProxies are the networks whose X-Forwarded-For is believed; empty means none, and the
 	// connection's own address counts.
 	TrustedProxies []Network `yaml:"trusted_proxies"`
-	// MaxConcurrent bounds the requests in flight; default 1024.
+	// MaxConcurrent bounds the deliveries that are verified and committed at once; default 1024.
 	MaxConcurrent int `yaml:"max_concurrent"`
+	// MaxConnections bounds the open connections; default 2048. None is turned away: who has most unproven ones
+	// loses one.
+	MaxConnections int `yaml:"max_connections"`
 }
 
 // Rate is a token bucket: PerSecond refills it, Burst is its size (default: one second's worth).
@@ -76,18 +80,16 @@ type Rate struct {
 // Source is one configured endpoint, /hooks/{name}.
 type Source struct {
 	Provider string `yaml:"provider"`
-	// Mode is "live" or "test". Empty is for providers whose events say which they are: both are
-	// then accepted, and the event's own word holds. With a mode set, events of the other one are
-	// recorded as ignored.
+	// Mode is "live" or "test": events of the other one are recorded as ignored. Empty is for providers whose events say
+	// which they are, where no billing follows from them: both are then accepted, and the event's own word holds.
 	Mode    webhook.Mode `yaml:"mode"`
 	Secrets []Secret     `yaml:"secrets"`
 	// Events is the allow-list of types; empty means every type that has a flow, and with relay every
 	// type.
 	Events []string `yaml:"events"`
-	// Accounts, when set, lists the provider-side accounts that are routed; others are recorded as ignored.
-	Accounts []string `yaml:"accounts"`
-	// Relay names the consumers that get the source's events. Types that have a flow of their own go
-	// to that flow and are not relayed.
+	// Accounts says which provider-side accounts are run, or which of ours they are.
+	Accounts Accounts `yaml:"accounts"`
+	// Relay names the consumers that get the source's events, beside the flow that a type has.
 	Relay []string `yaml:"relay"`
 	// AllowFrom, when set, lists the networks that may deliver. It stands beside the signature, never
 	// instead of it.
@@ -115,63 +117,4 @@ type Secret struct {
 // Active reports whether the secret may admit a request that is received at t.
 func (s Secret) Active(t time.Time) bool {
 	return webhook.Secret{NotBefore: s.NotBefore, NotAfter: s.NotAfter}.Active(t)
-}
-
-// Sinks are the outside systems that effects reach.
-type Sinks struct {
-	Workspaces  HTTPSink     `yaml:"workspaces"`
-	Finance     HTTPSink     `yaml:"finance"`
-	Email       EmailSink    `yaml:"email"`
-	Subscribers []Subscriber `yaml:"subscribers"`
-}
-
-// HTTPSink is an API that remembers idempotency keys.
-type HTTPSink struct {
-	// URL is the base that paths are added to; it is kept without a slash at its end.
-	URL string `yaml:"url"`
-	// Token, when set, is sent as a bearer token.
-	Token Ref `yaml:"token"`
-	// Timeout bounds one request; default 10s.
-	Timeout time.Duration `yaml:"timeout"`
-	// KeyLifetime is how long the sink remembers a key. Automatic retries stop there, because a
-	// retry after it could be applied a second time. Default 24h.
-	KeyLifetime time.Duration `yaml:"key_lifetime"`
-	// Effects is "local" (try as a local activity first; default) or "activity".
-	Effects string `yaml:"effects"`
-}
-
-// EmailSink is the SMTP server.
-type EmailSink struct {
-	// Address is host:port.
-	Address string `yaml:"address"`
-	From    string `yaml:"from"`
-	// TLS is "starttls" (default), "implicit" or "none".
-	TLS      string `yaml:"tls"`
-	Username string `yaml:"username"`
-	Password Ref    `yaml:"password"`
-	// Guarantee is "at_most_once" (default) or "at_least_once": SMTP cannot do both.
-	Guarantee string `yaml:"guarantee"`
-	// Timeout bounds one delivery; default 30s.
-	Timeout time.Duration `yaml:"timeout"`
-	// Effects is "local" (default) or "activity".
-	Effects string `yaml:"effects"`
-}
-
-// Subscriber takes internal events as CloudEvents.
-type Subscriber struct {
-	Name  string `yaml:"name"`
-	URL   string `yaml:"url"`
-	Token Ref    `yaml:"token"`
-	// Timeout bounds one request; default 10s.
-	Timeout time.Duration `yaml:"timeout"`
-}
-
-// Plans maps what was bought to our plans, and plans to features.
-type Plans struct {
-	// Prices maps a price ID, lookup key or product ID to a plan.
-	Prices map[string]string `yaml:"prices"`
-	// Features lists what a plan enables; its keys are the plans there are.
-	Features map[string][]string `yaml:"features"`
-	// Onboarding lists the plans whose customers get an onboarding task.
-	Onboarding []string `yaml:"onboarding"`
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ database: env:DSN
 sources:
   stripe:
     provider: stripe
+    mode: live
     secrets:
       - value: env:STRIPE
 sinks:
@@ -189,7 +191,8 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"list for mapping", "sinks:\n", "sinks:\n  subscribers: {a: b}\n", "sinks.subscribers", "not a list"},
 		{"duration without unit", "key_lifetime: 48h", "key_lifetime: 48", "sinks.finance.key_lifetime", "with its unit"},
 		{"mapping for value", "provider: stripe", "provider: {a: b}", "sources.stripe.provider", "single value"},
-		{"finance missing", `  finance: {url: "https://finance.example.com/v1", key_lifetime: 48h, effects: activity}` + "\n", "", "sinks.finance.url", "missing"},
+		{"sink that is nowhere", `url: "https://finance.example.com/v1", `, "", "sinks.finance.url", "missing"},
+		{"billing without a mode", "    mode: live\n", "", "sources.stripe.mode", "must not reach a live customer"},
 		{"same listener", "database: env:DSN", "database: env:DSN\nops: {listen: '127.0.0.1:8080'}", "ops.listen", "ingress.listen"},
 		{"negative rate", "database: env:DSN", "database: env:DSN\ningress: {limits: {per_source: {per_second: -1}}}", "ingress.limits.per_source.per_second", "negative"},
 		{"clear-text password", "from: ", "tls: none, username: u, password: env:SHORT, from: ", "sinks.email.tls", "clear text"},
@@ -242,7 +245,7 @@ database: env:DSN
 ingress: {listen: nowhere}
 sources:
   code: {provider: github, secrets: [{value: env:SHORT}, {value: env:STRIPE}], options: {legacy: perhaps, legcy: "true"}}
-  fine: {provider: stripe, secrets: [{value: env:STRIPE}]}
+  fine: {provider: stripe, mode: test, secrets: [{value: env:STRIPE}]}
   modeless: {provider: github, secrets: [{value: env:STRIPE}]}
 sinks: {workspaces: {url: "http://w.test"}, finance: {url: "http://f.test"}, email: {address: "m.test:25", from: a@b.test}}
 `), 0o600); err != nil {
@@ -310,6 +313,25 @@ func TestLoad_NoSecretActive_Warning(t *testing.T) {
 	}
 }
 
+// pawl speaks plain HTTP: an https URL means a proxy, and behind one that is not trusted all senders are one.
+func TestLoad_ProxyNotTrusted_Warning(t *testing.T) {
+	t.Parallel()
+	for ingress, want := range map[string]int{
+		"{public_url: https://hooks.example.com}":                                          1,
+		"{public_url: https://hooks.example.com, limits: {trusted_proxies: [10.0.0.0/8]}}": 0,
+		"{public_url: http://127.0.0.1:8080}":                                              0,
+		"{listen: 0.0.0.0:8080}":                                                           0,
+	} {
+		cfg, err := load(t, strings.Replace(valid, "sources:\n", "ingress: "+ingress+"\nsources:\n", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Warnings) != want || want == 1 && cfg.Warnings[0].Key != "ingress.limits.trusted_proxies" {
+			t.Errorf("%s: warnings %v, want %d", ingress, cfg.Warnings, want)
+		}
+	}
+}
+
 // Sources of a generic provider are senders apart: only for them is a secret that two share a hole.
 func TestLoad_SecretOfTwoSenders_Warning(t *testing.T) {
 	t.Parallel()
@@ -352,6 +374,29 @@ func TestLoad_SecretFileOthersMayRead_Warning(t *testing.T) {
 		}
 		if got := cfg.Sources["stripe"].Secrets[0].Value.Value(); got != longSecret {
 			t.Errorf("mode %o: the secret was not read as it stands without its newline", mode)
+		}
+	}
+}
+
+// What has no end, or waits for somebody to write, is no secret's file: it is refused and not read.
+func TestLoad_SecretFileThatIsNone_Refused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{"fifo": "no regular file", "/dev/zero": "no regular file", ".": "no regular file", "large": "larger than"} {
+		path := filepath.Join(dir, "pawl.yaml")
+		if err := os.WriteFile(path, []byte(strings.Replace(valid, "env:STRIPE", "file:"+name, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(path, environment, nil)
+		var faults config.Faults
+		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Key != "sources.stripe.secrets[0].value" || !strings.Contains(faults[0].Problem, says) {
+			t.Errorf("%s: %v; want a fault of the secret that says %q", name, err, says)
 		}
 	}
 }

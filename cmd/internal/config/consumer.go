@@ -14,17 +14,31 @@ import (
 // Consumer is an HTTP endpoint that gets relayed events, signed as Standard Webhooks.
 type Consumer struct {
 	URL string `yaml:"url"`
-	// Secret is what deliveries are signed with: "whsec_" and base64, as the specification writes it.
-	Secret Ref `yaml:"secret"`
+	// Secrets are what deliveries are signed with, each of them: "whsec_" and base64, as the specification writes it.
+	Secrets []SigningSecret `yaml:"secrets"`
 	// Timeout bounds one delivery; default 10s.
 	Timeout time.Duration `yaml:"timeout"`
 	// Effects is "local" (try as a local activity first; default) or "activity".
 	Effects string `yaml:"effects"`
 }
 
-// Key returns the decoded secret; nil where it cannot be decoded, which Load refuses.
-func (c Consumer) Key() []byte {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(c.Secret.Value(), "whsec_"))
+// SigningSecret is one of a consumer's secrets.
+type SigningSecret struct {
+	Value Ref `yaml:"value"`
+}
+
+// Keys returns the secrets as decoded.
+func (c Consumer) Keys() [][]byte {
+	keys := make([][]byte, len(c.Secrets))
+	for i, secret := range c.Secrets {
+		keys[i] = decoded(secret.Value)
+	}
+	return keys
+}
+
+// decoded returns a secret's key; nil where it cannot be decoded, which Load refuses.
+func decoded(secret Ref) []byte {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Value(), "whsec_"))
 	if err != nil {
 		return nil
 	}
@@ -37,17 +51,24 @@ func (c *checker) consumers() {
 		if !sourceName.MatchString(name) {
 			c.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
 		}
-		c.neededURL(key+".url", consumer.URL, true)
+		c.neededURL(key+".url", consumer.URL)
 		c.positive(key+".timeout", consumer.Timeout)
 		c.oneOf(key+".effects", consumer.Effects, "local", "activity")
-		if consumer.Secret.from == "" {
-			c.bad(key+".secret", "is missing", fixRef)
-		} else {
-			c.resolve(&consumer.Secret, key+".secret")
-			if n := len(consumer.Key()); consumer.Secret.Value() != "" && n < webhook.MinSecret {
-				c.bad(key+".secret", fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret), "make one with: echo whsec_$(openssl rand -base64 32)")
+		if len(consumer.Secrets) == 0 {
+			c.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
+		}
+		for i := range consumer.Secrets {
+			secret, at := &consumer.Secrets[i].Value, fmt.Sprintf("%s.secrets[%d].value", key, i)
+			if secret.from == "" {
+				c.bad(at, "is missing", fixRef)
+				continue
 			}
-			c.cfg.Consumers[name] = consumer
+			c.resolve(secret, at)
+			if secret.Value() != "" && len(decoded(*secret)) < webhook.MinSecret {
+				c.bad(at, fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret), "make one with: echo whsec_$(openssl rand -base64 32)")
+			}
+			c.standIn(at, decoded(*secret))
+			c.standIn(at, []byte(secret.Value()))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.cfg.Sources)) {

@@ -17,6 +17,10 @@ func consumerEnvironment(key string) (string, bool) {
 	switch key {
 	case "CRM":
 		return "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", true
+	case "STANDIN":
+		return "whsec_Y2hhbmdlbWVjaGFuZ2VtZWNoYW5nZW1l", true // changemechangemechangeme
+	case "NEXT":
+		return "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=", true
 	case "WEAK":
 		return "whsec_c2hvcnQ=", true
 	}
@@ -25,13 +29,13 @@ func consumerEnvironment(key string) (string, bool) {
 
 func TestLoad_Consumers(t *testing.T) {
 	t.Parallel()
-	cfg, err := loadWith(t, withConsumers("[crm]", "  crm: {url: 'https://crm.example.com/in', secret: env:CRM}\n"), consumerEnvironment)
+	cfg, err := loadWith(t, withConsumers("[crm]", "  crm: {url: 'https://crm.example.com/in', secrets: [{value: env:CRM}, {value: env:NEXT}]}\n"), consumerEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}
 	crm := cfg.Consumers["crm"]
-	if string(crm.Key()) != "0123456789abcdef0123456789abcdef" || crm.Timeout == 0 || crm.Effects != "local" {
-		t.Errorf("consumer %+v, want its key decoded and the defaults", crm)
+	if keys := crm.Keys(); len(keys) != 2 || string(keys[0]) != "0123456789abcdef0123456789abcdef" || string(keys[1]) != "fedcba9876543210fedcba9876543210" || crm.Timeout == 0 || crm.Effects != "local" {
+		t.Errorf("consumer %+v, want its keys decoded and the defaults", crm)
 	}
 	if got := cfg.Sources["stripe"].Relay; len(got) != 1 || got[0] != "crm" {
 		t.Errorf("relay %v", got)
@@ -40,14 +44,14 @@ func TestLoad_Consumers(t *testing.T) {
 
 func TestLoad_Consumers_Faults(t *testing.T) {
 	t.Parallel()
-	_, err := loadWith(t, withConsumers("[crm, crm, nobody]", "  crm: {secret: env:WEAK, effects: twice}\n  Bad Name: {url: 'ftp://x', secret: env:STRIPE}\n  none: {url: 'https://x.example'}\n"), consumerEnvironment)
+	_, err := loadWith(t, withConsumers("[crm, crm, nobody]", "  crm: {secrets: [{value: env:CRM}, {value: env:WEAK}, {}], effects: twice}\n  Bad Name: {url: 'ftp://x', secrets: [{value: env:STRIPE}]}\n  new: {url: 'https://x.example', secrets: [{value: env:STANDIN}]}\n  none: {url: 'https://x.example'}\n"), consumerEnvironment)
 	var faults config.Faults
 	if !errors.As(err, &faults) {
 		t.Fatalf("got %v, want faults", err)
 	}
 	for _, key := range []string{
-		"consumers.crm.url", "consumers.crm.secret", "consumers.crm.effects", "consumers.Bad Name", "consumers.Bad Name.url",
-		"consumers.none.secret", "sources.stripe.relay[1]", "sources.stripe.relay[2]",
+		"consumers.crm.url", "consumers.crm.secrets[1].value", "consumers.crm.secrets[2].value", "consumers.crm.effects", "consumers.Bad Name", "consumers.Bad Name.url",
+		"consumers.none.secrets", "consumers.new.secrets[0].value", "sources.stripe.relay[1]", "sources.stripe.relay[2]",
 	} {
 		found := false
 		for _, f := range faults {

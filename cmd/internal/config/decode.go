@@ -44,11 +44,21 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 		d.fault(key, line, "anchors and aliases are not read", "write the value out")
 		return
 	}
-	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || v.Type() == reflect.TypeFor[time.Duration]() {
+	if a, ok := v.Addr().Interface().(*Accounts); ok {
+		d.accounts(n, a, key)
+		return
+	}
+	_, single := scalarText(n)
+	_, fromText := v.Addr().Interface().(encoding.TextUnmarshaler)
+	// A struct of settings that can be written as one text may be written out as well.
+	if fromText && (single || v.Kind() != reflect.Struct || len(fieldNames(v.Type())) == 0) || v.Type() == reflect.TypeFor[time.Duration]() {
 		d.scalar(n, v, key, line)
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(n, v.Elem(), key)
 	case reflect.Struct:
 		d.object(n, v, key, line)
 	case reflect.Map:
@@ -82,7 +92,7 @@ func (d *decoder) object(n ast.Node, v reflect.Value, key string, line int) {
 			d.fault(sub, d.lines[sub], "is not a known key", suggest(name, names))
 			return
 		}
-		d.decode(value, v.Field(i), sub)
+		d.decode(value, v.FieldByIndex(i), sub)
 	})
 }
 
@@ -140,11 +150,8 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Duration]():
 		var dur time.Duration
-		dur, err = time.ParseDuration(text)
-		if text == "0" {
-			dur, err = 0, nil
-		}
-		fix = "write a duration with its unit, such as 30s, 5m or 24h"
+		dur, err = ParseDuration(text)
+		fix = "write a duration with its unit, such as 30s, 5m, 24h or 21d"
 		v.SetInt(int64(dur))
 	case v.Kind() == reflect.String:
 		v.SetString(text)
@@ -179,12 +186,29 @@ func scalarText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// fieldNames maps the yaml names of a struct to its fields.
-func fieldNames(t reflect.Type) map[string]int {
-	names := make(map[string]int, t.NumField())
-	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
-			names[name] = i
+// ParseDuration reads a duration with its units, days among them: "30s", "21d", "1d12h". A day has 24 hours.
+func ParseDuration(text string) (time.Duration, error) {
+	if text == "0" {
+		return 0, nil
+	}
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseInt(days, 10, 16) // 89 years of days
+	if err != nil || rest == "" {
+		return time.Duration(n) * day, err
+	}
+	more, err := time.ParseDuration(rest)
+	return time.Duration(n)*day + more, err
+}
+
+// fieldNames maps the yaml names of a struct to its fields, those of structs that stand inline among them.
+func fieldNames(t reflect.Type) map[string][]int {
+	names := make(map[string][]int, t.NumField())
+	for _, f := range reflect.VisibleFields(t) {
+		if name := f.Tag.Get("yaml"); name != "" && name != "-" && name != ",inline" {
+			names[name] = f.Index
 		}
 	}
 	return names

@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -75,13 +75,6 @@ func syntaxFault(err error) Fault {
 	return f
 }
 
-// The time-outs that hold where none is configured.
-const (
-	httpTimeout  = 10 * time.Second
-	emailTimeout = 30 * time.Second // RFC 5321 §4.5.3.2 grants minutes; a worker does not wait that long
-	keyLifetime  = 24 * time.Hour   // what Stripe and those who copied its Idempotency-Key keep
-)
-
 func (c *Config) setDefaults(dir string) {
 	orRef(&c.Database, "env:DATABASE_URL")
 	or(&c.Temporal.TaskQueue, "pawl")
@@ -94,6 +87,7 @@ func (c *Config) setDefaults(dir string) {
 	or(&c.Ops.Listen, "127.0.0.1:8082")
 	or(&c.Ingress.BodyLimit, 1<<20)
 	or(&c.Ingress.Limits.MaxConcurrent, 1024)
+	or(&c.Ingress.Limits.MaxConnections, 2048)
 	or(&c.Ingress.Limits.PerSource.Burst, c.Ingress.Limits.PerSource.PerSecond)
 	or(&c.Ingress.Limits.PerAddress.Burst, c.Ingress.Limits.PerAddress.PerSecond)
 	for name, s := range c.Sources {
@@ -106,17 +100,10 @@ func (c *Config) setDefaults(dir string) {
 		}
 		c.Sources[name] = s
 	}
-	for _, sink := range []*HTTPSink{&c.Sinks.Workspaces, &c.Sinks.Finance} {
-		sink.URL = strings.TrimRight(sink.URL, "/") // each path begins with one
-		or(&sink.Timeout, httpTimeout)
-		or(&sink.KeyLifetime, keyLifetime)
-		or(&sink.Effects, "local")
-	}
-	mail := &c.Sinks.Email
-	or(&mail.TLS, "starttls")
-	or(&mail.Guarantee, "at_most_once")
-	or(&mail.Timeout, emailTimeout)
-	or(&mail.Effects, "local")
+	c.Sinks.setDefaults()
+	or(&c.Mail.Language, letters.English)
+	c.Plans.setDefaults()
+	c.Policy.setDefaults()
 	or(&c.Retries.Attempts, retryAttempts)
 	or(&c.Retries.First, retryFirst)
 	or(&c.Retries.Max, retryMax)
@@ -124,9 +111,6 @@ func (c *Config) setDefaults(dir string) {
 		or(&consumer.Timeout, httpTimeout)
 		or(&consumer.Effects, "local")
 		c.Consumers[name] = consumer
-	}
-	for i := range c.Sinks.Subscribers {
-		or(&c.Sinks.Subscribers[i].Timeout, httpTimeout)
 	}
 }
 

@@ -32,6 +32,9 @@ func (r Ref) LogValue() slog.Value { return slog.StringValue(r.from) }
 // byteOrderMark is what some editors, on Windows above all, write before the text of a file.
 const byteOrderMark = "\ufeff"
 
+// maxSecretFile is the largest file that a secret is read from; a chain of certificates has some 10 KiB.
+const maxSecretFile = 64 << 10
+
 const fixRef = "put it in a variable or a file of mode 0600, and write env:NAME or file:PATH here"
 
 // UnmarshalText keeps the reference. A text that is no reference is taken for a secret and is
@@ -64,7 +67,7 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	content, err := os.ReadFile(path)
+	content, mode, err := readSecret(path)
 	if err != nil {
 		// The path is in the key's own line; the cause without it reads better.
 		if pe, ok := errors.AsType[*os.PathError](err); ok {
@@ -76,8 +79,24 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 	if r.value = strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)); r.value == "" {
 		return "", fmt.Errorf("the file %s is empty", path)
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		warning = fmt.Sprintf("the file %s may be read by others (mode %#o)", path, info.Mode().Perm())
+	if mode&0o077 != 0 {
+		warning = fmt.Sprintf("the file %s may be read by others (mode %#o)", path, mode)
 	}
 	return warning, nil
+}
+
+// readSecret returns what a file holds, and its permissions. Anything else than a file may have no end, or wait for
+// somebody who writes.
+func readSecret(path string) (content []byte, mode os.FileMode, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case !info.Mode().IsRegular():
+		return nil, 0, errors.New("it is no regular file")
+	case info.Size() > maxSecretFile:
+		return nil, 0, fmt.Errorf("it is larger than %d KiB", maxSecretFile>>10)
+	}
+	content, err = os.ReadFile(path)
+	return content, info.Mode().Perm(), err
 }

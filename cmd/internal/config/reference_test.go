@@ -46,21 +46,29 @@ func TestReference_EveryKeyExplained(t *testing.T) {
 
 // keys collects the keys of a configuration struct: a.b, a.NAME for what the user names, a[] for lists.
 func keys(t reflect.Type, at string, found map[string]bool) {
-	scalar := reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || t == reflect.TypeFor[time.Duration]()
-	switch {
-	case scalar:
-		found[at] = true
-	case t.Kind() == reflect.Struct:
-		for i := range t.NumField() {
-			name := t.Field(i).Tag.Get("yaml")
-			if name == "" || name == "-" {
-				continue
+	fields := map[string]reflect.Type{}
+	if t.Kind() == reflect.Struct {
+		for _, f := range reflect.VisibleFields(t) {
+			if name := f.Tag.Get("yaml"); name != "" && name != "-" && name != ",inline" {
+				fields[name] = f.Type
 			}
+		}
+	}
+	scalar := reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || t == reflect.TypeFor[time.Duration]()
+	if scalar {
+		found[at] = true
+	}
+	switch {
+	case t == reflect.TypeFor[config.Accounts]():
+		found[at+"[]"], found[at+".NAME"] = true, true
+	case len(fields) > 0:
+		for name, field := range fields {
 			if at != "" {
 				name = at + "." + name
 			}
-			keys(t.Field(i).Type, name, found)
+			keys(field, name, found)
 		}
+	case scalar:
 	case t.Kind() == reflect.Map:
 		keys(t.Elem(), at+".NAME", found)
 	case t.Kind() == reflect.Slice:
@@ -113,9 +121,9 @@ func TestReference_Defaults(t *testing.T) {
 func at(v reflect.Value, key string) reflect.Value {
 	for name := range strings.SplitSeq(key, ".") {
 		field := reflect.Value{}
-		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("yaml") == name {
-				field = v.Field(i)
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if f.Tag.Get("yaml") == name {
+				field = v.FieldByIndex(f.Index)
 			}
 		}
 		if v = field; !v.IsValid() {
@@ -128,7 +136,7 @@ func at(v reflect.Value, key string) reflect.Value {
 // same compares a value with the text that the file would have.
 func same(v reflect.Value, text string) bool {
 	if d, ok := v.Interface().(time.Duration); ok {
-		want, err := time.ParseDuration(text)
+		want, err := config.ParseDuration(text)
 		return err == nil && d == want
 	}
 	want := reflect.New(v.Type())

@@ -12,6 +12,9 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
+// billing is the provider whose events are billing events.
+const billing = "stripe"
+
 // sourceName is what may stand in /hooks/{source}, in metrics and in file names.
 var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
 
@@ -30,6 +33,9 @@ func (c *checker) source(name string, s Source) {
 	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
 		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
 	}
+	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
+		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer", "write live or test, and a source for each that you use")
+	}
 	if c.written[key+".url"] { // else it is made of ingress.public_url, whose own fault is told
 		c.optionalURL(key+".url", s.URL)
 	}
@@ -41,7 +47,7 @@ func (c *checker) source(name string, s Source) {
 	}
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)
-	c.noDuplicates(key+".accounts", s.Accounts)
+	c.accounts(key+".accounts", s.Accounts)
 	if known {
 		c.options(key+".options", s.Options, provider)
 	}
@@ -127,8 +133,16 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 		if n := len(s.Value.Value()); n > 0 && n < least && !c.cfg.Dev {
 			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", least))
 		}
+		c.standIn(at+".value", []byte(s.Value.Value()))
 	}
 	c.activeSecret(key, secrets)
+}
+
+// standIn refuses a secret that only stands where one should be. The key on a developer's machine may be anything.
+func (c *checker) standIn(key string, secret []byte) {
+	if err := webhook.CheckStandIn(secret); err != nil && !c.cfg.Dev {
+		c.bad(key, err.Error(), "")
+	}
 }
 
 // activeSecret warns of a source that takes nothing now. It is no fault: a window that ends must not keep

@@ -32,7 +32,7 @@ func (w *world) findings(want map[string]string) []string {
 	}
 	c.checkReceipts()
 	c.checkEffects()
-	c.checkKeyed("workspaces", "provision-workspace", "release-workspace", "align-workspace")
+	c.checkKeyed("workspaces", "provision-workspace", "align-workspace")
 	c.checkKeyed("finance", "finance-export", "reverse-finance-entry")
 	c.checkMail()
 	c.checkInternalEvents()
@@ -155,14 +155,14 @@ func (c *checker) checkStatus(e invoice, receipt map[string]any) {
 
 // expect notes which effects the event must have, by the keys that the design promises.
 func (c *checker) expect(e invoice, status string) {
-	object := e.account + ":" + e.invoice
+	welcome := e.subscription + ":enterprise"
 	effects := map[string]string{
-		"activate-subscription": e.invoice, "provision-workspace": object, "finance-export": object,
-		"receipt-email": e.invoice, "onboarding-task": e.account + ":" + e.day + ":" + e.invoice,
+		"apply-facts": e.ID, "provision-workspace": e.account + ":v1", "finance-export": e.invoice,
+		"receipt-email": e.invoice, "onboarding-task": welcome,
 	}
 	undo := map[string]string{
-		"restore-subscription": e.invoice, "reverse-finance-entry": object,
-		"correction-notice": e.invoice, "cancel-onboarding-task": e.account + ":" + e.day + ":" + e.invoice,
+		"withhold-grant": e.invoice, "reverse-finance-entry": e.invoice, "correction-notice": e.invoice,
+		"cancel-onboarding-task": welcome, "provision-workspace": e.account + ":v2",
 	}
 	for kind, object := range effects {
 		state := "done"
@@ -174,11 +174,11 @@ func (c *checker) expect(e invoice, status string) {
 		case strings.HasSuffix(status, uncertain) && kind == "receipt-email":
 			state = uncertain
 		}
-		c.expected[kind+":stripe:test:"+object] = state
+		c.expected[kind+":stripe:live:"+object] = state
 	}
 	if status == compensated {
 		for kind, object := range undo {
-			c.expected[kind+":stripe:test:"+object] = "done"
+			c.expected[kind+":stripe:live:"+object] = "done"
 		}
 	}
 }
@@ -249,6 +249,10 @@ func (c *checker) checkJournal(service string) map[string]bool {
 // checkMail: each mail went out at most once, and exactly once where the ledger says done.
 func (c *checker) checkMail() {
 	sent, ids := map[string]int{}, map[string]string{}
+	invoices := map[string]string{} // by their numbers, which is what customers know
+	for _, d := range c.sender.log {
+		invoices[d.event.number] = d.event.invoice
+	}
 	for _, l := range c.journal("email") {
 		var mail struct{ Subject string }
 		if err := json.Unmarshal(l.Body, &mail); err != nil {
@@ -260,7 +264,7 @@ func (c *checker) checkMail() {
 		} else if i, ok := strings.CutPrefix(mail.Subject, "Correction: invoice "); ok {
 			kind, invoice = "correction-notice", i
 		}
-		key := kind + ":stripe:test:" + invoice
+		key := kind + ":stripe:live:" + invoices[invoice]
 		sent[key]++
 		ids[key] = l.Key
 	}
@@ -297,10 +301,28 @@ func (c *checker) checkInternalEvents() {
 	for id := range taken {
 		c.fail("the subscriber has %s, which is not in the outbox", id)
 	}
+	invoices := map[string]string{}
+	for _, d := range c.sender.log {
+		invoices[d.event.ID] = d.event.invoice
+	}
+	told := map[string]int{} // by the first of an invoice's events that was applied
 	for key, e := range c.effects {
-		announces := e.kind == "activate-subscription" || e.kind == "restore-subscription"
-		if want := map[bool]int{true: 1}[announces]; announced[key] != want {
-			c.fail("%s (%s) announced %d internal events, want %d", key, e.state, announced[key], want)
+		switch e.kind {
+		case "apply-facts":
+			told[invoices[e.event]] += announced[key]
+		case "withhold-grant": // access has changed once more
+			if announced[key] != 1 {
+				c.fail("%s (%s) announced %d internal events, want 1", key, e.state, announced[key])
+			}
+		default:
+			if announced[key] != 0 {
+				c.fail("%s (%s) announced %d internal events", key, e.state, announced[key])
+			}
+		}
+	}
+	for invoice, n := range told {
+		if n != 3 { // the invoice is paid, the subscription has a plan, access has changed
+			c.fail("the events of %s announced %d internal events, want 3", invoice, n)
 		}
 	}
 }
@@ -315,19 +337,24 @@ func (c *checker) checkBilling() {
 		}
 		var got int
 		switch e.kind {
-		case "activate-subscription":
-			got = c.count(`select count(*) from invoices i join subscriptions s on s.mode = i.mode and s.id = i.subscription
-				where i.id = $1 and i.status = 'paid' and s.status = 'active'
+		case "apply-facts":
+			got = c.count(`select count(*) from facts f join invoices i on i.mode = f.mode and i.id = f.object
+				join subscriptions s on s.mode = i.mode and s.id = i.subscription
+				where f.event_id = $1 and i.status = 'paid' and s.status = 'active'
 				  and (select count(*) from entitlements e where e.mode = i.mode and e.account = i.account and enabled) = 2`, object)
 		case "provision-workspace":
-			got = c.count(`select count(*) from workspaces where account = $1 and state = 'active' and plan = 'enterprise' and effect_key = $2`, parts[3], key)
+			state, plan := "active", "enterprise"
+			if object != "v1" {
+				state, plan = "suspended", ""
+			}
+			got = c.count(`select count(*) from workspaces where account = $1 and state = $2 and plan = $3 and effect_key = $4`, parts[3], state, plan, key)
 		case "finance-export", "reverse-finance-entry":
 			got = c.count(`select count(*) from finance_entries where effect_key = $1`, key)
 		case "onboarding-task":
-			got = c.count(`select count(*) from onboarding_tasks where account = $1 and state = 'open'`, parts[3])
+			got = c.count(`select count(*) from tasks where kind = 'onboarding' and object = $1 and state = 'open'`, parts[3]+":"+object)
 		case "cancel-onboarding-task":
-			got = c.count(`select count(*) from onboarding_tasks where account = $1 and state = 'cancelled'`, parts[3])
-		case "restore-subscription":
+			got = c.count(`select count(*) from tasks where kind = 'onboarding' and object = $1 and state = 'cancelled'`, parts[3]+":"+object)
+		case "withhold-grant":
 			got = c.count(`select 1 - count(*) from entitlements e join invoices i on i.account = e.account where i.id = $1 and e.enabled`, object)
 		default:
 			continue

@@ -19,7 +19,6 @@ func TestChecker_Damage_Found(t *testing.T) {
 	w.awaitStatus(patience, []invoice{e}, processed)
 	worker.kill() // or it would mend some of what follows
 	w.check(nil)
-	object := e.account + ":" + e.invoice
 
 	for _, damage := range []struct{ do, undo, finds string }{
 		{`update receipts set status = 'dead'`, `update receipts set status = 'processed'`, "is dead"},
@@ -32,7 +31,7 @@ func TestChecker_Damage_Found(t *testing.T) {
 		{`update outbox set published_at = null`, `update outbox set published_at = now()`, "published false"},
 		{`update invoices set status = 'open'`, `update invoices set status = 'paid'`, "our tables hold 0"},
 		{`update workspaces set plan = 'pro'`, `update workspaces set plan = 'enterprise'`, "our tables hold 0"},
-		{`update onboarding_tasks set state = 'done'`, `update onboarding_tasks set state = 'open'`, "our tables hold 0"},
+		{`update tasks set state = 'done'`, `update tasks set state = 'open'`, "our tables hold 0"},
 	} {
 		w.exec(damage.do)
 		if found := strings.Join(w.findings(nil), "\n"); !strings.Contains(found, damage.finds) {
@@ -42,9 +41,9 @@ func TestChecker_Damage_Found(t *testing.T) {
 	}
 
 	for service, journaled := range map[string]struct{ line, finds string }{
-		"finance":    {fmt.Sprintf(`{"key":"finance-export:stripe:test:%s","first":true,"account":"","body":{}}`, object), "applied 2 times"},
-		"workspaces": {fmt.Sprintf(`{"key":"provision-workspace:stripe:test:%s","first":false,"account":"","body":{}}`, object), "with other bytes"},
-		"email":      {fmt.Sprintf(`{"key":"x","first":true,"account":"","body":{"to":"","subject":"Receipt for invoice %s"}}`, e.invoice), "mailed 2 times"},
+		"finance":    {fmt.Sprintf(`{"key":"finance-export:stripe:live:%s","first":true,"account":"","body":{}}`, e.invoice), "applied 2 times"},
+		"workspaces": {fmt.Sprintf(`{"key":"provision-workspace:stripe:live:%s:v1","first":false,"account":"","body":{}}`, e.account), "with other bytes"},
+		"email":      {fmt.Sprintf(`{"key":"x","first":true,"account":"","body":{"to":"","subject":"Receipt for invoice %s"}}`, e.number), "mailed 2 times"},
 		"events":     {`{"key":"x","first":true,"account":"","body":{}}`, "not in the outbox"},
 	} {
 		w.tamper(service, func(whole string) string { return whole + journaled.line + "\n" }, journaled.finds)

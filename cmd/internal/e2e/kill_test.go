@@ -83,19 +83,19 @@ func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 
 // steps lists, for each kind of effect, the places between two steps of it.
 var steps = map[string][]string{
-	"activate-subscription": {"before-commit", "after-done"},
-	"provision-workspace":   {"after-claim", "after-send", "after-done"},
-	"finance-export":        {"after-claim", "after-send", "after-done"},
-	"receipt-email":         {"after-claim", "after-mark", "after-send", "after-done"},
-	"onboarding-task":       {"after-claim", "after-done"},
+	"apply-facts":         {"before-commit", "after-done"},
+	"provision-workspace": {"after-claim", "after-send", "after-done"},
+	"finance-export":      {"after-claim", "after-send", "after-done"},
+	"receipt-email":       {"after-claim", "after-mark", "after-send", "after-done"},
+	"onboarding-task":     {"before-commit", "after-done"},
 }
 
 // undoSteps is steps for what takes effects back.
 var undoSteps = map[string][]string{
-	"cancel-onboarding-task": {"after-claim", "after-done"},
+	"cancel-onboarding-task": {"before-commit", "after-done"},
 	"correction-notice":      {"after-claim", "after-mark", "after-send", "after-done"},
 	"reverse-finance-entry":  {"after-claim", "after-send", "after-done"},
-	"restore-subscription":   {"before-commit", "after-done"},
+	"withhold-grant":         {"before-commit", "after-done"},
 }
 
 // doubtful are the places after which nobody knows whether a mail went out: past the mark that
@@ -115,7 +115,7 @@ func TestKill_Worker(t *testing.T) {
 			switch {
 			case doubtful(kind, step):
 				w.check(map[string]string{e.ID: uncertain})
-			case kind == "activate-subscription" || kind == "receipt-email":
+			case kind == "apply-facts" || kind == "receipt-email":
 				w.check(nil)
 			default: // the mail is sent beside these, and the kill may have caught it in doubt
 				w.check(map[string]string{e.ID: anyMail})

@@ -115,7 +115,7 @@ func (w *world) awaitPending(e invoice, kinds ...string) {
 		}
 		for _, kind := range kinds {
 			if !slices.ContainsFunc(run.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
-				return strings.HasPrefix(a.ActivityId, kind+":stripe:test:") && a.LastFailure != nil
+				return strings.HasPrefix(a.ActivityId, kind+":stripe:live:") && a.LastFailure != nil
 			}) {
 				return fmt.Errorf("no %s is tried again; pending: %v", kind, run.PendingActivities)
 			}

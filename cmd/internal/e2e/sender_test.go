@@ -47,13 +47,13 @@ func newSender(t *testing.T) *sender {
 // invoice is an event about an invoice, with what its effects' keys are made of.
 type invoice struct {
 	forge.Event
-	invoice, account, day string
+	invoice, number, account, subscription string
 }
 
 // newInvoice makes an invoice.paid of the plan that has every effect; change may alter it.
 func newInvoice(t *testing.T, change func(*forge.Params)) invoice {
 	t.Helper()
-	p := forge.Params{Provider: "stripe", Type: "invoice.paid", Plan: "enterprise"}
+	p := forge.Params{Provider: "stripe", Type: "invoice.paid", Plan: "enterprise", Live: true}
 	if change != nil {
 		change(&p)
 	}
@@ -63,12 +63,20 @@ func newInvoice(t *testing.T, change func(*forge.Params)) invoice {
 		t.Fatal(err)
 	}
 	var body struct {
-		Data struct{ Object struct{ ID string } }
+		Data struct {
+			Object struct {
+				ID, Number string
+				Parent     struct {
+					Details struct{ Subscription string } `json:"subscription_details"`
+				}
+			}
+		}
 	}
 	if err := json.Unmarshal(e.Body, &body); err != nil {
 		t.Fatal(err)
 	}
-	return invoice{e, body.Data.Object.ID, p.Account, p.At.UTC().Format(time.DateOnly)}
+	o := body.Data.Object
+	return invoice{e, o.ID, o.Number, p.Account, o.Parent.Details.Subscription}
 }
 
 func newInvoices(t *testing.T, n int) []invoice {

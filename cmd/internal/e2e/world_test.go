@@ -57,13 +57,14 @@ func newWorldWith(t *testing.T, sinkTimeout time.Duration) *world {
 	w.sender = newSender(t)
 	w.write("database.url", dsn)
 	w.write("temporal.toml", fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", server.Addr()))
-	w.write("pawl.yaml", fmt.Sprintf(`
+	for file, queue := range map[string]string{"pawl.yaml": "e2e", gone: "gone"} {
+		w.write(file, fmt.Sprintf(`
 database: file:database.url
 temporal: {config_file: temporal.toml, task_queue: %q}
 ingress: {listen: "127.0.0.1:0"}
 ops: {listen: "127.0.0.1:0"}
 sources:
-  stripe: {provider: stripe, secrets: [{value: env:SECRET}]}
+  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}
 sinks:
   workspaces: {url: %[2]q, timeout: %[4]s}
   finance: {url: %[2]q, timeout: %[4]s}
@@ -74,7 +75,8 @@ plans:
   features: {enterprise: [projects, sso]}
   onboarding: [enterprise]
 retries: {first: 100ms, max: 1s}
-`, "e2e-"+filepath.Base(filepath.Dir(w.dir)), w.sandbox.URL(), w.sandbox.SMTPAddr(), sinkTimeout))
+`, queue+"-"+filepath.Base(filepath.Dir(w.dir)), w.sandbox.URL(), w.sandbox.SMTPAddr(), sinkTimeout))
+	}
 	return w
 }
 
@@ -85,15 +87,33 @@ func (w *world) write(name, content string) {
 	}
 }
 
+// gone is the configuration of a process that is going to stop: with a task queue of its own, so that Temporal hands
+// the work of the others to the others.
+const gone = "gone.yaml"
+
 // pawl starts `pawl part`, to be killed at the failure hook point unless that is "".
 func (w *world) pawl(part, point string, args ...string) *process {
 	w.t.Helper()
+	if point != "" {
+		point += ":exit:1"
+	}
+	return w.pawlWith("pawl.yaml", point, part, args...)
+}
+
+// pawlWith starts `pawl part` with a configuration and what is to happen at a failure hook.
+func (w *world) pawlWith(file, fail, part string, args ...string) *process {
+	w.t.Helper()
 	return startPawl(w.t, part, func(cmd *exec.Cmd) {
-		cmd.Env = append(plainEnv(), "SECRET="+secret)
-		if point != "" {
-			cmd.Env = append(cmd.Env, "PAWL_FAIL="+point+":exit:1")
-		}
-	}, append([]string{"--config", filepath.Join(w.dir, "pawl.yaml"), "--log-format", "json", part}, args...)...)
+		cmd.Env = append(plainEnv(), "SECRET="+secret, "PAWL_FAIL="+fail)
+	}, append([]string{"--config", filepath.Join(w.dir, file), "--log-format", "json", part}, args...)...)
+}
+
+// joint waits until p, an ingress with a worker in it, takes webhooks.
+func joint(p *process) endpoint {
+	p.t.Helper()
+	address, _ := p.awaitLog("ingress listens")["address"].(string)
+	p.awaitLog("worker runs")
+	return endpoint{p, "http://" + address + "/hooks/stripe"}
 }
 
 // plainEnv is the environment without what would point pawl elsewhere.

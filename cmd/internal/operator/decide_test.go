@@ -45,8 +45,8 @@ func (n *noWorker) UpdateWorkflow(ctx context.Context, _ client.UpdateWorkflowOp
 func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
-	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id) values
-		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'needs_review', 'stripe:evt_1')`); err != nil {
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id) values
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'needs_review', 'stripe:evt_1')`); err != nil {
 		t.Fatal(err)
 	}
 	in := workflows.DecisionInput{Who: "ada", Why: "looked at it"}
@@ -74,8 +74,8 @@ func (r refusing) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) 
 func TestDecide_RunIsStuck_SaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
-	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id) values
-		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1')`); err != nil {
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id) values
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1')`); err != nil {
 		t.Fatal(err)
 	}
 	stuck := refusing{serviceerror.NewWorkflowNotReady("Unable to perform workflow execution update due to Workflow Task in failed state.")}
@@ -90,11 +90,11 @@ func TestDecide_RunIsStuck_SaysWhatToDo(t *testing.T) {
 func TestDecide_AnotherCameFirst_Explained(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
-	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, id_origin, type, received_at, body_hash, status, workflow_id) values
-		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_review', 'body', 'invoice.paid', now(), '\x01', 'needs_review', 'stripe:evt_review'),
-		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_dead', 'body', 'invoice.paid', now(), '\x02', 'dead', 'stripe:evt_dead'),
-		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_done', 'body', 'invoice.paid', now(), '\x03', 'processed', 'stripe:evt_done'),
-		(gen_random_uuid(), 's', 'github', 'live', 'evt_replay', 'header', 'push', now(), '\x04', 'needs_review', '')`); err != nil {
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id) values
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_review', 'id', 'invoice.paid', now(), '\x01', 'needs_review', 'stripe:evt_review'),
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_dead', 'id', 'invoice.paid', now(), '\x02', 'dead', 'stripe:evt_dead'),
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_done', 'id', 'invoice.paid', now(), '\x03', 'processed', 'stripe:evt_done'),
+		(gen_random_uuid(), 's', 'github', 'live', 'evt_replay', 'id', 'push', now(), '\x04', 'needs_review', '')`); err != nil {
 		t.Fatal(err)
 	}
 	decided := temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked)

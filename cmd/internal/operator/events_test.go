@@ -20,11 +20,11 @@ const (
 func TestFindEvent(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
-	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, account, mode, event_id, id_origin, type, received_at, body_hash, status) values
-		($1, 's', 'stripe', '', 'live', 'evt_1', 'body', 'invoice.paid', now(), '\x01', 'received'),
-		($2, 's', 'stripe', 'acct_9', 'live', 'evt_2', 'body', 'invoice.paid', now(), '\x02', 'received'),
-		($3, 's', 'stripe', '', 'test', 'evt_3', 'body', 'invoice.paid', now(), '\x03', 'received'),
-		(gen_random_uuid(), 's', 'stripe', '', 'live', 'evt_3', 'body', 'invoice.paid', now(), '\x04', 'received')`, live, connected, test); err != nil {
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, account, mode, event_id, identity, type, received_at, body_hash, status) values
+		($1, 's', 'stripe', '', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'received'),
+		($2, 's', 'stripe', 'acct_9', 'live', 'evt_2', 'id', 'invoice.paid', now(), '\x02', 'received'),
+		($3, 's', 'stripe', '', 'test', 'evt_3', 'id', 'invoice.paid', now(), '\x03', 'received'),
+		(gen_random_uuid(), 's', 'stripe', '', 'live', 'evt_3', 'id', 'invoice.paid', now(), '\x04', 'received')`, live, connected, test); err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]string{

@@ -6,29 +6,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// readyWithin bounds the readiness probe: a probe that hangs is an answer too.
+// readyWithin bounds each probe: one that hangs is an answer too.
 const readyWithin = time.Second
 
 // Config is what an ops server shows.
 type Config struct {
-	// Ready proves that the process can do its work now; for ingress and worker that is
-	// (*receipt.Store).Ready. Temporal is no part of it: without it ingress still takes deliveries.
-	Ready func(context.Context) error
+	// Ready says why the process is not to be sent anything, whatever its parts are like: it is being stopped, say.
+	Ready func() error
+	// Parts are asked at once, and what each says stands in the answer.
+	Parts func() []Part
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Log is told when there are too many connections.
+	Log *slog.Logger
+}
+
+// mostConnections is more than probes and scrapers have. Whoever has most of them loses one to the next, so that
+// nobody keeps the others from asking.
+const mostConnections = 64
+
+// Part is one part of a process.
+type Part struct {
+	Name string
+	// Probe proves that the part can do its work now. note is what is to be known about it all the same.
+	Probe func(context.Context) (note string, err error)
+	// Decides says that the process is not ready without this part. Temporal, say, is one without which deliveries are
+	// still taken.
+	Decides bool
 }
 
 // Server serves /livez, /readyz and /metrics.
-type Server struct{ http *http.Server }
+type Server struct {
+	http        *http.Server
+	connections *throttle.Connections
+}
 
 // New returns a server for cfg.
 func New(cfg Config) *Server {
-	return &Server{http: &http.Server{
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{connections: throttle.NewConnections(mostConnections, cfg.Log), http: &http.Server{
 		Handler:           Handler(cfg),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -38,16 +65,32 @@ func New(cfg Config) *Server {
 }
 
 // Handler returns the handler of cfg. /livez says 200 while the process answers at all, so that a
-// database outage restarts nothing; /readyz says 503 with the reason while the probe fails.
+// database outage restarts nothing. /readyz says 200, or 503 with the reason, and then how each part is and how long
+// it took to say so.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := probe(r.Context(), cfg.Ready); err != nil {
-			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
-			return
+		err := cfg.Ready()
+		answers := probe(r.Context(), cfg.Parts())
+		if err == nil && len(answers) == 0 {
+			err = errors.New("it is starting")
 		}
-		fmt.Fprintln(w, "ok")
+		for _, a := range answers {
+			if err == nil && a.part.Decides && a.err != nil {
+				err = fmt.Errorf("%s: %w", a.part.Name, a.err)
+			}
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, "not ready: "+err.Error())
+		} else {
+			fmt.Fprintln(w, "ok")
+		}
+		for _, a := range answers {
+			fmt.Fprintln(w, a)
+		}
 	})
 	if cfg.Metrics != nil {
 		mux.Handle("GET /metrics", cfg.Metrics)
@@ -55,23 +98,53 @@ func Handler(cfg Config) http.Handler {
 	return mux
 }
 
-// probe runs ready and does not wait for it longer than readyWithin, even if it ignores its ctx.
-func probe(ctx context.Context, ready func(context.Context) error) error {
+// answer is what came of one probe.
+type answer struct {
+	part Part
+	took time.Duration
+	note string
+	err  error
+}
+
+func (a answer) String() string {
+	line := fmt.Sprintf("%s: %s", a.part.Name, a.took.Round(time.Millisecond))
+	if a.err != nil {
+		line += ": " + a.err.Error()
+	}
+	if a.note != "" {
+		line += ": " + a.note
+	}
+	return line
+}
+
+// probe asks all parts at once, and waits for none of them longer than readyWithin, even if it ignores its ctx.
+func probe(ctx context.Context, parts []Part) []answer {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- ready(ctx) }()
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	begin := time.Now()
+	answers := make([]answer, len(parts))
+	var asked sync.WaitGroup
+	for i, part := range parts {
+		result := make(chan answer, 1)
+		go func() {
+			note, err := part.Probe(ctx)
+			result <- answer{part, time.Since(begin), note, err}
+		}()
+		asked.Go(func() {
+			select {
+			case answers[i] = <-result:
+			case <-ctx.Done():
+				answers[i] = answer{part: part, took: time.Since(begin), err: ctx.Err()}
+			}
+		})
 	}
+	asked.Wait()
+	return answers
 }
 
 // Serve answers on l until [Server.Shutdown]; it then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(s.connections.Listen(l)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("ops: %w", err)
 	}
 	return nil

@@ -5,17 +5,18 @@
 // # Services
 //
 //	SMTP                       email       any message; no TLS, no authentication
-//	PUT    /workspaces/{account}  workspaces  a JSON object: the target state
-//	DELETE /workspaces/{account}  workspaces  short for PUT {"state":"released"}
+//	PUT    /workspaces/{account}  workspaces  a JSON object: the target state, for each "mode" of it
+//	DELETE /workspaces/{account}  workspaces  short for PUT {"state":"released"}; ?mode= names the mode
 //	POST   /entries            finance     a JSON object; its "account" is the account
 //	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
 //	POST   /relayed            relayed     any body under a webhook-id (Standard Webhooks); what is no JSON is kept as a string
 //
-// GET on /workspaces/{account}, /workspaces, /entries, /events, /relayed and /emails shows what is held,
-// GET / the same for a person.
+// GET on /workspaces/{account} (?mode=test, else live before test), /workspaces, /entries, /events, /relayed and
+// /emails shows what is held, GET / the same for a person, and GET /openapi.yaml what is sent here.
 //
 // The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the
-// remembered answer again, with the header Idempotent-Replayed: true; with other bytes 422. The
+// remembered answer again, with the header Idempotent-Replayed: true; with other bytes 409. A target with a lower
+// "version" than one that was taken before is kept in the journal and answered 200, and the workspace stays as it is. The
 // subscriber goes by the CloudEvents ID and the consumer by the webhook-id; they take a repeated one for a
 // duplicate whatever it holds. SMTP knows no such thing: a message that comes twice is two messages, of
 // which the second is not first.
@@ -30,8 +31,9 @@
 // key is the Idempotency-Key, the CloudEvents ID, the webhook-id or the Message-ID without its angle brackets;
 // first is false when a remembered key answered. The body is the request's, for mail
 // {"to":"a@example.com, b@example.com","subject":"…"}; account is the path's, the body's or, for mail
-// and relayed events, that of the header X-Pawl-Account or Pawl-Account. These files are the whole
-// memory: delete them to forget.
+// and relayed events, that of the header X-Pawl-Account or Pawl-Account. "out_of_order":true stands before the body of a
+// workspace's target that a fault has let through although it was older. These files are the whole memory: delete them
+// to forget.
 //
 // # Faults
 //
@@ -43,19 +45,23 @@
 //	{"service":"finance", "latency_ms":5000}
 //	{"service":"finance", "drop":"after"}
 //	{"service":"email", "status":451, "smtp":"rcpt"}
+//	{"service":"workspaces", "latency_ms":5000, "ignore_version":true}
 //
 //	service      email, workspaces, finance, events or relayed
 //	next         how many requests; 1 when it is not given
-//	mode         what happens; follows from status, drop or latency_ms when it is not given:
+//	only         live or test: requests about events of the other mode do not meet it (not for email)
+//	mode         what happens; follows from status, drop, latency_ms or ignore_version when it is not given:
 //	  status               refuse with status, nothing accepted
 //	  status_after_accept  accept, then say status all the same
 //	  latency              wait latency_ms, then go on as usual
 //	  drop_before_accept   close the connection, nothing accepted   (drop: "before")
 //	  drop_after_accept    accept, then close without an answer     (drop: "after")
 //	  hang_after_accept    accept, then never answer
+//	  ignore_version       go on as usual, and apply a target although it is older
 //	status       HTTP 300 to 599, SMTP 400 to 599
 //	retry_after  seconds, the header Retry-After beside status (HTTP only)
 //	latency_ms   also beside every other mode
+//	ignore_version  also beside every other mode: an API that knows no versions
 //	smtp         where in an SMTP transaction: mail, rcpt or data
 //
 // For mail, status answers the command named by smtp (default data: the answer to the final dot, as

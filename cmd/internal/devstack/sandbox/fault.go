@@ -32,9 +32,10 @@ const (
 	modeDropBeforeAccept  mode = "drop_before_accept"
 	modeDropAfterAccept   mode = "drop_after_accept"
 	modeHangAfterAccept   mode = "hang_after_accept"
+	modeIgnoreVersion     mode = "ignore_version"
 )
 
-var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept, modeHangAfterAccept}
+var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept, modeHangAfterAccept, modeIgnoreVersion}
 
 // stage is a point of an SMTP transaction.
 type stage string
@@ -61,6 +62,9 @@ type fault struct {
 	RetryAfter int    `json:"retry_after,omitempty"`
 	LatencyMS  int    `json:"latency_ms,omitempty"`
 	SMTP       stage  `json:"smtp,omitempty"`
+	// Only is "live" or "test": requests of the other mode do not meet the fault.
+	Only          string `json:"only,omitempty"`
+	IgnoreVersion bool   `json:"ignore_version,omitempty"`
 }
 
 func (f fault) latency() time.Duration { return time.Duration(f.LatencyMS) * time.Millisecond }
@@ -74,7 +78,7 @@ func parseFault(body []byte) (fault, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
-		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp: %w", err)
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, ignore_version: %w", err)
 	}
 	f := in.fault
 	var errs []error
@@ -101,7 +105,10 @@ func (f *fault) inferMode() {
 		f.Mode = modeStatus
 	case f.LatencyMS != 0:
 		f.Mode = modeLatency
+	case f.IgnoreVersion:
+		f.Mode = modeIgnoreVersion
 	}
+	f.IgnoreVersion = f.IgnoreVersion || f.Mode == modeIgnoreVersion
 	if f.Service == email && f.SMTP == "" {
 		f.SMTP = stageData
 		if f.Mode == modeDropBeforeAccept {
@@ -120,11 +127,17 @@ func (f *fault) validate() (errs []error) {
 	}
 	switch {
 	case f.Mode == "":
-		fail("nothing would happen: give mode, status, latency_ms or drop")
+		fail("nothing would happen: give mode, status, latency_ms, drop or ignore_version")
 	case !slices.Contains(modes, f.Mode):
 		fail("mode is %q: want one of %v", f.Mode, modes)
 	}
 	f.validateStatus(fail)
+	if f.Only != "" && (f.Service == email || f.Only != "live" && f.Only != "test") {
+		fail(`only is %q: want "live" or "test", and another service than email`, f.Only)
+	}
+	if f.IgnoreVersion && f.Service != workspaces {
+		fail("ignore_version is for service workspaces only")
+	}
 	if f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0 {
 		fail("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)
 	}
@@ -171,13 +184,13 @@ func (fs *faults) add(f fault) {
 	fs.list = append(fs.list, f)
 }
 
-// take uses up one request of the first fault for service at a stage ("" for HTTP) and returns
-// it, or the zero fault.
-func (fs *faults) take(service string, at stage) fault {
+// take uses up one request of the first fault for service at a stage ("" for HTTP) and for live or test events, and
+// returns it, or the zero fault.
+func (fs *faults) take(service string, at stage, of string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for i, f := range fs.list {
-		if f.Service != service || f.SMTP != at {
+		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of {
 			continue
 		}
 		fs.list[i].Next--

@@ -3,12 +3,15 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/docs"
 )
 
 // maxBody bounds a request; what pawl sends is some hundred bytes.
@@ -31,6 +34,10 @@ func (s *Sandbox) routes() http.Handler {
 	mux.HandleFunc("POST /_faults", s.postFault)
 	mux.HandleFunc("GET /_faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.faults.pending()) })
 	mux.HandleFunc("DELETE /_faults", s.deleteFaults)
+	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(docs.Sinks) // the client may be gone, which is its own affair
+	})
 	mux.HandleFunc("GET /{$}", s.page)
 	// A web page elsewhere must not write to a sandbox that its visitor runs.
 	return http.NewCrossOriginProtection().Handler(mux)
@@ -49,7 +56,7 @@ func refuse(status int, reason string) reply {
 
 // faulty runs handle, or what a fault makes of it. A reply below 300 means that the request was
 // accepted.
-func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byte) reply) http.HandlerFunc {
+func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byte, f fault) reply) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
@@ -61,7 +68,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 			answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read").body)
 			return
 		}
-		f := s.faults.take(service, "")
+		f := s.faults.take(service, "", modeOf(r))
 		if f.Mode != "" {
 			s.log.Info("sandbox fault", "service", service, "mode", f.Mode)
 		}
@@ -73,7 +80,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		case modeDropBeforeAccept:
 			panic(http.ErrAbortHandler) // net/http closes the connection without an answer
 		}
-		rep := handle(r, body)
+		rep := handle(r, body, f)
 		if rep.status >= 300 {
 			answer(w, rep.status, rep.body)
 			return
@@ -124,41 +131,61 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func (s *Sandbox) putWorkspace(r *http.Request, body []byte) reply {
+// modeOf says whether a request is about live or test events, "" where it does not say so.
+func modeOf(r *http.Request) string {
+	if mode := r.Header.Get("Pawl-Mode"); mode != "" {
+		return mode
+	}
+	return strings.TrimPrefix(r.Header.Get("Ce-Source"), "/pawl/")
+}
+
+func (s *Sandbox) putWorkspace(r *http.Request, body []byte, f fault) reply {
 	object, err := jsonObject(body)
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	return s.keyed(workspaces, r, r.PathValue("account"), object, http.StatusOK)
+	rec := record{Account: r.PathValue("account"), Body: object, OutOfOrder: f.IgnoreVersion}
+	mode, version := rec.target()
+	for header, want := range map[string]string{"Pawl-Mode": mode, "Pawl-Target-Version": strconv.FormatInt(version, 10)} {
+		if got := r.Header.Get(header); got != "" && got != want {
+			return refuse(http.StatusBadRequest, fmt.Sprintf("the header %s says %q, and the body %q", header, got, want))
+		}
+	}
+	return s.keyed(workspaces, r, rec, http.StatusOK)
 }
 
-func (s *Sandbox) deleteWorkspace(r *http.Request, _ []byte) reply {
-	return s.keyed(workspaces, r, r.PathValue("account"), []byte(`{"state":"released"}`), http.StatusOK)
+func (s *Sandbox) deleteWorkspace(r *http.Request, _ []byte, _ fault) reply {
+	body := `{"state":"released"}`
+	if mode := r.URL.Query().Get("mode"); mode == "live" || mode == "test" {
+		body = `{"mode":"` + mode + `","state":"released"}`
+	}
+	return s.keyed(workspaces, r, record{Account: r.PathValue("account"), Body: []byte(body)}, http.StatusOK)
 }
 
-func (s *Sandbox) postEntry(r *http.Request, body []byte) reply {
+func (s *Sandbox) postEntry(r *http.Request, body []byte, _ fault) reply {
 	object, err := jsonObject(body)
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	return s.keyed(finance, r, accountIn(object), object, http.StatusCreated)
+	return s.keyed(finance, r, record{Account: accountIn(object), Body: object}, http.StatusCreated)
 }
 
 // keyed accepts a request that its Idempotency-Key identifies. The answer is made of the record
 // alone, so that a remembered one is the same after a restart.
-func (s *Sandbox) keyed(service string, r *http.Request, account string, body json.RawMessage, status int) reply {
+func (s *Sandbox) keyed(service string, r *http.Request, rec record, status int) reply {
 	keys := r.Header.Values("Idempotency-Key")
 	if len(keys) != 1 || keys[0] == "" || len(keys[0]) > 255 {
 		return refuse(http.StatusBadRequest, "want one header Idempotency-Key of 1 to 255 characters")
 	}
-	return s.accept(service, keys[0], account, body, true, status)
+	rec.Key = keys[0]
+	return s.accept(service, rec, true, status)
 }
 
-func (s *Sandbox) accept(service, key, account string, body json.RawMessage, strict bool, status int) reply {
-	rec, err := s.keep(service, key, account, body, strict)
+func (s *Sandbox) accept(service string, in record, strict bool, status int) reply {
+	rec, err := s.keep(service, in, strict)
 	switch {
 	case errors.Is(err, errOtherRequest):
-		return refuse(http.StatusUnprocessableEntity, "this key was used before for another account or with other bytes")
+		return refuse(http.StatusConflict, "this key was used before for another account or with other bytes")
 	case err != nil:
 		s.log.Error("sandbox journal", "service", service, "error", err)
 		return refuse(http.StatusInternalServerError, "the journal cannot be written")
@@ -174,7 +201,7 @@ func (s *Sandbox) accept(service, key, account string, body json.RawMessage, str
 
 // postEvent takes a CloudEvent: https://github.com/cloudevents/spec, HTTP binding §3. Its ID makes
 // a repeated one a duplicate, whatever it holds.
-func (s *Sandbox) postEvent(r *http.Request, body []byte) reply {
+func (s *Sandbox) postEvent(r *http.Request, body []byte, _ fault) reply {
 	object, err := jsonObject(body)
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
@@ -198,12 +225,12 @@ func (s *Sandbox) postEvent(r *http.Request, body []byte) reply {
 	if id == "" {
 		return refuse(http.StatusBadRequest, "no CloudEvents ID: want id in the body or the header ce-id")
 	}
-	return s.accept(events, id, account, object, false, http.StatusAccepted)
+	return s.accept(events, record{Key: id, Account: account, Body: object}, false, http.StatusAccepted)
 }
 
 // postRelayed takes an event of any provider, in the provider's bytes. Its webhook-id makes a repeated one a
 // duplicate: https://github.com/standard-webhooks/standard-webhooks. The signature is not checked.
-func (s *Sandbox) postRelayed(r *http.Request, body []byte) reply {
+func (s *Sandbox) postRelayed(r *http.Request, body []byte, _ fault) reply {
 	id := r.Header.Get("Webhook-Id")
 	if id == "" {
 		return refuse(http.StatusBadRequest, "no header webhook-id")
@@ -214,7 +241,7 @@ func (s *Sandbox) postRelayed(r *http.Request, body []byte) reply {
 			return refuse(http.StatusBadRequest, err.Error())
 		}
 	}
-	return s.accept(relayed, id, r.Header.Get("Pawl-Account"), line, false, http.StatusAccepted)
+	return s.accept(relayed, record{Key: id, Account: r.Header.Get("Pawl-Account"), Body: line}, false, http.StatusAccepted)
 }
 
 // jsonObject returns body as it stands in the journal.
@@ -241,7 +268,11 @@ func accountIn(object json.RawMessage) string {
 }
 
 func (s *Sandbox) getWorkspace(w http.ResponseWriter, r *http.Request) {
-	rec, ok := s.sinks[workspaces].state(r.PathValue("account"))
+	modes := []string{"live", "test", ""}
+	if mode := r.URL.Query().Get("mode"); mode != "" {
+		modes = []string{mode}
+	}
+	rec, ok := s.sinks[workspaces].state(r.PathValue("account"), modes...)
 	if !ok {
 		answer(w, http.StatusNotFound, refuse(0, "no such workspace").body)
 		return

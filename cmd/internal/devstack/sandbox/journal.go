@@ -14,11 +14,13 @@ import (
 
 // record is one accepted request, as it stands in a journal.
 type record struct {
-	At      time.Time       `json:"at"`
-	Key     string          `json:"key"`
-	First   bool            `json:"first"`
-	Account string          `json:"account"`
-	Body    json.RawMessage `json:"body"`
+	At      time.Time `json:"at"`
+	Key     string    `json:"key"`
+	First   bool      `json:"first"`
+	Account string    `json:"account"`
+	// OutOfOrder is set for a workspace's target that was applied although a newer one was known.
+	OutOfOrder bool            `json:"out_of_order,omitempty"`
+	Body       json.RawMessage `json:"body"`
 }
 
 // line renders r with the body's bytes as they are: json.Marshal would compact and escape them,
@@ -29,7 +31,8 @@ func (r record) line() ([]byte, error) {
 		Key     string    `json:"key"`
 		First   bool      `json:"first"`
 		Account string    `json:"account"`
-	}{r.At, r.Key, r.First, r.Account})
+		Order   bool      `json:"out_of_order,omitempty"`
+	}{r.At, r.Key, r.First, r.Account, r.OutOfOrder})
 	if err != nil {
 		return nil, err
 	}

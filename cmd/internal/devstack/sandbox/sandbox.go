@@ -137,10 +137,10 @@ func (s *Sandbox) serve() {
 }
 
 // keep remembers an accepted request and tells who wants to know.
-func (s *Sandbox) keep(service, key, account string, body []byte, strict bool) (record, error) {
-	rec, err := s.sinks[service].accept(key, account, body, strict)
+func (s *Sandbox) keep(service string, in record, strict bool) (record, error) {
+	rec, err := s.sinks[service].accept(in, strict)
 	if err == nil && s.accepted != nil {
-		s.accepted(service, account, rec.First)
+		s.accepted(service, in.Account, rec.First)
 	}
 	return rec, err
 }

@@ -149,7 +149,7 @@ func TestWorkspaces_KeyIsRemembered_AlsoAcrossARestart(t *testing.T) {
 		}
 		for _, other := range [][2]string{{"acct_1", `{ "plan":"max",   "name":"<b>&\u00e9" }`}, {"acct_2", body}} {
 			status, _, _, err := put(t, s, other[0], "k1", other[1])
-			want(t, status, err, http.StatusUnprocessableEntity)
+			want(t, status, err, http.StatusConflict)
 		}
 	}
 	again()
@@ -217,6 +217,126 @@ func TestWorkspaces_State(t *testing.T) {
 	want(t, status, err, http.StatusOK)
 	if got := state(); got != `{"state":"released"}` {
 		t.Errorf("state after DELETE = %s", got)
+	}
+}
+
+// putTarget sends a version of an account's target as pawl does, and returns the status.
+func putTarget(t *testing.T, s *sandbox.Sandbox, mode string, version int) int {
+	t.Helper()
+	body := fmt.Sprintf(`{"account":"acme","mode":%q,"plan":"v%d","version":%d}`, mode, version, version)
+	status, _, _, err := call(t, http.MethodPut, s.URL()+"/workspaces/acme", body, "Idempotency-Key", fmt.Sprintf("%s:v%d", mode, version),
+		"Pawl-Mode", mode, "Pawl-Target-Version", strconv.Itoa(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+// plan is what an account's workspace of a mode is.
+func plan(t *testing.T, s *sandbox.Sandbox, mode string) string {
+	t.Helper()
+	status, _, answer, err := call(t, http.MethodGet, s.URL()+"/workspaces/acme?mode="+mode, "")
+	want(t, status, err, http.StatusOK)
+	var held struct{ Body struct{ Plan string } }
+	if err := json.Unmarshal([]byte(answer), &held); err != nil {
+		t.Fatal(err)
+	}
+	return held.Body.Plan
+}
+
+// An older target that arrives late is taken, and changes nothing; each mode has a workspace of its own.
+func TestWorkspaces_OlderVersion_KeptAndNotApplied(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	for _, step := range []struct {
+		mode          string
+		version       int
+		live, forTest string
+	}{{"live", 7, "v7", ""}, {"live", 8, "v8", ""}, {"test", 1, "v8", "v1"}, {"live", 6, "v8", "v1"}, {"test", 2, "v8", "v2"}} {
+		if status := putTarget(t, s, step.mode, step.version); status != http.StatusOK {
+			t.Errorf("%s v%d is answered %d", step.mode, step.version, status)
+		}
+		if got := plan(t, s, "live"); got != step.live {
+			t.Errorf("after %s v%d the live workspace has %s, want %s", step.mode, step.version, got, step.live)
+		}
+		if step.forTest != "" && plan(t, s, "test") != step.forTest {
+			t.Errorf("after %s v%d the test workspace has %s, want %s", step.mode, step.version, plan(t, s, "test"), step.forTest)
+		}
+	}
+	if got := journal(t, dir, "workspaces"); len(got) != 5 {
+		t.Errorf("%d lines, want one for each request", len(got))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again := start(t, dir); plan(t, again, "live") != "v8" || plan(t, again, "test") != "v2" {
+		t.Errorf("after a restart: live %s, test %s", plan(t, again, "live"), plan(t, again, "test"))
+	}
+}
+
+func TestWorkspaces_HeadersDifferFromTheBody_Refused(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	for _, header := range [][2]string{{"Pawl-Mode", "test"}, {"Pawl-Target-Version", "3"}} {
+		status, _, answer, err := call(t, http.MethodPut, s.URL()+"/workspaces/acme", `{"mode":"live","version":2}`, "Idempotency-Key", "k", header[0], header[1])
+		want(t, status, err, http.StatusBadRequest)
+		if !strings.Contains(answer, header[0]) {
+			t.Errorf("answer %s does not name %s", answer, header[0])
+		}
+	}
+}
+
+// An API that knows no versions applies what comes last: that is what aligning is for.
+func TestFaults_IgnoreVersion_OlderTargetApplied(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	putTarget(t, s, "live", 8)
+	fault(t, s, `{"service":"workspaces","latency_ms":1,"ignore_version":true}`)
+	fault(t, s, `{"service":"workspaces","ignore_version":true}`)
+	for _, version := range []int{7, 6} {
+		putTarget(t, s, "live", version)
+		if got, want := plan(t, s, "live"), fmt.Sprintf("v%d", version); got != want {
+			t.Errorf("the workspace has %s, want %s", got, want)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, dir)
+	if got := plan(t, s, "live"); got != "v6" {
+		t.Errorf("after a restart the workspace has %s, want what it had", got)
+	}
+	if putTarget(t, s, "live", 9); plan(t, s, "live") != "v9" {
+		t.Errorf("the workspace has %s, want the newest", plan(t, s, "live"))
+	}
+}
+
+func TestFaults_OnlyOneMode(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	fault(t, s, `{"service":"workspaces","status":402,"only":"test"}`)
+	fault(t, s, `{"service":"events","status":503,"only":"live"}`)
+	if got := []int{putTarget(t, s, "live", 1), putTarget(t, s, "test", 1), putTarget(t, s, "test", 2)}; !slices.Equal(got, []int{200, 402, 200}) {
+		t.Errorf("answers %v, want the fault for test mode alone", got)
+	}
+	for _, step := range []struct {
+		mode string
+		want int
+	}{{"test", http.StatusAccepted}, {"live", http.StatusServiceUnavailable}} {
+		status, _, _, err := call(t, http.MethodPost, s.URL()+"/events", `{}`, "Ce-Id", step.mode, "Ce-Source", "/pawl/"+step.mode)
+		want(t, status, err, step.want)
+	}
+}
+
+func TestOpenAPI_Served(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	status, _, answer, err := call(t, http.MethodGet, s.URL()+"/openapi.yaml", "")
+	want(t, status, err, http.StatusOK)
+	if file, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "sinks.openapi.yaml")); err != nil || answer != string(file) {
+		t.Errorf("served is not docs/sinks.openapi.yaml (%v)", err)
 	}
 }
 
@@ -539,6 +659,9 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 		`{"service":"email","status":451,"retry_after":1}`:             {"retry_after goes with an HTTP status only"},
 		`{"service":"email","status":451,"smtp":"helo"}`:               {`smtp is \"helo\": want mail, rcpt or data`},
 		`{"service":"email","mode":"drop_after_accept","smtp":"rcpt"}`: {"a message is accepted at data only"},
+		`{"service":"finance","status":503,"only":"prod"}`:             {`only is \"prod\"`},
+		`{"service":"email","status":451,"only":"live"}`:               {"another service than email"},
+		`{"service":"finance","ignore_version":true}`:                  {"for service workspaces only"},
 	} {
 		status, _, answer, err := call(t, http.MethodPost, s.URL()+"/_faults", body)
 		want(t, status, err, http.StatusBadRequest)

@@ -2,9 +2,13 @@ package sandbox
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -19,7 +23,27 @@ type sink struct {
 	mu      sync.Mutex
 	records []record
 	first   map[string]int // key → index in records
-	latest  map[string]int // account → index of its last first record: the state it is in
+	latest  map[scope]latest
+}
+
+// scope is what has a state: an account, in live or in test mode.
+type scope struct{ mode, account string }
+
+// latest is the state of an account: the last first record of it, or of workspaces, the one with the highest version.
+type latest struct {
+	index   int // in records
+	version int64
+}
+
+// target reads what tells the targets of a workspace apart. Fields of other types stay empty.
+func (r record) target() (mode string, version int64) {
+	var body struct {
+		Mode    string
+		Version json.RawMessage
+	}
+	_ = json.Unmarshal(r.Body, &body)
+	version, _ = strconv.ParseInt(string(body.Version), 10, 64)
+	return body.Mode, version
 }
 
 func openSink(dir, service string) (*sink, error) {
@@ -27,7 +51,7 @@ func openSink(dir, service string) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{journal: j, first: map[string]int{}, latest: map[string]int{}}
+	s := &sink{journal: j, first: map[string]int{}, latest: map[scope]latest{}}
 	for _, rec := range records {
 		s.remember(rec)
 	}
@@ -37,17 +61,21 @@ func openSink(dir, service string) (*sink, error) {
 func (s *sink) remember(rec record) {
 	if rec.First {
 		s.first[rec.Key] = len(s.records)
-		s.latest[rec.Account] = len(s.records)
+		mode, version := rec.target()
+		// What carries no version is applied, as is what a person sends by hand.
+		if of := (scope{mode, rec.Account}); version == 0 || rec.OutOfOrder || version >= s.latest[of].version {
+			s.latest[of] = latest{len(s.records), version}
+		}
 	}
 	s.records = append(s.records, rec)
 }
 
-// accept takes a request and returns when its line is on the disk. The record is the one that
+// accept takes a request, whose time and place it fills in, and returns when its line is on the disk. The record is the one that
 // the answer is made of: that of the first request with this key. With strict, a key that comes
 // again must come with the same account and bytes, else errOtherRequest. An empty key is never
 // remembered.
-func (s *sink) accept(key, account string, body []byte, strict bool) (record, error) {
-	rec := record{At: time.Now().UTC(), Key: key, First: true, Account: account, Body: body}
+func (s *sink) accept(rec record, strict bool) (record, error) {
+	rec.At, rec.First = time.Now().UTC(), true
 	wait, answer, err := s.add(rec, strict)
 	if err != nil {
 		return record{}, err
@@ -81,26 +109,25 @@ func (s *sink) add(rec record, strict bool) (wait func() error, answer record, e
 	return s.journal.enqueue(line), answer, nil
 }
 
-// state returns the last first record of account.
-func (s *sink) state(account string) (record, bool) {
+// state returns the state of account in the first of the modes that has one.
+func (s *sink) state(account string, modes ...string) (record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, ok := s.latest[account]
-	if !ok {
-		return record{}, false
+	for _, mode := range modes {
+		if at, ok := s.latest[scope{mode, account}]; ok {
+			return s.records[at.index], true
+		}
 	}
-	return s.records[i], true
+	return record{}, false
 }
 
-// states returns the last first record of each account.
+// states returns the state of each account and mode, in the order in which they came to it.
 func (s *sink) states() []record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var states []record
-	for i, rec := range s.records {
-		if rec.First && s.latest[rec.Account] == i {
-			states = append(states, rec)
-		}
+	for _, at := range slices.SortedFunc(maps.Values(s.latest), func(a, b latest) int { return a.index - b.index }) {
+		states = append(states, s.records[at.index])
 	}
 	return states
 }

@@ -45,7 +45,7 @@ func (s *session) refuse(at stage) error {
 }
 
 func (s *session) take(at stage) fault {
-	f := s.sandbox.faults.take(email, at)
+	f := s.sandbox.faults.take(email, at, "")
 	if f.Mode != "" {
 		s.sandbox.log.Info("sandbox fault", "service", email, "mode", f.Mode, "smtp", at)
 	}
@@ -107,7 +107,7 @@ func (s *session) accept(header mail.Header) error {
 		return err
 	}
 	id := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(header.Get("Message-Id")), "<"), ">")
-	_, err = s.sandbox.keep(email, id, decoded(header, "X-Pawl-Account"), body, false)
+	_, err = s.sandbox.keep(email, record{Key: id, Account: decoded(header, "X-Pawl-Account"), Body: body}, false)
 	return err
 }
 

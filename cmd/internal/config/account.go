@@ -1,0 +1,46 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Accounts says which provider-side accounts of a source are run, or which of ours they are. What a connected account
+// says of itself decides about an account of ours only where it is mapped.
+type Accounts struct {
+	// Routed, when the file has a list, are the only ones that are run; events of others are recorded as ignored.
+	Routed []string
+	// Ours, when the file has a mapping, holds our account for each of theirs.
+	Ours map[string]string
+}
+
+// accounts reads a list or a mapping.
+func (d *decoder) accounts(n ast.Node, a *Accounts, key string) {
+	if _, list := n.(*ast.SequenceNode); list {
+		d.decode(n, reflect.ValueOf(&a.Routed).Elem(), key)
+		return
+	}
+	d.decode(n, reflect.ValueOf(&a.Ours).Elem(), key)
+}
+
+// mostAccount bounds an account's ID, in bytes: it stands in the keys of effects.
+const mostAccount = 200
+
+func (c *checker) accounts(key string, a Accounts) {
+	c.noDuplicates(key, a.Routed)
+	for _, theirs := range slices.Sorted(maps.Keys(a.Ours)) {
+		ours, at := a.Ours[theirs], key+"."+theirs
+		switch {
+		case strings.TrimSpace(ours) == "":
+			c.bad(at, "is mapped to no account", "write the account of ours that it is, or remove it")
+		case len(ours) > mostAccount || ours == "." || ours == ".." || strings.ContainsFunc(ours, func(r rune) bool { return !unicode.IsPrint(r) }):
+			c.bad(at, fmt.Sprintf("%.40q is no account", ours), fmt.Sprintf("write printable text of %d bytes at most", mostAccount))
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/activities/letters"
+)
+
+// Mail says what customers are written.
+type Mail struct {
+	// Templates is a directory of letters, NAME.LANGUAGE.txt, that stand in for the built-in ones.
+	Templates string `yaml:"templates"`
+	// Language chooses the letters; default en.
+	Language string `yaml:"language"`
+	// Letters says which are "on" (default) and "off".
+	Letters map[string]string `yaml:"letters"`
+
+	// Set is what Load has read.
+	Set *letters.Set `yaml:"-"`
+}
+
+func (c *checker) mail() {
+	m := &c.cfg.Mail
+	var off []string
+	for _, name := range slices.Sorted(maps.Keys(m.Letters)) {
+		if !slices.Contains(letters.Names(), name) {
+			c.bad("mail.letters."+name, "is no letter", "write one of "+strings.Join(letters.Names(), ", "))
+		}
+		c.oneOf("mail.letters."+name, m.Letters[name], "on", "off")
+		if m.Letters[name] == "off" {
+			off = append(off, name)
+		}
+	}
+	if m.Templates != "" && !filepath.IsAbs(m.Templates) {
+		m.Templates = filepath.Join(c.dir, m.Templates)
+	}
+	set, err := letters.Load(m.Templates, m.Language, off)
+	if err != nil {
+		for problem := range strings.Lines(err.Error()) {
+			c.fault("mail.templates", c.lines["mail.templates"], strings.TrimSpace(problem), "mend the file, or turn the letter off under mail.letters")
+		}
+	}
+	m.Set = set
+}

@@ -1,0 +1,78 @@
+package config_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+func TestLoad_Plans(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, noSinks+`
+plans:
+  prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
+  features: {pro: [api], starter: []}
+  order: [starter, pro]
+policy: {grace: 1d12h, end: period_end}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]config.Price{
+		"price_pro": {Plan: "pro"}, "price_storage": {Adds: []string{"storage"}}, "price_once": {Plan: "starter", For: 365 * 24 * time.Hour},
+	}
+	if !reflect.DeepEqual(cfg.Plans.Prices, want) {
+		t.Errorf("prices %+v, want %+v", cfg.Plans.Prices, want)
+	}
+	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore"}); cfg.Policy != want {
+		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
+	}
+	alone, err := load(t, valid)
+	if err != nil || !slices.Equal(alone.Plans.Order, []string{"pro"}) {
+		t.Errorf("one plan: %v; want it to need no order", err)
+	}
+}
+
+func TestLoad_Plans_Faults(t *testing.T) {
+	t.Parallel()
+	wantFaults(t, faultsOf(t, noSinks+`
+plans:
+  prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}}
+  features: {pro: [api], starter: []}
+policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, dunning: 3d}
+`), map[string]string{
+		"plans.prices.price_x":     "has a plan, and adds features",
+		"plans.prices.price_y":     "means nothing",
+		"plans.prices.price_z":     "plan without features",
+		"plans.prices.price_z.for": "negative",
+		"plans.order":              "order: [pro, starter]",
+		"policy.grace":             "such as 30s, 5m, 24h or 21d",
+		"policy.renewal":           "negative",
+		"policy.end":               "at_once or period_end",
+		"policy.cancel":            "park or compensate",
+		"policy.zero_invoices":     "ignore or book",
+		"policy.dunning":           "not a known key",
+	})
+	wantFaults(t, faultsOf(t, noSinks+"plans: {features: {pro: [api], starter: [], team: []}, order: [starter, pro, pro, gold]}\n"), map[string]string{
+		"plans.order":    `does not tell where "team" stands`,
+		"plans.order[2]": "stands twice",
+		"plans.order[3]": "plan without features",
+	})
+}
+
+func TestParseDuration(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"0": 0, "21d": 504 * time.Hour, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "-2d": -48 * time.Hour} {
+		if got, err := config.ParseDuration(text); err != nil || got != want {
+			t.Errorf("%q = %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "3", "1.5d", "12h1d", "1d2", "99999d"} {
+		if got, err := config.ParseDuration(text); err == nil {
+			t.Errorf("%q = %s, want a refusal", text, got)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package config_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+// faultsOf loads a configuration that is wrong, and returns what is told of each key.
+func faultsOf(t *testing.T, yaml string) map[string]string {
+	t.Helper()
+	_, err := load(t, yaml)
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("err = %v, want faults", err)
+	}
+	told := map[string]string{}
+	for _, f := range faults {
+		told[f.Key] += f.String() + "\n"
+		if f.Fix == "" {
+			t.Errorf("no fix: %v", f)
+		}
+	}
+	return told
+}
+
+// wantFaults wants these faults and no others.
+func wantFaults(t *testing.T, told map[string]string, want map[string]string) {
+	t.Helper()
+	for key, says := range want {
+		if !strings.Contains(told[key], says) {
+			t.Errorf("%s: told %q, want %q", key, told[key], says)
+		}
+		delete(told, key)
+	}
+	for key, text := range told {
+		t.Errorf("%s: told %q, want nothing", key, text)
+	}
+}
+
+const noSinks = `
+database: env:DSN
+sources: {stripe: {provider: stripe, mode: live, secrets: [{value: env:STRIPE}]}}
+`
+
+func TestLoad_NoSinkConfigured_NoneIsRequired(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, noSinks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(cfg.Sinks.Workspaces.Modes()) + len(cfg.Sinks.Finance.Modes()) + len(cfg.Sinks.Email.Modes()); got != 0 {
+		t.Errorf("%d modes have a sink, want none", got)
+	}
+}
+
+func TestLoad_SinkPerMode(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, noSinks+`
+sinks:
+  workspaces: {url: "https://w.example.com/", owner: "platform@example.com"}
+  finance: {live: {url: "https://f.example.com"}, test: {url: "https://f.example.com/staging/", token: env:SHORT}, timeout: 3s}
+  email: {test: {address: "box.test:25", from: a@b.test, tls: none}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := cfg.Sinks.Workspaces
+	if got := w.Modes(); len(got) != 2 || got["live"].URL != "https://w.example.com" || got["test"] != got["live"] || w.Owner != "platform@example.com" {
+		t.Errorf("workspaces %+v, want one endpoint for both modes", got)
+	}
+	f := cfg.Sinks.Finance.Modes()
+	if len(f) != 2 || f["live"].URL != "https://f.example.com" || f["live"].Token.Value() != "" ||
+		f["test"].URL != "https://f.example.com/staging" || f["test"].Token.Value() != "short" {
+		t.Errorf("finance %+v, want an endpoint for each mode", f)
+	}
+	if got := cfg.Sinks.Email.Modes(); len(got) != 1 || got["test"].Address != "box.test:25" || got["test"].TLS != "none" {
+		t.Errorf("email %+v, want a server for test mode alone", got)
+	}
+}
+
+func TestLoad_SinkPerMode_Faults(t *testing.T) {
+	t.Parallel()
+	wantFaults(t, faultsOf(t, noSinks+`
+sinks:
+  workspaces: {url: "https://w.example.com", test: {url: "ftp://x"}}
+  finance: {live: {token: env:NOT_SET}, timeout: -1s}
+  email: {live: {address: "smtp.test:587"}}
+`), map[string]string{
+		"sinks.workspaces.test":     "move url, token into live and test",
+		"sinks.workspaces.test.url": "https://host/path",
+		"sinks.finance.live.url":    "is missing",
+		"sinks.finance.live.token":  "NOT_SET is not set",
+		"sinks.finance.timeout":     "negative",
+		"sinks.email.live.from":     "is missing",
+	})
+}
+
+func TestLoad_Refusals(t *testing.T) {
+	t.Parallel()
+	for refusals, want := range map[string][]config.Refusal{
+		"": {{Status: 402}, {Status: 422}, {Status: 451}},
+		"refusals: [422, {status: 403, code: not_entitled}]": {{Status: 422}, {Status: 403, Code: "not_entitled"}},
+		"refusals: []": {},
+	} {
+		cfg, err := load(t, noSinks+"sinks: {workspaces: {url: 'https://w.example.com', "+refusals+"}}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Sinks.Workspaces.Refusals; !slices.Equal(got, want) {
+			t.Errorf("%q: refusals %v, want %v", refusals, got, want)
+		}
+	}
+	wantFaults(t, faultsOf(t, noSinks+"sinks: {finance: {url: 'https://f.example.com', refusals: [401, 409, 500, no, {status: 404}, {status: 404, code: gone}, {state: 1}]}}\n"), map[string]string{
+		"sinks.finance.refusals[0]":       "expired token",
+		"sinks.finance.refusals[1]":       "tried again",
+		"sinks.finance.refusals[2]":       "400 to 499",
+		"sinks.finance.refusals[3]":       "write a status",
+		"sinks.finance.refusals[4]":       "{status: 404, code: not_entitled}",
+		"sinks.finance.refusals[6]":       "400 to 499",
+		"sinks.finance.refusals[6].state": "did you mean \"status\"?",
+	})
+}
+
+func TestLoad_Accounts(t *testing.T) {
+	t.Parallel()
+	for accounts, want := range map[string]config.Accounts{
+		"[acct_9, acct_10]":                 {Routed: []string{"acct_9", "acct_10"}},
+		"{acct_9: acme, acct_10: umbrella}": {Ours: map[string]string{"acct_9": "acme", "acct_10": "umbrella"}},
+	} {
+		cfg, err := load(t, strings.Replace(noSinks, "mode: live", "mode: live, accounts: "+accounts, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Sources["stripe"].Accounts; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", accounts, got, want)
+		}
+	}
+	for accounts, want := range map[string]map[string]string{
+		"[acct_9, acct_9]":                 {"sources.stripe.accounts[1]": "stands twice"},
+		"acct_9":                           {"sources.stripe.accounts": "is not a mapping"},
+		`{acct_9: "", a: "..", b: "x\ny"}`: {"sources.stripe.accounts.acct_9": "no account", "sources.stripe.accounts.a": "is no account", "sources.stripe.accounts.b": "is no account"},
+	} {
+		wantFaults(t, faultsOf(t, strings.Replace(noSinks, "mode: live", "mode: live, accounts: "+accounts, 1)), want)
+	}
+}

@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
+)
+
+// What the secret of one endpoint has signed under a live event's ID does nothing, whether the endpoint is for test
+// events or for other types, and whether it comes before the event or after it: not in a flow, and at no consumer.
+func TestIntake_ForgedThroughAnotherEndpoint_RealEventRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var mu sync.Mutex
+	var consumed [][]byte
+	consumer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		consumed = append(consumed, body)
+		mu.Unlock()
+	}))
+	t.Cleanup(consumer.Close)
+	const stolen = "whsec_e2e_of_another_endpoint_0123456789abcdef"
+	w.write("stolen", stolen)
+	w.write("crm", "whsec_"+"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+	file := filepath.Join(w.dir, "pawl.yaml")
+	config, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("pawl.yaml", strings.Replace(string(config), "  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}\n", `
+  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}], relay: [crm]}
+  test: {provider: stripe, mode: test, secrets: [{value: file:stolen}]}
+  few: {provider: stripe, mode: live, events: [payout.paid], secrets: [{value: file:stolen}]}
+consumers:
+  crm: {url: "`+consumer.URL+`", secrets: [{value: file:crm}]}
+`, 1))
+	in := w.ingress("")
+	w.worker("")
+
+	post := func(source, secret string, e forge.Event) {
+		t.Helper()
+		target := forge.Target{URL: strings.Replace(in.url, "/hooks/stripe", "/hooks/"+source, 1), Secret: secret, Sign: stripe.Sign}
+		req, err := target.Request(t.Context(), e, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode/100 != 2 {
+			t.Errorf("%s was answered %d", source, resp.StatusCode)
+		}
+	}
+	refund := func(id, note string) forge.Event {
+		return forge.Event{ID: id, Type: "charge.refunded", Body: []byte(fmt.Sprintf(
+			`{"id":%q,"object":"event","type":"charge.refunded","livemode":true,"created":1772366400,"data":{"object":{"id":"ch_1","note":%q}}}`, id, note))}
+	}
+	var events []invoice
+	var authentic [][]byte // what the consumer is to get: an event with a flow of its own is relayed, too
+	for _, source := range []string{"test", "few"} {
+		for _, before := range []bool{true, false} {
+			e := newInvoice(t, func(p *forge.Params) { p.Live = true })
+			forged := newInvoice(t, func(p *forge.Params) { p.EventID, p.Seed, p.Live = e.ID, "forged-"+e.ID, true })
+			id := fmt.Sprintf("evt_refund_%s_%t", source, before)
+			real, fake := refund(id, "real"), refund(id, "forged")
+			events, authentic = append(events, e, invoice{Event: real}), append(authentic, e.Body, real.Body)
+			if before {
+				post(source, stolen, forged.Event)
+				post(source, stolen, fake)
+			}
+			post("stripe", secret, e.Event)
+			post("stripe", secret, real)
+			if !before {
+				post(source, stolen, forged.Event)
+				post(source, stolen, fake)
+			}
+		}
+	}
+	w.awaitStatus(patience, events, processed)
+
+	for i, e := range events {
+		if i%2 == 0 {
+			n := 0
+			for _, l := range w.journal("finance") {
+				if strings.Contains(string(l.Body), e.invoice) && l.First {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("invoice %s was booked %d times, want once", e.invoice, n)
+			}
+		}
+	}
+	if n := len(w.journal("finance")); n != len(events)/2 {
+		t.Errorf("%d entries were booked, want those of the %d real invoices", n, len(events)/2)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(consumed) != len(authentic) {
+		t.Errorf("the consumer got %d events, want %d", len(consumed), len(authentic))
+	}
+	for _, body := range consumed {
+		if !slices.ContainsFunc(authentic, func(real []byte) bool { return bytes.Equal(real, body) }) {
+			t.Errorf("the consumer got %s", body)
+		}
+	}
+}

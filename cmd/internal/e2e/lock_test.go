@@ -1,0 +1,178 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+)
+
+// Somebody holds one account's row for as long as he likes: a person in psql, or a host that is gone. What comes for
+// that account is taken and waits, and says so. Nobody else notices, although ingress and worker are one process here.
+func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := joint(w.pawl("ingress", "", "--worker"))
+	first := invoiceOf(t, "held")
+	w.deliver(in, first)
+	w.awaitStatus(patience, []invoice{first}, processed)
+
+	conn, err := pgx.ConnectConfig(t.Context(), w.pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `begin; select from accounts where id = 'held' for update`); err != nil {
+		t.Fatal(err)
+	}
+	held := make([]invoice, 60)
+	for i := range held {
+		held[i] = invoiceOf(t, "held")
+	}
+	for _, d := range w.sender.postAll(held, 1, in.url) {
+		if !d.acknowledged() {
+			t.Errorf("of the account itself: answered %d %s", d.status, d.body)
+		}
+	}
+	await(t, patience, func() error {
+		if w.count(waiting)+w.count(said) == 0 {
+			return fmt.Errorf("nothing waits for the account: %v", w.rows(`select status, count(*) from receipts group by 1`))
+		}
+		return nil
+	})
+
+	others := newInvoices(t, 32)
+	for i := range 8 {
+		for _, d := range w.sender.postAll(others[4*i:4*i+4], 1, in.url) {
+			if !d.acknowledged() || d.took > time.Second {
+				t.Errorf("of another account: answered %d %s after %s, want 2xx within a second", d.status, d.body, d.took)
+			}
+		}
+		if n := w.count(waiting); n > 1 {
+			t.Errorf("%d connections wait for the one account", n)
+		}
+	}
+	w.awaitStatus(patience, append(others, first), processed)
+	if n := w.count(`select count(*) from receipts where status in ('received', 'processing', 'retrying')`); n != len(held) {
+		t.Errorf("%d receipts wait, want %d", n, len(held))
+	}
+	await(t, patience, func() error {
+		if n := w.count(said); n < len(held) {
+			return fmt.Errorf("%d of %d receipts say what they wait for", n, len(held))
+		}
+		return nil
+	})
+
+	if _, err := conn.Exec(t.Context(), `rollback`); err != nil {
+		t.Fatal(err)
+	}
+	freed := time.Now()
+	w.awaitStatus(patience, held, processed)
+	t.Logf("the account's events were finished %s after its lock was free", time.Since(freed).Round(100*time.Millisecond))
+	w.checkOnce(slices.Concat(held, others, []invoice{first}))
+}
+
+// A host vanishes inside of a transaction, with the lock of an account or of an event's key: nothing comes from it any
+// more, and its connections stay open. Everybody else is answered all the while, and what it had locked goes on within
+// ten seconds. When it comes back, it has lost nothing and repeats nothing.
+func TestLock_HostGone_OthersAnsweredAndItsOwnGoesOn(t *testing.T) {
+	t.Parallel()
+	for point, free := range map[string]func(w *world, locked delivery) bool{
+		"apply-facts-before-commit": func(w *world, _ delivery) bool {
+			_, err := w.query(`select from accounts where id = 'held' for update nowait`)
+			return err == nil
+		},
+		"receipt-before-commit": func(_ *world, locked delivery) bool { return locked.acknowledged() },
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			in := joint(w.pawl("ingress", "", "--worker"))
+			before, locked, next := invoiceOf(t, "held"), invoiceOf(t, "held"), invoiceOf(t, "held")
+			w.deliver(in, before)
+			w.awaitStatus(patience, []invoice{before}, processed)
+			vanishing := joint(w.pawlWith(gone, point+":stop:1", "ingress", "--worker"))
+			answered := make(chan struct{})
+			go func() { defer close(answered); w.sender.post(vanishing.url, locked) }()
+			await(t, patience, func() error {
+				if !strings.Contains(vanishing.stderr.String(), "failpoint "+point+": stop") {
+					return errors.New("it has not stopped")
+				}
+				return nil
+			})
+
+			stopped, all := time.Now(), []invoice{before, locked, next}
+			for tick, is := time.NewTicker(250*time.Millisecond), false; !is && !t.Failed(); <-tick.C {
+				again := w.sender.post(in.url, locked) // a provider comes again with what it got no answer to
+				others := newInvoices(t, 2)
+				all = append(all, others...)
+				for _, d := range append(w.sender.postAll(append(others, next), 1, in.url), again) {
+					if d.took > time.Second || d.event.ID != locked.ID && !d.acknowledged() {
+						t.Errorf("answered %d %s after %s, want 2xx within a second", d.status, d.body, d.took)
+					}
+				}
+				if is = free(w, again); time.Since(stopped) > 10*time.Second {
+					t.Errorf("after %s it does not go on, want it within ten seconds", time.Since(stopped))
+				}
+			}
+			t.Logf("it went on after %s", time.Since(stopped).Round(100*time.Millisecond))
+
+			if err := vanishing.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			<-answered
+			w.awaitStatus(recovery, all, processed)
+			w.checkOnce(all)
+		})
+	}
+}
+
+func invoiceOf(t *testing.T, account string) invoice {
+	t.Helper()
+	return newInvoice(t, func(p *forge.Params) { p.Account = account })
+}
+
+// checkOnce says whether each event's effects are done, and were done once. It is check for accounts of which several
+// events came, whose tables are not those of each of them.
+func (w *world) checkOnce(events []invoice) {
+	w.t.Helper()
+	distinct := map[string]bool{}
+	for _, e := range events {
+		distinct[e.ID] = true
+	}
+	for _, kind := range []string{"apply-facts", "receipt-email", "finance-export"} {
+		if n := w.count(`select count(*) from effects where kind = $1 and state = 'done'`, kind); n != len(distinct) {
+			w.t.Errorf("%d effects of kind %s are done, want %d", n, kind, len(distinct))
+		}
+	}
+	if n := w.count(`select count(*) from invoices where status = 'paid'`); n != len(distinct) {
+		w.t.Errorf("%d invoices are paid, want %d", n, len(distinct))
+	}
+	for _, service := range []string{"email", "finance"} {
+		times := map[string]int{}
+		for _, l := range w.journal(service) {
+			times[l.Key]++
+		}
+		if len(times) != len(distinct) {
+			w.t.Errorf("%s has taken %d, want %d", service, len(times), len(distinct))
+		}
+		for key, n := range times {
+			if service == "email" && n > 1 {
+				w.t.Errorf("%d mails went out for %s", n, key)
+			}
+		}
+	}
+}
+
+const (
+	// waiting counts the connections that wait for a lock, said the receipts that say what they wait for.
+	waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+	said    = `select count(*) from receipts where status = 'retrying' and reason like '%waits for customer cus_%(live) since %'`
+)

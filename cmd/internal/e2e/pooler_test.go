@@ -1,0 +1,28 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// All of pawl behind a PgBouncer in transaction mode that has two connections for it, with the time-outs that
+// `pawl migrate` has given its role.
+func TestPooler_TransactionMode_EventsTakenAndRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if code := w.pawlWith("pawl.yaml", "", "migrate", "--role", "pawl").exit(patience); code != 0 {
+		t.Fatalf("migrate: exit %d", code)
+	}
+	w.write("database.url", schematest.Pooler(t, w.pool.Config().ConnString())+"&default_query_exec_mode=cache_describe")
+	in := joint(w.pawl("ingress", "", "--worker"))
+	events := newInvoices(t, 20)
+	w.deliver(in, events...)
+	for _, d := range w.sender.postAll(events[:5], 1, in.url) {
+		if d.status != 200 {
+			t.Errorf("a duplicate was answered %d %s", d.status, d.body)
+		}
+	}
+	w.awaitStatus(patience, events, processed)
+	w.check(nil)
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/handout"
+)
+
+// archive is the database as a provider sees it, see [webhook.Archive]: without it a delivery is verified all the same, with
+// what is fetched anew.
+type archive struct {
+	store *handout.Store
+	log   *slog.Logger
+}
+
+func newArchive(pool *pgxpool.Pool, log *slog.Logger) archive {
+	return archive{handout.New(pool), log}
+}
+
+// archiveWithin bounds a read or a write: a delivery waits for it, and can do without.
+const archiveWithin = time.Second
+
+func (a archive) Load(ctx context.Context) map[string][]byte {
+	ctx, cancel := context.WithTimeout(ctx, archiveWithin)
+	defer cancel()
+	all, err := a.store.Load(ctx)
+	if err != nil {
+		a.log.WarnContext(ctx, "what providers hand out is fetched anew", "error", err)
+	}
+	return all
+}
+
+func (a archive) Save(ctx context.Context, url string, content []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), archiveWithin)
+	defer cancel()
+	if err := a.store.Save(ctx, url, content); err != nil {
+		a.log.WarnContext(ctx, "what a provider has handed out is not kept", "error", err)
+	}
+}

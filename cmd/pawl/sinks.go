@@ -1,0 +1,113 @@
+package main
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// What activities get of the configuration.
+
+func billingPolicy(c *config.Config) billing.Policy {
+	return billing.Policy{
+		Order: c.Plans.Order, Features: c.Plans.Features,
+		Grace: c.Policy.Grace, Renewal: c.Policy.Renewal, EndAtPeriodEnd: c.Policy.End == "period_end",
+	}
+}
+
+func planning(c *config.Config) activities.Planning {
+	return activities.Planning{
+		Onboarding: c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book", CancelCompensates: c.Policy.Cancel == "compensate",
+	}
+}
+
+// prices says what each price means.
+func prices(c *config.Config) stripe.Plans {
+	plans := stripe.Plans{Prices: map[string]stripe.Price{}}
+	for name, price := range c.Plans.Prices {
+		plans.Prices[name] = stripe.Price{Plan: price.Plan, AddOn: price.Adds, For: price.For}
+	}
+	return plans
+}
+
+// connectedAccounts maps, for each source, the connected accounts that are ours.
+func connectedAccounts(c *config.Config) map[string]map[string]string {
+	ours := map[string]map[string]string{}
+	for name, s := range c.Sources {
+		ours[name] = s.Accounts.Ours
+	}
+	return ours
+}
+
+// httpSinks returns the API of each mode.
+func httpSinks(c *config.Config, s config.HTTPSink) map[string]activities.Sink {
+	sinks, client := map[string]activities.Sink{}, activities.NewHTTPClient()
+	var refusals []activities.Refusal
+	for _, r := range s.Refusals {
+		refusals = append(refusals, activities.Refusal{Status: r.Status, Code: r.Code})
+	}
+	for mode, endpoint := range s.Modes() {
+		sinks[mode] = activities.Sink{
+			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals,
+			Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: c.Retries.Attempts, KeyLifetime: s.KeyLifetime},
+		}
+	}
+	return sinks
+}
+
+// mailSinks returns the mail server of each mode.
+func mailSinks(c *config.Config) map[string]activities.MailSink {
+	sinks := map[string]activities.MailSink{}
+	for mode, m := range c.Sinks.Email.Modes() {
+		sinks[mode] = activities.MailSink{
+			From: m.From, AtLeastOnce: c.Sinks.Email.Guarantee == "at_least_once",
+			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()},
+			Policy: effect.Policy{Timeout: c.Sinks.Email.Timeout, MaxFailures: c.Retries.Attempts},
+		}
+	}
+	return sinks
+}
+
+// sinkSettings says how the effects of each sink are to be tried.
+func sinkSettings(c *config.Config) map[string]activities.SinkSettings {
+	settings := func(timeout time.Duration, effects, owner string) activities.SinkSettings {
+		return activities.SinkSettings{Timeout: timeout, ActivityOnly: effects == "activity", Owner: owner}
+	}
+	w, f, m := c.Sinks.Workspaces, c.Sinks.Finance, c.Sinks.Email
+	return map[string]activities.SinkSettings{
+		workflows.SinkWorkspaces: settings(w.Timeout, w.Effects, w.Owner),
+		workflows.SinkFinance:    settings(f.Timeout, f.Effects, f.Owner),
+		workflows.SinkMail:       settings(m.Timeout, m.Effects, m.Owner),
+	}
+}
+
+// consumers makes the receiver of the relay's activities.
+func (n *node) consumers(effects *effect.Runner) *activities.Consumers {
+	c := &activities.Consumers{
+		Effects: effects, Receipts: n.receipts, Client: activities.NewHTTPClient(), Now: time.Now,
+		ByName: map[string]activities.Consumer{}, BySource: map[string][]string{},
+	}
+	for name, s := range n.cfg.Consumers {
+		c.ByName[name] = activities.Consumer{
+			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: n.cfg.Retries.Attempts},
+			Settings: activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"},
+		}
+	}
+	for name, s := range n.cfg.Sources {
+		c.BySource[name] = s.Relay
+	}
+	return c
+}
+
+func subscribers(c *config.Config) []activities.Subscriber {
+	var list []activities.Subscriber
+	for _, s := range c.Sinks.Subscribers {
+		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout})
+	}
+	return list
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build says what this binary was made from.
+type build struct {
+	// Version is the release, "devel" for a build of a checkout.
+	Version string `json:"version"`
+	// Commit is the checkout's, with "+changes" where it had uncommitted ones; "" where the build does not say.
+	Commit string `json:"commit"`
+	Go     string `json:"go"`
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Say which pawl this is", Args: noArgument,
+		RunE: func(*cobra.Command, []string) error {
+			b := readBuild()
+			if a.json {
+				return a.writeJSON(b)
+			}
+			_, err := fmt.Fprintf(a.out, "pawl %s, commit %s, %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+			return err
+		},
+	}
+}
+
+func readBuild() build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return build{Version: "devel"}
+	}
+	b := build{Version: info.Main.Version, Go: info.GoVersion}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel"
+	}
+	changed := ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			b.Commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+changes"
+		}
+	}
+	if b.Commit != "" {
+		b.Commit += changed
+	}
+	return b
+}

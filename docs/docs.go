@@ -1,0 +1,9 @@
+// Package docs holds what pawl hands out of its documentation.
+package docs
+
+import _ "embed"
+
+// Sinks is the OpenAPI file of what sinks are sent.
+//
+//go:embed sinks.openapi.yaml
+var Sinks []byte
