@@ -41,7 +41,7 @@ var devTemporal = sync.OnceValues(func() (server *devstack.Temporal, err error) 
 		attributes[name] = "Keyword"
 	}
 	server, err = devstack.StartTemporal(context.Background(), devstack.TemporalOptions{
-		Dir: devTemporalDir, SearchAttributes: attributes, Progress: os.Stderr,
+		Dir: devTemporalDir, SearchAttributes: attributes, Sync: devstack.SyncNever, Progress: os.Stderr,
 	})
 	return server, err
 })

@@ -129,8 +129,12 @@ func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
 		for _, name := range s.SearchAttributes {
 			attributes[name] = "Keyword"
 		}
+		sync := devstack.SyncCheckpoints
+		if kind == syncedDevServer {
+			sync = devstack.SyncCommits
+		}
 		s.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{
-			Dir: dir, SearchAttributes: attributes, Synced: kind == syncedDevServer, Progress: s.Progress,
+			Dir: dir, SearchAttributes: attributes, Sync: sync, Progress: s.Progress,
 		})
 		return err
 	}

@@ -2,6 +2,7 @@ package devstack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,11 +49,24 @@ type TemporalOptions struct {
 	Port, UIPort int
 	// SearchAttributes are registered at the start: name to type ("Keyword", "Int", …).
 	SearchAttributes map[string]string
-	// Synced has every commit on the disk before it is answered, as a server in production has it.
-	Synced bool
+	// Sync says what is on the disk when; "" is SyncCheckpoints. kill -9 costs nothing with any of them.
+	Sync Sync
 	// Progress is told about a long build; nil means silence.
 	Progress io.Writer
 }
+
+// Sync says when a dev server waits until its database is on the disk. The words are SQLite's.
+type Sync string
+
+const (
+	// SyncCheckpoints waits at checkpoints of the log: a power failure costs what came after the last one.
+	SyncCheckpoints Sync = "normal"
+	// SyncCommits waits at each commit, as a server in production does.
+	SyncCommits Sync = "full"
+	// SyncNever is for tests: a power failure can cost the file. A server that waits for a busy disk takes no requests
+	// meanwhile, for a minute and more.
+	SyncNever Sync = "off"
+)
 
 // Temporal is a running Temporal dev server.
 type Temporal struct {
@@ -65,10 +79,8 @@ type Temporal struct {
 // StartTemporal starts a dev server and returns when it takes requests and serves its UI. On
 // error nothing is left running. The server ends with this process.
 //
-// Its database is SQLite with a write-ahead log, four times faster than without, and
-// synchronous=normal unless it is to be [TemporalOptions].Synced: it syncs at checkpoints only, so
-// that a power failure can cost what came after the last one, though never the file, as "off" could; kill -9
-// costs nothing either way. pawl finishes what Temporal forgot from its receipts.
+// Its database is SQLite with a write-ahead log, four times faster than without. What a power failure costs it,
+// pawl finishes from its receipts.
 //
 // Search attributes that are registered later are known to it within seconds, as to a server in production; by
 // default a dev server reads its namespace again for every one that it is given.
@@ -226,10 +238,6 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 }
 
 func (t *Temporal) args(database string, opts TemporalOptions) []string {
-	synchronous := "normal"
-	if opts.Synced {
-		synchronous = "full"
-	}
 	args := []string{
 		"server", "start-dev",
 		"--ip", "127.0.0.1",
@@ -237,7 +245,7 @@ func (t *Temporal) args(database string, opts TemporalOptions) []string {
 		"--ui-port", strconv.Itoa(t.uiPort),
 		"--db-filename", database,
 		"--sqlite-pragma", "journal_mode=wal",
-		"--sqlite-pragma", "synchronous=" + synchronous,
+		"--sqlite-pragma", "synchronous=" + string(cmp.Or(opts.Sync, SyncCheckpoints)),
 		"--log-level", "warn",
 		"--dynamic-config-value", "history.visibilityProcessorSchedulerWorkerCount=" + strconv.Itoa(visibilityWriters),
 		"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=false",

@@ -91,7 +91,7 @@ func startTemporal(port int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first time, it is built
 	defer cancel()
 	shared.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{
-		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Progress: os.Stderr,
+		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Sync: devstack.SyncNever, Progress: os.Stderr,
 	})
 	return err
 }
@@ -103,6 +103,16 @@ func stopTemporal() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return shared.temporal.Stop(ctx)
+}
+
+// showTemporal shows what the server has said lately: it is why starts fail where nobody stopped it.
+func showTemporal(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(shared.dir, "temporal", "temporal.log"))
+	if err != nil {
+		t.Logf("Temporal: %v", err)
+		return
+	}
+	t.Logf("Temporal said lately:\n%s", content[max(0, len(content)-8<<10):])
 }
 
 // silent is a logger of the Temporal SDK that says nothing: outages are what is tested.

@@ -43,6 +43,11 @@ func newWorld(t *testing.T) *world { return newWorldWith(t, ample) }
 func newWorldWith(t *testing.T, sinkTimeout time.Duration) *world {
 	t.Helper()
 	server, _ := temporal(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			showTemporal(t)
+		}
+	})
 	dsn := schematest.NewDSN(t)
 	w := &world{t: t, dir: t.TempDir()}
 	var err error
