@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The golden histories are those of real runs, one of each branch; the tests of cmd/pawl write them
+// The golden histories are those of real runs, one of each branch; the tests of cmd/internal/flowtest write them
 // with -update. A change of code that cannot replay them would block every run in flight.
 
 var quiet = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))

@@ -53,6 +53,14 @@ var table = []rule{
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/operator/...", may: []string{"workflows", "schema/..."}, never: []string{echo}},
+	{
+		packages: "cmd/internal/process",
+		may: []string{
+			"cmd/internal/config", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/refusal", "ingress/throttle",
+			"ingress/webhook", "workflows", "activities/...", "schema/...",
+		},
+		never: []string{echo},
+	},
 	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config"}, never: []string{pgx, temporal}},
 }
 
@@ -97,6 +105,7 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 		{"cmd/internal/operator", module + "/ingress"},
 		{"cmd/internal/console", "github.com/jackc/pgx/v5"},
 		{"cmd/internal/config", module + "/ingress/stripe"},
+		{"cmd/internal/process", module + "/ingress/stripe"},
 		{"schema/billing", module + "/cmd/internal/config"},
 	} {
 		p := goPackage{ImportPath: module + "/" + tt.from, Imports: []string{"context", tt.to}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -33,13 +34,13 @@ func TestIngressSource_ArchiveIsAsked(t *testing.T) {
 	}
 	var log bytes.Buffer
 	pool := schematest.New(t)
-	kept := newArchive(pool, slog.New(slog.NewTextHandler(&log, nil)))
+	kept := process.NewArchive(pool, slog.New(slog.NewTextHandler(&log, nil)))
 	kept.Save(t.Context(), out.Header.Get("Paypal-Cert-Url"), []byte(keys.verify))
 	// Self-signed, so that it is refused once more; without the network that is all there is to see.
 	offline, cancel := context.WithCancel(t.Context())
 	cancel()
 	asked := &counting{Archive: kept}
-	source, err := ingressSource(cfg, "pay", asked)
+	source, err := process.Source(cfg, providers(), "pay", asked)
 	if err != nil {
 		t.Fatal(err)
 	}

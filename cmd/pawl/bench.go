@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/bench"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
 // benchOptions are what both benchmarks need of the program.
@@ -22,7 +23,7 @@ func (a *app) benchOptions() (bench.Options, error) {
 	}
 	// The workers that come and go with the rounds say so at the level of info.
 	a.log = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return bench.Options{Pawl: self, SearchAttributes: searchAttributes(), Progress: a.err, Log: a.log}, nil
+	return bench.Options{Pawl: self, SearchAttributes: process.SearchAttributes(), Progress: a.err, Log: a.log}, nil
 }
 
 // positive checks the counts of a benchmark's flags.
@@ -51,19 +52,19 @@ func (a *app) benchNode(ctx context.Context, configFile string) (*bench.Node, er
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNode(ctx, cfg, a.log)
+	n, err := process.New(ctx, cfg, providers(), a.log)
 	if err != nil {
 		return nil, err
 	}
-	book, _, all, err := n.equip()
+	book, _, all, err := n.Equip()
 	if err != nil {
-		n.close()
+		n.Close()
 		return nil, err
 	}
 	return &bench.Node{
-		Pool: n.pool, Receipts: n.receipts, Temporal: n.temporal, Activities: all, Options: workerOptions(),
-		Prepare: n.ensureSearchAttributes,
-		Close:   func() { book.Close(); n.close() },
+		Pool: n.Pool, Receipts: n.Receipts, Temporal: n.Temporal, Activities: all, Options: process.WorkerOptions(),
+		Prepare: n.EnsureSearchAttributes,
+		Close:   func() { book.Close(); n.Close() },
 	}, nil
 }
 

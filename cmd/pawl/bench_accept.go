@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/bench"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -98,12 +99,12 @@ func (a *app) benchServe() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve MODE", Short: "Serve one mode of pawl bench accept", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *node) error {
-				rival, err := bench.NewRival(args[0], n.pool, n.temporal)
+			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *process.Node) error {
+				rival, err := bench.NewRival(args[0], n.Pool, n.Temporal)
 				if err != nil {
 					return err
 				}
-				return n.listen(ctx, rival, func([]receipt.Pending) {}, nil)
+				return n.Listen(ctx, rival, func([]receipt.Pending) {}, nil)
 			})
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
 // configResult is what `pawl config check --json` writes.
@@ -27,7 +28,7 @@ func (a *app) configCheck() *cobra.Command {
 			}
 			if cfg != nil {
 				result.Warnings = append(result.Warnings, cfg.Warnings...)
-				if _, err := parseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
+				if _, err := process.ParseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 					result.Faults = append(result.Faults, config.Fault{Problem: err.Error()})
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
 func TestConfigCheck_Fine(t *testing.T) {
@@ -133,7 +134,7 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 		}
 		cfg, err := config.Load(s.file, s.variable, providers())
 		if err == nil {
-			_, err = ingressSources(cfg, nil)
+			_, err = process.Sources(cfg, providers(), nil)
 		}
 		if (err == nil) != ok {
 			t.Errorf("%s: the ingress starts with %v, and the check says %t", options, err, ok)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 )
 
@@ -31,7 +32,7 @@ func (a *app) withDatabase(ctx context.Context, f func(context.Context, *config.
 	if err != nil {
 		return err
 	}
-	pool, err := newPool(ctx, cfg, schema.Asking, askingConns)
+	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
 	if err != nil {
 		return err
 	}
@@ -66,15 +67,7 @@ func checkDatabase(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) 
 	case err != nil:
 		return err
 	}
-	return checkSchemaVersion(version)
-}
-
-// checkSchemaVersion refuses a schema that lacks migrations.
-func checkSchemaVersion(version int) error {
-	if latest := schema.Latest(); version < latest {
-		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)
-	}
-	return nil
+	return process.CheckSchemaVersion(version)
 }
 
 // causeOf is why a connection failed, in one line: there is one for each address and TLS mode that was tried,
@@ -86,15 +79,4 @@ func causeOf(err *pgconn.ConnectError) string {
 
 func unreachable(cfg *config.Config, err *pgconn.ConnectError) error {
 	return fmt.Errorf("the database (%s) cannot be reached: %s%s", cfg.Database, causeOf(err), schema.PoolerAdvice(err))
-}
-
-// parseDSN reads the DSN that name refers to. Its error holds no part of the DSN, as pgx's own do: where a
-// password is not encoded, what they leave visible is a piece of it.
-func parseDSN(name, dsn string) (*pgxpool.Config, error) {
-	options, err := pgxpool.ParseConfig(dsn)
-	// After a password with "@" and "/" in it, the rest of it would be told as the database's name.
-	if err != nil || strings.Contains(options.ConnConfig.Database, "@") {
-		return nil, fmt.Errorf("database: %s is no Postgres DSN: write postgres://user:password@host:5432/database, with %%40 for @ and %%2F for / in the password", name)
-	}
-	return options, nil
 }

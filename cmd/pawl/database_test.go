@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -149,91 +148,5 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 				t.Errorf("pawl %v with %s: exit %d, %s", args, dsn, r.code, said)
 			}
 		}
-	}
-}
-
-// poolOn returns a pool as every process has it.
-func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
-	t.Helper()
-	options, err := poolOptions("env:DSN", dsn, schema.Handle, effectConns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-// A server is made read-only when another takes over from it, and keeps its connections.
-func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
-	t.Parallel()
-	dsn := schematest.NewDSN(t)
-	pool := poolOn(t, dsn)
-	const write = `update receipts set source = source`
-	exec := func(sql string) error {
-		_, err := pool.Exec(t.Context(), sql)
-		return err
-	}
-	if err := exec(write); err != nil {
-		t.Fatal(err)
-	}
-	if err := exec(`set default_transaction_read_only = on`); err != nil { // one connection knows it
-		t.Fatal(err)
-	}
-	if err := exec(write); err == nil || !strings.Contains(err.Error(), "25006") {
-		t.Fatalf("a write where it is read-only: %v", err)
-	}
-	if err := exec(write); err != nil {
-		t.Errorf("the next write: %v, want it over a new connection", err)
-	}
-}
-
-// Who waits for a lock must see what was committed meanwhile: two equal requests, two rows of the audit trail.
-func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
-	t.Parallel()
-	dsn := schematest.NewDSN(t)
-	conn := connect(t, dsn)
-	for _, level := range []string{"repeatable read", "serializable"} {
-		if _, err := conn.Exec(t.Context(), `alter database `+conn.Config().Database+` set default_transaction_isolation = "`+level+`"`); err != nil {
-			t.Fatal(err)
-		}
-		var got string
-		if err := poolOn(t, dsn).QueryRow(t.Context(), `show transaction_isolation`).Scan(&got); err != nil || got != "read committed" {
-			t.Errorf("where %s is the default: %q (%v), want read committed", level, got, err)
-		}
-	}
-}
-
-// The plans that CheckStatements has seen are those of a process that handles events. What a pooler in transaction
-// mode lends to others is left alone.
-func TestNode_PlansByKey(t *testing.T) {
-	t.Parallel()
-	dsn := schematest.NewDSN(t)
-	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	n := s.node(t, nil)
-	pooler := poolOn(t, dsn+"&default_query_exec_mode=cache_describe")
-	for setting, want := range map[string][2]string{
-		"plan_cache_mode": {"force_generic_plan", "auto"}, "enable_hashjoin": {"off", "on"}, "enable_seqscan": {"off", "on"},
-	} {
-		for i, pool := range []*pgxpool.Pool{n.pool, pooler} {
-			var got string
-			if err := pool.QueryRow(t.Context(), `show `+setting).Scan(&got); err != nil || got != want[i] {
-				t.Errorf("%s: %q (%v), want %s", setting, got, err, want[i])
-			}
-		}
-	}
-}
-
-func TestPool_MaxConns(t *testing.T) {
-	t.Parallel()
-	dsn := schematest.NewDSN(t)
-	if n := poolOn(t, dsn).Config().MaxConns; n != effectConns {
-		t.Errorf("a pool of %d connections, want %d", n, effectConns)
-	}
-	if n := poolOn(t, dsn+"&pool_max_conns=8").Config().MaxConns; n != 8 {
-		t.Errorf("a pool of %d connections, want the 8 that the DSN says", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -46,12 +47,12 @@ func (a *app) decide(action, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := newNode(cmd.Context(), cfg, a.log)
+			n, err := process.New(cmd.Context(), cfg, providers(), a.log)
 			if err != nil {
 				return err
 			}
-			defer n.close()
-			result, err := operator.Decide(cmd.Context(), n.temporal, args[0], r, action, in)
+			defer n.Close()
+			result, err := operator.Decide(cmd.Context(), n.Temporal, args[0], r, action, in)
 			if err != nil {
 				return err
 			}

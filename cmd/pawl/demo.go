@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -17,15 +18,15 @@ import (
 const demoPatience = 60 * time.Second
 
 // demo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
-func (a *app) demo(ctx context.Context, n *node, begin time.Time) (*timeline.Event, error) {
+func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*timeline.Event, error) {
 	flags := sendFlags{source: "stripe", count: 1, concurrency: 1}
 	flags.Type, flags.Plan, flags.Account, flags.Amount, flags.Currency = "invoice.paid", "enterprise", "demo", 49900, "usd"
 	flags.APIVersion = forge.Basil
-	events, err := flags.events(n.cfg.Sources["stripe"])
+	events, err := flags.events(n.Config.Sources["stripe"])
 	if err != nil {
 		return nil, err
 	}
-	target, err := flags.target(n.cfg, "stripe")
+	target, err := flags.target(n.Config, "stripe")
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (a *app) demo(ctx context.Context, n *node, begin time.Time) (*timeline.Eve
 
 // showEffects prints the effects of an event as they are done, until its receipt is at rest or parked, and
 // returns the event as it is then.
-func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin time.Time) (*timeline.Event, error) {
+func (a *app) showEffects(ctx context.Context, n *process.Node, eventID string, begin time.Time) (*timeline.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	shown := map[string]bool{}
@@ -55,7 +56,7 @@ func (a *app) showEffects(ctx context.Context, n *node, eventID string, begin ti
 		return event, nil
 	}
 	for {
-		now, err := operator.ShowEvent(ctx, n.pool, eventID)
+		now, err := operator.ShowEvent(ctx, n.Pool, eventID)
 		if err != nil && ctx.Err() != nil && event != nil { // the time was over in the middle of the question
 			return notYet()
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
@@ -88,19 +89,19 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	n, err := newNode(ctx, cfg, a.log)
+	n, err := process.New(ctx, cfg, providers(), a.log)
 	if err != nil {
 		return err
 	}
-	defer n.close()
-	if err := n.checkSchema(ctx); err != nil {
+	defer n.Close()
+	if err := n.CheckSchema(ctx); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
-	group.Go(func() error { return n.runOps(ctx) })
-	group.Go(func() error { return n.runWorker(ctx) })
-	group.Go(func() error { return n.runIngress(ctx, ready) })
+	group.Go(func() error { return n.RunOps(ctx) })
+	group.Go(func() error { return n.RunWorker(ctx) })
+	group.Go(func() error { return n.RunIngress(ctx, ready) })
 	group.Go(func() error { return serveConsole(ctx, f.console) })
 	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() (err error) {
@@ -175,7 +176,7 @@ func (a *app) startStack(ctx context.Context, s *devStack) error {
 func (a *app) startDatabase(ctx context.Context, s *devStack) error {
 	if url, ok := a.env("DATABASE_URL"); ok && url != "" {
 		fmt.Fprintln(a.err, "postgres  using DATABASE_URL")
-		if _, err := parseDSN("DATABASE_URL", url); err != nil {
+		if _, err := process.ParseDSN("DATABASE_URL", url); err != nil {
 			return err
 		}
 		s.dsn = url
@@ -201,7 +202,7 @@ func (a *app) startDatabase(ctx context.Context, s *devStack) error {
 
 func (a *app) startTemporal(ctx context.Context, s *devStack) error {
 	attributes := map[string]string{}
-	for _, name := range searchAttributes() {
+	for _, name := range process.SearchAttributes() {
 		attributes[name] = "Keyword"
 	}
 	fmt.Fprintln(a.err, "temporal  starting (the first time it is built, which takes some minutes)")

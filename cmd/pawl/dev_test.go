@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -147,7 +148,7 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	a := &app{stdio: stdio{out: io.Discard, err: &told}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	event, err := a.showEffects(ctx, &node{pool: pool}, "evt_1", time.Now())
+	event, err := a.showEffects(ctx, &process.Node{Pool: pool}, "evt_1", time.Now())
 	if err != nil || event == nil || event.Receipt.Status != "processing" || !strings.Contains(told.String(), "not done yet") {
 		t.Errorf("showEffects() = %v, %v, and told %q; want the event as it was seen last", event, err, told.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 )
 
@@ -27,7 +28,7 @@ had in the schema. Say so at every migration, since new tables are nobody's.`,
 			if err != nil {
 				return err
 			}
-			if _, err := parseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
+			if _, err := process.ParseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 				return err
 			}
 			if err = schema.Migrate(cmd.Context(), cfg.Database.Value(), a.log); err == nil {

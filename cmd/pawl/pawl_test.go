@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,15 +13,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-func TestMain(m *testing.M) { schematest.Main(m, stopTemporal) }
+func TestMain(m *testing.M) { schematest.Main(m) }
 
-// update makes the tests write anew what they otherwise compare: generated documentation, and the golden
-// histories in workflows/testdata.
-var update = flag.Bool("update", false, "write generated documentation and golden histories anew")
+// update makes the tests write the generated documentation anew, which they otherwise compare.
+var update = flag.Bool("update", false, "write generated documentation anew")
 
 const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 
@@ -107,24 +104,6 @@ func (s stack) with(key, value string) stack {
 	s.env = maps.Clone(s.env)
 	s.env[key] = value
 	return s
-}
-
-// node returns a node of the stack's configuration, as tune has changed it.
-func (s stack) node(t *testing.T, tune func(*config.Config)) *node {
-	t.Helper()
-	cfg, err := config.Load(s.file, s.variable, providers())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tune != nil {
-		tune(cfg)
-	}
-	n, err := newNode(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.close)
-	return n
 }
 
 func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {

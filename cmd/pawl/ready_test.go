@@ -1,16 +1,11 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 func TestReady(t *testing.T) {
@@ -70,46 +65,6 @@ func TestReadyURL_EveryAddress_AskedByLoopback(t *testing.T) {
 		if got := readyURL(addr); got != want {
 			t.Errorf("readyURL(%q) = %q, want %q", addr, got, want)
 		}
-	}
-}
-
-// What effects wait for shows where an operator asks first. It does not keep webhooks away.
-func TestReadyz_AccountLocked_SaysSinceWhen(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Ops.Listen = freeAddr(t) })
-	if err := r.checkSchema(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- r.runOps(ctx) }()
-	first := purchase(t, "locked", "invoice.paid", "starter")
-	r.receive(first)
-	r.status(first, receipt.Processed)
-	holder, err := r.intakePool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = holder.Rollback(context.Background()) }()
-	if _, err := holder.Exec(t.Context(), `set local idle_in_transaction_session_timeout = 0; select from accounts where id = 'acct-locked' for update`); err != nil {
-		t.Fatal(err)
-	}
-	second := rename(t, purchase(t, "locked", "invoice.payment_succeeded", "starter"), first.ID+"_second")
-	r.receive(second)
-	r.until("readyz says what effects wait for", func() bool {
-		parts, err := askReady(t.Context(), readyURL(r.cfg.Ops.Listen))
-		return err == nil && slices.ContainsFunc(parts, func(part string) bool {
-			return strings.HasPrefix(part, "effects: ") && strings.Contains(part, ": waits for customer cus_")
-		}) && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, "temporal: ") })
-	})
-	r.status(second, receipt.Retrying)
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.status(second, receipt.Processed)
-	stop()
-	if err := <-served; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -103,7 +104,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 				receipts := receipt.NewStore(db, receipt.Options{})
 				defer receipts.Close()
 				admitter := operator.Admitter{
-					Rejections: rejection.New(db), Verify: reverifier(cfg, newArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db),
+					Rejections: rejection.New(db), Verify: reverifier(cfg, process.NewArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db),
 				}
 				admission, err = admitter.Admit(ctx, args[0], a.who(who), why)
 				return err
@@ -154,7 +155,7 @@ func reverifier(cfg *config.Config, archive webhook.Archive) func(context.Contex
 		if _, ok := cfg.Sources[r.Source]; !ok {
 			return receipt.Delivery{}, fmt.Errorf("source %q is not configured any more", r.Source)
 		}
-		source, err := ingressSource(cfg, r.Source, archive)
+		source, err := process.Source(cfg, providers(), r.Source, archive)
 		if err != nil {
 			return receipt.Delivery{}, err
 		}
@@ -163,7 +164,7 @@ func reverifier(cfg *config.Config, archive webhook.Archive) func(context.Contex
 		})
 		var refused *webhook.Error
 		if errors.As(err, &refused) {
-			if diagnoser, failed := newDiagnoser(cfg); failed == nil {
+			if diagnoser, failed := process.NewDiagnoser(cfg, providers()); failed == nil {
 				if found := diagnoser.Diagnose(r.Source, &webhook.Request{Method: r.Method, URL: source.CalledURL(r.Query), Header: r.Header,
 					Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}, refused); len(found.Findings) > 0 && found.String() != refused.Detail {
 					return d, fmt.Errorf("%w (%s)", err, found)
@@ -172,15 +173,6 @@ func reverifier(cfg *config.Config, archive webhook.Archive) func(context.Contex
 		}
 		return d, err
 	}
-}
-
-// newDiagnoser knows every configured source.
-func newDiagnoser(cfg *config.Config) (*refusal.Diagnoser, error) {
-	sources := map[string]refusal.Source{}
-	for name, s := range cfg.Sources {
-		sources[name] = refusal.Source{Provider: providers()[s.Provider], Settings: cfg.Settings(name)}
-	}
-	return refusal.NewDiagnoser(sources)
 }
 
 // explain is a rejection's diagnosis, or its detail where there is none.

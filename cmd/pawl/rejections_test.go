@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/refusal"
 	"github.com/pawlhq/pawl/ingress/stripe"
@@ -50,11 +51,11 @@ func newGate(t *testing.T, s stack, dsn string) gate {
 	t.Cleanup(pool.Close)
 	store := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(store.Close)
-	sources, err := ingressSources(cfg, nil)
+	sources, err := process.Sources(cfg, providers(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	diagnoser, err := newDiagnoser(cfg)
+	diagnoser, err := process.NewDiagnoser(cfg, providers())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,12 +65,6 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	return exitFailed
 }
 
-// isSet reports whether the environment has something to say about name.
-func isSet(env func(string) (string, bool), name string) bool {
-	value, ok := env(name)
-	return ok && value != ""
-}
-
 // errAnswered ends a command with exit code 1 when its output has already said why.
 var errAnswered = errors.New("answered")
 

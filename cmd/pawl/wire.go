@@ -2,7 +2,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-	"go.temporal.io/sdk/worker"
 
 	"github.com/pawlhq/pawl/ingress/adyen"
 	"github.com/pawlhq/pawl/ingress/discord"
@@ -25,8 +24,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// This file is the only list of commands, providers, workflows and activities: what is not here does not
-// run.
+// This file is the only list of commands and providers: what is not here does not run. The flows are listed in
+// workflows, and what runs their effects in cmd/internal/process.
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
@@ -84,19 +83,4 @@ func providers() map[string]webhook.Provider {
 		all[p.Name] = p
 	}
 	return all
-}
-
-// register registers every workflow and the filled activities on a worker.
-func register(w worker.Registry, activities []any) {
-	for _, flow := range workflows.Flows() {
-		w.RegisterWorkflow(flow.Run)
-	}
-	for _, receiver := range activities {
-		w.RegisterActivity(receiver)
-	}
-}
-
-// searchAttributes lists the Keyword search attributes that runs are started with.
-func searchAttributes() []string {
-	return []string{workflows.PawlProvider.GetName(), workflows.PawlType.GetName(), workflows.PawlReceipt.GetName()}
 }

@@ -2,173 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	"go.opentelemetry.io/otel/metric"
-	"go.temporal.io/sdk/worker"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/cmd/internal/ops"
-	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/outbox"
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
 func (a *app) worker() *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *node) error { return n.runWorker(ctx) })
+			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *process.Node) error { return n.RunWorker(ctx) })
 		},
 	}
-}
-
-// stopGrace is what running activities get to end when a worker is stopped: an HTTP effect's time-out and
-// the recording of its outcome.
-const stopGrace = 15 * time.Second
-
-// runWorker runs flows, effects and the publisher of the outbox until ctx ends. It waits for Temporal for as long as
-// that takes.
-func (n *node) runWorker(ctx context.Context) error {
-	book, publisher, all, err := n.equip()
-	if err != nil {
-		return err
-	}
-	defer book.Close()
-	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
-		return err
-	}
-	n.join(ops.Part{Name: effects, Probe: func(ctx context.Context) (string, error) { return stalled(book), n.receipts.Ready(ctx) }})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { publisher.Run(ctx); return nil })
-	group.Go(func() error {
-		n.keepWorking(ctx, func(ctx context.Context, options worker.Options) (worker.Worker, error) {
-			if err := n.ensureSearchAttributes(ctx); err != nil {
-				return nil, err
-			}
-			w := worker.New(n.temporal, n.cfg.Temporal.TaskQueue, options)
-			register(w, all)
-			return w, nil
-		})
-		return nil
-	})
-	return group.Wait()
-}
-
-// stalled says which effects wait for a lock that somebody else holds, "" for none.
-func stalled(book *ledger.Store) string {
-	list := book.Stalled()
-	if len(list) == 0 {
-		return ""
-	}
-	said := list[0].Error()
-	if more := len(list) - 1; more > 0 {
-		said += fmt.Sprintf("; and %d more", more)
-	}
-	return said
-}
-
-// keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that has failed to
-// start, or was stopped, stays so: each try has its own.
-func (n *node) keepWorking(ctx context.Context, equipped func(context.Context, worker.Options) (worker.Worker, error)) {
-	_ = n.untilDone(ctx, "work for Temporal", func(ctx context.Context) error { // it fails only when ctx ends
-		// The SDK stops a worker whose polls are refused for two minutes (its namespace was lost with Temporal's
-		// database, say), and tells nobody but this hook, once.
-		refused := make(chan error, 1)
-		options := workerOptions()
-		options.OnFatalError = func(err error) {
-			select {
-			case refused <- err:
-			default: // the pollers of one worker may all be refused
-			}
-		}
-		w, err := equipped(ctx, options)
-		if err != nil {
-			return err
-		}
-		if err := w.Start(); err != nil {
-			return err
-		}
-		defer w.Stop()
-		n.log.InfoContext(ctx, "worker runs", "task_queue", n.cfg.Temporal.TaskQueue)
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-refused:
-			return fmt.Errorf("the worker was refused, and stopped: %w", err)
-		}
-	})
-}
-
-// equip makes what a worker runs: the ledger, which the caller closes, the publisher of the outbox and the activities.
-func (n *node) equip() (book *ledger.Store, publisher *activities.Publisher, all []any, err error) {
-	meter := n.telemetry.Meter()
-	book = ledger.New(n.pool)
-	effects, err := effect.NewRunner(effect.Config{
-		Ledger: book, Meter: meter,
-		FirstBackoff: n.cfg.Retries.First, MaxBackoff: n.cfg.Retries.Max,
-		Retrying: n.showRetrying,
-	})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	publisher = &activities.Publisher{
-		Outbox: outbox.New(n.pool), Subscribers: subscribers(n.cfg), Client: activities.NewHTTPClient(), Log: n.log,
-	}
-	all, err = n.activities(effects, book, publisher)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	return book, publisher, all, nil
-}
-
-func workerOptions() worker.Options {
-	eager := 8 // the widest fan-out of a flow: all of it may start in the worker that asked for it
-	return worker.Options{
-		// The default of two pollers each is the first bottleneck at a high rate.
-		WorkflowTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-		ActivityTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-		MaxEagerActivityReservationsPerWorkflowTask: &eager,
-		// Bounded by what the sinks and the database take, not by what Go could run.
-		MaxConcurrentActivityExecutionSize:      64,
-		MaxConcurrentLocalActivityExecutionSize: 64,
-		WorkerStopTimeout:                       stopGrace,
-	}
-}
-
-// showRetrying shows on the receipt that an effect failed and is tried again. It informs: when it cannot be
-// written, the run goes on all the same.
-func (n *node) showRetrying(ctx context.Context, c effect.Call, reason string) {
-	if err := n.receipts.TransitionAsOf(ctx, c.AsOf, c.ReceiptID, receipt.Retrying, reason, reason); err != nil {
-		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", c.ReceiptID, "error", err)
-	}
-}
-
-// activities makes the filled receivers of the activities.
-func (n *node) activities(effects *effect.Runner, book *ledger.Store, publisher *activities.Publisher) ([]any, error) {
-	lag, err := n.telemetry.Meter().Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
-		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
-	if err != nil {
-		return nil, fmt.Errorf("make processing lag histogram: %w", err)
-	}
-	state, relays := billing.New(n.pool), n.consumers(effects)
-	return []any{
-		&activities.Billing{
-			Effects: effects, Receipts: n.receipts, Facts: state, Prices: prices(n.cfg), Policy: billingPolicy(n.cfg),
-			Planning: planning(n.cfg), Sinks: sinkSettings(n.cfg), Accounts: connectedAccounts(n.cfg),
-			Consumers: relays, Announced: publisher.Wake, Now: time.Now,
-		},
-		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.cfg, n.cfg.Sinks.Workspaces)},
-		&activities.Finance{Effects: effects, Sinks: httpSinks(n.cfg, n.cfg.Sinks.Finance)},
-		&activities.Tasks{Effects: effects},
-		&activities.Mail{Effects: effects, Receipts: n.receipts, Invoices: state, Letters: n.cfg.Mail.Set, Sinks: mailSinks(n.cfg)},
-		relays,
-		&activities.Runs{Receipts: n.receipts, Ledger: book, Audit: audit.New(n.pool), Lag: lag},
-	}, nil
 }

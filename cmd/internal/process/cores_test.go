@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -52,7 +51,7 @@ func TestBesideDatabase_SeenFromBothEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pool.Close()
-			beside, err := (&node{pool: pool}).besideDatabase(t.Context())
+			beside, err := (&Node{Pool: pool}).besideDatabase(t.Context())
 			if err != nil || beside != c.beside {
 				t.Errorf("on this machine: %t, %v; want %t", beside, err, c.beside)
 			}
@@ -93,7 +92,7 @@ func proxy(t *testing.T, network, address string) string {
 // It is not parallel: a process has one number of cores.
 func TestLeaveCore_Environment_Decides(t *testing.T) {
 	defer runtime.SetDefaultGOMAXPROCS()
-	n := &node{pool: schematest.New(t), log: slog.New(slog.DiscardHandler)}
+	n := &Node{Pool: schematest.New(t), log: slog.New(slog.DiscardHandler)}
 	for value, want := range map[string]int{"": 2, "3": 3} {
 		runtime.GOMAXPROCS(3)
 		n.leaveCore(t.Context(), func(name string) (string, bool) { return value, name == "GOMAXPROCS" })
@@ -110,12 +109,17 @@ func TestLeaveCore_Environment_Decides(t *testing.T) {
 // Nor is what the environment decided undone when an ingress ends. It is not parallel, as the one above.
 func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
-	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).with("GOMAXPROCS", "3")
-	write(t, s.file, read(t, s.file)+"ops: {listen: '"+freeAddr(t)+"'}\ningress: {listen: '"+freeAddr(t)+"'}\n")
+	cfg := load(t, schematest.NewDSN(t))
+	noTemporal(t, cfg)
+	cfg.Ops.Listen, cfg.Ingress.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if code := run(ctx, []string{"--config", s.file, "ingress"}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable); code != 0 {
-		t.Errorf("exit %d, want 0", code)
+	err := Serve(ctx, Setup{
+		Config: cfg, Providers: providers, Log: slog.New(slog.DiscardHandler),
+		Env: func(name string) (string, bool) { return "3", name == "GOMAXPROCS" },
+	}, func(ctx context.Context, n *Node) error { return n.RunIngress(ctx, nil) })
+	if err != nil {
+		t.Error(err)
 	}
 	if got := runtime.GOMAXPROCS(0); got != 3 {
 		t.Errorf("%d cores are used, want 3", got)

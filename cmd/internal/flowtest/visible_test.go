@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	var described *workflowservice.DescribeWorkflowExecutionResponse
 	r.until("the failing effect is pending", func() bool {
 		var err error
-		described, err = r.temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		described, err = r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
 		return err == nil && len(described.PendingActivities) == 1 && described.PendingActivities[0].LastFailure != nil
 	})
 	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
@@ -53,7 +53,7 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 		}
 	}
 	r.until("the run is found by its receipt", func() bool {
-		found, err := r.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		found, err := r.Temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
 			Namespace: "default", Query: fmt.Sprintf("PawlReceipt = '%s'", receiptID),
 		})
 		return err == nil && len(found.Executions) == 1 && found.Executions[0].Execution.WorkflowId == workflowID
@@ -76,7 +76,7 @@ func TestInvoicePaid_Parked_TableOfEffects(t *testing.T) {
 	r.status(e, receipt.Dead)
 	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
 	r.until("the details say why it is parked", func() bool {
-		value, err := r.temporal.QueryWorkflow(t.Context(), workflowID, "", "__temporal_workflow_metadata")
+		value, err := r.Temporal.QueryWorkflow(t.Context(), workflowID, "", "__temporal_workflow_metadata")
 		if err != nil {
 			return false
 		}

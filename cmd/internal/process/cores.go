@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // commit wait for one turn of Postgres, and with requests on every core it waits for one first: on two cores that
 // costs a tenth of the events, and as much of the time to each answer. Where the environment sets GOMAXPROCS, that
 // holds. It reports whether it has left one.
-func (n *node) leaveCore(ctx context.Context, env func(string) (string, bool)) (left bool) {
+func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (left bool) {
 	cores := runtime.GOMAXPROCS(0)
 	if cores == 1 || isSet(env, "GOMAXPROCS") {
 		return false
@@ -32,8 +32,8 @@ const fromPortSQL = `select coalesce(inet_client_port(), 0)` // null where it co
 // from, or through a socket, and the server has this very connection. What is reached here may be a tunnel or a proxy
 // (Cloud SQL's, say), which has a connection of its own to the server, from another port or through a socket there. Of
 // one that is reached through a socket and reaches the server through another, nothing shows.
-func (n *node) besideDatabase(ctx context.Context) (bool, error) {
-	conn, err := n.pool.Acquire(ctx)
+func (n *Node) besideDatabase(ctx context.Context) (bool, error) {
+	conn, err := n.Pool.Acquire(ctx)
 	if err != nil {
 		return false, err
 	}

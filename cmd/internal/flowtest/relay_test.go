@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -74,7 +75,7 @@ func TestRelay_EveryBranch(t *testing.T) {
 			if result := r.result(workflowID, ""); result.Outcome != "processed" || len(result.Effects) != 2 {
 				t.Errorf("result %+v", result)
 			}
-			history := r.history(workflowID, r.temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID())
+			history := r.history(workflowID, r.Temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID())
 			noCanary(t, history)
 			if *update {
 				writeGolden(t, "Relay", b.name, history)
@@ -105,7 +106,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 	dir := t.TempDir()
 	text := "sources: {github: {provider: github, mode: live, secrets: [{value: env:GITHUB_SECRET}], relay: [" +
 		strings.Join(slices.Sorted(maps.Keys(to)), ", ") + "]}}\nconsumers:\n"
-	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "GITHUB_SECRET": providersSecret}
+	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "GITHUB_SECRET": testSecret}
 	for name, consumer := range to {
 		env[strings.ToUpper(name)] = consumer.secret
 		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 500ms, secrets: [{value: env:" + strings.ToUpper(name) + "}]}\n"
@@ -114,7 +115,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	relaying, err := config.Load(file, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, providers())
+	relaying, err := config.Load(file, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, providers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,19 +139,19 @@ func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	if e.Body, err = json.Marshal(body); err != nil {
 		r.Fatal(err)
 	}
-	source, err := ingressSource(r.cfg, "github", nil)
+	source, err := process.Source(r.Config, providers, "github", nil)
 	if err != nil {
 		r.Fatal(err)
 	}
 	server, err := ingress.New(ingress.Config{
-		Sources: map[string]ingress.Source{"github": source}, Receipts: r.receipts, Dispatch: r.starter.Offer, Limits: ingressLimits(r.cfg.Ingress),
+		Sources: map[string]ingress.Source{"github": source}, Receipts: r.Receipts, Dispatch: r.starter.Offer, Limits: process.Limits(r.Config.Ingress),
 	})
 	if err != nil {
 		r.Fatal(err)
 	}
 	front := httptest.NewServer(server.Handler())
 	r.Cleanup(front.Close)
-	target := forge.Target{URL: front.URL + "/hooks/github", Secret: providersSecret, Sign: providers()["github"].Sign}
+	target := forge.Target{URL: front.URL + "/hooks/github", Secret: testSecret, Sign: providers["github"].Sign}
 	if err := target.Send(r.Context(), []forge.Event{e}, 0, 1, func(sent forge.Result) {
 		if sent.Status != http.StatusAccepted {
 			r.Errorf("ingress answered %s, %v", sent.Outcome(), sent.Err)

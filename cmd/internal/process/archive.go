@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -10,21 +10,22 @@ import (
 	"github.com/pawlhq/pawl/schema/handout"
 )
 
-// archive is the database as a provider sees it, see [webhook.Archive]: without it a delivery is verified all the same, with
+// Archive is the database as a provider sees it, see [webhook.Archive]: without it a delivery is verified all the same, with
 // what is fetched anew.
-type archive struct {
+type Archive struct {
 	store *handout.Store
 	log   *slog.Logger
 }
 
-func newArchive(pool *pgxpool.Pool, log *slog.Logger) archive {
-	return archive{handout.New(pool), log}
+// NewArchive returns the archive in the database of pool.
+func NewArchive(pool *pgxpool.Pool, log *slog.Logger) Archive {
+	return Archive{handout.New(pool), log}
 }
 
 // archiveWithin bounds a read or a write: a delivery waits for it, and can do without.
 const archiveWithin = time.Second
 
-func (a archive) Load(ctx context.Context) map[string][]byte {
+func (a Archive) Load(ctx context.Context) map[string][]byte {
 	ctx, cancel := context.WithTimeout(ctx, archiveWithin)
 	defer cancel()
 	all, err := a.store.Load(ctx)
@@ -34,7 +35,7 @@ func (a archive) Load(ctx context.Context) map[string][]byte {
 	return all
 }
 
-func (a archive) Save(ctx context.Context, url string, content []byte) {
+func (a Archive) Save(ctx context.Context, url string, content []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), archiveWithin)
 	defer cancel()
 	if err := a.store.Save(ctx, url, content); err != nil {

@@ -1,10 +1,11 @@
-package main
+package flowtest
 
 import (
 	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -25,11 +26,25 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/ingress/github"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
+
+func TestMain(m *testing.M) { schematest.Main(m, stopTemporal) }
+
+// update makes the tests write anew the golden histories in workflows/testdata, which they otherwise leave alone.
+var update = flag.Bool("update", false, "write golden histories anew")
+
+// providers are those of this package's tests.
+var providers = map[string]webhook.Provider{"stripe": stripe.Provider, "github": github.Provider}
+
+const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 
 // devTemporal is the one Temporal server of this package's tests; stopTemporal ends it.
 var devTemporal = sync.OnceValues(func() (server *devstack.Temporal, err error) {
@@ -37,7 +52,7 @@ var devTemporal = sync.OnceValues(func() (server *devstack.Temporal, err error) 
 		return nil, err
 	}
 	attributes := map[string]string{}
-	for _, name := range searchAttributes() {
+	for _, name := range process.SearchAttributes() {
 		attributes[name] = "Keyword"
 	}
 	server, err = devstack.StartTemporal(context.Background(), devstack.TemporalOptions{
@@ -81,7 +96,7 @@ func dialTemporal(t *testing.T) client.Client {
 // on the Temporal server that all rigs share.
 type rig struct {
 	*testing.T
-	*node
+	*process.Node
 	sandbox *sandbox.Sandbox
 	dir     string
 	starter *dispatch.Dispatcher
@@ -95,47 +110,37 @@ const attempts = 3
 // newRig wires what `pawl dev` wires, impatiently: short time-outs and waits.
 func newRig(t *testing.T, tune func(*config.Config)) *rig {
 	t.Helper()
-	temporal, err := devTemporal()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &rig{T: t, dir: t.TempDir()}
-	s := &devStack{dir: r.dir, dsn: schematest.NewDSN(t), temporal: temporal}
-	s.flags.ingress, s.flags.console, s.flags.ops = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3" // nothing listens
-	if s.sandbox, err = sandbox.Start(ctx, sandbox.Config{Dir: filepath.Join(r.dir, "sandbox")}); err != nil {
+	var err error
+	if r.sandbox, err = sandbox.Start(ctx, sandbox.Config{Dir: filepath.Join(r.dir, "sandbox")}); err != nil {
 		t.Fatal(err)
 	}
-	r.sandbox = s.sandbox
-	if err := os.Mkdir(filepath.Join(r.dir, "secrets"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := s.configure(&app{env: func(string) (string, bool) { return "", false }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configure(t, config.DevParams{
+		WorkspacesURL: r.sandbox.URL(), FinanceURL: r.sandbox.URL(), SMTP: r.sandbox.SMTPAddr(), Subscriber: r.sandbox.URL() + "/events",
+	}, "default")
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
 	cfg.Retries = config.Retries{Attempts: attempts, First: 10 * time.Millisecond, Max: 40 * time.Millisecond}
 	cfg.Sinks.Workspaces.Timeout, cfg.Sinks.Finance.Timeout, cfg.Sinks.Email.Timeout = patience, patience, patience
 	if tune != nil {
 		tune(cfg)
 	}
-	r.node, err = newNode(ctx, cfg, slog.New(slog.DiscardHandler))
+	r.Node, err = process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.temporal, Receipts: r.receipts, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})
+	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.Temporal, Receipts: r.Receipts, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := r.untilDone(ctx, "register search attributes", r.ensureSearchAttributes); err == nil {
+		if err := r.UntilDone(ctx, "register search attributes", r.EnsureSearchAttributes); err == nil {
 			r.starter.Run(ctx)
 		}
 	})
 	running.Go(func() {
-		if err := r.runWorker(ctx); err != nil {
+		if err := r.RunWorker(ctx); err != nil {
 			t.Errorf("worker: %v", err)
 		}
 	})
@@ -143,9 +148,43 @@ func newRig(t *testing.T, tune func(*config.Config)) *rig {
 		stop()
 		_ = r.sandbox.Close() // lets go of requests that a fault holds
 		running.Wait()
-		r.close()
+		r.Close()
 	})
 	return r
+}
+
+// configure returns what `pawl dev` runs with, on a database of its own and in this namespace of the shared Temporal.
+func configure(t *testing.T, outside config.DevParams, namespace string) *config.Config {
+	t.Helper()
+	temporal, err := devTemporal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside.Ingress, outside.Console, outside.Ops = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3" // nothing listens
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"database.url":   schematest.NewDSN(t),
+		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace),
+		"secrets/stripe": testSecret,
+		"pawl.yaml":      string(config.Dev(outside)),
+	} {
+		write(t, filepath.Join(dir, name), content)
+	}
+	cfg, err := config.Load(filepath.Join(dir, "pawl.yaml"), func(string) (string, bool) { return "", false }, providers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // patience is how long a rig's worker waits for a sink.
@@ -201,7 +240,7 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 	var kept []receipt.Outcome
 	r.until("the receipt is committed", func() (done bool) {
 		var err error
-		kept, err = r.receipts.Insert(r.Context(), receipt.Delivery{
+		kept, err = r.Receipts.Insert(r.Context(), receipt.Delivery{
 			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
 			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
 		})
@@ -255,10 +294,10 @@ func (r *rig) result(workflowID, runID string) workflows.EventResult {
 	var result workflows.EventResult
 	// The start goes through the dispatcher; until then there is nothing to wait for.
 	r.until("the run is there", func() bool {
-		_, err := r.temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
+		_, err := r.Temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
 		return err == nil
 	})
-	if err := r.temporal.GetWorkflow(ctx, workflowID, runID).Get(ctx, &result); err != nil {
+	if err := r.Temporal.GetWorkflow(ctx, workflowID, runID).Get(ctx, &result); err != nil {
 		r.Fatalf("run of %s: %v\n%v", workflowID, err, r.rows(`select concat_ws(' ', key, state, error_class, error, attempts) from effects order by key`))
 	}
 	return result
@@ -271,7 +310,7 @@ func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 	defer cancel()
 	// The receipt shows that a run parks a moment before the run can take a decision.
 	r.until("the decision is taken", func() bool {
-		err := decideAbout(ctx, r.temporal, workflowID, action, in)
+		err := decideAbout(ctx, r.Temporal, workflowID, action, in)
 		if err != nil && !strings.Contains(err.Error(), "waits for no decision") {
 			r.Fatalf("%s: %v", action, err)
 		}
@@ -294,7 +333,7 @@ func decideAbout(ctx context.Context, c client.Client, workflowID, action string
 // history reads a run's whole history.
 func (r *rig) history(workflowID, runID string) *historypb.History {
 	r.Helper()
-	events := r.temporal.GetWorkflowHistory(r.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := r.Temporal.GetWorkflowHistory(r.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	history := &historypb.History{}
 	for events.HasNext() {
 		e, err := events.Next()
@@ -309,7 +348,7 @@ func (r *rig) history(workflowID, runID string) *historypb.History {
 // rows returns what a query of one text column gives.
 func (r *rig) rows(sql string, args ...any) []string {
 	r.Helper()
-	rows, err := r.pool.Query(r.Context(), sql, args...)
+	rows, err := r.Pool.Query(r.Context(), sql, args...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -330,7 +369,7 @@ func (r *rig) rows(sql string, args ...any) []string {
 
 func (r *rig) exec(sql string, args ...any) {
 	r.Helper()
-	if _, err := r.pool.Exec(r.Context(), sql, args...); err != nil {
+	if _, err := r.Pool.Exec(r.Context(), sql, args...); err != nil {
 		r.Fatal(err)
 	}
 }

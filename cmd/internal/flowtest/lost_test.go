@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"context"
@@ -34,8 +34,8 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
 	workflowID := r.receive(e)
 	r.status(e, receipt.Dead)
-	temporal := &asked{Client: r.temporal}
-	d, err := dispatch.New(dispatch.Config{Temporal: temporal, Receipts: r.receipts, TaskQueue: "none"})
+	temporal := &asked{Client: r.Temporal}
+	d, err := dispatch.New(dispatch.Config{Temporal: temporal, Receipts: r.Receipts, TaskQueue: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 		}
 		return asked == 0
 	})
-	if err := r.temporal.TerminateWorkflow(t.Context(), workflowID, "", "by a person"); err != nil {
+	if err := r.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "by a person"); err != nil {
 		t.Fatal(err)
 	}
 	r.until("the end is noticed", func() bool {

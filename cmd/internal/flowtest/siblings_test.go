@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T)
 	r.status(succeeded, receipt.Dead)
 
 	// The first undo waits for the customer's row, and leaves nothing in the ledger meanwhile.
-	holder, err := r.intakePool.Begin(t.Context())
+	holder, err := r.IntakePool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T)
 	}
 	r.decide(first, workflows.UpdateCompensate, workflows.DecisionInput{})
 	r.until("the first undo waits", func() bool {
-		run, err := r.temporal.DescribeWorkflowExecution(t.Context(), first, "")
+		run, err := r.Temporal.DescribeWorkflowExecution(t.Context(), first, "")
 		return err == nil && len(run.GetPendingActivities()) == 1
 	})
 	r.decide(second, workflows.UpdateRetry, workflows.DecisionInput{})

@@ -1,8 +1,7 @@
-package main
+package flowtest
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -150,32 +148,5 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	}
 	if got, want := fence(), started(); !got.Equal(want) {
 		t.Errorf("finished as of %s, want the begin of the task, %s", got, want)
-	}
-}
-
-// An attempt at an effect records that it failed, and is stopped before it shows so; the next ones use up the
-// retries, and the run parks. It waits for a person, whatever the first one has yet to show.
-func TestShowRetrying_AfterTheRunHasParked_StaysParked(t *testing.T) {
-	t.Parallel()
-	receipts := receipt.NewStore(schematest.New(t), receipt.Options{Timeout: 10 * time.Second})
-	defer receipts.Close()
-	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
-		Events: []receipt.New{{Mode: "live", EventID: "evt_1", Identity: receipt.ByID, Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{receipts: receipts, log: slog.New(slog.DiscardHandler)}
-	task := time.Now()
-	tried := effect.Call{ReceiptID: kept[0].ReceiptID, AsOf: task}
-	n.showRetrying(t.Context(), tried, "answered 503")
-	if r, err := receipts.Get(t.Context(), tried.ReceiptID); err != nil || r.Status != receipt.Retrying {
-		t.Errorf("while it is tried the receipt is %s, %v", r.Status, err)
-	}
-	if err := receipts.TransitionAsOf(t.Context(), task.Add(time.Minute), tried.ReceiptID, receipt.Dead, "exhausted", "exhausted"); err != nil {
-		t.Fatal(err)
-	}
-	n.showRetrying(t.Context(), tried, "answered 503")
-	if r, err := receipts.Get(t.Context(), tried.ReceiptID); err != nil || r.Status != receipt.Dead || r.Reason != "exhausted" {
-		t.Errorf("the receipt is %s (%s), %v; want it parked", r.Status, r.Reason, err)
 	}
 }

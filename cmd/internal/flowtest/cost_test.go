@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"maps"
@@ -60,7 +60,7 @@ func TestInvoicePaid_Cost(t *testing.T) {
 		})
 		r.footprint() // waits until the event is published, too
 		commits = append(commits, r.transactions()-before)
-		described, err := r.temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package main
+package process
 
 // headroom is memory that is never touched, so that the kernel never gives it: it only makes Go's
 // collector count with a larger heap. What lives in an ingress is some 10 MiB, and the collector ran
@@ -14,4 +14,10 @@ func newHeadroom(env func(string) (string, bool)) headroom {
 		return nil
 	}
 	return make(headroom, 24<<20)
+}
+
+// isSet reports whether the environment has something to say about name.
+func isSet(env func(string) (string, bool), name string) bool {
+	value, ok := env(name)
+	return ok && value != ""
 }

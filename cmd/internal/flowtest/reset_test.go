@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"context"
@@ -90,7 +90,7 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 			r.result(id, "")
 			before, original := r.footprint(), r.history(id, "")
 
-			run := resetTo(t.Context(), t, r.temporal, id, parkedAt(original, nth))
+			run := resetTo(t.Context(), t, r.Temporal, id, parkedAt(original, nth))
 			if result := r.result(id, run); result.Outcome != "processed" {
 				t.Errorf("the reset run ended %s (%s)", result.Outcome, result.Reason)
 			}

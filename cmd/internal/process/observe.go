@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // observe exports what stands in the database: how much is open, parked and in doubt.
-func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
+func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
 	receipts, err := meter.Int64ObservableGauge("pawl_receipts_open", metric.WithDescription("Receipts that are worked on or wait for a person, by status."))
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (n *node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		open, err := n.receipts.Waiting(ctx)
+		open, err := n.Receipts.Waiting(ctx)
 		if err != nil {
 			return err
 		}

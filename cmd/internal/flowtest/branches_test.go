@@ -1,4 +1,4 @@
-package main
+package flowtest
 
 import (
 	"bytes"
@@ -264,7 +264,7 @@ func TestFlows_EveryBranch(t *testing.T) {
 			if b.parks != "" {
 				r.status(e, b.parks)
 				if b.cancel {
-					if err := r.temporal.CancelWorkflow(t.Context(), workflowID, ""); err != nil {
+					if err := r.Temporal.CancelWorkflow(t.Context(), workflowID, ""); err != nil {
 						t.Fatal(err)
 					}
 					r.status(e, receipt.NeedsReview)
@@ -276,7 +276,7 @@ func TestFlows_EveryBranch(t *testing.T) {
 			}
 			result := r.result(workflowID, "")
 			r.check(b, e, result)
-			first := r.temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID()
+			first := r.Temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID()
 			history := r.history(workflowID, first)
 			noCanary(t, history)
 			if *update {
@@ -443,7 +443,7 @@ func (r *rig) reset(workflowID string, history *historypb.History) string {
 			break
 		}
 	}
-	return resetTo(r.Context(), r.T, r.temporal, workflowID, task)
+	return resetTo(r.Context(), r.T, r.Temporal, workflowID, task)
 }
 
 // firstStarted is the event that starts a run's first workflow task: a run can be reset to it before the
@@ -515,7 +515,7 @@ func writeGolden(t *testing.T, flow, name string, history *historypb.History) {
 	if host, err := os.Hostname(); err == nil {
 		content = bytes.ReplaceAll(content, []byte(host), []byte("host"))
 	}
-	dir := filepath.Join("..", "..", "workflows", "testdata", "histories", flow)
+	dir := filepath.Join("..", "..", "..", "workflows", "testdata", "histories", flow)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

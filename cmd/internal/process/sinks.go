@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"time"
@@ -87,18 +87,18 @@ func sinkSettings(c *config.Config) map[string]activities.SinkSettings {
 }
 
 // consumers makes the receiver of the relay's activities.
-func (n *node) consumers(effects *effect.Runner) *activities.Consumers {
+func (n *Node) consumers(effects *effect.Runner) *activities.Consumers {
 	c := &activities.Consumers{
-		Effects: effects, Receipts: n.receipts, Client: activities.NewHTTPClient(), Now: time.Now,
+		Effects: effects, Receipts: n.Receipts, Client: activities.NewHTTPClient(), Now: time.Now,
 		ByName: map[string]activities.Consumer{}, BySource: map[string][]string{},
 	}
-	for name, s := range n.cfg.Consumers {
+	for name, s := range n.Config.Consumers {
 		c.ByName[name] = activities.Consumer{
-			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: n.cfg.Retries.Attempts},
+			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: n.Config.Retries.Attempts},
 			Settings: activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"},
 		}
 	}
-	for name, s := range n.cfg.Sources {
+	for name, s := range n.Config.Sources {
 		c.BySource[name] = s.Relay
 	}
 	return c

@@ -1,0 +1,98 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/throttle"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/rejection"
+)
+
+// drain is what requests in flight get to end when an ingress is stopped.
+const drain = 10 * time.Second
+
+// RunIngress takes webhooks and starts their workflows until ctx ends. ready, when not nil, is closed once
+// it listens.
+func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
+	dispatcher, err := dispatch.New(dispatch.Config{
+		Temporal: n.Temporal, Receipts: n.intake, TaskQueue: n.Config.Temporal.TaskQueue,
+		Eager: true, Prepare: n.EnsureSearchAttributes, Meter: n.telemetry.Meter(), Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { dispatcher.Sample(ctx); return nil })
+	group.Go(func() error {
+		// A start with an unknown search attribute is refused; receipts wait meanwhile.
+		if err := n.UntilDone(ctx, "register search attributes", n.EnsureSearchAttributes); err == nil {
+			dispatcher.Run(ctx)
+		}
+		return nil
+	})
+	group.Go(func() error { return n.Listen(ctx, n.intake, dispatcher.Offer, ready) })
+	return group.Wait()
+}
+
+// Listen takes webhooks until ctx ends: it commits them to receipts and hands them over to offer.
+func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending), ready chan<- struct{}) error {
+	sources, err := Sources(n.Config, n.providers, NewArchive(n.Pool, n.log))
+	if err != nil {
+		return err
+	}
+	diagnoser, err := NewDiagnoser(n.Config, n.providers)
+	if err != nil {
+		return err
+	}
+	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(n.IntakePool), Diagnoser: diagnoser, Log: n.log})
+	server, err := ingress.New(ingress.Config{
+		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
+		Meter: n.telemetry.Meter(), Log: n.log, Limits: Limits(n.Config.Ingress),
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.Config.Ingress.Listen)
+	if err != nil {
+		_ = server.Shutdown(ctx)
+		return fmt.Errorf("listen for webhooks (ingress.listen): %w", err)
+	}
+	n.log.InfoContext(ctx, "ingress listens", "address", listener.Addr().String(), "sources", len(sources))
+	n.join(ops.Part{Name: webhooks, Probe: func(ctx context.Context) (string, error) { return "", n.intake.Ready(ctx) }})
+	if ready != nil {
+		close(ready)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { keeper.Run(ctx); return nil })
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		return server.Shutdown(stop)
+	})
+	return group.Wait()
+}
+
+// Limits are those of the configuration.
+func Limits(c config.Ingress) ingress.Limits {
+	limits := ingress.Limits{
+		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent, Connections: c.Limits.MaxConnections,
+		PerSource:  throttle.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
+		PerAddress: throttle.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
+	}
+	for _, network := range c.Limits.TrustedProxies {
+		limits.TrustedProxies = append(limits.TrustedProxies, network.Prefix)
+	}
+	return limits
+}

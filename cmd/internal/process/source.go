@@ -1,0 +1,68 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Sources builds every configured source's verifier, with an archive where there is one. It reports every fault.
+func Sources(cfg *config.Config, providers map[string]webhook.Provider, archive webhook.Archive) (map[string]ingress.Source, error) {
+	sources := map[string]ingress.Source{}
+	var faults []error
+	for name := range cfg.Sources {
+		source, err := Source(cfg, providers, name, archive)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		sources[name] = source
+	}
+	return sources, errors.Join(faults...)
+}
+
+// Source builds one source, whose provider config.Load has checked to be known.
+func Source(cfg *config.Config, providers map[string]webhook.Provider, name string, archive webhook.Archive) (ingress.Source, error) {
+	s := cfg.Sources[name]
+	provider := providers[s.Provider]
+	settings := cfg.Settings(name)
+	settings.Archive = archive
+	verifier, err := provider.New(settings)
+	if err != nil {
+		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
+	}
+	source := ingress.Source{
+		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
+		Wanted: wanted(s), Accounts: s.Accounts.Routed, PublicURL: s.URL,
+	}
+	for _, network := range s.AllowFrom {
+		source.AllowFrom = append(source.AllowFrom, network.Prefix)
+	}
+	return source, nil
+}
+
+// wanted says which types a source runs: of those on its allow-list (all, where there is none) the ones
+// that a flow is written for, and the rest when the source relays.
+func wanted(s config.Source) func(string) bool {
+	return func(eventType string) bool {
+		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) {
+			return false
+		}
+		return len(s.Relay) > 0 || workflows.Written(s.Provider, eventType)
+	}
+}
+
+// NewDiagnoser knows every configured source.
+func NewDiagnoser(cfg *config.Config, providers map[string]webhook.Provider) (*refusal.Diagnoser, error) {
+	sources := map[string]refusal.Source{}
+	for name, s := range cfg.Sources {
+		sources[name] = refusal.Source{Provider: providers[s.Provider], Settings: cfg.Settings(name)}
+	}
+	return refusal.NewDiagnoser(sources)
+}

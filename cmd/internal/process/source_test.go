@@ -1,0 +1,48 @@
+package process
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		source config.Source
+		event  string
+		want   bool
+	}{
+		{"a flow is written", config.Source{Provider: "stripe"}, "invoice.paid", true},
+		{"no flow", config.Source{Provider: "stripe"}, "moon.risen", false},
+		{"no flow, relayed", config.Source{Provider: "stripe", Relay: []string{"crm"}}, "moon.risen", true},
+		{"another provider", config.Source{Provider: "github"}, "push", false},
+		{"another provider, relayed", config.Source{Provider: "github", Relay: []string{"crm"}}, "push", true},
+		{"relayed, not on the list", config.Source{Provider: "github", Relay: []string{"crm"}, Events: []string{"push"}}, "star", false},
+		{"relayed, on the list", config.Source{Provider: "github", Relay: []string{"crm"}, Events: []string{"push"}}, "push", true},
+		{"written, not on the list", config.Source{Provider: "stripe", Events: []string{"invoice.payment_succeeded"}}, "invoice.paid", false},
+	} {
+		if got := wanted(c.source)(c.event); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// The allow-list of the configuration reaches the server.
+func TestIngressSource_AllowFrom(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "postgres://localhost/none")
+	network := netip.MustParsePrefix("192.0.2.0/24")
+	source := cfg.Sources["stripe"]
+	source.AllowFrom = []config.Network{{Prefix: network}}
+	cfg.Sources["stripe"] = source
+	made, err := Source(cfg, providers, "stripe", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made.AllowFrom) != 1 || made.AllowFrom[0] != network || made.Provider.Name != "stripe" {
+		t.Errorf("source %+v", made)
+	}
+}
