@@ -35,11 +35,16 @@ type Letter struct {
 	Amount   int64  `json:",omitempty"`
 	Currency string `json:",omitempty"`
 	Plan     string `json:",omitempty"`
+	Quantity int64  `json:",omitempty"`
 	// PeriodStart and PeriodEnd are zero for a letter that is about no period.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
+	// EndsAt is when what it tells of ends, zero for never.
+	EndsAt time.Time `json:",omitzero"`
 	// OccurredAt is when it happened; the letter has this date.
 	OccurredAt time.Time
+	// Notice is set for a letter that is true for a while.
+	Notice *Notice `json:",omitempty"`
 }
 
 // Invoices knows which receipt holds the newest invoice of a customer, "" for none.
@@ -65,9 +70,11 @@ type Mail struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Invoices Invoices
+	Known    Known
 	Letters  *letters.Set
 	// Sinks are the mail servers by mode. A mode without one has its letters left out.
 	Sinks map[string]MailSink
+	Now   func() time.Time
 }
 
 // sentMail is what the ledger keeps of a mail: no address.
@@ -75,8 +82,8 @@ type sentMail struct {
 	MessageID string
 }
 
-// SendLetter sends a letter to the address on the object. A letter that is off, and one to an object without an address,
-// is skipped.
+// SendLetter sends a letter to the address on the object. A letter that is off, one that is not true any more, and one to
+// an object without an address, is skipped.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	sink, configured := m.Sinks[in.For.Mode]
 	if !configured {
@@ -84,9 +91,18 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 	}
 	policy := sink.Policy
 	policy.Marks = !sink.AtLeastOnce
+	if in.For.Notice != nil {
+		policy.Exclusive = in.For.Notice.about(in.For.Mode)
+	}
 	return m.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		if m.Letters.Off(in.For.Template) {
 			return nil, &effect.NotWanted{Reason: "the letter " + in.For.Template + " is off"}
+		}
+		switch why, err := m.untrue(ctx, in.For); {
+		case err != nil:
+			return nil, effect.Infrastructure(err)
+		case why != "":
+			return nil, &effect.NotWanted{Reason: why}
 		}
 		to, err := m.addressee(ctx, in.For)
 		if err != nil {
@@ -125,6 +141,7 @@ func (s MailSink) failure(err error) error {
 func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
+		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(),
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {

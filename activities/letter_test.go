@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities.Mail {
@@ -28,7 +29,7 @@ func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities
 		b.Fatal(err)
 	}
 	return &activities.Mail{
-		Effects: b.effects, Receipts: b.receipts, Letters: set,
+		Effects: b.effects, Receipts: b.receipts, Invoices: billing.New(b.pool), Known: billing.New(b.pool), Letters: set, Now: func() time.Time { return known },
 		Sinks: map[string]activities.MailSink{"live": {
 			Mailer: &activities.Mailer{Address: box.Address, TLS: activities.NoTLS, Roots: box.Roots},
 			From:   "Pawl <billing@pawl.test>", AtLeastOnce: atLeastOnce,

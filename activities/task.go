@@ -23,7 +23,9 @@ type Task struct {
 	Account string
 	// Object is what it is about. There is one task of a kind for each.
 	Object string
-	Title  string
+	// Subscription is the one with whose end it is cancelled, "" for none.
+	Subscription string `json:",omitempty"`
+	Title        string
 }
 
 // Tasks opens and closes tasks in our own database: exactly once, since the ledger row is in the same transaction.
@@ -56,5 +58,5 @@ func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statem
 
 func row(in EffectInput[Task]) billing.Task {
 	t := in.For
-	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
+	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Subscription: t.Subscription, Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
 }

@@ -28,14 +28,26 @@ func Flows() []Flow {
 			Does: "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
 		},
 		{
+			Name: "PaymentFailed", Run: PaymentFailed, Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
+			Does: "tells the customer where to pay, once for each attempt; access stays for the time of grace",
+		},
+		{
+			Name: "InvoiceClosed", Run: InvoiceClosed, Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
+			Does: "ends the reminders, books what was paid of it",
+		},
+		{
 			Name: "SubscriptionEnded", Run: SubscriptionEnded, Types: stripe("customer.subscription.deleted"),
-			Does: "ends access, suspends the workspace where nothing else grants it, says so by mail",
+			Does: "ends access, suspends the workspace where nothing else grants it, says so by mail, closes its onboarding task",
 		},
 		{
 			Name: "SubscriptionChanged", Run: SubscriptionChanged, Types: stripe(
 				"customer.subscription.created", "customer.subscription.updated",
 				"customer.subscription.paused", "customer.subscription.resumed"),
-			Does: "brings access and workspace to the plan, the seats and the status of the subscription",
+			Does: "brings access and workspace to the plan, the seats and the status of the subscription; tells of a change by mail",
+		},
+		{
+			Name: "TrialEnding", Run: TrialEnding, Types: stripe("customer.subscription.trial_will_end"),
+			Does: "says so by mail, while the trial lasts and the subscription goes on after it",
 		},
 		{
 			Name: "AccountLinked", Run: AccountLinked, Types: stripe(
@@ -44,10 +56,10 @@ func Flows() []Flow {
 		},
 		{
 			Name: "Record", Run: Record, Types: stripe(
-				"customer.subscription.trial_will_end", "customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
-				"invoice.created", "invoice.finalized", "invoice.updated", "invoice.payment_failed", "invoice.payment_action_required",
-				"invoice.finalization_failed", "invoice.voided", "invoice.marked_uncollectible", "invoice.overdue"),
-			Does: "keeps the facts; nothing else follows from them",
+				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
+				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated", "invoice.sent", "invoice.deleted",
+				"invoice.will_be_due", "invoice.overpaid"),
+			Does: "keeps the facts; nothing follows but what the workspace is brought to where they move it to another account",
 		},
 		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
 	}

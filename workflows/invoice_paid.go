@@ -19,11 +19,15 @@ func InvoicePaid(ctx workflow.Context, in EventInput) (EventResult, error) {
 func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	invoice := c.After.Invoice
 	if invoice == nil || invoice.Status != "paid" {
-		return plan{steps: workspaceSteps(c)}
+		return plan{steps: workspaceSteps(c), review: reviewOf(c)}
 	}
 	of := invoiceObject(c, invoice.ID)
 	steps := workspaceSteps(c)
-	if invoice.Due > 0 || p.BookZero {
+	if before := c.Before.Invoice; before != nil && before.Closed() && before.Paid > 0 {
+		// What was paid before it was given up is booked already.
+		rest := restPayment(subjectOf(c), *before, *invoice)
+		steps = append(steps, financeExport.step(of+":rest", rest).undoneBy(reverseEntry.step(of+":rest", reversal(rest))))
+	} else if invoice.Due > 0 || p.BookZero {
 		entry := payment(subjectOf(c), *invoice)
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}
@@ -36,5 +40,5 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		bought := object(subjectOf(c), task.Object)
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
 	}
-	return plan{steps: steps, review: paidAfterEnd(c)}
+	return plan{steps: append(steps, lateEnd(c)...), review: reviewOf(c)}
 }

@@ -28,6 +28,23 @@ func payment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	}
 }
 
+// partPayment is the entry for what was paid of an invoice that was given up, with its part of the tax.
+func partPayment(subject billing.Subject, i billing.Invoice) activities.Entry {
+	entry := payment(subject, i)
+	entry.Amount, entry.OccurredAt = i.Paid, i.ClosedAt
+	if i.Due > 0 {
+		entry.Tax = i.Tax * i.Paid / i.Due
+	}
+	return entry
+}
+
+// restPayment is the entry for what was paid of an invoice after it had been given up.
+func restPayment(subject billing.Subject, before, i billing.Invoice) activities.Entry {
+	entry, part := payment(subject, i), partPayment(subject, before)
+	entry.Amount, entry.Tax = entry.Amount-part.Amount, entry.Tax-part.Tax
+	return entry
+}
+
 // reversal takes back what a payment was booked for.
 func reversal(of activities.Entry) activities.Entry {
 	of.Kind = activities.ReversalEntry
@@ -47,14 +64,14 @@ func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) 
 func subscriptionLetter(template string, subject billing.Subject, s billing.Subscription) activities.Letter {
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: s.Account, Object: s.ID, Customer: s.Customer, ReceiptID: subject.ReceiptID,
-		Plan: s.Plan, OccurredAt: s.EndedAt,
+		Plan: s.Plan, Quantity: s.Quantity,
 	}
 }
 
 // onboarding is the task to welcome an account on a plan.
 func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 	return activities.Task{
-		Kind: activities.TaskOnboarding, Mode: subject.Mode, Account: i.Account, Object: i.Bought() + ":" + i.Plan,
+		Kind: activities.TaskOnboarding, Mode: subject.Mode, Account: i.Account, Object: i.Bought() + ":" + i.Plan, Subscription: i.Subscription,
 		Title: "Welcome " + i.Account + " on " + i.Plan,
 	}
 }

@@ -64,8 +64,35 @@ func planWorkspace(c billing.Change, _ activities.Planning) plan {
 	return plan{steps: workspaceSteps(c)}
 }
 
-// planNothing is the plan of events that are kept, and of which nothing follows.
-func planNothing(billing.Change, activities.Planning) plan { return plan{} }
+// planRecord is the plan of events that are kept. That they change what an account may use is rare: one names the
+// account before any other event does.
+func planRecord(c billing.Change, _ activities.Planning) plan {
+	return plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+}
+
+// movedWorkspaces are the workspace's steps where the target of an account has changed, none otherwise.
+func movedWorkspaces(c billing.Change) []*step {
+	if c.After.Access.Target.Version == c.Before.Access.Target.Version && c.Left == nil {
+		return nil
+	}
+	return workspaceSteps(c)
+}
+
+// reviewOf asks for a person's look at what no rule decides about the change's objects: once for each object, whichever
+// event completes the reason.
+func reviewOf(c billing.Change) *review {
+	if i := c.After.Invoice; i != nil && i.Review != "" {
+		words := map[string]string{
+			billing.ReviewPaidAndVoid:  "was paid, and voided: refund it, or let it stand",
+			billing.ReviewPaidThenOpen: "was paid, and is open again: a payment was taken off it in Stripe",
+		}[i.Review]
+		return &review{object: invoiceObject(c, i.ID), reason: reason{i.Review, "invoice " + i.ID + " " + words}}
+	}
+	if s := c.After.Subscription; s != nil && s.Review == billing.ReviewImport {
+		return &review{object: object(subjectOf(c), s.ID), reason: reason{s.Review, "subscription " + s.ID + " has ended by an event, and was alive when it was imported"}}
+	}
+	return paidAfterEnd(c)
+}
 
 // paidAfterEnd asks for a person's look at invoices that were paid strictly after their subscription had ended, for a
 // period that reaches beyond the end. Nothing is granted for them.

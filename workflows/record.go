@@ -2,7 +2,7 @@ package workflows
 
 import "go.temporal.io/sdk/workflow"
 
-// Record keeps what an event says. Nothing else follows from it.
+// Record keeps what an event says. Nothing else follows from it, unless it says whose the object is.
 func Record(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "Record", in, planNothing)
+	return runBilling(ctx, "Record", in, planRecord)
 }

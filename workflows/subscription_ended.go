@@ -17,7 +17,7 @@ func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
 	steps := workspaceSteps(c)
 	ended := c.After.Subscription
 	if ended != nil && ended.Ended() && ended.EverGranted && len(c.After.Access.Grants) == 0 {
-		steps = append(steps, endedNotice.step(object(subjectOf(c), ended.ID), subscriptionLetter("subscription-ended", subjectOf(c), *ended)))
+		steps = append(steps, endedLetter(subjectOf(c), *ended))
 	}
-	return plan{steps: steps, review: paidAfterEnd(c)}
+	return plan{steps: steps, review: reviewOf(c)}
 }

@@ -20,13 +20,18 @@ import (
 
 // The letters that there are.
 const (
-	Receipt           = "receipt"
-	Correction        = "correction"
-	SubscriptionEnded = "subscription-ended"
+	Receipt             = "receipt"
+	Correction          = "correction"
+	ActionRequired      = "action-required"
+	TrialEnding         = "trial-ending"
+	SubscriptionChanged = "subscription-changed"
+	SubscriptionEnded   = "subscription-ended"
 )
 
 // Names lists them.
-func Names() []string { return []string{Receipt, Correction, SubscriptionEnded} }
+func Names() []string {
+	return []string{Receipt, Correction, ActionRequired, TrialEnding, SubscriptionChanged, SubscriptionEnded}
+}
 
 // English is the language of the built-in letters.
 const English = "en"
@@ -41,14 +46,17 @@ type Content struct {
 	Number string
 	Plan   string
 	// Amount is written for people: "49.00 USD".
-	Amount                             string
-	PeriodStart, PeriodEnd, OccurredAt time.Time
+	Amount   string
+	Quantity int64
+	// URL is the page where the customer sees and pays the invoice.
+	URL                                        string
+	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
 }
 
 // sample is what each template is tried with before any letter is sent.
 var sample = Content{
-	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD",
-	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
+	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD", Quantity: 3, URL: "https://invoice.stripe.com/i/1",
+	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(), EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
 }
 
 // Set holds the letters of one language.

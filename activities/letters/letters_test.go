@@ -11,7 +11,7 @@ import (
 )
 
 var content = letters.Content{
-	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD",
+	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD", Quantity: 3, URL: "https://invoice.example/1", EndsAt: time.Date(2026, 4, 9, 0, 0, 0, 0, time.UTC),
 	PeriodEnd: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC), OccurredAt: time.Date(2026, 3, 1, 0, 1, 0, 0, time.UTC),
 }
 
@@ -33,9 +33,12 @@ func TestWrite_BuiltIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][2]string{
-		letters.Receipt:           {"Receipt for invoice A-1", "Thank you.\n\nWe have received 49.00 USD for invoice A-1.\nPlan: pro\nPaid until: 1 April 2026\n"},
-		letters.Correction:        {"Correction: invoice A-1", "We have received 49.00 USD for invoice A-1, but could not provide the plan pro.\nThe booking has been reversed. We will contact you about the payment.\n"},
-		letters.SubscriptionEnded: {"Your subscription has ended", "Your subscription to the plan pro has ended on 1 March 2026.\nYour workspace is suspended; nothing in it is lost. You can subscribe again at any time.\n"},
+		letters.Receipt:             {"Receipt for invoice A-1", "Thank you.\n\nWe have received 49.00 USD for invoice A-1.\nPlan: pro\nPaid until: 1 April 2026\n"},
+		letters.Correction:          {"Correction: invoice A-1", "We have received 49.00 USD for invoice A-1, but could not provide the plan pro.\nThe booking has been reversed. We will contact you about the payment.\n"},
+		letters.ActionRequired:      {"Payment needed: invoice A-1", "The payment of 49.00 USD for invoice A-1 did not go through, or waits for you to confirm it with your bank.\nPay or confirm it here: https://invoice.example/1\n"},
+		letters.TrialEnding:         {"Your trial is about to end", "Your trial of the plan pro ends on 9 April 2026.\nThe subscription goes on after it, and is paid for from then on.\n"},
+		letters.SubscriptionChanged: {"Your subscription has changed", "This is your subscription now.\nPlan: pro\nSeats: 3\nIt ends on 9 April 2026.\n"},
+		letters.SubscriptionEnded:   {"Your subscription has ended", "Your subscription to the plan pro has ended on 1 March 2026.\nYour workspace is suspended; nothing in it is lost. You can subscribe again at any time.\n"},
 	} {
 		subject, text, err := set.Write(name, content)
 		if err != nil || subject != want[0] || text != want[1] {
@@ -49,7 +52,7 @@ func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"receipt.de.txt": "Beleg {{.Number}}\r\n\r\nDanke für {{.Amount}}.\r\n", "correction.de.txt": "Korrektur\n\nzu {{.Number}}", "receipt.en.txt": "English",
 	})
-	set, err := letters.Load(dir, "de", []string{letters.SubscriptionEnded})
+	set, err := letters.Load(dir, "de", []string{letters.ActionRequired, letters.TrialEnding, letters.SubscriptionChanged, letters.SubscriptionEnded})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,7 @@ func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"receipt.de.txt": "Beleg\n\n{{.Amuont}}", "correction.de.txt": "{{if .Plan}}no end", "reciept.de.txt": "Beleg\n\nText", "notes.md": "not a letter",
 	})
-	_, err := letters.Load(dir, "de", nil)
+	_, err := letters.Load(dir, "de", []string{letters.ActionRequired, letters.TrialEnding, letters.SubscriptionChanged})
 	if err == nil {
 		t.Fatal("no error")
 	}

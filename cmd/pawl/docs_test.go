@@ -99,13 +99,7 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 // The table of flows in docs/effects.md is what the code says: go test ./cmd/pawl -run TestDocs_Flows -update
 func TestDocs_Flows_AreFresh(t *testing.T) {
 	t.Parallel()
-	const begin, end = "<!-- flows -->\n", "<!-- /flows -->\n"
 	file := filepath.Join(repository, "docs", "effects.md")
-	before, rest, found := strings.Cut(read(t, file), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("docs/effects.md has no place for the table between %q and %q", begin, end)
-	}
 	var b strings.Builder
 	b.WriteString("| flow | what it does | events |\n|---|---|---|\n")
 	for _, f := range workflows.Flows() {
@@ -121,15 +115,31 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Does, events)
 	}
-	if want := before + begin + b.String() + end + after; *update {
-		write(t, file, want)
-	} else if read(t, file) != want {
-		t.Errorf("docs/effects.md is not what workflows.Flows says: run go test ./cmd/pawl -run TestDocs_Flows -update")
+	fresh(t, file, "<!-- flows -->\n", "<!-- /flows -->\n", b.String())
+	ignored := "| events | why no flow is for them |\n|---|---|\n"
+	for _, i := range workflows.IgnoredTypes() {
+		ignored += "| `" + strings.Join(i.Types, "`, `") + "` | " + i.Why + " |\n"
 	}
+	fresh(t, file, "<!-- ignored -->\n", "<!-- /ignored -->\n", ignored)
 	for _, kind := range workflows.Catalogue() {
-		if !strings.Contains(after+before, "`"+kind.Name+"`") && kind.Undo == "" && kind.Name != "align-workspace" && kind.Name != "close-review" {
+		if !strings.Contains(read(t, file), "`"+kind.Name+"`") && kind.Undo == "" && kind.Name != "align-workspace" && kind.Name != "close-review" {
 			t.Errorf("docs/effects.md does not tell of %s", kind.Name)
 		}
+	}
+}
+
+// fresh holds what stands in a file between two marks against what is generated; with -update it writes it.
+func fresh(t *testing.T, file, begin, end, generated string) {
+	t.Helper()
+	before, rest, found := strings.Cut(read(t, file), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place between %q and %q", file, begin, end)
+	}
+	if want := before + begin + generated + end + after; *update {
+		write(t, file, want)
+	} else if read(t, file) != want {
+		t.Errorf("%s is not what the code says: run go test ./cmd/pawl -run TestDocs_Flows -update", file)
 	}
 }
 

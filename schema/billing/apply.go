@@ -167,6 +167,7 @@ func (a *applying) fold(context.Context) error {
 		}
 		s := FoldSubscription(a.subscription, a.about[a.subscription], invoices, a.policy)
 		s.Account = AccountOf(s.Named, s.Customer, ofCustomer)
+		s = s.after(a.held.subscription)
 		a.subscriptions = append(a.subscriptions, s)
 		a.change.After.Subscription = &s
 	}
@@ -326,7 +327,10 @@ func (a *applying) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.Queue(writeSubscriptionSQL, mode, s.ID, s.Account, s.Customer, s.Status, s.Plan, s.Quantity, state)
+		b.Queue(writeSubscriptionSQL, mode, s.ID, s.Account, s.Customer, s.Status, s.Plan, s.Quantity, s.Ended(), state)
+		if s.Ended() {
+			b.Queue(endTasksSQL, mode, s.ID)
+		}
 		if !granted[s.ID] {
 			b.Queue(takeSQL, mode, s.ID)
 		}

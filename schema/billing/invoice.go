@@ -77,6 +77,23 @@ func (i Invoice) Bought() string { return cmp.Or(i.Subscription, i.ID) }
 
 func (i Invoice) paid() bool { return i.Status == "paid" }
 
+// Closed reports whether the invoice was given up: voided, or uncollectible, which can still be paid.
+func (i Invoice) Closed() bool { return i.Status == "void" || i.Status == "uncollectible" }
+
+// Failing reports whether a payment of the invoice has failed, and can still be made. The first invoice of a
+// subscription is none: the customer is at the checkout.
+func (i Invoice) Failing() bool {
+	return i.Status == "open" && len(i.Failures) > 0 && i.Reason != "subscription_create"
+}
+
+// NewestFailure is the last attempt that failed, 0 for none.
+func (i Invoice) NewestFailure() int {
+	if len(i.Failures) == 0 {
+		return 0
+	}
+	return i.Failures[len(i.Failures)-1]
+}
+
 // FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf].
 func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	facts = InOrder(facts)

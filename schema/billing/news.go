@@ -90,7 +90,7 @@ func newsOfSubscription(s Subject, before *Subscription, after Subscription) (li
 		if after.EverGranted && !(before.Ended() && before.EverGranted) {
 			list = append(list, news{after.Account, "subscription.ended", data})
 		}
-	case after.Plan != before.Plan, after.Quantity != before.Quantity, !after.EndsAt.Equal(before.EndsAt):
+	case after.changedFrom(before):
 		list = append(list, news{after.Account, "subscription.changed", data})
 	}
 	return list

@@ -31,6 +31,8 @@ func RecordEntry(e Entry) ledger.Statement {
 // Task is something that a person has to do about an object; there is one of a kind for each.
 type Task struct {
 	Mode, Kind, Object, Account, Title, EffectKey string
+	// Subscription is the one with whose end the task is cancelled, "" for none.
+	Subscription string
 }
 
 // The states of a task.
@@ -40,9 +42,10 @@ const (
 	TaskCancelled = "cancelled"
 )
 
-// OpenTask is the statement that opens a task; one that is open or done stays as it is.
+// OpenTask is the statement that opens a task; one that is open or done stays as it is. Where its subscription has ended,
+// the task is cancelled from the beginning.
 func OpenTask(t Task) ledger.Statement {
-	return ledger.Statement{SQL: openTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey}}
+	return ledger.Statement{SQL: openTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, t.Subscription}}
 }
 
 // CloseTask is the statement that closes a task where it is open, as done or cancelled.

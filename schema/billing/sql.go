@@ -26,6 +26,7 @@ var Statements = map[string]string{
 	"announce":                  announceSQL,
 	"open task":                 openTaskSQL,
 	"close task":                closeTaskSQL,
+	"end tasks":                 endTasksSQL,
 	"workspace":                 workspaceSQL,
 	"finance entry":             financeEntrySQL,
 }
@@ -80,9 +81,9 @@ select receipt_id::text from invoices where mode = $1 and customer = $2 and cust
 const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2`
 
 const writeSubscriptionSQL = `
-insert into subscriptions (mode, id, account, customer, status, plan, quantity, state) values ($1, $2, $3, $4, $5, $6, $7, $8)
+insert into subscriptions (mode, id, account, customer, status, plan, quantity, ended, state) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, status = excluded.status,
-       plan = excluded.plan, quantity = excluded.quantity, state = excluded.state, updated_at = now()`
+       plan = excluded.plan, quantity = excluded.quantity, ended = excluded.ended, state = excluded.state, updated_at = now()`
 
 const writeInvoiceSQL = `
 insert into invoices (mode, id, account, subscription, customer, status, amount, currency, period_start, occurred_at, receipt_id, state)
@@ -119,11 +120,17 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
 values (gen_random_uuid(), $1, $2, $3, $4::uuid, $5, $6)`
 
 // openTaskSQL opens the one task of its kind about an object. What a person has done stays done; one that was cancelled
-// is opened again.
+// is opened again. A task of a subscription looks whether that has ended, and locks it: whoever ends it meanwhile comes
+// after, and finds the task; see endTasksSQL.
 const openTaskSQL = `
-insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, 'open', $5, $6)
-    on conflict (mode, kind, object) do update set state = 'open', title = excluded.title, effect_key = excluded.effect_key, updated_at = now()
+with held as materialized (select ended from subscriptions where mode = $1 and id = $7 and id <> '' for share)
+insert into tasks as t (mode, kind, object, account, state, title, effect_key, subscription)
+values ($1, $2, $3, $4, case when (select ended from held) then 'cancelled' else 'open' end, $5, $6, $7)
+    on conflict (mode, kind, object) do update set state = excluded.state, title = excluded.title, effect_key = excluded.effect_key, updated_at = now()
  where t.state = 'cancelled'`
+
+// endTasksSQL cancels what need not be done any more for a subscription that has ended.
+const endTasksSQL = `update tasks set state = 'cancelled', updated_at = now() where mode = $1 and subscription = $2 and subscription <> '' and state = 'open'`
 
 const closeTaskSQL = `
 update tasks set state = $4, updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`

@@ -28,6 +28,31 @@ func (s *Store) Target(ctx context.Context, mode, account string) (Target, error
 	return row.target(), nil
 }
 
+// Invoice returns what is known of an invoice; the zero invoice where nothing is.
+func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
+	return known[Invoice](ctx, s.pool, invoiceSQL, mode, id)
+}
+
+// Subscription returns what is known of a subscription; the zero subscription where nothing is.
+func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription, error) {
+	return known[Subscription](ctx, s.pool, subscriptionSQL, mode, id)
+}
+
+// known reads the state of an object, the zero state where there is none.
+func known[S any](ctx context.Context, db querier, sql, mode, id string) (state S, err error) {
+	rows, err := db.Query(ctx, sql, mode, id)
+	if err == nil {
+		state, err = pgx.CollectExactlyOneRow(rows, scanState[S])
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return state, nil
+	}
+	if err != nil {
+		return state, fmt.Errorf("read %s: %w", id, err)
+	}
+	return state, nil
+}
+
 // OfReceipt returns the facts that the event of a receipt left, none where it left none.
 func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error) {
 	rows, err := s.pool.Query(ctx, factsOfReceiptSQL, receiptID)

@@ -25,6 +25,10 @@ type Subscription struct {
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
 	TrialEnd    time.Time `json:",omitzero"`
+	// PlannedEnd is when it is to end, by the customer's wish or yours; zero for never.
+	PlannedEnd time.Time `json:",omitzero"`
+	// Version grows when plan, quantity or planned end change, and only then.
+	Version int64 `json:",omitempty"`
 	// Until is when access is expected to end, zero where no end is in sight. It only informs.
 	Until time.Time `json:",omitzero"`
 	// EndsAt is when the clock ends what it grants: a planned end, or the end of the grace of what is past due, or the end
@@ -59,8 +63,33 @@ const ReviewImport = "import_disagrees"
 // Ended reports whether the subscription has ended for good.
 func (s Subscription) Ended() bool { return !s.EndedAt.IsZero() }
 
+// Granting reports whether the subscription's status grants access; what the clock has ended is not asked.
+func (s Subscription) Granting() bool { return !s.Ended() && granting(s.Status) }
+
+// TrialEndsOn reports whether the subscription is on trial until a time, and goes on after it.
+func (s Subscription) TrialEndsOn(at time.Time) bool {
+	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
+}
+
+// changedFrom reports whether the subscription is another one to its customer than it was before; nil for what was not
+// known.
+func (s Subscription) changedFrom(before *Subscription) bool {
+	return before == nil || s.Plan != before.Plan || s.Quantity != before.Quantity || !s.PlannedEnd.Equal(before.PlannedEnd)
+}
+
+// after returns the subscription with its version, given what it was before.
+func (s Subscription) after(before *Subscription) Subscription {
+	if before != nil {
+		s.Version = before.Version
+	}
+	if s.changedFrom(before) {
+		s.Version++
+	}
+	return s
+}
+
 // FoldSubscription makes a subscription of the facts about it and of its folded invoices. Its Account is left to
-// [AccountOf].
+// [AccountOf], and its Version to what it was before.
 func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Subscription {
 	invoices = slices.Clone(invoices)
 	slices.SortFunc(invoices, compareInvoices)
@@ -102,7 +131,8 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 		b = bought(snapshots[i].Subscription.Items, p)
 		s.Plan, s.Quantity = b.plan, b.quantity
 	}
-	s.EndsAt = plannedEnd(last, s.PeriodEnd)
+	s.PlannedEnd = plannedEnd(last, s.PeriodEnd)
+	s.EndsAt = s.PlannedEnd
 	if last.Status == "past_due" {
 		s.PastDueSince = pastDueSince(snapshots)
 		if grace := s.PastDueSince.Add(p.Grace); compareEnds(grace, s.EndsAt) < 0 {
@@ -138,7 +168,7 @@ func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
 	if s.EndedAt.IsZero() {
 		s.EndedAt = snapshots[0].OccurredAt
 	}
-	s.EndsAt, s.Until, s.PastDueSince = time.Time{}, time.Time{}, time.Time{}
+	s.PlannedEnd, s.EndsAt, s.Until, s.PastDueSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	for _, i := range invoices {
 		switch {
 		case !i.paid():

@@ -291,6 +291,7 @@ create table subscriptions (
     status     text        not null,
     plan       text        not null default '',
     quantity   bigint      not null default 0,
+    ended      boolean     not null default false,
     state      jsonb       not null,
     updated_at timestamptz not null default now(),
     primary key (mode, id)
@@ -367,11 +368,14 @@ create table tasks (
     state      text        not null check (state in ('open', 'done', 'cancelled')),
     title      text        not null,
     effect_key text        not null,
+    -- subscription is the one with whose end the task is cancelled; '' for none.
+    subscription text      not null default '',
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     primary key (mode, kind, object)
 );
 create index tasks_open on tasks (mode, account) where state = 'open';
+create index tasks_subscription on tasks (subscription, mode) where subscription <> '';
 
 create table finance_entries (
     effect_key       text primary key,

@@ -24,7 +24,7 @@ type Mail struct {
 
 func (c *checker) mail() {
 	m := &c.cfg.Mail
-	var off []string
+	off := c.cfg.Policy.Letters.off()
 	for _, name := range slices.Sorted(maps.Keys(m.Letters)) {
 		if !slices.Contains(letters.Names(), name) {
 			c.bad("mail.letters."+name, "is no letter", "write one of "+strings.Join(letters.Names(), ", "))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/activities/letters"
 )
 
 // Plans says what is sold.
@@ -47,6 +49,30 @@ type Policy struct {
 	Cancel string `yaml:"cancel"`
 	// ZeroInvoices is "ignore" (default) or "book": whether finance gets an entry of 0.
 	ZeroInvoices string `yaml:"zero_invoices"`
+	// Letters says who writes them.
+	Letters WhoWrites `yaml:"letters"`
+}
+
+// WhoWrites says of each kind of letters who sends them: "pawl" (default), or "stripe", which can send its own.
+type WhoWrites struct {
+	Receipt string `yaml:"receipt"`
+	Dunning string `yaml:"dunning"`
+	Trial   string `yaml:"trial"`
+}
+
+// off lists the letters that Stripe sends.
+func (w WhoWrites) off() (off []string) {
+	for _, kind := range []struct {
+		who   string
+		names []string
+	}{
+		{w.Receipt, []string{letters.Receipt}}, {w.Dunning, []string{letters.ActionRequired}}, {w.Trial, []string{letters.TrialEnding}},
+	} {
+		if kind.who == "stripe" {
+			off = append(off, kind.names...)
+		}
+	}
+	return off
 }
 
 const day = 24 * time.Hour
@@ -63,6 +89,9 @@ func (p *Policy) setDefaults() {
 	or(&p.End, "at_once")
 	or(&p.Cancel, "park")
 	or(&p.ZeroInvoices, "ignore")
+	or(&p.Letters.Receipt, "pawl")
+	or(&p.Letters.Dunning, "pawl")
+	or(&p.Letters.Trial, "pawl")
 }
 
 func (c *checker) policy() {
@@ -72,6 +101,9 @@ func (c *checker) policy() {
 	c.oneOf("policy.end", p.End, "at_once", "period_end")
 	c.oneOf("policy.cancel", p.Cancel, "park", "compensate")
 	c.oneOf("policy.zero_invoices", p.ZeroInvoices, "ignore", "book")
+	c.oneOf("policy.letters.receipt", p.Letters.Receipt, "pawl", "stripe")
+	c.oneOf("policy.letters.dunning", p.Letters.Dunning, "pawl", "stripe")
+	c.oneOf("policy.letters.trial", p.Letters.Trial, "pawl", "stripe")
 }
 
 func (c *checker) plans() {

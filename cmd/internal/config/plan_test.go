@@ -16,7 +16,7 @@ plans:
   prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
   features: {pro: [api], starter: []}
   order: [starter, pro]
-policy: {grace: 1d12h, end: period_end}
+policy: {grace: 1d12h, end: period_end, letters: {receipt: stripe}}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -27,8 +27,12 @@ policy: {grace: 1d12h, end: period_end}
 	if !reflect.DeepEqual(cfg.Plans.Prices, want) {
 		t.Errorf("prices %+v, want %+v", cfg.Plans.Prices, want)
 	}
-	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore"}); cfg.Policy != want {
+	letters := config.WhoWrites{Receipt: "stripe", Dunning: "pawl", Trial: "pawl"}
+	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", Letters: letters}); !reflect.DeepEqual(cfg.Policy, want) {
 		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
+	}
+	if set := cfg.Mail.Set; !set.Off("receipt") || set.Off("action-required") || set.Off("correction") {
+		t.Error("want the receipt to be off, which Stripe sends, and no other letter")
 	}
 	alone, err := load(t, valid)
 	if err != nil || !slices.Equal(alone.Plans.Order, []string{"pro"}) {

@@ -211,6 +211,54 @@ var branches = []branch{
 		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done"}, done: map[string]int{"workspaces": 1, "finance": 0, "email": 0, "events": 2},
 	},
 	{
+		flow: "SubscriptionChanged", name: "upgraded", plan: "pro", eventType: "customer.subscription.updated", outcome: "processed",
+		prepare: func(r *rig, e forge.Event) {
+			r.result(r.receive(rename(r.T, purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour)), e.ID+"_paid")), "")
+		},
+		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-changed-notice": "done"},
+		done:    map[string]int{"workspaces": 2, "finance": 1, "email": 2, "events": 5},
+	},
+	{
+		flow: "PaymentFailed", name: "failed", plan: "starter", eventType: "invoice.payment_failed", outcome: "processed",
+		prepare: sent("customer.subscription.created", -time.Hour),
+		effects: map[string]string{"apply-facts": "done", "action-required-notice": "done"},
+		done:    map[string]int{"workspaces": 1, "finance": 0, "email": 1, "events": 3},
+	},
+	{
+		flow: "PaymentFailed", name: "paid-meanwhile", plan: "starter", eventType: "invoice.payment_failed", outcome: "processed",
+		prepare: sent("invoice.paid", time.Minute),
+		effects: map[string]string{"apply-facts": "done"},
+		done:    map[string]int{"workspaces": 1, "finance": 1, "email": 1, "events": 4},
+	},
+	{
+		flow: "InvoiceClosed", name: "part-paid", plan: "starter", eventType: "invoice.voided", outcome: "processed",
+		prepare: sent("customer.subscription.created", -time.Hour),
+		change: func(t *testing.T, e forge.Event) forge.Event {
+			return change(t, e, func(body map[string]any) {
+				body["data"].(map[string]any)["object"].(map[string]any)["amount_paid"] = 30
+			})
+		},
+		effects: map[string]string{"apply-facts": "done", "finance-export": "done"},
+		done:    map[string]int{"workspaces": 1, "finance": 1, "email": 0, "events": 3},
+	},
+	{
+		flow: "TrialEnding", name: "on-trial", plan: "starter", eventType: "customer.subscription.trial_will_end", outcome: "processed",
+		prepare: func(r *rig, e forge.Event) { // a trial's first invoice, of nothing: its address is what the letter goes to
+			first := purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour))
+			r.result(r.receive(change(r.T, rename(r.T, first, first.ID+"_first"), func(body map[string]any) {
+				object := body["data"].(map[string]any)["object"].(map[string]any)
+				object["amount_due"], object["amount_paid"] = 0, 0
+			})), "")
+		},
+		change: func(t *testing.T, e forge.Event) forge.Event {
+			return change(t, e, func(body map[string]any) {
+				body["data"].(map[string]any)["object"].(map[string]any)["trial_end"] = time.Now().Add(72 * time.Hour).Unix()
+			})
+		},
+		effects: map[string]string{"apply-facts": "done", "trial-ending-notice": "done"},
+		done:    map[string]int{"workspaces": 1, "finance": 0, "email": 1, "events": 3},
+	},
+	{
 		flow: "AccountLinked", name: "customer", plan: "pro", eventType: "customer.created", outcome: "processed",
 		effects: map[string]string{"apply-facts": "done"}, done: map[string]int{"workspaces": 0, "events": 0},
 	},

@@ -169,7 +169,7 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.Config, n.Config.Sinks.Workspaces)},
 		&activities.Finance{Effects: effects, Sinks: httpSinks(n.Config, n.Config.Sinks.Finance)},
 		&activities.Tasks{Effects: effects},
-		&activities.Mail{Effects: effects, Receipts: n.Receipts, Invoices: state, Letters: n.Config.Mail.Set, Sinks: mailSinks(n.Config)},
+		&activities.Mail{Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: n.Config.Mail.Set, Sinks: mailSinks(n.Config), Now: time.Now},
 		relays,
 		&activities.Runs{Receipts: n.Receipts, Ledger: book, Audit: audit.New(n.Pool), Lag: lag},
 	}, nil

@@ -1,0 +1,101 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// Notice says while what a letter is true. It is asked again when the letter is about to be sent, while no other letter
+// about the object is: so none is sent after a fact was known that makes it untrue, and none after a newer one.
+type Notice struct {
+	While While
+	// Subscription is what it is about, or what the invoice belongs to, if any.
+	Subscription string `json:",omitempty"`
+	Invoice      string `json:",omitempty"`
+	// Attempt is the one that failed, of an invoice. Version is the subscription's that is told.
+	Attempt int   `json:",omitempty"`
+	Version int64 `json:",omitempty"`
+	// Until is when it stops to be true by itself, zero for never.
+	Until time.Time `json:",omitzero"`
+}
+
+// While is a kind of [Notice].
+type While string
+
+// The kinds of notices.
+const (
+	// WhileUnpaid: the invoice is open, its subscription has not ended, and no later attempt has failed.
+	WhileUnpaid While = "unpaid"
+	// WhileOnTrial: the trial goes on to the time that is told, and the subscription goes on after it.
+	WhileOnTrial While = "on_trial"
+	// WhileNewest: the subscription has the version that is told.
+	WhileNewest While = "newest"
+	// WhileWithoutAccess: nothing grants the account anything.
+	WhileWithoutAccess While = "without_access"
+)
+
+// Known is what is known now of what notices are about; a *billing.Store.
+type Known interface {
+	Invoice(ctx context.Context, mode, id string) (billing.Invoice, error)
+	Subscription(ctx context.Context, mode, id string) (billing.Subscription, error)
+	Target(ctx context.Context, mode, account string) (billing.Target, error)
+}
+
+// about names what a letter is about: of one object, one notice is sent at a time.
+func (n Notice) about(mode string) string {
+	if n.Invoice != "" {
+		return "notices:" + mode + ":" + n.Invoice
+	}
+	return "notices:" + mode + ":" + n.Subscription
+}
+
+// untrue returns why a letter is not true any more, "" while it is.
+func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
+	n := l.Notice
+	if n == nil {
+		return "", nil
+	}
+	if !n.Until.IsZero() && !m.Now().Before(n.Until) {
+		return "its time was over at " + n.Until.UTC().Format(time.RFC3339), nil
+	}
+	var s billing.Subscription
+	if n.Subscription != "" {
+		if s, err = m.Known.Subscription(ctx, l.Mode, n.Subscription); err != nil {
+			return "", err
+		}
+	}
+	switch n.While {
+	case WhileUnpaid:
+		i, err := m.Known.Invoice(ctx, l.Mode, n.Invoice)
+		switch newest := i.NewestFailure(); {
+		case err != nil:
+			return "", err
+		case s.Ended():
+			return "the subscription has ended", nil
+		case !i.Failing():
+			return "the invoice is " + i.Status, nil
+		case newest > n.Attempt:
+			return fmt.Sprintf("attempt %d has failed since", newest), nil
+		}
+	case WhileOnTrial:
+		if !s.TrialEndsOn(n.Until) {
+			return "the trial is over, ends at another time, or the subscription ends with it", nil
+		}
+	case WhileNewest:
+		if s.Version != n.Version || s.Ended() {
+			return "the subscription has changed since", nil
+		}
+	case WhileWithoutAccess:
+		target, err := m.Known.Target(ctx, l.Mode, l.Account)
+		if err != nil {
+			return "", err
+		}
+		if target.State == billing.WorkspaceActive {
+			return "the account has access by something else", nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,165 @@
+package activities_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// known is when letters are sent.
+var known = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+// apply makes facts known.
+func (b *bundle) apply(facts ...billing.Fact) {
+	b.Helper()
+	for _, f := range facts {
+		if err := pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
+			_, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, billing.Policy{Grace: time.Hour}, "apply-facts:"+f.EventID, known)
+			return err
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func fact(kind billing.Kind, object string, second int, data billing.Data) billing.Fact {
+	return billing.Fact{
+		Subject: billing.Subject{
+			Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: fmt.Sprintf("evt_%s_%d", object, second), ReceiptID: "00000000-0000-7000-8000-000000000001",
+			OccurredAt: known.Add(time.Duration(second-1000) * time.Second),
+		},
+		Kind: kind, Object: object, Rank: billing.RankChange, Origin: billing.FromEvent, Data: data,
+	}
+}
+
+// subscription is sub_1 as it was at a second. On trial, the trial ends an hour after known.
+func subscription(second int, status string) billing.Fact {
+	s := &billing.SubscriptionFact{Status: status, Account: "acme", Items: []billing.Item{{ID: "si_1", Price: "price_pro", Plan: "pro", Quantity: 1}}}
+	if status == "trialing" {
+		s.TrialEnd = known.Add(time.Hour)
+	}
+	return fact(billing.SubscriptionSeen, "sub_1", second, billing.Data{Subscription: s})
+}
+
+func seats(f billing.Fact, n int64) billing.Fact {
+	f.Subscription.Items[0].Quantity = n
+	return f
+}
+
+// unpaid is in_1 with a number of attempts that failed.
+func unpaid(second, attempts int) billing.Fact {
+	return fact(billing.InvoiceSeen, "in_1", second, billing.Data{Invoice: &billing.InvoiceFact{
+		Status: "open", Due: 4900, Remaining: 4900, Currency: "usd", Subscription: "sub_1", Account: "acme", Attempts: attempts, Failed: true,
+	}})
+}
+
+func paidInvoice(second int) billing.Fact {
+	f := unpaid(second, 1)
+	f.Invoice.Status, f.Invoice.Failed, f.Invoice.Paid, f.Invoice.Remaining = "paid", false, 4900, 0
+	return f
+}
+
+// A notice goes out while it is true, and is asked when it is sent: not when it was planned.
+func TestSendLetter_Notices_WhileTrue(t *testing.T) {
+	attempt := func(n int) activities.Notice {
+		return activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: n}
+	}
+	trial := activities.Notice{While: activities.WhileOnTrial, Subscription: "sub_1", Until: known.Add(time.Hour)}
+	version := func(n int64) activities.Notice {
+		return activities.Notice{While: activities.WhileNewest, Subscription: "sub_1", Version: n}
+	}
+	ended := activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1"}
+	ending := subscription(20, "trialing")
+	ending.Subscription.CancelAt = known.Add(time.Hour)
+	for _, tt := range []struct {
+		name    string
+		facts   []billing.Fact
+		notice  activities.Notice
+		skipped string // "" where it is sent
+	}{
+		{"the attempt is the newest", []billing.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(2), ""},
+		{"a later attempt has failed", []billing.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(1), "attempt 2 has failed since"},
+		{"12 paid", []billing.Fact{unpaid(10, 1), paidInvoice(20)}, attempt(1), "the invoice is paid"},
+		{"12 paid, and the failure came late", []billing.Fact{paidInvoice(20), unpaid(10, 1)}, attempt(1), "the invoice is paid"},
+		{"its subscription has ended", []billing.Fact{unpaid(10, 1), subscription(20, "canceled")}, attempt(1), "the subscription has ended"},
+		{"on trial", []billing.Fact{subscription(10, "trialing")}, trial, ""},
+		{"20 paid for", []billing.Fact{subscription(10, "trialing"), subscription(20, "active")}, trial, "the trial is over"},
+		{"ends with the trial", []billing.Fact{subscription(10, "trialing"), ending}, trial, "the trial is over"},
+		{"the trial's end has passed", []billing.Fact{subscription(10, "trialing")}, activities.Notice{While: activities.WhileOnTrial, Subscription: "sub_1", Until: known}, "its time was over"},
+		{"the newest version", []billing.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2)}, version(2), ""},
+		{"7 changed since", []billing.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2), seats(subscription(30, "active"), 3)}, version(2), "changed since"},
+		{"ended, and nothing else grants", []billing.Fact{subscription(10, "active"), subscription(20, "canceled")}, ended, ""},
+		{"ended, and something else grants", []billing.Fact{subscription(10, "active")}, ended, "has access by something else"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			b.apply(tt.facts...)
+			in := letterAbout("action-required", b.keep(invoice("ada@example.com")))
+			in.For.Notice = &tt.notice
+			want := effect.Done
+			if tt.skipped != "" {
+				want = effect.Skipped
+			}
+			got := must(b, want, b.mail(box, false).SendLetter, in)
+			if !strings.Contains(got.Reason, tt.skipped) || (len(box.Mails()) == 1) != (tt.skipped == "") {
+				t.Errorf("result %+v and %d mails, want %q", got, len(box.Mails()), tt.skipped)
+			}
+		})
+	}
+}
+
+// The letter has the page of the invoice, which is read in the body and stands nowhere else.
+func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	body := strings.Replace(invoice("ada@example.com"), `"number":"A-1"`, `"number":"A-1","hosted_invoice_url":"https://invoice.stripe.com/i/acct_1/test_1"`, 1)
+	must(b, effect.Done, b.mail(box, false).SendLetter, letterAbout("action-required", b.keep(body)))
+	if mails := box.Mails(); len(mails) != 1 || !strings.Contains(mails[0].Data, "https://invoice.stripe.com/i/acct_1/test_1") {
+		t.Errorf("mails %v, want one with the page", mails)
+	}
+	for _, line := range b.lines(`select concat(key, request, result, error) from effects`) {
+		if strings.Contains(line, "invoice.stripe.com") {
+			t.Errorf("the ledger holds the page: %s", line)
+		}
+	}
+}
+
+// Two attempts' letters, sent by two workers at the same time: never the older one after the newer.
+func TestSendLetter_TwoAttempts_OneAfterTheOther(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	m, id := b.mail(box, false), b.keep(invoice("ada@example.com"))
+	b.apply(unpaid(10, 1))
+	send := func(attempt int) {
+		in := letterAbout("action-required", id)
+		in.Effect.Key += fmt.Sprint(":", attempt)
+		in.For.Amount = int64(attempt) * 100
+		in.For.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: attempt}
+		for {
+			if got, err := do(b, m.SendLetter, in); err == nil && got.State.Settled() {
+				return
+			}
+		}
+	}
+	var workers sync.WaitGroup
+	workers.Go(func() { send(1) })
+	workers.Go(func() {
+		b.apply(unpaid(20, 2))
+		send(2)
+	})
+	workers.Wait()
+	mails := box.Mails()
+	if n := len(mails); n == 0 || n > 2 || !strings.Contains(mails[n-1].Data, "2.00 USD") {
+		t.Errorf("mails %v, want that about the second attempt last", mails)
+	}
+}

@@ -1,0 +1,22 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// InvoiceClosed is what happens when an invoice is voided, or given up as uncollectible: nobody is reminded of it any
+// more. What was paid of it is booked. What was not received is not written off: entries are cash.
+func InvoiceClosed(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, "InvoiceClosed", in, planInvoiceClosed)
+}
+
+func planInvoiceClosed(c billing.Change, _ activities.Planning) plan {
+	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+	if i := c.After.Invoice; i != nil && i.Closed() && i.Paid > 0 {
+		p.steps = append(p.steps, financeExport.step(invoiceObject(c, i.ID), partPayment(subjectOf(c), *i)))
+	}
+	return p
+}

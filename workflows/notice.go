@@ -1,0 +1,55 @@
+package workflows
+
+import (
+	"strconv"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// Notices are letters that are true for a while: each says while what, and is asked again when it is sent.
+
+// actionRequired tells a customer to pay an invoice, once for each attempt that failed. Two events tell of one attempt.
+func actionRequired(subject billing.Subject, i billing.Invoice) *step {
+	attempt := i.Failures[len(i.Failures)-1]
+	letter := invoiceLetter("action-required", subject, i)
+	letter.Amount, letter.OccurredAt = i.Remaining, subject.OccurredAt
+	letter.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: i.ID, Subscription: i.Subscription, Attempt: attempt}
+	return actionNotice.step(object(subject, i.ID)+":"+strconv.Itoa(attempt), letter)
+}
+
+func trialNotice(subject billing.Subject, s billing.Subscription) *step {
+	letter := subscriptionLetter("trial-ending", subject, s)
+	letter.EndsAt, letter.OccurredAt = s.TrialEnd, subject.OccurredAt
+	letter.Notice = &activities.Notice{While: activities.WhileOnTrial, Subscription: s.ID, Until: s.TrialEnd}
+	return trialEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.TrialEnd.Unix(), 10), letter)
+}
+
+// changedSteps tell a customer what a subscription is now: once for each version of it, and none where it has just begun.
+func changedSteps(c billing.Change) []*step {
+	before, now := c.Before.Subscription, c.After.Subscription
+	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
+		return nil
+	}
+	letter := subscriptionLetter("subscription-changed", subjectOf(c), *now)
+	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, subjectOf(c).OccurredAt
+	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version}
+	return []*step{changedNotice.step(object(subjectOf(c), now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
+}
+
+// lateEnd tells a customer that a subscription has ended, where that follows only now: its end came before what it had
+// granted was known.
+func lateEnd(c billing.Change) []*step {
+	before, now := c.Before.Subscription, c.After.Subscription
+	if now == nil || !now.Ended() || !now.EverGranted || before != nil && before.Ended() && before.EverGranted || len(c.After.Access.Grants) > 0 {
+		return nil
+	}
+	return []*step{endedLetter(subjectOf(c), *now)}
+}
+
+func endedLetter(subject billing.Subject, s billing.Subscription) *step {
+	letter := subscriptionLetter("subscription-ended", subject, s)
+	letter.OccurredAt = s.EndedAt
+	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID}
+	return endedNotice.step(object(subject, s.ID), letter)
+}

@@ -1,0 +1,26 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// PaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer is
+// told where to pay, once for each attempt. Access stays for the time of grace.
+func PaymentFailed(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, "PaymentFailed", in, planPaymentFailed)
+}
+
+func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
+	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+	if i := c.After.Invoice; i != nil && i.Failing() && !subscriptionEnded(c) {
+		p.steps = append(p.steps, actionRequired(subjectOf(c), *i))
+	}
+	return p
+}
+
+func subscriptionEnded(c billing.Change) bool {
+	return c.After.Subscription != nil && c.After.Subscription.Ended()
+}

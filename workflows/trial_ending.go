@@ -1,0 +1,22 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// TrialEnding is what happens some days before a trial ends: the customer is told, unless the trial is over by then, or
+// the subscription ends with it.
+func TrialEnding(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, "TrialEnding", in, planTrialEnding)
+}
+
+func planTrialEnding(c billing.Change, _ activities.Planning) plan {
+	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+	if s := c.After.Subscription; s != nil && s.TrialEndsOn(s.TrialEnd) {
+		p.steps = append(p.steps, trialNotice(subjectOf(c), *s))
+	}
+	return p
+}
