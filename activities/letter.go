@@ -145,7 +145,7 @@ func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {
-		content.Amount = money(l.Amount, l.Currency)
+		content.Amount = stripe.Money(l.Amount, l.Currency)
 	}
 	subject, text, err := m.Letters.Write(l.Template, content)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 
 // The kinds of tasks.
 const (
-	TaskOnboarding = "onboarding" // welcome an account on its plan
-	TaskCorrection = "correction" // decide what becomes of the money for what was taken back
-	TaskReview     = "review"     // look at what no rule decides
+	TaskOnboarding = "onboarding"       // welcome an account on its plan
+	TaskCorrection = "correction"       // decide what becomes of the money for what was taken back
+	TaskReview     = billing.TaskReview // look at what no rule decides
 )
 
 // Task is something that a person has to do.

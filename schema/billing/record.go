@@ -35,6 +35,9 @@ type Task struct {
 	Subscription string
 }
 
+// TaskReview is the kind of a task that a parked run asks for, and waits for.
+const TaskReview = "review"
+
 // The states of a task.
 const (
 	TaskOpen      = "open"

@@ -282,6 +282,7 @@ create table accounts (
     updated_at      timestamptz not null default now(),
     primary key (mode, id)
 );
+create index accounts_customer on accounts (customer, mode) where customer <> '';
 
 create table subscriptions (
     mode       text        not null check (mode in ('live', 'test')),
@@ -296,6 +297,7 @@ create table subscriptions (
     updated_at timestamptz not null default now(),
     primary key (mode, id)
 );
+create index subscriptions_account on subscriptions (account, mode);
 create index subscriptions_customer on subscriptions (customer, mode) where customer <> '';
 
 create table invoices (
@@ -316,6 +318,7 @@ create table invoices (
     updated_at   timestamptz not null default now(),
     primary key (mode, id)
 );
+create index invoices_account on invoices (account, mode, occurred_at);
 create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
 create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
 
@@ -374,7 +377,8 @@ create table tasks (
     updated_at timestamptz not null default now(),
     primary key (mode, kind, object)
 );
-create index tasks_open on tasks (mode, account) where state = 'open';
+create index tasks_open on tasks (account, mode) where state = 'open';
+create index tasks_open_object on tasks (object) where state = 'open';
 create index tasks_subscription on tasks (subscription, mode) where subscription <> '';
 
 create table finance_entries (
@@ -393,6 +397,7 @@ create table finance_entries (
     reference        text        not null default '',
     created_at       timestamptz not null default now()
 );
+create index finance_entries_account on finance_entries (account, mode, created_at);
 
 -- Internal events, written in the transaction of the change that they announce. Order is kept
 -- per account: the relay only ever takes the oldest unpublished row of an account.

@@ -1,16 +1,14 @@
-package activities
+package stripe
 
 import (
 	"strconv"
 	"strings"
-
-	"github.com/pawlhq/pawl/activities/stripe"
 )
 
-// money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
-// "1000 JPY". Which unit that is, is the provider's word: see [stripe.Decimals].
-func money(amount int64, code string) string {
-	scale := stripe.Decimals(code)
+// Money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
+// "1000 JPY". Which unit that is, is the provider's word: see [Decimals].
+func Money(amount int64, code string) string {
+	scale := Decimals(code)
 	sign := ""
 	digits, negative := strings.CutPrefix(strconv.FormatInt(amount, 10), "-")
 	if negative {

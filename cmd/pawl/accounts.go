@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func (a *app) accountsShow() *cobra.Command {
+	var mode string
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show what an account may use and why, and what was booked for it",
+		Long: `Show what an account may use and why, its subscriptions and invoices, what was booked for it, and what a person
+has to do about it. ID is our ID of the account, or the provider's of a customer, a subscription or an invoice
+of it.`,
+		Args: oneID("accounts show"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkMode(mode); err != nil {
+				return err
+			}
+			var shown *account.Account
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				shown, err = operator.ShowAccount(ctx, db, args[0], mode)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(shown)
+			}
+			return a.writeAccount(shown)
+		},
+	}
+	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the ID")
+	return cmd
+}
+
+func checkMode(mode string) error {
+	if mode != "" && mode != "live" && mode != "test" {
+		return usagef("--mode: %q is no mode: use live or test", mode)
+	}
+	return nil
+}
+
+// writeAccount puts one account on one screen.
+func (a *app) writeAccount(acc *account.Account) error {
+	head := [][]string{{"account", acc.ID + " (" + acc.Mode + ")"}}
+	if acc.Customer != "" {
+		head = append(head, []string{"customer", acc.Customer + " at " + acc.Provider})
+	}
+	head = append(head, []string{"access", accessOf(acc.Access)})
+	if len(acc.Access.Features) > 0 {
+		head = append(head, []string{"features", strings.Join(acc.Access.Features, ", ")})
+	}
+	for _, g := range acc.Grants {
+		head = append(head, []string{"because", grantOf(g)})
+	}
+	head = append(head, []string{"workspace", workspaceOf(acc)})
+	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), entryRows(acc.Entries), taskRows(acc.Tasks)}
+	for i, rows := range parts {
+		if i > 0 && len(rows) == 1 {
+			continue // a heading alone
+		}
+		if err := table(a.out, rows); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func accessOf(x account.Access) string {
+	if x.Version == 0 {
+		return "none: nothing was ever granted"
+	}
+	text := x.State
+	if x.Plan != "" {
+		text += ": " + planOf(x.Plan, x.Quantity)
+	}
+	if x.Held {
+		text += "; held back by a hold on the whole account"
+	}
+	return text + " (version " + strconv.FormatInt(x.Version, 10) + ")"
+}
+
+// planOf is a plan and how many of it, where that says something.
+func planOf(plan string, quantity int64) string {
+	if quantity > 1 {
+		return plan + " × " + strconv.FormatInt(quantity, 10)
+	}
+	return plan
+}
+
+func grantOf(g account.Grant) string {
+	text := g.Object
+	if g.Plan != "" {
+		text += " grants " + planOf(g.Plan, g.Quantity)
+	}
+	if len(g.AddOns) > 0 {
+		text += " and " + strings.Join(g.AddOns, ", ")
+	}
+	switch {
+	case g.Ends != nil:
+		text += " until " + date(g.Ends)
+	case g.Until != nil:
+		text += ", expected to end at " + date(g.Until)
+	}
+	if g.Because != "" {
+		text += ", by " + g.Because
+	}
+	return text
+}
+
+func workspaceOf(acc *account.Account) string {
+	w := acc.Workspace
+	if w == nil {
+		return "none"
+	}
+	text := w.State
+	if w.Plan != "" {
+		text += ": " + planOf(w.Plan, w.Quantity)
+	}
+	text += " (version " + strconv.FormatInt(w.Version, 10) + ", since " + clock(w.UpdatedAt) + ")"
+	if w.Version < acc.Access.Version {
+		text += ", version " + strconv.FormatInt(acc.Access.Version, 10) + " is not there yet"
+	}
+	return text
+}
+
+func subscriptionRows(subscriptions []account.Subscription) [][]string {
+	rows := [][]string{{"SUBSCRIPTION", "STATUS", "PLAN", "PERIOD ENDS", "NOTE", "BY"}}
+	for _, s := range subscriptions {
+		var notes []string
+		for _, n := range []struct {
+			text string
+			is   bool
+		}{
+			{"ended " + date(s.EndedAt), s.EndedAt != nil},
+			{"past due since " + date(s.PastDueSince), s.PastDueSince != nil && s.EndedAt == nil},
+			{"ends " + date(s.EndsAt), s.EndsAt != nil && s.EndedAt == nil},
+			{"what it grants is taken back", s.Withheld},
+			{"held", s.Held},
+			{"the order of its events is not certain", s.Uncertain},
+		} {
+			if n.is {
+				notes = append(notes, n.text)
+			}
+		}
+		rows = append(rows, []string{s.ID, s.Status, planOf(s.Plan, s.Quantity), date(s.PeriodEnd), strings.Join(notes, "; "), s.Because})
+	}
+	return rows
+}
+
+func invoiceRows(acc *account.Account) [][]string {
+	rows := [][]string{{"INVOICE", "STATUS", "DUE", "PAID", "NOTE", "BY"}}
+	for _, i := range acc.Invoices {
+		var notes []string
+		if i.Refunded > 0 {
+			notes = append(notes, stripe.Money(i.Refunded, i.Currency)+" refunded")
+		}
+		if i.PaidAt == nil && i.Attempts > 0 {
+			notes = append(notes, "tried "+plural(i.Attempts, "time"))
+		}
+		if i.PaidAt == nil && i.NextAttempt != nil {
+			notes = append(notes, "next "+date(i.NextAttempt))
+		}
+		rows = append(rows, []string{i.ID, i.Status, stripe.Money(i.Due, i.Currency), date(i.PaidAt), strings.Join(notes, "; "), i.Because})
+	}
+	if acc.MoreInvoices {
+		rows = append(rows, []string{"older ones are not shown"})
+	}
+	return rows
+}
+
+func entryRows(entries []account.Entry) [][]string {
+	rows := [][]string{{"BOOKED", "ENTRY", "OBJECT", "AMOUNT", "REFERENCE"}}
+	for _, e := range entries {
+		rows = append(rows, []string{clock(e.At), e.Kind, e.Object, stripe.Money(e.Amount, e.Currency), e.Reference})
+	}
+	return rows
+}
+
+func taskRows(tasks []account.Task) [][]string {
+	rows := [][]string{{"OPEN TASK", "OBJECT", "ACCOUNT", "MODE", "SINCE", "EVENT", "TITLE"}}
+	for _, t := range tasks {
+		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, clock(t.Since), t.Event, t.Title})
+	}
+	return rows
+}
+
+// date is a time of the provider's in a table, which has whole seconds; "" for none.
+func date(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+func (a *app) tasksList() *cobra.Command {
+	var mode string
+	var limit int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List what a person has to do, the oldest first", Args: noArgument,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkMode(mode); err != nil {
+				return err
+			}
+			if limit < 1 {
+				return usagef("--limit: write a number from 1")
+			}
+			var found []account.Task
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				found, err = account.OpenTasks(ctx, db, mode, oneMore(limit))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if len(found) > limit {
+				found = found[:limit]
+				fmt.Fprintf(a.err, "there are more than these %d, the oldest: use --limit\n", limit)
+			}
+			if a.json {
+				return a.writeJSON(found)
+			}
+			return table(a.out, taskRows(found))
+		},
+	}
+	cmd.Flags().StringVar(&mode, "mode", "", "only those of live, or of test")
+	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most")
+	return cmd
+}
+
+func (a *app) tasksClose() *cobra.Command {
+	var kind, mode, who, why string
+	cmd := &cobra.Command{
+		Use: "close OBJECT --why REASON", Short: "Say that the open task about an object is done",
+		Long: `Say that the open task about an object is done. OBJECT is what pawl tasks list shows. Who and why go into the
+audit trail. A review is closed by deciding about its event.`,
+		Args: oneID("tasks close"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			who = a.who(who)
+			if err := accountable("tasks close", who, why); err != nil {
+				return err
+			}
+			if err := checkMode(mode); err != nil {
+				return err
+			}
+			var closed account.Task
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+				closed, err = operator.CloseTask(ctx, db, args[0], kind, mode, who, why)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(map[string]string{"kind": closed.Kind, "object": closed.Object, "mode": closed.Mode, "state": billing.TaskDone})
+			}
+			fmt.Fprintf(a.out, "%s of %s (%s) is done, by %s\n", clean(closed.Kind), clean(closed.Object), closed.Mode, clean(who))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&kind, "kind", "", "which `kind` of task, where several are open")
+	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the object")
+	cmd.Flags().StringVar(&who, "who", "", "who says so (default: $USER)")
+	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	return cmd
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestAccounts_Show(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_quantity, target_features) values
+			('live', 'acme', 'stripe', 'cus_1', 2, 'active', 'pro', 3, '{projects,sso}'), ('test', 'acme', 'stripe', 'cus_2', 0, '', '', 0, '{}')`,
+		`insert into grants (mode, object, account, plan, quantity, ends, because) values ('live', 'sub_1', 'acme', 'pro', 3, '2026-12-24', 'evt_1')`,
+		`insert into subscriptions (mode, id, account, customer, status, plan, quantity, state) values
+			('live', 'sub_1', 'acme', 'cus_1', 'active', 'pro', 3, '{"ID":"sub_1","Status":"active","Plan":"pro","Quantity":3,"EndsAt":"2026-12-24T00:00:00Z"}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state) values
+			('live', 'in_1', 'acme', 'open', 0, 'usd', now(), now(), gen_random_uuid(), '{"ID":"in_1","Status":"open","Due":4900,"Currency":"usd","Attempts":2}')`,
+		`insert into workspaces (mode, account, version, state, plan, quantity, effect_key) values ('live', 'acme', 1, 'active', 'starter', 1, 'w')`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.pawl(t, "accounts", "show", "cus_1")
+	for _, want := range []string{
+		"acme (live)", "cus_1 at stripe", "active: pro × 3 (version 2)", "projects, sso", "sub_1 grants pro × 3 until 2026-12-24", "by evt_1",
+		"version 2 is not there yet", "49.00 USD", "tried 2 times", "ends 2026-12-24",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("the screen does not say %q:\n%s%s", want, r.out, r.err)
+		}
+	}
+	for _, not := range []string{"BOOKED", "OPEN TASK"} {
+		if strings.Contains(r.out, not) {
+			t.Errorf("the screen has a heading without rows: %s", r.out)
+		}
+	}
+	if got := decode[account.Account](t, s.pawl(t, "accounts", "show", "acme", "--mode", "test", "--json")); got.Mode != "test" || got.Access.Version != 0 || got.Tasks == nil {
+		t.Errorf("account = %+v", got)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"acme"}, exitFailed, "write one of: acme --mode live, acme --mode test"},
+		{[]string{"nobody"}, exitFailed, `no account "nobody"`},
+		{[]string{"acme", "--mode", "prod"}, exitUsage, `"prod" is no mode`},
+	} {
+		r := s.pawl(t, append([]string{"accounts", "show"}, tt.args...)...)
+		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
+			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
+		}
+	}
+}
+
+func TestTasks_ListAndClose(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+			values ('00000000-0000-0000-0000-000000000001', 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '', 'needs_review')`,
+		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+			values ('review:in_1', 'review', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'w', 'r', now())`,
+		`insert into tasks (mode, kind, object, account, state, title, effect_key) values
+			('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', ''), ('test', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', ''),
+			('live', 'review', 'in_1', 'acme', 'open', 'look at in_1', 'review:in_1')`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := decode[[]account.Task](t, s.pawl(t, "tasks", "list", "--json")); len(got) != 3 {
+		t.Errorf("list = %+v, want all three", got)
+	}
+	if r := s.pawl(t, "tasks", "list", "--limit", "1"); !strings.Contains(r.out, "OPEN TASK") || !strings.Contains(r.err, "more than these 1") {
+		t.Errorf("list: %s%s", r.out, r.err)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"sub_1"}, exitUsage, "--why"},
+		{[]string{"sub_1", "--why", "called"}, exitFailed, "--kind onboarding --mode live, --kind onboarding --mode test"},
+		{[]string{"in_1", "--why", "seen"}, exitFailed, "evt_1 asks for this review"},
+		{[]string{"sub_1", "--mode", "live", "--why", "called"}, 0, ""},
+		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, `no open task about "sub_1"`},
+	} {
+		r := s.pawl(t, append([]string{"tasks", "close", "--who", "ann"}, tt.args...)...)
+		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
+			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
+		}
+	}
+	var state, actor string
+	if err := conn.QueryRow(t.Context(), `select state, (select actor from operator_actions where action = 'close-task') from tasks
+		where mode = 'live' and object = 'sub_1'`).Scan(&state, &actor); err != nil || state != "done" || actor != "ann" {
+		t.Errorf("the task is %q, by %q (%v); want done by ann in the trail", state, actor, err)
+	}
+}

@@ -1,0 +1,233 @@
+// Package account reads what is known about one account, across all tables: what it may use and why, its
+// subscriptions and invoices, what was booked for it, and what a person has to do about it. It only reads.
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// DB is a pool or a connection of pgx.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Account is everything about one account of ours in one mode. Its lists are never nil.
+type Account struct {
+	Mode string `json:"mode"`
+	ID   string `json:"id"`
+	// Customer is the provider's customer that the account was seen with last.
+	Customer string `json:"customer"`
+	Provider string `json:"provider"`
+	Access   Access `json:"access"`
+	// Grants are what gives the access: a subscription each, or what was bought once.
+	Grants        []Grant        `json:"grants"`
+	Subscriptions []Subscription `json:"subscriptions"`
+	// Invoices are the newest, [MostInvoices] of them; MoreInvoices says that there are others.
+	Invoices     []Invoice  `json:"invoices"`
+	MoreInvoices bool       `json:"more_invoices"`
+	Entries      []Entry    `json:"entries"`
+	Workspace    *Workspace `json:"workspace"`
+	// Tasks are those that are open.
+	Tasks []Task `json:"tasks"`
+}
+
+// MostInvoices is how many of an account's invoices, and of its entries, are shown.
+const MostInvoices = 24
+
+// Access is what the account's outside systems shall have. Version 0 means that nothing was ever granted.
+type Access struct {
+	Version  int64    `json:"version"`
+	State    string   `json:"state"`
+	Plan     string   `json:"plan"`
+	Quantity int64    `json:"quantity"`
+	Features []string `json:"features"`
+	// Held is set while a hold is on all that the account has.
+	Held bool `json:"held"`
+}
+
+// Grant is what one object gives the account.
+type Grant struct {
+	Object   string   `json:"object"`
+	Plan     string   `json:"plan"`
+	Quantity int64    `json:"quantity"`
+	AddOns   []string `json:"add_ons"`
+	// Until is when it is expected to end, Ends when the clock ends it; nil for never.
+	Until *time.Time `json:"until"`
+	Ends  *time.Time `json:"ends"`
+	// Because is the event that decides.
+	Because string `json:"because"`
+}
+
+// Subscription is what its facts fold to.
+type Subscription struct {
+	ID       string `json:"id"`
+	Status   string `json:"status"`
+	Plan     string `json:"plan"`
+	Quantity int64  `json:"quantity"`
+	// PeriodEnd and the other times are nil where there is none. EndsAt is when the clock ends what it grants.
+	PeriodEnd    *time.Time `json:"period_end"`
+	EndsAt       *time.Time `json:"ends_at"`
+	PastDueSince *time.Time `json:"past_due_since"`
+	EndedAt      *time.Time `json:"ended_at"`
+	// Because is the event that decides.
+	Because string `json:"because"`
+	// Withheld is set while what it grants is taken back, Held while a hold is on it, Uncertain where the order of two of
+	// its facts cannot be told.
+	Withheld  bool `json:"withheld"`
+	Held      bool `json:"held"`
+	Uncertain bool `json:"uncertain"`
+}
+
+// Invoice is what its facts fold to. Amounts are in minor units of Currency.
+type Invoice struct {
+	ID           string `json:"id"`
+	Subscription string `json:"subscription"`
+	Status       string `json:"status"`
+	Due          int64  `json:"due"`
+	Paid         int64  `json:"paid"`
+	Refunded     int64  `json:"refunded"`
+	Currency     string `json:"currency"`
+	// Attempts is how often the provider tried to have it paid. NextAttempt, DueAt and PaidAt are nil where there is none.
+	Attempts    int        `json:"attempts"`
+	NextAttempt *time.Time `json:"next_attempt"`
+	DueAt       *time.Time `json:"due_at"`
+	PaidAt      *time.Time `json:"paid_at"`
+	// Because is the event whose snapshot decides.
+	Because string `json:"because"`
+}
+
+// Entry is what finance has booked. Amounts are in minor units of Currency.
+type Entry struct {
+	At        time.Time `json:"at"`
+	Kind      string    `json:"kind"`
+	Object    string    `json:"object"`
+	Invoice   string    `json:"invoice"`
+	Amount    int64     `json:"amount"`
+	Tax       int64     `json:"tax"`
+	Currency  string    `json:"currency"`
+	Reference string    `json:"reference"`
+}
+
+// Workspace is what the workspace was last brought to. It lags behind [Access] while that is on its way.
+type Workspace struct {
+	Version   int64     `json:"version"`
+	State     string    `json:"state"`
+	Plan      string    `json:"plan"`
+	Quantity  int64     `json:"quantity"`
+	Features  []string  `json:"features"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Name is an account of ours in one mode.
+type Name struct{ Mode, ID string }
+
+// Find returns the accounts that id names: by our ID of the account, or by the provider's of a customer, of a subscription
+// or of an invoice. mode is "live", "test", or "" for both.
+func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
+	modes := []string{"live", "test"}
+	if mode != "" {
+		modes = []string{mode}
+	}
+	rows, _ := db.Query(ctx, findSQL, id, modes) // CollectRows returns its error
+	names, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Name])
+	if err != nil {
+		return nil, fmt.Errorf("find account %q: %w", id, err)
+	}
+	return names, nil
+}
+
+// Show returns everything about an account, as of one moment. One that is not there is [pgx.ErrNoRows].
+func Show(ctx context.Context, db DB, name Name) (*Account, error) {
+	a := &Account{Mode: name.Mode, ID: name.ID}
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error { return a.read(ctx, tx) })
+	if err != nil {
+		return nil, fmt.Errorf("show account %s (%s): %w", name.ID, name.Mode, err)
+	}
+	return a, nil
+}
+
+func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
+	x := &a.Access
+	if err = tx.QueryRow(ctx, accountSQL, a.Mode, a.ID).Scan(&a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity, &x.Features, &x.Held); err != nil {
+		return err
+	}
+	if a.Grants, err = list(ctx, tx, pgx.RowToStructByPos[Grant], grantsSQL, a.Mode, a.ID); err != nil {
+		return err
+	}
+	if a.Subscriptions, err = list(ctx, tx, folded(subscription), subscriptionsSQL, a.Mode, a.ID); err != nil {
+		return err
+	}
+	if a.Invoices, err = list(ctx, tx, folded(invoice), invoicesSQL, a.Mode, a.ID, MostInvoices+1); err != nil {
+		return err
+	}
+	if a.MoreInvoices = len(a.Invoices) > MostInvoices; a.MoreInvoices {
+		a.Invoices = a.Invoices[:MostInvoices]
+	}
+	if a.Entries, err = list(ctx, tx, pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID, MostInvoices); err != nil {
+		return err
+	}
+	workspaces, err := list(ctx, tx, pgx.RowToStructByPos[Workspace], workspaceSQL, a.Mode, a.ID)
+	if err != nil {
+		return err
+	}
+	if len(workspaces) > 0 {
+		a.Workspace = &workspaces[0]
+	}
+	a.Tasks, err = list(ctx, tx, pgx.RowToStructByPos[Task], tasksSQL, a.ID, a.Mode)
+	return err
+}
+
+// folded reads a state as the fold wrote it, and shows of it what show returns.
+func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
+	return func(row pgx.CollectableRow) (T, error) {
+		var raw []byte
+		var state S
+		if err := row.Scan(&raw); err != nil {
+			return show(state), err
+		}
+		err := json.Unmarshal(raw, &state)
+		return show(state), err
+	}
+}
+
+func subscription(s billing.Subscription) Subscription {
+	return Subscription{
+		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
+		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince), EndedAt: orNil(s.EndedAt),
+		Because: s.Because, Withheld: s.Withheld, Held: s.Held, Uncertain: s.Uncertain,
+	}
+}
+
+func invoice(i billing.Invoice) Invoice {
+	return Invoice{
+		ID: i.ID, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,
+		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt), Because: i.Because,
+	}
+}
+
+func orNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func list[T any](ctx context.Context, tx interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, of pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, _ := tx.Query(ctx, sql, args...) // CollectRows returns its error
+	all, err := pgx.CollectRows(rows, of)
+	if all == nil {
+		all = []T{} // a list without rows is [] in JSON
+	}
+	return all, err
+}

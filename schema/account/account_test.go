@@ -1,0 +1,145 @@
+package account_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+func TestStatements(t *testing.T) {
+	schematest.CheckStatements(t, schematest.New(t), account.Statements, schematest.OnPurpose{Open: []string{"tasks", "open tasks"}})
+}
+
+// at is a time of the test's.
+var at = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// setup makes an account that Apply has written: a subscription in live, and one of the same account in test.
+func setup(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	db := schematest.New(t)
+	for mode, id := range map[string]string{"live": "sub_1", "test": "sub_9"} {
+		subject := billing.Subject{Provider: "stripe", Mode: mode, Customer: "cus_" + mode, EventID: "evt_" + mode, EventType: "customer.subscription.created",
+			ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: at}
+		facts := []billing.Fact{{Subject: subject, Kind: billing.SubscriptionSeen, Object: id, Rank: billing.RankCreated, Origin: billing.FromEvent, Data: billing.Data{
+			Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Plan: "pro", Quantity: 3}}},
+		}}}
+		err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
+			_, err := billing.Apply(t.Context(), tx, facts, billing.Policy{Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply", at)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range account.MostInvoices + 1 {
+		state, err := json.Marshal(billing.Invoice{ID: "in_" + string(rune('a'+i)), Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, `insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, receipt_id, state)
+			values ('live', $1, 'acme', 'cus_live', 'paid', 1000, 'usd', now(), $2, gen_random_uuid(), $3)`, "in_"+string(rune('a'+i)), at.AddDate(0, i, 0), state)
+	}
+	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference)
+		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 'F-1')`)
+	exec(t, db, `insert into workspaces (mode, account, version, state, plan, quantity, features, effect_key) values ('live', 'acme', 1, 'active', 'pro', 3, '{sso}', 'w')`)
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+		values ('00000000-0000-0000-0000-000000000002', 's', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now(), '', 'processed')`)
+	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+		values ('onboarding-task:sub_1', 'onboarding-task', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'w', 'r', now())`)
+	exec(t, db, `insert into tasks (mode, kind, object, account, state, title, effect_key) values
+		('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', 'onboarding-task:sub_1'), ('live', 'review', 'in_a', 'acme', 'done', 'look', 'x')`)
+	return db
+}
+
+func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFind_EveryNameOfAnAccount(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	live, test := account.Name{Mode: "live", ID: "acme"}, account.Name{Mode: "test", ID: "acme"}
+	for _, tt := range []struct {
+		id, mode string
+		want     []account.Name
+	}{
+		{"acme", "", []account.Name{live, test}},
+		{"acme", "test", []account.Name{test}},
+		{"cus_live", "", []account.Name{live}},
+		{"sub_9", "", []account.Name{test}},
+		{"sub_9", "live", nil},
+		{"in_a", "", []account.Name{live}},
+		{"", "", nil},
+		{"nobody", "", nil},
+	} {
+		got, err := account.Find(t.Context(), db, tt.id, tt.mode)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("Find(%q, %q) = %v, %v; want %v", tt.id, tt.mode, got, err, tt.want)
+		}
+	}
+}
+
+func TestShow_WholeAccount(t *testing.T) {
+	t.Parallel()
+	a, err := account.Show(t.Context(), setup(t), account.Name{Mode: "live", ID: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Access.State != "active" || a.Access.Plan != "pro" || a.Access.Quantity != 3 || a.Access.Version != 1 || !slices.Equal(a.Access.Features, []string{"sso"}) {
+		t.Errorf("access = %+v", a.Access)
+	}
+	if len(a.Grants) != 1 || a.Grants[0].Object != "sub_1" || a.Grants[0].Because != "evt_live" || a.Grants[0].Ends != nil {
+		t.Errorf("grants = %+v", a.Grants)
+	}
+	if len(a.Subscriptions) != 1 || a.Subscriptions[0].ID != "sub_1" || a.Subscriptions[0].Status != "active" || a.Subscriptions[0].EndedAt != nil {
+		t.Errorf("subscriptions = %+v", a.Subscriptions)
+	}
+	if len(a.Invoices) != account.MostInvoices || !a.MoreInvoices || a.Invoices[0].ID != "in_"+string(rune('a'+account.MostInvoices)) || a.Invoices[0].Paid != 1000 {
+		t.Errorf("%d invoices, more %v, first %+v: want the newest %d", len(a.Invoices), a.MoreInvoices, a.Invoices[0], account.MostInvoices)
+	}
+	if len(a.Entries) != 1 || a.Entries[0].Reference != "F-1" || a.Workspace == nil || a.Workspace.Plan != "pro" {
+		t.Errorf("entries = %+v, workspace = %+v", a.Entries, a.Workspace)
+	}
+	if len(a.Tasks) != 1 || a.Tasks[0].Kind != "onboarding" || a.Tasks[0].Event != "evt_2" {
+		t.Errorf("tasks = %+v, want the one that is open, and its event", a.Tasks)
+	}
+}
+
+func TestShow_NotThere(t *testing.T) {
+	t.Parallel()
+	_, err := account.Show(t.Context(), schematest.New(t), account.Name{Mode: "live", ID: "nobody"})
+	if !errors.Is(err, pgx.ErrNoRows) {
+		t.Errorf("Show() = %v, want no rows", err)
+	}
+}
+
+func TestDone_OpenTask_OnceOnly(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	open, err := account.OpenAbout(t.Context(), db, "sub_1")
+	if err != nil || len(open) != 1 {
+		t.Fatalf("OpenAbout() = %v, %v", open, err)
+	}
+	for i, want := range []bool{true, false} {
+		if closed, err := account.Done(t.Context(), db, open[0]); err != nil || closed != want {
+			t.Errorf("call %d: Done() = %v, %v; want %v", i, closed, err, want)
+		}
+	}
+	if left, err := account.OpenTasks(t.Context(), db, "", 10); err != nil || len(left) != 0 {
+		t.Errorf("OpenTasks() = %v, %v; want none", left, err)
+	}
+}

@@ -1,0 +1,58 @@
+package account
+
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{
+	"find":          findSQL,
+	"account":       accountSQL,
+	"grants":        grantsSQL,
+	"subscriptions": subscriptionsSQL,
+	"invoices":      invoicesSQL,
+	"entries":       entriesSQL,
+	"workspace":     workspaceSQL,
+	"tasks":         tasksSQL,
+	"open tasks":    openTasksSQL,
+	"open about":    openAboutSQL,
+	"done":          doneSQL,
+}
+
+// findSQL takes the modes to look in, since the keys of most tables begin with it.
+const findSQL = `
+select mode, id from accounts where id = $1 and mode = any($2)
+union select mode, id from accounts where customer = $1 and customer <> '' and mode = any($2)
+union select mode, account from subscriptions where id = $1 and account <> '' and mode = any($2)
+union select mode, account from subscriptions where customer = $1 and customer <> '' and account <> '' and mode = any($2)
+union select mode, account from invoices where id = $1 and account <> '' and mode = any($2)
+union select mode, account from invoices where customer = $1 and customer <> '' and account <> '' and mode = any($2)
+order by 1, 2`
+
+const accountSQL = `
+select customer, provider, target_version, target_state, target_plan, target_quantity, target_features, held
+  from accounts where mode = $1 and id = $2`
+
+const grantsSQL = `
+select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2 order by object`
+
+const subscriptionsSQL = `select state from subscriptions where mode = $1 and account = $2 order by updated_at desc, id`
+
+const invoicesSQL = `select state from invoices where mode = $1 and account = $2 order by occurred_at desc, id limit $3`
+
+const entriesSQL = `
+select created_at, kind, object, invoice, amount, tax, currency, reference
+  from finance_entries where mode = $1 and account = $2 order by created_at desc, effect_key limit $3`
+
+const workspaceSQL = `
+select version, state, plan, quantity, features, updated_at from workspaces where mode = $1 and account = $2`
+
+// taskColumns are the fields of [Task]. The effect that opened it knows the event.
+const taskColumns = `t.mode, t.kind, t.object, t.account, t.title, t.created_at, coalesce(r.event_id, '')
+  from tasks t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`
+
+const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
+
+const openTasksSQL = `
+select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) order by t.created_at, t.kind, t.object limit $2`
+
+const openAboutSQL = `select ` + taskColumns + ` where t.state = 'open' and t.object = $1 order by t.mode, t.kind`
+
+const doneSQL = `
+update tasks set state = 'done', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = 'open'`

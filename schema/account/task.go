@@ -1,0 +1,51 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Task is something that a person has to do about an object, and that is open; there is one of a kind for each.
+type Task struct {
+	Mode    string    `json:"mode"`
+	Kind    string    `json:"kind"`
+	Object  string    `json:"object"`
+	Account string    `json:"account"`
+	Title   string    `json:"title"`
+	Since   time.Time `json:"since"`
+	// Event is the event that opened it.
+	Event string `json:"event"`
+}
+
+// OpenTasks lists what is open, the oldest first; mode may be "" for both.
+func OpenTasks(ctx context.Context, db DB, mode string, limit int) ([]Task, error) {
+	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, mode, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+// OpenAbout returns the open tasks about an object: one for each kind and mode.
+func OpenAbout(ctx context.Context, db DB, object string) ([]Task, error) {
+	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openAboutSQL, object)
+	if err != nil {
+		return nil, fmt.Errorf("find tasks about %q: %w", object, err)
+	}
+	return tasks, nil
+}
+
+// Done closes an open task as done. It returns false where none is open.
+func Done(ctx context.Context, db interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}, t Task) (bool, error) {
+	tag, err := db.Exec(ctx, doneSQL, t.Mode, t.Kind, t.Object)
+	if err != nil {
+		return false, fmt.Errorf("close task %s of %s: %w", t.Kind, t.Object, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
