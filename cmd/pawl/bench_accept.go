@@ -99,7 +99,7 @@ func (a *app) benchServe() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve MODE", Short: "Serve one mode of pawl bench accept", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.serve(cmd.Context(), atOnce, func(ctx context.Context, n *process.Node) error {
+			return a.serve(cmd.Context(), process.Ingress, func(ctx context.Context, n *process.Node) error {
 				rival, err := bench.NewRival(args[0], n.Pool, n.Temporal)
 				if err != nil {
 					return err

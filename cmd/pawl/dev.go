@@ -30,6 +30,7 @@ import (
 type devFlags struct {
 	state, ingress, console, ops string
 	temporalPort, temporalUIPort int
+	sandboxPort, sandboxSMTPPort int
 	noDemo                       bool
 }
 
@@ -51,6 +52,8 @@ missing; STATE/secrets/NAME.key is for send --key.`,
 	flags.StringVar(&f.ops, "ops", "127.0.0.1:8082", "`address` of /livez, /readyz and /metrics")
 	flags.IntVar(&f.temporalPort, "temporal-port", 7233, "`port` of the Temporal server")
 	flags.IntVar(&f.temporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
+	flags.IntVar(&f.sandboxPort, "sandbox-port", 8083, "`port` of the sandbox's endpoints")
+	flags.IntVar(&f.sandboxSMTPPort, "sandbox-smtp-port", 8025, "`port` of the sandbox's mailbox")
 	flags.BoolVar(&f.noDemo, "no-demo", false, "do not send an event at the start")
 	return cmd
 }
@@ -99,7 +102,7 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
-	group.Go(func() error { return n.RunOps(ctx) })
+	group.Go(func() error { return n.RunOps(ctx, process.Ingress) })
 	group.Go(func() error { return n.RunWorker(ctx) })
 	group.Go(func() error { return n.RunIngress(ctx, ready) })
 	group.Go(func() error { return serveConsole(ctx, f.console) })
@@ -131,6 +134,7 @@ func (f devFlags) checkPorts() error {
 	listeners := [][2]string{
 		{"--ingress", f.ingress}, {"--console", f.console}, {"--ops", f.ops},
 		{"--temporal-port", localAddr(f.temporalPort)}, {"--temporal-ui-port", localAddr(f.temporalUIPort)},
+		{"--sandbox-port", localAddr(f.sandboxPort)}, {"--sandbox-smtp-port", localAddr(f.sandboxSMTPPort)},
 	}
 	flagOf := map[string]string{}
 	for _, l := range listeners {
@@ -139,7 +143,7 @@ func (f devFlags) checkPorts() error {
 		switch other := flagOf[port]; {
 		case err != nil: // told below
 			continue
-		case port == "0" && strings.HasPrefix(flag, "--temporal"): // a free one
+		case port == "0" && strings.HasSuffix(flag, "-port"): // a free one
 		case port == "0":
 			return fmt.Errorf("%s names no port (flag %s): choose one, it is written into the configuration", addr, flag)
 		case other != "":
@@ -165,7 +169,8 @@ func (a *app) startStack(ctx context.Context, s *devStack) error {
 	group.Go(func() (err error) {
 		// It outlives this function, and is stopped in order with the others.
 		s.sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Config{
-			Dir: filepath.Join(s.dir, "sandbox"), HTTPAddr: "127.0.0.1:8083", SMTPAddr: "127.0.0.1:8025", AnyPort: true, Log: a.log,
+			Dir: filepath.Join(s.dir, "sandbox"), Log: a.log,
+			HTTPAddr: localAddr(s.flags.sandboxPort), SMTPAddr: localAddr(s.flags.sandboxSMTPPort),
 		})
 		return err
 	})
@@ -205,7 +210,7 @@ func (a *app) startTemporal(ctx context.Context, s *devStack) error {
 	for _, name := range process.SearchAttributes() {
 		attributes[name] = "Keyword"
 	}
-	fmt.Fprintln(a.err, "temporal  starting (the first time it is built, which takes some minutes)")
+	fmt.Fprintln(a.err, "temporal  starting")
 	server, err := devstack.StartTemporal(ctx, devstack.TemporalOptions{
 		Dir: filepath.Join(s.dir, "temporal"), Port: s.flags.temporalPort, UIPort: s.flags.temporalUIPort,
 		SearchAttributes: attributes, Progress: a.err,
@@ -256,7 +261,7 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 		"database.url":  s.dsn + "\n",
 		"temporal.toml": fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.temporal.Addr()),
 		"pawl.yaml": string(config.Dev(config.DevParams{
-			Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops,
+			Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops, WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),
 			Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", Sources: sources,
 		})),

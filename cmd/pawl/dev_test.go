@@ -63,12 +63,12 @@ func TestStateDir_EmptyOrOwn_Taken(t *testing.T) {
 	}
 }
 
-// Each of the five addresses needs a port of its own; nothing is started to find out.
+// Each of the seven addresses needs a port of its own; nothing is started to find out.
 func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 	t.Parallel()
 	var listeners []net.Listener
 	var free []string
-	for range 5 {
+	for range 7 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -87,12 +87,14 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 		"ops has the ingress's":         {[]string{"--ops", free[0]}, []string{"port " + port(0), "--ingress", "--ops"}},
 		"Temporal has the ingress's":    {[]string{"--temporal-port", port(0)}, []string{"port " + port(0), "--ingress", "--temporal-port"}},
 		"the UI has Temporal's":         {[]string{"--temporal-ui-port", port(3)}, []string{"port " + port(3), "--temporal-port", "--temporal-ui-port"}},
+		"the sandbox has the UI's":      {[]string{"--sandbox-port", port(4)}, []string{"port " + port(4), "--temporal-ui-port", "--sandbox-port"}},
+		"its mailbox has the sandbox's": {[]string{"--sandbox-smtp-port", port(5)}, []string{"port " + port(5), "--sandbox-port", "--sandbox-smtp-port"}},
 		"none for the ingress":          {[]string{"--ingress", "127.0.0.1:0"}, []string{"127.0.0.1:0", "--ingress"}},
 		"the console has it everywhere": {[]string{"--console", ":" + port(0)}, []string{"port " + port(0), "--ingress", "--console"}},
 	} {
 		args := append([]string{
 			"dev", "--state", filepath.Join(t.TempDir(), "state"), "--ingress", free[0], "--console", free[1], "--ops", free[2],
-			"--temporal-port", port(3), "--temporal-ui-port", port(4),
+			"--temporal-port", port(3), "--temporal-ui-port", port(4), "--sandbox-port", port(5), "--sandbox-smtp-port", port(6),
 		}, c.flags...)
 		r := pawl(t, nil, args...)
 		if r.code != 1 || strings.Count(r.err, "\n") != 1 {

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
@@ -16,7 +14,7 @@ func (a *app) ingress() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), shutdownDelay, func(ctx context.Context, n *process.Node) error {
+			return a.serve(cmd.Context(), process.Ingress, func(ctx context.Context, n *process.Node) error {
 				group, ctx := errgroup.WithContext(ctx)
 				group.Go(func() error { return n.RunIngress(ctx, nil) })
 				if withWorker {
@@ -30,17 +28,11 @@ func (a *app) ingress() *cobra.Command {
 	return cmd
 }
 
-// shutdownDelay is for how long an ingress that was asked to stop still takes deliveries.
-func shutdownDelay(cfg *config.Config) time.Duration { return cfg.Ingress.ShutdownDelay }
-
-// atOnce is for a part that need not linger: nobody sends to it.
-func atOnce(*config.Config) time.Duration { return 0 }
-
-// serve runs one part of pawl as the configuration says.
-func (a *app) serve(ctx context.Context, linger func(*config.Config) time.Duration, part func(context.Context, *process.Node) error) error {
+// serve runs one part of pawl as a process of this kind.
+func (a *app) serve(ctx context.Context, kind process.Kind, part func(context.Context, *process.Node) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
-	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.env, Log: a.log, Linger: linger(cfg)}, part)
+	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.env, Log: a.log}, kind, part)
 }

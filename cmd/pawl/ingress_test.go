@@ -20,7 +20,7 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
 	webhooks, health, temporal := freeAddr(t), freeAddr(t), filepath.Join(t.TempDir(), "temporal.toml")
 	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
-	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\nops: {listen: '"+health+"'}\n"+
+	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\nops: {ingress: '"+health+"'}\n"+
 		"ingress: {listen: '"+webhooks+"', shutdown_delay: 6s}\n")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

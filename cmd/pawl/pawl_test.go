@@ -117,7 +117,7 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 		{"events", "retry", "evt_1", "--why", "x", "--who", " "}, {"rejections", "admit", "id"},
 		{"--log-format", "xml", "migrate"}, {"migrate", "extra"}, {"send", "--source", "stripe", "--url", "127.0.0.1:8080"},
 		{"send", "--source", "stripe", "--url", "ftp://x/hooks/stripe"}, {"sources", "--unused-for", "0s"}, {"sources", "--unused-for=-1h"},
-		{"help", "nonsense"}, {"help", "events", "list", "nonsense"}, {"audit", "verify", "--head", "none"}, {"audit", "verify", "--head", "abcd"},
+		{"ready", "nonsense"}, {"ready", "ingress", "worker"}, {"help", "nonsense"}, {"help", "events", "list", "nonsense"}, {"audit", "verify", "--head", "none"}, {"audit", "verify", "--head", "abcd"},
 	} {
 		r := s.pawl(t, args...)
 		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, "pawl: ") {

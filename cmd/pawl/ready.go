@@ -2,46 +2,96 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-// readyWithin bounds the question: the process answers within a second, also when it is not ready.
+// readyWithin bounds the question: a process answers within a second, also when it is not ready.
 const readyWithin = 3 * time.Second
 
 func (a *app) ready() *cobra.Command {
 	return &cobra.Command{
-		Use: "ready", Short: "Ask the process that runs with this configuration whether it is ready", Args: noArgument,
-		Long: `Ask the process that runs on this machine with this configuration whether it is ready: exit code 0 when
-it is, 1 when it is not or does not answer. It is the health check of an image without a shell. Below stands how long
-each of its parts took to answer, and what is to be known about it.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "ready [ingress | worker]", Short: "Ask the processes that run with this configuration whether they are ready", Args: kindOfProcess,
+		Long: `Ask the ingress and the worker that run on this machine with this configuration whether they are ready:
+exit code 0 when all that run are, 1 when one is not, or none runs. With a name this one has to run. It is the health
+check of an image without a shell. Below stands how long each of its parts took to answer, and what is to be known
+about it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.config()
 			if err != nil {
 				return err
 			}
-			parts, err := askReady(cmd.Context(), readyURL(cfg.Ops.Listen))
+			asked := process.Kinds()
+			if len(args) > 0 {
+				asked = []process.Kind{process.Kind(args[0])}
+			}
+			answered, err := askAll(cmd.Context(), cfg, asked)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.writeJSON(readiness{Ready: true, Parts: parts})
+				return a.writeJSON(readiness{Ready: true, Processes: answered})
 			}
-			_, err = fmt.Fprintln(a.out, strings.Join(append([]string{"ready"}, parts...), "\n"))
-			return err
+			for _, p := range answered {
+				fmt.Fprintf(a.out, "%s is ready\n", p.Name)
+				for _, part := range p.Parts {
+					fmt.Fprintf(a.out, "  %s\n", part)
+				}
+			}
+			return nil
 		},
 	}
 }
 
+// kindOfProcess wants one kind of process at most.
+func kindOfProcess(_ *cobra.Command, args []string) error {
+	if len(args) > 1 || len(args) == 1 && !slices.Contains(process.Kinds(), process.Kind(args[0])) {
+		return usagef("ready asks ingress or worker, or without a name both: %q is neither", strings.Join(args, " "))
+	}
+	return nil
+}
+
 // readiness is what `pawl ready --json` prints.
 type readiness struct {
-	Ready bool     `json:"ready"`
-	Parts []string `json:"parts"`
+	Ready     bool           `json:"ready"`
+	Processes []readyProcess `json:"processes"`
+}
+
+// readyProcess is a process that is ready, and what it says of its parts.
+type readyProcess struct {
+	Name  process.Kind `json:"name"`
+	Parts []string     `json:"parts"`
+}
+
+// askAll asks each kind of process that runs here. The error says which one is not ready and why, or that none runs.
+func askAll(ctx context.Context, cfg *config.Config, kinds []process.Kind) (ready []readyProcess, err error) {
+	var places []string
+	for _, kind := range kinds {
+		parts, err := askReady(ctx, readyURL(kind.Ops(cfg)))
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			places = append(places, fmt.Sprintf("%s (ops.%s)", kind.Ops(cfg), kind))
+		case err != nil:
+			return nil, fmt.Errorf("%s (ops.%s): %w", kind, kind, err)
+		default:
+			ready = append(ready, readyProcess{kind, parts})
+		}
+	}
+	if len(ready) == 0 {
+		return nil, fmt.Errorf("no process of this configuration runs here: nothing listens on %s", strings.Join(places, " or "))
+	}
+	return ready, nil
 }
 
 // readyURL is where a process that listens on addr is asked from the same machine.
@@ -57,7 +107,7 @@ func askReady(ctx context.Context, url string) (parts []string, err error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("nothing answers there (ops.listen): %w", err)
+		return nil, fmt.Errorf("it does not answer: %w", err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))

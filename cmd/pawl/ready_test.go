@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 func TestReady(t *testing.T) {
@@ -26,30 +31,83 @@ func TestReady(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-			listenOn(t, s, strings.TrimPrefix(server.URL, "http://"))
-			r := s.pawl(t, "ready")
-			if r.code != tt.code {
-				t.Errorf("exit %d, want %d; stderr %q", r.code, tt.code, r.err)
+			listenOn(t, s, strings.TrimPrefix(server.URL, "http://"), freeAddr(t))
+			for _, args := range [][]string{{"ready"}, {"ready", "ingress"}} {
+				r := s.pawl(t, args...)
+				if r.code != tt.code {
+					t.Errorf("%v: exit %d, want %d; stderr %q", args, r.code, tt.code, r.err)
+				}
+				if tt.code != 0 && (!strings.Contains(r.err, "not ready: the database sleeps; webhooks: 701ms") || strings.Count(r.err, "\n") != 1) {
+					t.Errorf("%v: stderr %q does not give the reason and the part, in one line", args, r.err)
+				}
+				if tt.code == 0 && r.out != "ingress is ready\n  webhooks: 701ms: the database sleeps\n" {
+					t.Errorf("%v: stdout %q does not say how the parts are", args, r.out)
+				}
 			}
-			if tt.code != 0 && (!strings.Contains(r.err, "not ready: the database sleeps; webhooks: 701ms") || strings.Count(r.err, "\n") != 1) {
-				t.Errorf("stderr %q does not give the reason and the part, in one line", r.err)
-			}
-			if tt.code == 0 && r.out != "ready\nwebhooks: 701ms: the database sleeps\n" {
-				t.Errorf("stdout %q does not say how the parts are", r.out)
+			if r := s.pawl(t, "ready", "worker"); r.code != exitFailed || !strings.Contains(r.err, "ops.worker") || strings.Contains(r.err, "ops.ingress") {
+				t.Errorf("the worker, which does not run: exit %d, stderr %q; want 1 and the key that says where it was asked", r.code, r.err)
 			}
 		})
 	}
 }
 
+// One that is not well is no excuse for the other.
+func TestReady_BothRun_BothAsked(t *testing.T) {
+	t.Parallel()
+	answers := func(status int) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("it says so\n"))
+		}))
+		t.Cleanup(server.Close)
+		return strings.TrimPrefix(server.URL, "http://")
+	}
+	for want, addrs := range map[int][2]string{
+		0: {answers(http.StatusOK), answers(http.StatusOK)},
+		1: {answers(http.StatusOK), answers(http.StatusServiceUnavailable)},
+	} {
+		s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
+		listenOn(t, s, addrs[0], addrs[1])
+		r := s.pawl(t, "ready")
+		if r.code != want || want == 0 && r.out != "ingress is ready\nworker is ready\n" || want == 1 && !strings.Contains(r.err, "worker (ops.worker)") {
+			t.Errorf("exit %d, stdout %q, stderr %q; want %d", r.code, r.out, r.err, want)
+		}
+	}
+}
+
+// An ingress and a worker run on one host with one file.
+func TestReady_IngressAndWorkerOfOneFile_BothThere(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	temporal := filepath.Join(t.TempDir(), "temporal.toml")
+	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
+	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\ningress: {listen: '"+freeAddr(t)+"'}\n")
+	listenOn(t, s, freeAddr(t), freeAddr(t))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 2)
+	for _, command := range []string{"ingress", "worker"} {
+		go func() {
+			ended <- run(ctx, []string{"--config", s.file, command}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable)
+		}()
+	}
+	until(t, "both are ready", func() bool {
+		r := s.pawl(t, "ready")
+		return r.code == 0 && strings.Contains(r.out, "ingress is ready\n  webhooks: ") && strings.Contains(r.out, "worker is ready\n  effects: ")
+	})
+	stop()
+	for range 2 {
+		if code := <-ended; code != 0 {
+			t.Errorf("exit %d, want 0", code)
+		}
+	}
+}
+
 func TestReady_NothingListens_ExitOne(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	addr := strings.TrimPrefix(server.URL, "http://")
-	server.Close()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	listenOn(t, s, addr)
-	if r := s.pawl(t, "ready"); r.code != exitFailed || !strings.Contains(r.err, "ops.listen") {
-		t.Errorf("exit %d, stderr %q; want 1 and the key that says where it was asked", r.code, r.err)
+	listenOn(t, s, freeAddr(t), freeAddr(t))
+	if r := s.pawl(t, "ready"); r.code != exitFailed || !strings.Contains(r.err, "ops.ingress") || !strings.Contains(r.err, "ops.worker") {
+		t.Errorf("exit %d, stderr %q; want 1 and the keys that say where it was asked", r.code, r.err)
 	}
 }
 
@@ -68,14 +126,14 @@ func TestReadyURL_EveryAddress_AskedByLoopback(t *testing.T) {
 	}
 }
 
-// listenOn sets ops.listen of the stack's configuration.
-func listenOn(t *testing.T, s stack, addr string) {
+// listenOn sets ops of the stack's configuration.
+func listenOn(t *testing.T, s stack, ingress, worker string) {
 	t.Helper()
 	f, err := os.OpenFile(s.file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString("\nops: {listen: '" + addr + "'}\n"); err != nil {
+	if _, err := f.WriteString("\nops: {ingress: '" + ingress + "', worker: '" + worker + "'}\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

@@ -147,7 +147,7 @@ func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
 
 // process is one process of pawl and where it listens.
 type process struct {
-	configFile, ingress, ops string
+	configFile, ingress, ops, workerOps string
 }
 
 // nowhere is an address at which no Temporal server listens.
@@ -164,12 +164,15 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	if p.ops, err = freeAddr(); err != nil {
 		return p, err
 	}
+	if p.workerOps, err = freeAddr(); err != nil {
+		return p, err
+	}
 	temporal := nowhere
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
 	}
 	params := config.DevParams{
-		Ingress: p.ingress, Console: "127.0.0.1:0", Ops: p.ops,
+		Ingress: p.ingress, Console: "127.0.0.1:0", Ops: p.ops, WorkerOps: p.workerOps,
 		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1", Subscriber: "http://127.0.0.1:1",
 	}
 	if s.sandbox != nil {
@@ -253,7 +256,11 @@ func (c *child) ready(ctx context.Context) error {
 }
 
 func (c *child) isReady(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.ops+"/readyz", nil)
+	ops := c.ops
+	if c.args[0] == "worker" {
+		ops = c.workerOps
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
 	if err != nil {
 		return false
 	}

@@ -44,7 +44,8 @@ func (c *checker) check() {
 	c.temporal()
 	c.hostPort("ingress.listen", cfg.Ingress.Listen)
 	c.hostPort("console.listen", cfg.Console.Listen)
-	c.hostPort("ops.listen", cfg.Ops.Listen)
+	c.hostPort("ops.ingress", cfg.Ops.Ingress)
+	c.hostPort("ops.worker", cfg.Ops.Worker)
 	c.listenersDiffer()
 	c.optionalURL("ingress.public_url", cfg.Ingress.PublicURL)
 	if d := cfg.Ingress.ShutdownDelay; d < 0 || d > maxShutdownDelay {
@@ -114,7 +115,8 @@ func (c *checker) hostPort(key, addr string) {
 // listenersDiffer keeps the operator's listeners off the public one, and each off the others' ports.
 func (c *checker) listenersDiffer() {
 	listeners := []struct{ key, addr string }{
-		{"ingress.listen", c.cfg.Ingress.Listen}, {"console.listen", c.cfg.Console.Listen}, {"ops.listen", c.cfg.Ops.Listen},
+		{"ingress.listen", c.cfg.Ingress.Listen}, {"console.listen", c.cfg.Console.Listen},
+		{"ops.ingress", c.cfg.Ops.Ingress}, {"ops.worker", c.cfg.Ops.Worker},
 	}
 	for i, l := range listeners {
 		for _, other := range listeners[:i] {

@@ -18,9 +18,9 @@ type Config struct {
 	Database Ref      `yaml:"database"`
 	Temporal Temporal `yaml:"temporal"`
 	Ingress  Ingress  `yaml:"ingress"`
-	// Ops listens for /livez, /readyz and /metrics (default 127.0.0.1:8082); Console for the
-	// operator's pages (default 127.0.0.1:8081). Neither is the public listener.
-	Ops     Listener          `yaml:"ops"`
+	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages (default 127.0.0.1:8081).
+	// Neither is the public listener.
+	Ops     Ops               `yaml:"ops"`
 	Console Listener          `yaml:"console"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
@@ -39,6 +39,15 @@ type Config struct {
 // Listener is an address to listen on, host:port.
 type Listener struct {
 	Listen string `yaml:"listen"`
+}
+
+// Ops are the listeners for health and metrics, host:port: each kind of process has one of its own, so that both run on
+// one host with one file.
+type Ops struct {
+	// Ingress is that of `pawl ingress`, with or without --worker; default 127.0.0.1:8082.
+	Ingress string `yaml:"ingress"`
+	// Worker is that of `pawl worker`; default 127.0.0.1:8084.
+	Worker string `yaml:"worker"`
 }
 
 // Ingress is the public listener and its limits.

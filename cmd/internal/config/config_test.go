@@ -193,14 +193,15 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"mapping for value", "provider: stripe", "provider: {a: b}", "sources.stripe.provider", "single value"},
 		{"sink that is nowhere", `url: "https://finance.example.com/v1", `, "", "sinks.finance.url", "missing"},
 		{"billing without a mode", "    mode: live\n", "", "sources.stripe.mode", "must not reach a live customer"},
-		{"same listener", "database: env:DSN", "database: env:DSN\nops: {listen: '127.0.0.1:8080'}", "ops.listen", "ingress.listen"},
+		{"same listener", "database: env:DSN", "database: env:DSN\nops: {ingress: '127.0.0.1:8080'}", "ops.ingress", "ingress.listen"},
+		{"both processes' health", "database: env:DSN", "database: env:DSN\nops: {worker: '127.0.0.1:8082'}", "ops.worker", "ops.ingress"},
 		{"negative rate", "database: env:DSN", "database: env:DSN\ningress: {limits: {per_source: {per_second: -1}}}", "ingress.limits.per_source.per_second", "negative"},
 		{"clear-text password", "from: ", "tls: none, username: u, password: env:SHORT, from: ", "sinks.email.tls", "clear text"},
 		{"window turned round", "value: env:STRIPE", "value: env:STRIPE\n        not_before: 2026-02-01T00:00:00Z\n        not_after: 2026-01-01T00:00:00Z", "sources.stripe.secrets[0].not_after", "never be active"},
 		{"bad source name", "  stripe:\n", "  Stripe/Live:\n", "sources.Stripe/Live", "lower-case"},
 		{"short secrets by option", "provider: stripe", "provider: stripe\n    options: {allow_short_secrets: true}", "sources.stripe.options.allow_short_secrets", "dev"},
-		{"port of the public listener", "database: env:DSN", "database: env:DSN\ningress: {listen: ':8080'}\nops: {listen: '127.0.0.1:8080'}", "ops.listen", "ingress.listen"},
-		{"port by another name", "database: env:DSN", "database: env:DSN\nops: {listen: 'localhost:8080'}", "ops.listen", "ingress.listen"},
+		{"port of the public listener", "database: env:DSN", "database: env:DSN\ningress: {listen: ':8080'}\nops: {ingress: '127.0.0.1:8080'}", "ops.ingress", "ingress.listen"},
+		{"port by another name", "database: env:DSN", "database: env:DSN\nops: {ingress: 'localhost:8080'}", "ops.ingress", "ingress.listen"},
 		{"Temporal's file missing", "database: env:DSN", "database: env:DSN\ntemporal: {config_file: not-there.toml}", "temporal.config_file", "not-there.toml"},
 		{"no attempt", "database: env:DSN", "database: env:DSN\nretries: {attempts: 0}", "retries.attempts", "1 or more"},
 		{"negative attempts", "database: env:DSN", "database: env:DSN\nretries: {attempts: -1}", "retries.attempts", "1 or more"},
@@ -454,7 +455,7 @@ func TestDev_LoadAccepts(t *testing.T) {
 	}
 	for name, content := range map[string]string{
 		"pawl.yaml": string(config.Dev(config.DevParams{
-			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082",
+			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082", WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002",
 			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events", Consumer: "http://127.0.0.1:9004/relayed",
 			Sources: []config.DevSource{{Provider: "github", Mode: webhook.Test}, {Provider: "shopify", Mode: webhook.Live}},

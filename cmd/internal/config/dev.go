@@ -16,7 +16,7 @@ var devTemplate = template.Must(template.New("dev.yaml").Parse(devSource))
 // DevParams is what `pawl dev` knows when it writes its configuration. Addresses are host:port,
 // URLs are whole.
 type DevParams struct {
-	Ingress, Console, Ops                       string
+	Ingress, Console, Ops, WorkerOps            string
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
 	// Consumer is where the events of Sources are relayed to; "" where there are none.
 	Consumer string

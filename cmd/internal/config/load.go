@@ -84,7 +84,8 @@ func (c *Config) setDefaults(dir string) {
 	}
 	or(&c.Ingress.Listen, "127.0.0.1:8080")
 	or(&c.Console.Listen, "127.0.0.1:8081")
-	or(&c.Ops.Listen, "127.0.0.1:8082")
+	or(&c.Ops.Ingress, "127.0.0.1:8082")
+	or(&c.Ops.Worker, "127.0.0.1:8084")
 	or(&c.Ingress.BodyLimit, 1<<20)
 	or(&c.Ingress.Limits.MaxConcurrent, 1024)
 	or(&c.Ingress.Limits.MaxConnections, 2048)

@@ -158,7 +158,7 @@ func (t tool) reporting(progress io.Writer, build func() error) error {
 	start := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- build() }()
-	_, _ = fmt.Fprintf(progress, "building the %s %s (once per machine, takes some minutes)\n", t.title, t.version)
+	_, _ = fmt.Fprintf(progress, "builds the %s %s, a few minutes, the first time only\n", t.title, t.version)
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
@@ -169,7 +169,7 @@ func (t tool) reporting(progress io.Writer, build func() error) error {
 			}
 			return err
 		case <-tick.C:
-			_, _ = fmt.Fprintf(progress, "building the %s: %s\n", t.title, time.Since(start).Round(time.Second))
+			_, _ = fmt.Fprintf(progress, "still builds the %s: %s\n", t.title, time.Since(start).Round(time.Second))
 		}
 	}
 }

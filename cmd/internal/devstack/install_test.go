@@ -45,6 +45,10 @@ func TestFindTemporal_BuiltOnceByMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	var later bytes.Buffer
+	if _, err := devstack.FindTemporal(t.Context(), &later); err != nil || later.Len() > 0 {
+		t.Errorf("once it is built, FindTemporal says %q, %v; want nothing", later.String(), err)
+	}
 	got, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +68,7 @@ func TestFindTemporal_BuildFails_SaysWhyAndKeepsNothing(t *testing.T) {
 			t.Errorf("FindTemporal() = %v; want go's message", err)
 		}
 	}
-	if !strings.Contains(progress.String(), "building the Temporal dev server") {
+	if !strings.Contains(progress.String(), "builds the Temporal dev server 1.5.1, a few minutes, the first time only\n") {
 		t.Errorf("progress = %q", progress.String())
 	}
 }

@@ -44,6 +44,7 @@ func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
 	d.flags = []string{
 		"--state", state, "--ingress", d.ingress, "--console", freeAddr(t), "--ops", freeAddr(t),
 		"--temporal-port", portIn(freeAddr(t)), "--temporal-ui-port", portIn(freeAddr(t)),
+		"--sandbox-port", portIn(freeAddr(t)), "--sandbox-smtp-port", portIn(freeAddr(t)),
 	}
 	// Where root's state lies below a directory that the server's user cannot enter, its data is elsewhere.
 	t.Cleanup(func() {
@@ -369,7 +370,7 @@ func TestDev_InterruptedWhileStarting_NothingLeftRunning(t *testing.T) {
 
 func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
 	t.Parallel()
-	for _, flag := range []string{"--ingress", "--console", "--ops", "--temporal-port", "--temporal-ui-port"} {
+	for _, flag := range []string{"--ingress", "--console", "--ops", "--temporal-port", "--temporal-ui-port", "--sandbox-port", "--sandbox-smtp-port"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			l, err := net.Listen("tcp", "127.0.0.1:0")

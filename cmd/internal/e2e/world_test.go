@@ -67,7 +67,7 @@ func newWorldWith(t *testing.T, sinkTimeout time.Duration) *world {
 database: file:database.url
 temporal: {config_file: temporal.toml, task_queue: %q}
 ingress: {listen: "127.0.0.1:0"}
-ops: {listen: "127.0.0.1:0"}
+ops: {ingress: "127.0.0.1:0", worker: "127.0.0.1:0"}
 sources:
   stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}
 sinks:

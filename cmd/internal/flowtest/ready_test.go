@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -24,13 +25,13 @@ func TestReadyz_AccountLocked_SaysSinceWhen(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close() // free for the rig
-	r := newRig(t, func(c *config.Config) { c.Ops.Listen = address })
+	r := newRig(t, func(c *config.Config) { c.Ops.Worker = address })
 	if err := r.CheckSchema(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- r.RunOps(ctx) }()
+	go func() { served <- r.RunOps(ctx, process.Worker) }()
 	first := purchase(t, "locked", "invoice.paid", "starter")
 	r.receive(first)
 	r.status(first, receipt.Processed)

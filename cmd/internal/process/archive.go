@@ -25,6 +25,7 @@ func NewArchive(pool *pgxpool.Pool, log *slog.Logger) Archive {
 // archiveWithin bounds a read or a write: a delivery waits for it, and can do without.
 const archiveWithin = time.Second
 
+// Load returns what is kept, by URL; nothing where the database is away.
 func (a Archive) Load(ctx context.Context) map[string][]byte {
 	ctx, cancel := context.WithTimeout(ctx, archiveWithin)
 	defer cancel()
@@ -35,6 +36,7 @@ func (a Archive) Load(ctx context.Context) map[string][]byte {
 	return all
 }
 
+// Save keeps content under its URL, if it can.
 func (a Archive) Save(ctx context.Context, url string, content []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), archiveWithin)
 	defer cancel()

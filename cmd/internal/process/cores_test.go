@@ -111,13 +111,13 @@ func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	cfg := load(t, schematest.NewDSN(t))
 	noTemporal(t, cfg)
-	cfg.Ops.Listen, cfg.Ingress.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Ops.Ingress, cfg.Ingress.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	err := Serve(ctx, Setup{
 		Config: cfg, Providers: providers, Log: slog.New(slog.DiscardHandler),
 		Env: func(name string) (string, bool) { return "3", name == "GOMAXPROCS" },
-	}, func(ctx context.Context, n *Node) error { return n.RunIngress(ctx, nil) })
+	}, Ingress, func(ctx context.Context, n *Node) error { return n.RunIngress(ctx, nil) })
 	if err != nil {
 		t.Error(err)
 	}

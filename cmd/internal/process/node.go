@@ -272,11 +272,11 @@ func (n *Node) UntilDone(ctx context.Context, what string, f func(context.Contex
 	}
 }
 
-// RunOps serves liveness, readiness and metrics.
-func (n *Node) RunOps(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.Config.Ops.Listen)
+// RunOps serves liveness, readiness and metrics where a process of this kind has them.
+func (n *Node) RunOps(ctx context.Context, kind Kind) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", kind.Ops(n.Config))
 	if err != nil {
-		return fmt.Errorf("listen for health and metrics (ops.listen): %w", err)
+		return fmt.Errorf("listen for health and metrics (ops.%s): %w", kind, err)
 	}
 	server := ops.New(ops.Config{Ready: n.ready, Parts: n.running, Metrics: n.telemetry.Handler(), Log: n.log})
 	group, ctx := errgroup.WithContext(ctx)

@@ -18,13 +18,39 @@ type Setup struct {
 	Providers map[string]webhook.Provider
 	Env       func(string) (string, bool)
 	Log       *slog.Logger
-	// Linger is for how long the process works on after it was asked to stop.
-	Linger time.Duration
 }
 
-// Serve runs one part of pawl, and the ops listener beside it, until Linger after the end of ctx. In that
-// time it is not ready and works on, so that nothing meets a closed port while a load balancer still sends.
-func Serve(ctx context.Context, s Setup, part func(context.Context, *Node) error) error {
+// Kind is a kind of process: what it is called in the configuration.
+type Kind string
+
+// The kinds of processes. An ingress may run a worker beside itself.
+const (
+	Ingress Kind = "ingress"
+	Worker  Kind = "worker"
+)
+
+// Kinds lists them.
+func Kinds() []Kind { return []Kind{Ingress, Worker} }
+
+// Ops is where a process of this kind shows its health and metrics.
+func (k Kind) Ops(cfg *config.Config) string {
+	if k == Worker {
+		return cfg.Ops.Worker
+	}
+	return cfg.Ops.Ingress
+}
+
+// linger is for how long a process that was asked to stop works on. Nobody sends to a worker.
+func (k Kind) linger(cfg *config.Config) time.Duration {
+	if k == Worker {
+		return 0
+	}
+	return cfg.Ingress.ShutdownDelay
+}
+
+// Serve runs one part of pawl, and the ops listener beside it, until ctx ends, and an ingress for its shutdown delay
+// more. In that time it is not ready and works on, so that nothing meets a closed port while a load balancer still sends.
+func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *Node) error) error {
 	room := newHeadroom(s.Env)
 	defer runtime.KeepAlive(room)
 	n, err := New(ctx, s.Config, s.Providers, s.Log)
@@ -39,7 +65,7 @@ func Serve(ctx context.Context, s Setup, part func(context.Context, *Node) error
 	defer stop()
 	ended := context.AfterFunc(ctx, func() {
 		n.stopping.Store(true)
-		time.AfterFunc(s.Linger, stop)
+		time.AfterFunc(kind.linger(s.Config), stop)
 	})
 	defer ended()
 	group, running := errgroup.WithContext(running)
@@ -52,7 +78,7 @@ func Serve(ctx context.Context, s Setup, part func(context.Context, *Node) error
 		return nil
 	})
 	group.Go(func() error { return part(running, n) })
-	group.Go(func() error { return n.RunOps(running) })
+	group.Go(func() error { return n.RunOps(running, kind) })
 	err = group.Wait()
 	if coreLeft {
 		runtime.SetDefaultGOMAXPROCS() // it knows nothing of GOMAXPROCS in the environment

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/emersion/go-smtp"
@@ -25,9 +25,6 @@ type Config struct {
 	Dir string
 	// HTTPAddr and SMTPAddr are where it listens; empty means a free port on 127.0.0.1.
 	HTTPAddr, SMTPAddr string
-	// AnyPort lets it listen on another port of 127.0.0.1 where one of these is taken: several stacks may
-	// run side by side. It tries instead of looking first, since another may take the port in between.
-	AnyPort bool
 	// Log is told about faults that were met; nil means silence.
 	Log *slog.Logger
 	// Accepted, when set, is called with each accepted request's service and account, when its line
@@ -68,10 +65,10 @@ func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
 	if err := s.open(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if s.httpListener, err = listen(ctx, cfg.HTTPAddr, cfg.AnyPort); err != nil {
+	if s.httpListener, err = listen(ctx, cfg.HTTPAddr); err != nil {
 		return nil, err
 	}
-	if s.smtpListener, err = listen(ctx, cfg.SMTPAddr, cfg.AnyPort); err != nil {
+	if s.smtpListener, err = listen(ctx, cfg.SMTPAddr); err != nil {
 		return nil, err
 	}
 	s.serve()
@@ -106,16 +103,8 @@ func (s *Sandbox) open(dir string) (err error) {
 	return nil
 }
 
-func listen(ctx context.Context, addr string, anyPort bool) (net.Listener, error) {
-	const free = "127.0.0.1:0"
-	if addr == "" {
-		addr = free
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if anyPort && errors.Is(err, syscall.EADDRINUSE) {
-		return new(net.ListenConfig).Listen(ctx, "tcp", free)
-	}
-	return l, err
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(addr, "127.0.0.1:0"))
 }
 
 func (s *Sandbox) serve() {
