@@ -41,6 +41,7 @@ func (a *app) commands() []*cobra.Command {
 			a.decide(workflows.UpdateCompensate, "Let a parked run take back what was done"),
 		),
 		group("accounts", "The accounts and what they may use", a.accountsShow()),
+		a.rebuild(),
 		group("tasks", "What a person has to do", a.tasksList(), a.tasksClose()),
 		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
 		group("audit", "The trail of what operators did", a.auditVerify()),

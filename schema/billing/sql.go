@@ -29,6 +29,9 @@ var Statements = map[string]string{
 	"end tasks":                 endTasksSQL,
 	"workspace":                 workspaceSQL,
 	"finance entry":             financeEntrySQL,
+	"objects":                   objectsSQL,
+	"objects of account":        objectsOfAccountSQL,
+	"fact of each":              factOfEachSQL,
 }
 
 const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held`

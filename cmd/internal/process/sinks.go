@@ -13,7 +13,8 @@ import (
 
 // What activities get of the configuration.
 
-func billingPolicy(c *config.Config) billing.Policy {
+// BillingPolicy is what the configuration decides about facts.
+func BillingPolicy(c *config.Config) billing.Policy {
 	return billing.Policy{
 		Order: c.Plans.Order, Features: c.Plans.Features,
 		Grace: c.Policy.Grace, Renewal: c.Policy.Renewal, EndAtPeriodEnd: c.Policy.End == "period_end",

@@ -162,7 +162,7 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 	state, relays := billing.New(n.Pool), n.consumers(effects)
 	return []any{
 		&activities.Billing{
-			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: prices(n.Config), Policy: billingPolicy(n.Config),
+			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: prices(n.Config), Policy: BillingPolicy(n.Config),
 			Planning: planning(n.Config), Sinks: sinkSettings(n.Config), Accounts: connectedAccounts(n.Config),
 			Consumers: relays, Announced: publisher.Wake, Now: time.Now,
 		},

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// rebuildReport is what pawl rebuild has found, and done.
+type rebuildReport struct {
+	Differences []billing.Difference `json:"differences"`
+	// Folded is how many objects were folded anew and written, 0 for a check alone.
+	Folded int `json:"folded"`
+}
+
+func (a *app) rebuild() *cobra.Command {
+	var check, dryRun bool
+	var account, mode, who, why string
+	cmd := &cobra.Command{
+		Use: "rebuild --check | --apply ACCOUNT --mode MODE --why REASON", Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
+		Long: `Fold every fact anew and list the rows that are not what that comes to: of accounts, subscriptions, invoices,
+grants and entitlements. --check changes nothing and locks nothing; it may run beside everything else. What is due
+and has not run yet shows as a difference for that moment.
+
+--apply writes what the facts of one account come to. It shows first what differs; --dry-run ends there. Who and why
+go into the audit trail.
+
+Exit code 0 when there is no difference, or it was repaired, 1 when there is one.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			of := billing.Scope{Mode: mode, Account: account}
+			who = a.who(who)
+			switch {
+			case check == (account != ""):
+				return usagef("rebuild needs one of --check and --apply ACCOUNT")
+			case check && mode != "":
+				return usagef("--mode goes with --apply: a check is of both")
+			case account != "" && mode != "live" && mode != "test":
+				return usagef("--apply needs --mode live or --mode test")
+			case account != "" && !dryRun:
+				if err := accountable("rebuild --apply", who, why); err != nil {
+					return err
+				}
+			}
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			pool, err := process.OpenPool(cmd.Context(), cfg, schema.Asking, askingConns)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			if err := checkDatabase(cmd.Context(), cfg, pool); err != nil {
+				return err
+			}
+			return a.rebuildRows(cmd.Context(), pool, of, process.BillingPolicy(cfg), account != "" && !dryRun, who, why)
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "compare everything")
+	cmd.Flags().StringVar(&account, "apply", "", "the `account` of ours to repair")
+	cmd.Flags().StringVar(&mode, "mode", "", "the account's mode: live or test")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what --apply would change")
+	cmd.Flags().StringVar(&who, "who", "", "who repairs (default: $USER)")
+	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required with --apply)")
+	return cmd
+}
+
+func (a *app) rebuildRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, policy billing.Policy, repair bool, who, why string) (err error) {
+	report := rebuildReport{}
+	if report.Differences, err = operator.CheckRows(ctx, pool, of, policy, a.tellProgress()); err != nil {
+		return err
+	}
+	if report.Differences == nil {
+		report.Differences = []billing.Difference{}
+	}
+	if repair && len(report.Differences) > 0 {
+		if report.Folded, err = operator.RepairRows(ctx, pool, of, policy, report.Differences, who, why); err != nil {
+			return err
+		}
+	}
+	if err := a.writeRebuild(report); err != nil {
+		return err
+	}
+	if len(report.Differences) > 0 && report.Folded == 0 {
+		return errAnswered
+	}
+	return nil
+}
+
+// tellProgress says now and then how far a rebuild is, once there is much to fold.
+func (a *app) tellProgress() billing.Progress {
+	return func(done, all int) {
+		if all >= 1000 {
+			fmt.Fprintf(a.err, "folded %d of %s\n", done, plural(all, "object"))
+		}
+	}
+}
+
+func (a *app) writeRebuild(r rebuildReport) error {
+	if a.json {
+		return a.writeJSON(r)
+	}
+	if len(r.Differences) == 0 {
+		_, err := fmt.Fprintln(a.out, "no difference: every row is what its facts come to")
+		return err
+	}
+	rows := [][]string{{"TABLE", "ROW", "MODE", "ACCOUNT", "DIFFERENCE"}}
+	for _, d := range r.Differences {
+		rows = append(rows, []string{d.Table, d.Row, d.Mode, d.Account, difference(d)})
+	}
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	text := plural(len(r.Differences), "difference") + "; repair an account with: pawl rebuild --apply ACCOUNT --mode MODE --why REASON"
+	if r.Folded > 0 {
+		text = fmt.Sprintf("%s repaired, from %s", plural(len(r.Differences), "difference"), plural(r.Folded, "object"))
+	}
+	_, err := fmt.Fprintln(a.out, "\n"+text)
+	return err
+}
+
+// difference says what stands in a row, and what its facts come to.
+func difference(d billing.Difference) string {
+	switch {
+	case d.Is == nil:
+		return "is missing"
+	case d.Folded == nil:
+		return "no fact tells of it"
+	}
+	var parts []string
+	for _, column := range d.Columns {
+		parts = append(parts, fmt.Sprintf("%s is %v, and the facts say %v", column, shown(d.Is[column]), shown(d.Folded[column])))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func shown(value any) string {
+	if value == nil || value == "" {
+		return "nothing"
+	}
+	return fmt.Sprint(value)
+}

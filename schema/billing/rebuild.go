@@ -1,0 +1,287 @@
+package billing
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Difference is a row that is not what the facts fold to.
+type Difference struct {
+	Table string `json:"table"`
+	Mode  string `json:"mode"`
+	// Row is the row's key beside the mode, and Account whose it is, as far as either side says.
+	Row     string `json:"row"`
+	Account string `json:"account"`
+	// Columns names what differs, "" alone where the whole row is missing on one side.
+	Columns []string `json:"columns"`
+	// Is holds what stands there, Folded what the facts come to: by column, nil for a row that is not there.
+	Is     map[string]any `json:"is"`
+	Folded map[string]any `json:"folded"`
+}
+
+// projection is a table that facts fold to.
+type projection struct {
+	name string
+	key  string // beside the mode
+	// except lists what does not follow from the facts alone: times of writing, versions, what was seen last.
+	except []string
+	// where leaves rows out that say nothing.
+	where string
+	// data is what is compared of a row t; "" for all of it.
+	data string
+}
+
+var projections = []projection{
+	{
+		name: "accounts", key: "id", except: []string{"customer", "target_version"},
+		// That an account once had something is history, and not the same in every order.
+		data: `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
+	},
+	{name: "subscriptions", key: "id", data: `to_jsonb(t) #- '{state,Version}'`},
+	{name: "invoices", key: "id"},
+	{name: "grants", key: "object"},
+	{name: "entitlements", key: "account || ' ' || feature", where: "enabled"},
+}
+
+// written lists what Apply writes beside the projections.
+var written = []string{"customers", "outbox", "tasks"}
+
+// Progress is told how many of the objects are folded.
+type Progress func(done, all int)
+
+// Scope is what is folded anew: one account in one mode, or everything where it is zero.
+type Scope struct{ Mode, Account string }
+
+// Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from what
+// that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it, and no row
+// is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary tables. at is
+// the time for what the clock ends; what is due and has not run yet shows as a difference.
+func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) (differences []Difference, err error) {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		return nil, fmt.Errorf("rebuild: %w", err)
+	}
+	defer func() {
+		if rollback := tx.Rollback(ctx); err == nil && !errors.Is(rollback, pgx.ErrTxClosed) {
+			err = rollback
+		}
+	}()
+	facts, err := of.facts(ctx, tx) // before the rows that name an account's objects are hidden
+	if err != nil {
+		return nil, fmt.Errorf("rebuild: %w", err)
+	}
+	if err := tx.Conn().DeallocateAll(ctx); err != nil {
+		return nil, fmt.Errorf("rebuild: %w", err)
+	}
+	home, err := scratch(ctx, tx)
+	if err != nil {
+		return nil, fmt.Errorf("rebuild: %w", err)
+	}
+	for i, f := range facts {
+		if told != nil && i%1000 == 0 {
+			told(i, len(facts))
+		}
+		if _, err := Apply(ctx, tx, []Fact{f}, p, rebuilt, at); err != nil {
+			return nil, fmt.Errorf("rebuild: %w", err)
+		}
+	}
+	if told != nil {
+		told(len(facts), len(facts))
+	}
+	for _, table := range projections {
+		found, err := table.compare(ctx, tx, home, of)
+		if err != nil {
+			return nil, fmt.Errorf("rebuild: compare %s: %w", table.name, err)
+		}
+		differences = append(differences, slices.DeleteFunc(found, Difference.empty)...)
+	}
+	return differences, nil
+}
+
+// rebuilt stands for the effect's key where a rebuild announces a change.
+const rebuilt = "rebuild"
+
+// Repair folds what belongs to an account anew, and writes the rows, the target and the news of what that changes: each
+// object in a transaction of its own, as its events do. at is the time for what the clock ends. It returns how many
+// objects it has folded. An account's objects are those that its rows name, and those of its customers.
+func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
+	facts, err := of.facts(ctx, pool)
+	if err != nil {
+		return 0, fmt.Errorf("repair account %s: %w", of.Account, err)
+	}
+	for i, f := range facts {
+		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			_, err := Apply(ctx, tx, []Fact{f}, p, rebuilt, at)
+			return err
+		}); err != nil {
+			return i, fmt.Errorf("repair account %s: %w", of.Account, err)
+		}
+	}
+	return len(facts), nil
+}
+
+// facts returns one fact of each object: applying it folds the object from all of its facts, since it is there already.
+// Objects come in the order in which they were heard of.
+func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
+	if s == (Scope{}) {
+		rows, _ := db.Query(ctx, objectsSQL) // CollectRows returns its error
+		return pgx.CollectRows(rows, scanFact)
+	}
+	rows, _ := db.Query(ctx, objectsOfAccountSQL, s.Mode, s.Account)
+	objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	rows, _ = db.Query(ctx, factOfEachSQL, objects, s.Mode)
+	return pgx.CollectRows(rows, scanFact)
+}
+
+// scratch makes an empty table beside each that Apply writes. Temporary tables are found before all others. It returns
+// the schema of the others.
+func scratch(ctx context.Context, tx pgx.Tx) (home string, err error) {
+	if err := tx.QueryRow(ctx, `select current_schema()`).Scan(&home); err != nil {
+		return "", err
+	}
+	names := slices.Clone(written)
+	for _, p := range projections {
+		names = append(names, p.name)
+	}
+	for _, name := range names {
+		like := pgx.Identifier{home, name}.Sanitize()
+		if _, err := tx.Exec(ctx, `create temporary table `+pgx.Identifier{name}.Sanitize()+` (like `+like+` including all) on commit drop`); err != nil {
+			return "", fmt.Errorf("make a temporary table of %s (the role needs TEMPORARY on the database): %w", name, err)
+		}
+	}
+	return home, nil
+}
+
+// compare returns the rows of home's table that are not those of the temporary one.
+func (p projection) compare(ctx context.Context, tx pgx.Tx, home string, of Scope) ([]Difference, error) {
+	where := " where ($2 = '' or t.mode = $2 and t." + p.account() + " = $3)"
+	if p.where != "" {
+		where += " and " + p.where
+	}
+	side := func(table pgx.Identifier) string {
+		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data from ` + table.Sanitize() + ` t` + where + `)`
+	}
+	sql := `select mode, key, l.data, f.data from ` + side(pgx.Identifier{home, p.name}) + ` l full join ` + side(pgx.Identifier{"pg_temp", p.name}) +
+		` f using (mode, key) where l.data is distinct from f.data order by mode, key`
+	except := append([]string{"updated_at", "created_at"}, p.except...)
+	rows, _ := tx.Query(ctx, sql, except, of.Mode, of.Account) // CollectRows returns its error
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Difference, error) {
+		d := Difference{Table: p.name}
+		var is, folded []byte
+		if err := row.Scan(&d.Mode, &d.Row, &is, &folded); err != nil {
+			return d, err
+		}
+		err := errors.Join(unmarshal(is, &d.Is), unmarshal(folded, &d.Folded))
+		for _, side := range []map[string]any{d.Folded, d.Is} {
+			if account, ok := side[p.account()].(string); ok && account != "" {
+				d.Account = account
+			}
+		}
+		d.Columns = d.narrow()
+		return d, err
+	})
+}
+
+// empty reports whether an account is there on one side only, and has nothing.
+func (d Difference) empty() bool {
+	has := func(side map[string]any) bool {
+		return side != nil && (side["target_state"] != nil || side["held"] == true)
+	}
+	return d.Table == "accounts" && (d.Is == nil || d.Folded == nil) && !has(d.Is) && !has(d.Folded)
+}
+
+func unmarshal(data []byte, into *map[string]any) error {
+	if data == nil {
+		return nil
+	}
+	return json.Unmarshal(data, into)
+}
+
+// account is the column that says whose a row is.
+func (p projection) account() string {
+	if p.name == "accounts" {
+		return "id"
+	}
+	return "account"
+}
+
+// narrow leaves only what differs, and names it; fields of the state as "state.Name".
+func (d *Difference) narrow() (columns []string) {
+	if d.Is == nil || d.Folded == nil {
+		return []string{""}
+	}
+	d.Is, d.Folded = flat(d.Is), flat(d.Folded)
+	names := maps.Clone(d.Is)
+	maps.Copy(names, d.Folded)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		is, folded := fmt.Sprint(d.Is[name]), fmt.Sprint(d.Folded[name])
+		if is != folded {
+			columns = append(columns, name)
+			continue
+		}
+		delete(d.Is, name)
+		delete(d.Folded, name)
+	}
+	return columns
+}
+
+func flat(row map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, value := range row {
+		if state, ok := value.(map[string]any); ok {
+			for field, v := range state {
+				out[name+"."+field] = v
+			}
+			continue
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// String says the difference in one line, without what it comes to.
+func (d Difference) String() string {
+	row := d.Table + " " + d.Row + " (" + d.Mode + ")"
+	switch {
+	case d.Is == nil:
+		return row + ": is missing"
+	case d.Folded == nil:
+		return row + ": no fact tells of it"
+	}
+	return row + ": " + strings.Join(d.Columns, ", ")
+}
+
+// objectsSQL takes one fact of each object: one that shows it, rather than what a person decided about it.
+const objectsSQL = `
+select ` + factColumns + ` from (
+    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
+      from facts
+     order by mode, provider, provider_account, object, (customer = ''), (data ? 'Decision'), id desc
+) f order by first`
+
+const factOfEachSQL = `
+select ` + factColumns + ` from (
+    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
+      from facts where object = any($1) and mode = $2
+     order by mode, provider, provider_account, object, (customer = ''), (data ? 'Decision'), id desc
+) f order by first`
+
+const objectsOfAccountSQL = `
+select id from subscriptions where mode = $1 and account = $2
+union select id from invoices where mode = $1 and account = $2
+union select object from grants where mode = $1 and account = $2
+union select customer from accounts where mode = $1 and id = $2
+union select customer from subscriptions where mode = $1 and account = $2`

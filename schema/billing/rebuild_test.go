@@ -1,0 +1,129 @@
+package billing_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// check folds everything anew, on a connection of its own, and says what differs.
+func check(t *testing.T, pool *pgxpool.Pool, of billing.Scope, now time.Time) []string {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	found, err := billing.Check(t.Context(), conn, of, policy, now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{}
+	for _, d := range found {
+		lines = append(lines, d.String())
+	}
+	return lines
+}
+
+// Whatever was delivered, and in whichever order: the rows are what the facts fold to.
+func TestCheck_GeneratedHistories_NoDifference(t *testing.T) {
+	t.Parallel()
+	for name, seed := range seeds(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range uint64(5) {
+				pool, h := schematest.New(t), newHistory(seed+n, 25)
+				deliver(t, pool, h.deliver(h.random), at(h.second))
+				if lines := check(t, pool, billing.Scope{}, at(h.second)); len(lines) > 0 {
+					t.Errorf("seed %d: %s\nwhat happened was %s", seed+n, strings.Join(lines, "\n"), told(h.facts))
+				}
+			}
+		})
+	}
+}
+
+// deliver applies facts for good, an event each.
+func deliver(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, now time.Time) {
+	t.Helper()
+	for _, f := range facts {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := billing.Apply(t.Context(), tx, append(billing.LinksOf(f), f), policy, "apply", now)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(100)
+	deliver(t, pool, events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), updated(50, "active", "enterprise")}, false), now)
+	for _, sql := range []string{
+		`update subscriptions set plan = 'starter', state = jsonb_set(state, '{Plan}', '"starter"')`,
+		`delete from grants`,
+		`update accounts set target_state = 'suspended', target_plan = ''`,
+		`update entitlements set enabled = false where feature = 'sso'`,
+		`insert into grants (mode, object, account, plan) values ('live', 'sub_ghost', 'ghost', 'pro')`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := check(t, pool, billing.Scope{}, now)
+	want := []string{
+		"accounts acme (live): target_features, target_plan, target_quantity, target_state",
+		"entitlements acme sso (live): is missing",
+		"grants sub_1 (live): is missing",
+		"grants sub_ghost (live): no fact tells of it",
+		"subscriptions sub_1 (live): plan, state.Plan",
+	}
+	slices.Sort(got)
+	if len(got) != len(want) {
+		t.Fatalf("got %q", got)
+	}
+	for i := range got {
+		if !strings.HasPrefix(got[i], want[i][:strings.Index(want[i], ":")]) {
+			t.Errorf("got %q, want %q", got[i], want[i])
+		}
+	}
+
+	before := count(t, pool, `select count(*) from outbox where type = 'access.changed'`)
+	acme := billing.Scope{Mode: "live", Account: "acme"}
+	if of := check(t, pool, acme, now); len(of) != 4 {
+		t.Errorf("of the account alone: %q", of)
+	}
+	if objects, err := billing.Repair(t.Context(), pool, acme, policy, now); err != nil || objects == 0 {
+		t.Errorf("Repair() = %d, %v", objects, err)
+	}
+	if of := check(t, pool, acme, now); len(of) != 0 {
+		t.Errorf("of the account alone, after the repair: %q", of)
+	}
+	if left := check(t, pool, billing.Scope{}, now); !slices.Equal(left, []string{"grants sub_ghost (live): no fact tells of it"}) {
+		t.Errorf("after the repair: %q", left)
+	}
+	if n := count(t, pool, `select count(*) from outbox where type = 'access.changed'`); n <= before {
+		t.Error("nobody is told that access has changed")
+	}
+	if n := count(t, pool, `select count(*) from facts`); n != 3 {
+		t.Errorf("%d facts, want the 3 that were there", n)
+	}
+}
+
+func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
