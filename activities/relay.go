@@ -135,7 +135,7 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 	req.Header["idempotency-key"] = []string{headerText(attemptKey)}
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
-		"Pawl-Event-Id": r.EventID, "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
+		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
 	} {
 		if value != "" {
 			req.Header.Set(name, headerText(value))

@@ -40,7 +40,7 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match) receipt.Deliv
 	if len(events) > maxEvents {
 		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents, len(events), maxEvents)}}
 	}
-	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, ReceivedAt: r.ReceivedAt,
+	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, Relays: s.Relays, ReceivedAt: r.ReceivedAt,
 		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
 	for i, e := range events {
 		d.Events[i] = s.accept(e, r.Body)

@@ -23,6 +23,8 @@ type Source struct {
 	BodyLimit int64
 	// Wanted says which event types are run; nil means all. What is not wanted is kept and ignored.
 	Wanted func(eventType string) bool
+	// Relays says that the source has consumers of its own.
+	Relays bool
 	// Accounts, when set, lists the provider-side accounts that are routed; others are kept and ignored.
 	Accounts []string
 	// PublicURL is the URL that the provider was given, for schemes that sign it.

@@ -16,9 +16,23 @@ type EventInput struct {
 	Account string
 	Mode    string
 	EventID string
+	// RelayOf is the ID of an event that another source's receipt runs, where this one only relays it to the consumers of
+	// its own source; else "".
+	RelayOf string `json:",omitempty"`
 	Type    string
 	Object  string
 }
+
+// Flow returns the workflow type of the event.
+func (in EventInput) Flow() string {
+	if in.RelayOf != "" {
+		return relayFlow
+	}
+	return Route(in.Provider, in.Type)
+}
+
+// OnlyRelays reports whether the event is delivered to consumers, and nothing else is done about it.
+func (in EventInput) OnlyRelays() bool { return in.Flow() == relayFlow }
 
 // maxID is what Temporal's SQL schema holds in a workflow ID column.
 const maxID = 255

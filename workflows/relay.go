@@ -53,5 +53,10 @@ func (in EventInput) eventObject() string {
 }
 
 // relayObject names a delivery in its key. It names the event and not the provider's object: two events about one
-// object are two messages.
-func (in EventInput) relayObject(consumer string) string { return in.eventObject() + ":" + consumer }
+// object are two messages. A consumer of two sources that both want the event gets it once.
+func (in EventInput) relayObject(consumer string) string {
+	if in.RelayOf != "" {
+		in.EventID = in.RelayOf
+	}
+	return in.eventObject() + ":" + consumer
+}

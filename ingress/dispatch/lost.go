@@ -245,9 +245,8 @@ func (d *Dispatcher) settle(ctx context.Context, o receipt.Open, found *workflow
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.
 func (d *Dispatcher) startAgain(ctx context.Context, o receipt.Open) error {
-	flow := workflows.Route(o.Provider, o.Type)
 	in := eventInput(o.Pending)
-	runID, _, err := d.executeAs(ctx, o.WorkflowID, flow, in)
+	runID, _, err := d.executeAs(ctx, o.WorkflowID, in.Flow(), in)
 	if err != nil {
 		return err
 	}

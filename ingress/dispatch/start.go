@@ -26,9 +26,8 @@ var errUnable = errors.New("temporal is unable")
 // is, for the sweep; it is errUnable where no other start would fare better.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Started, error) {
 	in := eventInput(p)
-	flow := workflows.Route(p.Provider, p.Type)
 	failpoint.Hit("dispatch-before-start")
-	workflowID, runID, already, err := d.execute(ctx, flow, in, p.WorkflowID)
+	workflowID, runID, already, err := d.execute(ctx, in.Flow(), in, p.WorkflowID)
 	if err != nil {
 		outcome := "failed"
 		if refused(err) {
@@ -50,7 +49,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Star
 
 func eventInput(p receipt.Pending) workflows.EventInput {
 	return workflows.EventInput{ReceiptID: p.ReceiptID, Provider: p.Provider, Account: p.Account, Mode: p.Mode,
-		EventID: p.EventID, Type: p.Type, Object: p.ObjectID}
+		EventID: p.EventID, RelayOf: p.RelayOf, Type: p.Type, Object: p.ObjectID}
 }
 
 // execute starts flow under the event's ID, or another where as says so, and reports under which. already is true

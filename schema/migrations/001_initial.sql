@@ -43,6 +43,9 @@ create table receipts (
     updated_at     timestamptz not null default now(),
     -- replayed: the same bytes as another event's, under an event ID that no signature covers. One receipt for all such.
     replayed       boolean     not null default false,
+    -- relay_of, where it is set, is the ID of an event that another source's receipt runs: this one relays it to the
+    -- consumers of its own source, and does nothing else.
+    relay_of       text        collate "C" not null default '',
     -- fence is when the workflow task began by which the status was written last, in Temporal's time; null
     -- where none wrote it. A write by an older task changes nothing: a worker that was stopped may finish a
     -- task that another has taken over since.

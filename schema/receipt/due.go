@@ -21,7 +21,7 @@ update receipts r set dispatch_at = now() + ` + lease + `
   from (select id from receipts where status = 'received' and dispatch_at <= now()
          order by dispatch_at limit $1 for no key update skip locked) due
  where r.id = due.id
-returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id`
+returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of`
 
 // Due takes up to limit receipts whose workflow nobody has started, for the length of [Lease].
 func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {

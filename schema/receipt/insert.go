@@ -91,6 +91,9 @@ func (d *Delivery) part() Delivery {
 // An event that is held as not wanted and that d wants takes the receipt over: it is no duplicate then, and d's bytes
 // run.
 //
+// An event that another source's receipt runs is a duplicate; where d's source relays, it gets a receipt that does only
+// that.
+//
 // An event whose ID another one holds is held under an ID of its own: see [ByBytes] and [IDCollision].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 	if err := s.suspect(ctx, &d); err != nil {
@@ -106,6 +109,11 @@ func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 		entered, err := s.insert(ctx, in)
 		if err != nil {
 			return nil, err
+		}
+		if d.Relays {
+			if err := s.relayToo(ctx, in, entered); err != nil {
+				return nil, err
+			}
 		}
 		outcomes = append(outcomes, entered...)
 		d.Events = d.Events[len(entered):]

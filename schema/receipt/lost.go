@@ -15,7 +15,7 @@ type Open struct {
 	Reason string
 }
 
-const openColumns = `r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.status, r.reason`
+const openColumns = `r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of, r.status, r.reason`
 
 // Receipts of which nothing was heard for the time $1, though a run of theirs should go on. One without a workflow ID has
 // a run where its status says so: the run has written that before anybody could record its start. Parked without one,

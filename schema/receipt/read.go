@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const receiptColumns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.identity, r.type, r.object_id,
+const receiptColumns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.relay_of, r.identity, r.type, r.object_id,
        r.api_version, r.occurred_at, r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.reason_code,
        r.workflow_id, r.last_error, r.duplicates, r.updated_at`
 

@@ -18,7 +18,9 @@ type Delivery struct {
 	Source   string
 	Provider string
 	// Generic marks a Provider that is no one sender: what another source of it has sent is no replay.
-	Generic    bool
+	Generic bool
+	// Relays says that the source has consumers of its own.
+	Relays     bool
 	ReceivedAt time.Time
 	// Secret is the label of the secret that admitted the request.
 	Secret string
@@ -110,17 +112,21 @@ type Pending struct {
 	ReceivedAt time.Time
 	// WorkflowID is what to start it under; "" is the event's own.
 	WorkflowID string
+	// RelayOf is [Receipt]'s.
+	RelayOf string
 }
 
 // Receipt is the durable record of one event.
 type Receipt struct {
 	ID string
 	// Source is the one that the event is run for: its secret has verified the bytes.
-	Source        string
-	Provider      string
-	Account       string
-	Mode          string
-	EventID       string
+	Source   string
+	Provider string
+	Account  string
+	Mode     string
+	EventID  string
+	// RelayOf is the ID of an event that another source's receipt runs, and this one only relays; else "".
+	RelayOf       string
 	Identity      Identity
 	Type          string
 	ObjectID      string

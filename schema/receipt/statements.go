@@ -13,6 +13,8 @@ var Statements = map[string]string{
 	"transmission":      transmissionSQL,
 	"duplicate":         duplicateSQL,
 	"take over":         takeOverSQL,
+	"relay missing":     relayMissingSQL,
+	"relay":             relaySQL,
 	"started":           startedSQL,
 	"finished":          finishedSQL,
 	"transition":        transitionSQL,

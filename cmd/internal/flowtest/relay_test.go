@@ -139,26 +139,7 @@ func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	if e.Body, err = json.Marshal(body); err != nil {
 		r.Fatal(err)
 	}
-	source, err := process.Source(r.Config, providers, "github", nil)
-	if err != nil {
-		r.Fatal(err)
-	}
-	server, err := ingress.New(ingress.Config{
-		Sources: map[string]ingress.Source{"github": source}, Receipts: r.Receipts, Dispatch: r.starter.Offer, Limits: process.Limits(r.Config.Ingress),
-	})
-	if err != nil {
-		r.Fatal(err)
-	}
-	front := httptest.NewServer(server.Handler())
-	r.Cleanup(front.Close)
-	target := forge.Target{URL: front.URL + "/hooks/github", Secret: testSecret, Sign: providers["github"].Sign}
-	if err := target.Send(r.Context(), []forge.Event{e}, 0, 1, func(sent forge.Result) {
-		if sent.Status != http.StatusAccepted {
-			r.Errorf("ingress answered %s, %v", sent.Outcome(), sent.Err)
-		}
-	}); err != nil {
-		r.Fatal(err)
-	}
+	r.post(r.front(), "github", e, http.StatusAccepted)
 	r.until("the run is started", func() bool {
 		found := r.rows(`select workflow_id from runs`)
 		if len(found) == 1 {
@@ -167,6 +148,69 @@ func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 		return workflowID != ""
 	})
 	return e, workflowID
+}
+
+// front returns the URL of an ingress for the rig's sources.
+func (r *rig) front() string {
+	r.Helper()
+	sources, err := process.Sources(r.Config, providers, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	server, err := ingress.New(ingress.Config{
+		Sources: sources, Receipts: r.Receipts, Dispatch: r.starter.Offer, Limits: process.Limits(r.Config.Ingress),
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	r.Cleanup(front.Close)
+	return front.URL
+}
+
+// post has the provider of a source deliver e there, and wants the answer.
+func (r *rig) post(front, source string, e forge.Event, answer int) {
+	r.Helper()
+	target := forge.Target{URL: front + "/hooks/" + source, Secret: testSecret, Sign: providers[r.Config.Sources[source].Provider].Sign}
+	if err := target.Send(r.Context(), []forge.Event{e}, 0, 1, func(sent forge.Result) {
+		if sent.Status != answer {
+			r.Errorf("%s answered %s, %v; want %d", source, sent.Outcome(), sent.Err, answer)
+		}
+	}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// Stripe sends one event to two endpoints. It runs once, and the consumers of both sources get it, each once: also one
+// that both name.
+func TestRelay_TwoSourcesWantOneEvent_BothRelay(t *testing.T) {
+	t.Parallel()
+	crm, lake, both := newConsumer(t), newConsumer(t), newConsumer(t)
+	r := newRig(t, func(c *config.Config) {
+		relaying(t, c, map[string]*consumer{"crm": crm, "lake": lake, "both": both})
+		for name, relay := range map[string][]string{"stripe": {"crm", "both"}, "second": {"lake", "both"}} {
+			s := c.Sources["stripe"]
+			s.Relay = relay
+			c.Sources[name] = s
+		}
+	})
+	front := r.front()
+	e := purchase(t, "two-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	r.post(front, "stripe", e, http.StatusAccepted)
+	r.status(e, receipt.Processed)
+	for range 2 { // the second is a provider's retry
+		r.post(front, "second", e, http.StatusOK)
+		r.post(front, "stripe", e, http.StatusOK)
+	}
+	r.until("the second source's receipt is processed", func() bool {
+		return slices.Equal(r.rows(`select event_id || ' ' || status from receipts where source = 'second'`), []string{e.ID + "~second processed"})
+	})
+	for _, c := range []*consumer{crm, lake, both} {
+		c.took(t, e.Body, 1)
+	}
+	if n := len(r.rows(`select id::text from receipts`)); n != 2 || r.done("finance") != 1 || r.done("email") != 1 {
+		t.Errorf("%d receipts, %d entries, %d mails; want the flow once, and a receipt for each source", n, r.done("finance"), r.done("email"))
+	}
 }
 
 // consumer is an HTTP endpoint that checks each delivery's Standard Webhooks signature with the verifier of

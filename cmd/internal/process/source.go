@@ -39,7 +39,7 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 	}
 	source := ingress.Source{
 		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
-		Wanted: wanted(s), Accounts: s.Accounts.Routed, PublicURL: s.URL,
+		Wanted: wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
 		source.AllowFrom = append(source.AllowFrom, network.Prefix)
