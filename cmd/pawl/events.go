@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -82,21 +83,30 @@ func (a *app) eventsShow() *cobra.Command {
 			if a.json {
 				return a.writeJSON(event)
 			}
-			return a.writeEvent(event)
+			return a.writeEvent(args[0], event)
 		},
 	}
 }
 
 func (a *app) writeReceipts(receipts []timeline.Receipt) error {
-	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "EVENT", "DUPLICATES", "REASON"}}
+	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
 	for _, r := range receipts {
-		rows = append(rows, []string{clock(r.ReceivedAt), r.Status, r.Source, r.Type, r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
+		rows = append(rows, []string{clock(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r), r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
 	}
 	return table(a.out, rows)
 }
 
-// writeEvent puts one event on one screen: what it is, its effects, and the timeline.
-func (a *app) writeEvent(e *timeline.Event) error {
+// amountOf is the money that an event is about, "" for none.
+func amountOf(r timeline.Receipt) string {
+	if r.Amount == nil {
+		return ""
+	}
+	return stripe.Money(*r.Amount, r.Currency)
+}
+
+// writeEvent puts one event, which id names, on one screen: what it is, its effects, the timeline, and what can be done
+// about it where it waits for that.
+func (a *app) writeEvent(id string, e *timeline.Event) error {
 	r := e.Receipt
 	head := [][]string{
 		{"event", r.EventID + "  " + r.Type},
@@ -105,6 +115,12 @@ func (a *app) writeEvent(e *timeline.Event) error {
 		{"receipt", r.ID},
 		{"bytes", bytesOf(e)},
 		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), plural(r.Duplicates, "duplicate"))},
+	}
+	if about := strings.Join(slices.DeleteFunc([]string{r.OurAccount, amountOf(r)}, empty), ", "); about != "" {
+		head = append(head, []string{"about", about})
+	}
+	if r.RelayOf != "" {
+		head = append(head, []string{"relays", r.RelayOf + ", which another source's receipt runs"})
 	}
 	if r.WorkflowID != "" {
 		head = append(head, []string{"workflow", r.WorkflowID})
@@ -124,7 +140,26 @@ func (a *app) writeEvent(e *timeline.Event) error {
 			return err
 		}
 	}
-	return nil
+	return a.writeChoices(operator.Choices(id, e))
+}
+
+// writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
+func (a *app) writeChoices(choices []operator.Choice) error {
+	if len(choices) == 0 {
+		return nil
+	}
+	rows := [][]string{{"It waits for you. What can be done, and goes into the audit trail with who and why:"}}
+	for _, c := range choices {
+		if c.Command[0] == "pawl" && a.configFile != defaultConfig {
+			c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
+		}
+		words := make([]string, len(c.Command))
+		for i, word := range c.Command {
+			words[i] = shellWord(word)
+		}
+		rows = append(rows, []string{"  " + strings.Join(words, " "), "# " + c.Does})
+	}
+	return table(a.out, rows)
 }
 
 // bytesOf says whose bytes count: an event may have come through several sources, with different ones.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,12 @@ func TestEvents_ListAndShow(t *testing.T) {
 			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error)
 			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later')`,
+		`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
+			values ('stripe', 'live', 'linked', 'cus_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Link":{"Account":"other"}}'),
+			('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event',
+			'{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state)
+			values ('live', 'in_1', 'acme', 'paid', 49900, 'usd', now(), now(), '00000000-0000-0000-0000-000000000001', '{}')`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -36,7 +43,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 	if r := s.pawl(t, "events", "list", "--status", "processed", "--json"); strings.TrimSpace(r.out) != "[]" {
 		t.Errorf("empty list = %q, want []", r.out)
 	}
-	if r := s.pawl(t, "events", "list"); !strings.Contains(r.out, "evt_1") || !strings.HasPrefix(r.out, "RECEIVED") {
+	if r := s.pawl(t, "events", "list"); !strings.Contains(r.out, "acme  ") || !strings.Contains(r.out, "499.00 USD  evt_1") || !strings.HasPrefix(r.out, "RECEIVED") {
 		t.Errorf("table = %q", r.out)
 	}
 	event := decode[timeline.Event](t, s.pawl(t, "events", "show", "stripe:evt_1", "--json"))
@@ -48,6 +55,28 @@ func TestEvents_ListAndShow(t *testing.T) {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("screen does not show %q:\n%s", want, r.out)
 		}
+	}
+	if !strings.Contains(r.out, "acme, 499.00 USD") {
+		t.Errorf("screen does not show whose it is, and how much:\n%s", r.out)
+	}
+	// It ends with what can be done, as commands that the program takes.
+	_, decisions, _ := strings.Cut(r.out, "It waits for you.")
+	var offered []string
+	for _, line := range strings.Split(decisions, "\n") {
+		args, ours := pawlArguments(line)
+		if !ours {
+			continue
+		}
+		if err := understood(args); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if !slices.Contains(args, s.file) {
+			t.Errorf("%s: it does not name the configuration", line)
+		}
+		offered = append(offered, args[slices.Index(args, "events")+1])
+	}
+	if !slices.Equal(offered, []string{"retry", "skip", "compensate"}) || !strings.HasSuffix(r.out, "# takes back what was done\n") {
+		t.Errorf("offered %q:\n%s", offered, decisions)
 	}
 	if strings.Contains(r.out, "\x1b") {
 		t.Error("an escape sequence of the stored error reaches the terminal")

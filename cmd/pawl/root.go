@@ -24,6 +24,9 @@ type stdio struct {
 	err io.Writer
 }
 
+// defaultConfig is the configuration file of a command that is told no other.
+const defaultConfig = "pawl.yaml"
+
 // The exit codes.
 const (
 	exitFailed = 1
@@ -99,7 +102,7 @@ func (a *app) root(started *bool) *cobra.Command {
 		return usagef("%s", ofParser.ReplaceAllString(err.Error(), ""))
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.configFile, "config", "pawl.yaml", "configuration `file`")
+	flags.StringVar(&a.configFile, "config", defaultConfig, "configuration `file`")
 	flags.BoolVar(&a.json, "json", false, "write results as JSON")
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")

@@ -14,6 +14,8 @@ type Receipt struct {
 	Account  string `json:"account"`
 	Mode     string `json:"mode"`
 	EventID  string `json:"event_id"`
+	// RelayOf is the ID of an event that another source's receipt runs, and this one only relays; else "".
+	RelayOf string `json:"relay_of,omitempty"`
 	// Identity is what identifies the event: "id", "bytes", or "id_or_bytes".
 	Identity      string     `json:"identity"`
 	Type          string     `json:"type"`
@@ -33,6 +35,11 @@ type Receipt struct {
 	LastError  string    `json:"last_error"`
 	Duplicates int       `json:"duplicates"`
 	UpdatedAt  time.Time `json:"updated_at"`
+	// OurAccount is the account of ours that the event is about, "" where it is about none or has not been read yet.
+	OurAccount string `json:"our_account"`
+	// Amount is the money that it is about, in minor units of Currency; nil where it is about none.
+	Amount   *int64 `json:"amount"`
+	Currency string `json:"currency"`
 }
 
 // Filter narrows a list; empty fields let everything pass.

@@ -13,15 +13,33 @@ var Statements = map[string]string{
 }
 
 // columns are the fields of [Receipt].
-const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.identity, r.type, r.object_id,
+const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.relay_of, r.identity, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
-    r.correlation_id, r.status, r.reason, r.reason_code, r.workflow_id, r.last_error, r.duplicates, r.updated_at`
+    r.correlation_id, r.status, r.reason, r.reason_code, r.workflow_id, r.last_error, r.duplicates, r.updated_at,
+    coalesce(about.account, '') as our_account, about.amount, coalesce(about.currency, '') as currency`
 
-const receiptSQL = `select ` + columns + ` from receipts r where r.id = $1::uuid`
+// about is what the event's facts tell in a line: whose it is, as it is folded now, and how much money it is about. An
+// event that tells of several objects is about the one with money. Objects are compared in the order of the projections'
+// keys, which is not that of the facts'.
+const about = `
+  left join lateral (
+      select coalesce((select i.account from invoices i where i.mode = f.mode and i.id = f.object collate "default"),
+                      (select s.account from subscriptions s where s.mode = f.mode and s.id = f.object collate "default"),
+                      nullif(f.account, ''), f.data -> 'Link' ->> 'Account', f.customer) as account,
+             coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,
+                      (told.what ->> 'Amount')::bigint) as amount,
+             coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency
+        from facts f
+       cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute') as what) told
+       where f.receipt_id = r.id and f.origin = 'event'
+       order by f.data -> 'Invoice' is null and told.what is null, f.id
+       limit 1) about on true`
+
+const receiptSQL = `select ` + columns + ` from receipts r` + about + ` where r.id = $1::uuid`
 
 const listSQL = `
 select ` + columns + `
-  from receipts r
+  from receipts r` + about + `
  where ($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
  order by r.id desc
  limit $5`
@@ -40,7 +58,7 @@ with found as (
     select id from receipts
      where id = case when $1 ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then $1::uuid end
 )
-select ` + columns + ` from receipts r join found using (id) order by r.received_at, r.id`
+select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.received_at, r.id`
 
 const deliveriesSQL = `
 select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
