@@ -18,6 +18,7 @@ func (r *reader) checkout(f *fields) *billing.Fact {
 	if !f.null("currency") || seen.Amount != 0 { // a session in mode setup has none
 		seen.Currency = f.currency("currency")
 	}
+	seen.Lines = r.sessionLines(f, seen.Amount)
 	if r.own() {
 		if seen.Account = f.account("client_reference_id", f.text("client_reference_id")); seen.Account == "" {
 			seen.Account = r.metadataAccount(f, "metadata", f.object.object("metadata"))
@@ -28,4 +29,27 @@ func (r *reader) checkout(f *fields) *billing.Fact {
 	fact := r.fact(f, billing.CheckoutSeen, ended)
 	fact.Checkout = seen
 	return fact
+}
+
+// sessionLines returns what was bought in a session. No event carries that: a session that was fetched can, and its
+// metadata can name the price.
+func (r *reader) sessionLines(f *fields, amount int64) (lines []billing.Line) {
+	if named := f.object.object("metadata").text("price"); f.null("line_items") && named != "" && r.own() {
+		p := r.meaning(price{id: named, lookupKey: named})
+		return []billing.Line{{Price: f.usable("metadata.price", named, mostPrice), Plan: p.Plan, AddOn: p.AddOn, For: p.For, Quantity: 1, Amount: amount}}
+	}
+	if f.null("line_items") {
+		return nil
+	}
+	list := f.in(f.object.object("line_items"), "line_items")
+	defer f.keep(list)
+	for _, o := range list.elements("data") {
+		in, read := list.in(o, "data[]"), readPrice(o)
+		p := r.meaning(read)
+		lines = append(lines, billing.Line{
+			Price: in.usable("price", read.id, mostPrice), Plan: p.Plan, AddOn: p.AddOn, For: p.For, Quantity: in.count("quantity"), Amount: in.count("amount_total"),
+		})
+		list.keep(in)
+	}
+	return lines
 }

@@ -3,6 +3,7 @@ package stripe
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -60,6 +61,20 @@ func TestRead_Checkout_Fields(t *testing.T) {
 			document{"mode": "payment", "subscription": nil, "invoice": nil, "payment_intent": document{"id": "pi_1"}},
 			func(c *billing.CheckoutFact) {
 				c.Mode, c.Subscription, c.Invoice, c.PaymentIntent = "payment", "", "", "pi_1"
+			},
+		},
+		"what was bought, named by the metadata": {
+			document{"metadata": document{"price": "price_week"}},
+			func(c *billing.CheckoutFact) {
+				c.Lines = []billing.Line{{Price: "price_week", Plan: "pro", Quantity: 1, Amount: 4900, For: 7 * 24 * time.Hour}}
+			},
+		},
+		"what was bought, as a fetched session carries it": {
+			document{"metadata": document{"price": "price_starter"}, "line_items": document{"data": []any{
+				document{"price": document{"id": "price_week", "product": "prod_week"}, "quantity": 2, "amount_total": 4900},
+			}}},
+			func(c *billing.CheckoutFact) {
+				c.Lines = []billing.Line{{Price: "price_week", Plan: "pro", Quantity: 2, Amount: 4900, For: 7 * 24 * time.Hour}}
 			},
 		},
 		"setup": {

@@ -5,12 +5,13 @@ import "github.com/pawlhq/pawl/schema/billing"
 func (r *reader) dispute(f *fields) *billing.Fact {
 	evidence := f.in(f.object.object("evidence_details"), "evidence_details")
 	seen := &billing.DisputeFact{
-		Status:      f.needed("status", f.word("status")),
-		Charge:      f.needed("charge", f.link("charge")),
-		Reason:      f.word("reason"),
-		Amount:      f.amount("amount"),
-		Currency:    f.currency("currency"),
-		EvidenceDue: evidence.time("due_by"),
+		Status:        f.needed("status", f.word("status")),
+		Charge:        f.needed("charge", f.link("charge")),
+		PaymentIntent: f.link("payment_intent"),
+		Reason:        f.word("reason"),
+		Amount:        f.amount("amount"),
+		Currency:      f.currency("currency"),
+		EvidenceDue:   evidence.time("due_by"),
 	}
 	f.keep(evidence)
 	if !f.null("balance_transactions") {

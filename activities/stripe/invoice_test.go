@@ -192,6 +192,7 @@ func TestRead_Invoice_NoSubscription_SaidSo(t *testing.T) {
 			// What is sold once says in our configuration for how long it grants.
 			want := []billing.Line{{
 				Price: "price_week", Plan: "pro", Quantity: 1, Amount: 900, PeriodStart: at(periodStart), PeriodEnd: at(periodStart).Add(7 * 24 * time.Hour),
+				For: 7 * 24 * time.Hour,
 			}}
 			if !reflect.DeepEqual(got.Lines, want) {
 				t.Errorf("%s: lines\n got %s\nwant %s", name, encode(t, got.Lines), encode(t, want))

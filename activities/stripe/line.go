@@ -63,7 +63,10 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 	if line.Subscription == "" && isOwn(f.object) {
 		line.Subscription = subscription // a line of the subscription that does not name it
 	}
-	if line.Subscription == "" && meaning.For > 0 && !line.PeriodStart.IsZero() {
+	if line.Subscription == "" {
+		line.For = meaning.For
+	}
+	if line.For > 0 && !line.PeriodStart.IsZero() {
 		// The period of what is sold once is the moment of the sale.
 		line.PeriodEnd = line.PeriodStart.Add(meaning.For)
 	}

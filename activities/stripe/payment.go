@@ -2,15 +2,20 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing"
 
+// charge reads a charge. The fact is about its payment intent, where it has one.
 func (r *reader) charge(f *fields) *billing.Fact {
 	fact := r.fact(f, billing.PaymentSeen, false)
+	refunded := f.count("amount_refunded")
 	fact.Payment = &billing.PaymentFact{
 		Status:   f.needed("status", f.word("status")),
 		Invoice:  f.link("invoice"), // up to 2025-02
 		Charge:   fact.Object,
 		Amount:   f.amount("amount"),
 		Currency: f.currency("currency"),
-		Refunded: f.count("amount_refunded"),
+		Refunded: &refunded,
+	}
+	if intent := f.link("payment_intent"); intent != "" {
+		fact.Object = intent
 	}
 	return fact
 }

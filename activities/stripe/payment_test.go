@@ -45,13 +45,26 @@ func invoiceIf(version string) string {
 }
 
 func TestRead_Charge(t *testing.T) {
+	refunded := int64(3000)
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		for _, eventType := range []string{"charge.succeeded", "charge.failed", "charge.refunded", "charge.updated"} {
 			same(t, read(t, chargeEvent(t, version, eventType)),
 				about(billing.PaymentSeen, "ch_1", "cus_1", eventType, billing.RankChange, billing.Data{Payment: &billing.PaymentFact{
-					Status: "succeeded", Invoice: invoiceIf(version), Charge: "ch_1", Amount: 4900, Currency: "usd", Refunded: 3000,
+					Status: "succeeded", Invoice: invoiceIf(version), Charge: "ch_1", Amount: 4900, Currency: "usd", Refunded: &refunded,
 				}}))
+		}
+	})
+}
+
+// The charges of one payment intent are one payment.
+func TestRead_Charge_OfPaymentIntent_IsAboutIt(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		event := chargeEvent(t, version, "charge.succeeded")
+		objectOf(event)["payment_intent"] = document{"id": "pi_1"}
+		if got := read(t, event); got.Object != "pi_1" || got.Payment.Charge != "ch_1" {
+			t.Errorf("fact about %s, charge %s", got.Object, got.Payment.Charge)
 		}
 	})
 }

@@ -67,15 +67,17 @@ func (r *reader) facts(o object) ([]billing.Fact, error) {
 		return nil, review(Unreadable, "data.object.object", "absent; every object says what it is")
 	}
 	read, ok := map[string]func(*reader, *fields) *billing.Fact{
-		"subscription":     (*reader).subscription,
-		"invoice":          (*reader).invoice,
-		"charge":           (*reader).charge,
-		"payment_intent":   (*reader).paymentIntent,
-		"invoice_payment":  (*reader).invoicePayment,
-		"checkout.session": (*reader).checkout,
-		"refund":           (*reader).refund,
-		"dispute":          (*reader).dispute,
-		"customer":         (*reader).customer,
+		"subscription":              (*reader).subscription,
+		"invoice":                   (*reader).invoice,
+		"charge":                    (*reader).charge,
+		"payment_intent":            (*reader).paymentIntent,
+		"invoice_payment":           (*reader).invoicePayment,
+		"checkout.session":          (*reader).checkout,
+		"refund":                    (*reader).refund,
+		"dispute":                   (*reader).dispute,
+		"credit_note":               (*reader).creditNote,
+		"radar.early_fraud_warning": (*reader).warning,
+		"customer":                  (*reader).customer,
 	}[o.text("object")]
 	if !ok {
 		return nil, nil

@@ -64,9 +64,9 @@ type Order struct {
 }
 
 // Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
-// are not mapped for any time, or it is refunded in full, or taken back.
+// are not mapped for any time, or it is refunded in full, taken back or held.
 func (i Invoice) Order() (Order, bool) {
-	grants := i.paid() && i.Subscription == "" && i.For > 0 && !i.Withheld && (i.Refunded < i.Paid || i.Refunded == 0)
+	grants := i.paid() && i.Subscription == "" && i.For > 0 && !i.Withheld && !i.Held && !i.paidBack()
 	return Order{i.ID, i.Plan, i.Quantity, i.AddOns, i.PaidAt, i.For, i.Because}, grants
 }
 
@@ -100,7 +100,7 @@ func sortGrants(grants []Grant, p Policy) {
 
 func (s Subscription) grants() bool {
 	switch {
-	case s.Held || s.Withheld:
+	case s.Held || s.Withheld || s.PaidBack:
 		return false
 	case s.Ended():
 		return !s.EndsAt.IsZero()

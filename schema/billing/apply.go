@@ -22,17 +22,23 @@ const mostInvoices = 24
 // outbox. It does so in tx, which also holds the effect's ledger row. Facts that are there already are not appended
 // again. at is the time for what the clock ends.
 //
-// Locks, in this order: the row of the provider's customer, so that facts of one customer are applied one after the
-// other, then the rows of the accounts concerned, by their IDs. So a customer of two accounts, or an account of two
-// customers, cannot make two calls wait for each other.
+// Locks, in this order: the payment, then the invoice, that the facts are about or that what they are about belongs to;
+// the row of the provider's customer, so that facts of one customer are applied one after the other; then the rows of the
+// accounts concerned, by their IDs. So a customer of two accounts, or an account of two customers, cannot make two calls
+// wait for each other. Payments and invoices have locks of their own since a refund names no customer.
 //
-// It takes three round trips. What is read is the facts of the objects, the newest invoices of the subscription, and what
-// grants access to the account: not the account's past.
+// It takes three round trips. What is read is the facts of the objects, the newest invoices of the subscription, the
+// payments of the invoice with their refunds and disputes, and what grants access to the account: not the account's past.
 func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
+	return apply(ctx, tx, facts, p, effectKey, at, false)
+}
+
+// apply is [Apply]. alone says that nobody else sees what is written: payments and invoices are then not locked.
+func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time, alone bool) (Change, error) {
 	if len(facts) == 0 {
 		return Change{}, nil
 	}
-	a := applying{tx: tx, policy: p, key: effectKey, at: at, facts: facts, subject: facts[0].Subject}
+	a := applying{tx: tx, policy: p, key: effectKey, at: at, alone: alone, facts: facts, subject: facts[0].Subject}
 	a.name()
 	for _, step := range []func(context.Context) error{a.append, a.fold, a.lock, a.write} {
 		if err := step(ctx); err != nil {
@@ -48,6 +54,7 @@ type applying struct {
 	policy  Policy
 	key     string
 	at      time.Time
+	alone   bool
 	facts   []Fact
 	subject Subject
 
@@ -55,6 +62,7 @@ type applying struct {
 	// which may move all that is the customer's.
 	subscription, invoice string
 	linked                bool
+	money                 moneyNames
 
 	// held is what was there before; about the facts by their object.
 	held struct {
@@ -63,6 +71,7 @@ type applying struct {
 		invoices     []Invoice // of the subscription
 		of           []Subscription
 		oneOff       []Invoice
+		books        books
 	}
 	about map[string][]Fact
 
@@ -70,6 +79,7 @@ type applying struct {
 	movedFrom     string
 	subscriptions []Subscription
 	invoices      []Invoice
+	books         books
 	accounts      map[string]accountRow
 	grants        map[string][]Grant
 	change        Change
@@ -79,6 +89,7 @@ type applying struct {
 func (a *applying) name() {
 	for _, f := range a.facts {
 		a.subject.Customer = cmp.Or(a.subject.Customer, f.Customer)
+		a.nameMoney(f)
 		switch {
 		case f.Kind == InvoiceSeen:
 			a.invoice = f.Object
@@ -87,6 +98,7 @@ func (a *applying) name() {
 			a.subject.Customer, a.linked = f.Object, true
 		case f.Decision != nil && f.Decision.Invoice == f.Object:
 			a.invoice = f.Object
+		case f.Decision != nil && f.Decision.Checkout == f.Object:
 		case f.Kind == SubscriptionSeen, f.Kind == Linked, f.Decision != nil:
 			a.subscription = f.Object
 		}
@@ -97,7 +109,10 @@ func (a *applying) name() {
 func (a *applying) append(ctx context.Context) error {
 	s := a.subject
 	b := &pgx.Batch{}
-	b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
+	a.lockMoney(b)
+	if !a.money.any() {
+		b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
+	}
 	for _, f := range a.facts {
 		data, err := json.Marshal(f.Data)
 		if err != nil {
@@ -107,6 +122,11 @@ func (a *applying) append(ctx context.Context) error {
 			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
 	}
 	a.about = map[string][]Fact{}
+	a.readBooks(b)
+	if a.money.any() {
+		a.readFamily(b)
+		return a.tx.SendBatch(ctx, b).Close()
+	}
 	b.Queue(factsSQL, []string{a.subscription, a.invoice, s.Customer}, s.Mode, s.Provider, s.ProviderAccount).Query(a.collectFacts)
 	if a.subscription != "" {
 		b.Queue(subscriptionSQL, s.Mode, a.subscription).Query(collectOne(a, &a.held.subscription))
@@ -115,11 +135,16 @@ func (a *applying) append(ctx context.Context) error {
 	if a.invoice != "" {
 		b.Queue(invoiceSQL, s.Mode, a.invoice).Query(collectOne(a, &a.held.invoice))
 	}
-	if a.linked {
-		b.Queue(subscriptionsOfCustomerSQL, s.Mode, s.Customer).Query(collect(a, &a.held.of))
-		b.Queue(invoicesOfCustomerSQL, s.Mode, s.Customer).Query(collect(a, &a.held.oneOff))
-	}
+	a.readLinked(b)
 	return a.tx.SendBatch(ctx, b).Close()
+}
+
+// readLinked reads what may move with the customer.
+func (a *applying) readLinked(b *pgx.Batch) {
+	if a.linked {
+		b.Queue(subscriptionsOfCustomerSQL, a.subject.Mode, a.subject.Customer).Query(collect(a, &a.held.of))
+		b.Queue(invoicesOfCustomerSQL, a.subject.Mode, a.subject.Customer).Query(collect(a, &a.held.oneOff))
+	}
 }
 
 func (a *applying) collectFacts(rows pgx.Rows) error {
@@ -153,11 +178,13 @@ func collectOne[S any](a *applying, into **S) func(pgx.Rows) error {
 // fold makes the objects of their facts. Nothing is read or written.
 func (a *applying) fold(context.Context) error {
 	a.change.Facts = a.facts
+	a.foldMoney()
 	a.change.Before.Subscription, a.change.Before.Invoice = a.held.subscription, a.held.invoice
 	ofCustomer := a.about[a.subject.Customer]
 	var invoice *Invoice
-	if a.invoice != "" {
-		folded := FoldInvoice(a.invoice, a.about[a.invoice], a.policy)
+	if a.invoice != "" && len(a.about[a.invoice]) > 0 {
+		folded := FoldInvoice(a.invoice, a.withHolds(a.about[a.invoice], a.ofInvoice(a.invoice)), a.policy)
+		folded.Refunded = refundedOf(a.books.payments, func(p Payment) bool { return p.Invoice == a.invoice })
 		invoice = &folded
 	}
 	if a.subscription != "" {
@@ -165,7 +192,7 @@ func (a *applying) fold(context.Context) error {
 		if invoice != nil && invoice.Subscription == a.subscription {
 			invoices = append(invoices, *invoice)
 		}
-		s := FoldSubscription(a.subscription, a.about[a.subscription], invoices, a.policy)
+		s := FoldSubscription(a.subscription, a.withHolds(a.about[a.subscription], a.ofSubscription(invoice)), invoices, a.policy)
 		s.Account = AccountOf(s.Named, s.Customer, ofCustomer)
 		s = s.after(a.held.subscription)
 		a.subscriptions = append(a.subscriptions, s)
@@ -193,6 +220,7 @@ func (a *applying) fold(context.Context) error {
 			a.invoices = append(a.invoices, i)
 		}
 	}
+	a.settleMoney()
 	return nil
 }
 
@@ -204,6 +232,8 @@ func (a *applying) account() (account, left string) {
 		account = a.change.After.Subscription.Account
 	case a.change.After.Invoice != nil:
 		account = a.change.After.Invoice.Account
+	case a.money.any():
+		account, before = a.accountOfMoney()
 	default:
 		account = AccountOf("", a.subject.Customer, a.about[a.subject.Customer])
 	}
@@ -213,7 +243,7 @@ func (a *applying) account() (account, left string) {
 	case a.held.invoice != nil:
 		before = a.held.invoice.Account
 	default:
-		before = a.movedFrom
+		before = cmp.Or(before, a.movedFrom)
 	}
 	if before == account {
 		before = ""
@@ -272,6 +302,9 @@ func (a *applying) access(account, left string) {
 	for _, i := range a.invoices {
 		written[i.ID] = true
 	}
+	for _, c := range a.ownSessions() {
+		written[c.ID] = true
+	}
 	others := func(id string) []Grant {
 		return slices.DeleteFunc(slices.Clone(a.grants[id]), func(g Grant) bool { return written[g.Object] })
 	}
@@ -287,6 +320,11 @@ func (a *applying) access(account, left string) {
 func (a *applying) orders() (orders []Order) {
 	for _, i := range a.invoices {
 		if o, grants := i.Order(); grants {
+			orders = append(orders, o)
+		}
+	}
+	for _, c := range a.ownSessions() {
+		if o, grants := c.Order(); grants {
 			orders = append(orders, o)
 		}
 	}
@@ -336,6 +374,9 @@ func (a *applying) write(ctx context.Context) error {
 		}
 		if held := a.held.subscription; held == nil || held.ID != s.ID || held.Account != s.Account {
 			b.Queue(moveInvoicesSQL, mode, s.ID, s.Account)
+			if held != nil || a.linked {
+				a.moveMoney(b, "subscription", s.ID, s.Account)
+			}
 		}
 	}
 	for _, i := range a.invoices {
@@ -348,6 +389,12 @@ func (a *applying) write(ctx context.Context) error {
 		if i.Subscription == "" && !granted[i.ID] {
 			b.Queue(takeSQL, mode, i.ID)
 		}
+		if i.ID != a.invoice { // it moves with its customer
+			a.moveMoney(b, "invoice", i.ID, i.Account)
+		}
+	}
+	if err := a.writeMoney(b, granted); err != nil {
+		return err
 	}
 	for _, g := range a.grants[account] {
 		b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
@@ -393,6 +440,7 @@ func (a *applying) announce(b *pgx.Batch) error {
 	if s := a.change.After.Subscription; s != nil {
 		list = append(list, newsOfSubscription(a.subject, a.change.Before.Subscription, *s)...)
 	}
+	list = append(list, newsOfMoney(a.subject, a.change.Before, a.change.After)...)
 	list = append(list, newsOfAccess(a.subject, a.change.Before.Access, a.change.After.Access)...)
 	if left := a.change.Left; left != nil {
 		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[left.Account].target()}, *left)...)

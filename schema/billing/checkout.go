@@ -9,6 +9,8 @@ import (
 // Checkout is what the facts about a checkout session fold to.
 type Checkout struct {
 	ID string
+	// Account is ours: Named, or that of the customer, "" where there is neither. See [AccountOf].
+	Account string
 	// Named is the account that the session names, "" for none.
 	Named         string `json:",omitempty"`
 	Customer      string `json:",omitempty"`
@@ -27,12 +29,23 @@ type Checkout struct {
 	// For is how long it grants from when it was paid; 0 for not at all.
 	For time.Duration `json:",omitempty"`
 	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid.
-	PaidAt   time.Time `json:",omitzero"`
-	Withheld bool      `json:",omitempty"`
-	Because  string    `json:",omitempty"`
+	PaidAt time.Time `json:",omitzero"`
+	// Refunded is what was paid back of it; see [Payment].
+	Refunded int64 `json:",omitempty"`
+	// Withheld is set while what it grants is taken back, Held while a hold is on it.
+	Withheld bool   `json:",omitempty"`
+	Held     bool   `json:",omitempty"`
+	Because  string `json:",omitempty"`
 }
 
-// FoldCheckout makes a checkout session of the facts about it.
+// Sells reports whether the session was for something that is bought once, and that no invoice is made for: it is booked
+// and granted by itself.
+func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
+
+// Paid reports whether it was paid, or nothing had to be paid.
+func (c Checkout) Paid() bool { return !c.PaidAt.IsZero() }
+
+// FoldCheckout makes a checkout session of the facts about it. Its Account and Refunded are left to Apply.
 func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	facts = InOrder(facts)
 	c := Checkout{ID: id, Customer: customerOf(facts, nil)}
@@ -54,14 +67,14 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	b := boughtByLines(lines, "", p)
 	c.Plan, c.Quantity, c.AddOns, c.For = b.plan, b.quantity, b.addOns, grantsFor(lines, b.plan)
 	c.Named = cmp.Or(mappedTo(facts), c.Named)
-	c.Withheld = withheld(facts, c.Plan, c.Quantity)
+	c.Withheld, c.Held = withheld(facts, c.Plan, c.Quantity), OnHold(facts)
 	return c
 }
 
 // Order returns what a paid session grants by itself, and false where it grants nothing: a subscription or an invoice
-// that it made grants instead.
+// that it made grants instead, or it is refunded in full, taken back or held.
 func (c Checkout) Order() (Order, bool) {
-	grants := c.Mode == "payment" && c.Invoice == "" && c.For > 0 && !c.PaidAt.IsZero() && !c.Withheld
+	grants := c.Sells() && c.Paid() && c.For > 0 && !c.Withheld && !c.Held && (c.Refunded < c.Amount || c.Refunded == 0)
 	return Order{c.ID, c.Plan, c.Quantity, c.AddOns, c.PaidAt, c.For, c.Because}, grants
 }
 

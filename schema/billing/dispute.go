@@ -3,45 +3,88 @@ package billing
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
 // Dispute is what the facts about a dispute fold to.
 type Dispute struct {
-	ID       string
-	Customer string `json:",omitempty"`
-	Charge   string
-	// Status is that of the last snapshot: won and lost can still turn.
+	ID string
+	// Owner is its payment's.
+	Owner
+	Charge        string
+	PaymentIntent string `json:",omitempty"`
+	// Status is that of the last snapshot: won and lost can still turn. Statuses are all that any fact showed, sorted.
 	Status      string
+	Statuses    []string
 	Reason      string `json:",omitempty"`
 	Amount      int64
 	Currency    string
 	EvidenceDue time.Time `json:",omitzero"`
+	// Since is when the present stage began: open, won, lost, or none of these.
+	Since time.Time
 	// Movements are all that any fact told of, by ID: the money is what they are, whatever the status.
 	Movements []Movement `json:",omitempty"`
 	Because   string     `json:",omitempty"`
 }
 
-// FoldDispute makes a dispute of the facts about it.
+// Payment names the payment that is disputed.
+func (d Dispute) Payment() string { return cmp.Or(d.PaymentIntent, d.Charge) }
+
+// FoldDispute makes a dispute of the facts about it. Its Owner is left to Apply.
 func FoldDispute(id string, facts []Fact) Dispute {
 	d := Dispute{ID: id}
 	for _, f := range InOrder(facts, DisputeSeen) {
 		seen := f.Dispute
-		d.Customer, d.Charge, d.Because = cmp.Or(f.Customer, d.Customer), cmp.Or(seen.Charge, d.Charge), f.EventID
+		if d.Since.IsZero() || stage(seen.Status) != stage(d.Status) {
+			d.Since = f.OccurredAt
+		}
+		d.Charge, d.Because = cmp.Or(seen.Charge, d.Charge), f.EventID
+		d.PaymentIntent = cmp.Or(seen.PaymentIntent, d.PaymentIntent)
 		d.Status, d.Reason, d.Amount, d.Currency, d.EvidenceDue = seen.Status, seen.Reason, seen.Amount, seen.Currency, seen.EvidenceDue
-		d.Movements = append(d.Movements, seen.Movements...)
+		d.Statuses = append(d.Statuses, seen.Status)
+		for _, m := range seen.Movements {
+			m.OccurredAt = f.OccurredAt
+			d.Movements = append(d.Movements, m)
+		}
 	}
-	slices.SortFunc(d.Movements, func(a, b Movement) int { return cmp.Compare(a.ID, b.ID) })
+	d.Statuses = set(d.Statuses)
+	slices.SortStableFunc(d.Movements, func(a, b Movement) int { return cmp.Compare(a.ID, b.ID) })
 	d.Movements = slices.CompactFunc(d.Movements, func(a, b Movement) bool { return a.ID == b.ID })
 	return d
 }
 
-// Warning reports whether it is an inquiry: nothing is disputed yet, and no money moves.
-func (d Dispute) Warning() bool {
-	return slices.Contains([]string{"warning_needs_response", "warning_under_review", "warning_closed"}, d.Status)
+// stage is what of a status decides about access.
+func stage(status string) string {
+	switch status {
+	case "needs_response", "under_review":
+		return "open"
+	case "won", "lost":
+		return status
+	}
+	return "" // an inquiry, or one that was prevented
 }
+
+// isInquiry reports whether a status is that of an inquiry: nothing is disputed yet, and no money moves.
+func isInquiry(status string) bool { return strings.HasPrefix(status, "warning_") }
+
+// Warning reports whether it is an inquiry.
+func (d Dispute) Warning() bool { return isInquiry(d.Status) }
 
 // AwaitsEvidence reports whether evidence can still be handed in.
 func (d Dispute) AwaitsEvidence() bool {
 	return d.Status == "needs_response" || d.Status == "warning_needs_response"
+}
+
+// HoldsOf returns the facts that disputes add to those of what was paid for: a hold while a dispute is open, or lost,
+// where that is the policy. A person can release what they hold.
+func HoldsOf(disputes []Dispute, p Policy) (holds []Fact) {
+	for _, d := range disputes {
+		if p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost" {
+			hold := Fact{Kind: Held, Object: d.ID, Data: Data{Decision: &DecisionFact{By: d.ID, Why: d.Status}}}
+			hold.OccurredAt, hold.EventID = d.Since, d.Because
+			holds = append(holds, hold)
+		}
+	}
+	return holds
 }

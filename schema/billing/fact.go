@@ -13,6 +13,8 @@ const (
 	CheckoutSeen     Kind = "checkout_seen"
 	RefundSeen       Kind = "refund_seen"
 	DisputeSeen      Kind = "dispute_seen"
+	CreditSeen       Kind = "credit_seen"
+	WarningSeen      Kind = "warning_seen"
 	// Linked says to which account of ours a customer or a subscription belongs.
 	Linked Kind = "linked"
 	// Withheld says that what a subscription or a one-off invoice grants is taken back, Reopened that it is given again.
@@ -96,6 +98,8 @@ type Data struct {
 	Checkout     *CheckoutFact     `json:",omitempty"`
 	Refund       *RefundFact       `json:",omitempty"`
 	Dispute      *DisputeFact      `json:",omitempty"`
+	Credit       *CreditFact       `json:",omitempty"`
+	Warning      *WarningFact      `json:",omitempty"`
 	Link         *LinkFact         `json:",omitempty"`
 	// Decision is of the kinds Withheld, Reopened, Held and Released.
 	Decision *DecisionFact `json:",omitempty"`
@@ -190,15 +194,17 @@ type Line struct {
 	For time.Duration `json:",omitempty"`
 }
 
-// PaymentFact is a charge or a payment intent as an event shows it.
+// PaymentFact is a charge or a payment intent as an event shows it, or what ties it to an invoice. The fact is about the
+// payment intent, or about the charge where it has none: the charges of one payment intent are one payment.
 type PaymentFact struct {
 	Status   string
 	Invoice  string `json:",omitempty"`
 	Charge   string `json:",omitempty"`
 	Amount   int64
 	Currency string
-	// Refunded is what the provider says is refunded so far; it is cumulative.
-	Refunded int64 `json:",omitempty"`
+	// Refunded is what the provider says is refunded of the charge so far; it is cumulative. Only a charge says so: it is
+	// nil for what is none.
+	Refunded *int64 `json:",omitempty"`
 }
 
 // CheckoutFact is a checkout session as an event shows it.
@@ -230,12 +236,13 @@ type RefundFact struct {
 
 // DisputeFact is a dispute as an event shows it.
 type DisputeFact struct {
-	Status      string
-	Charge      string
-	Reason      string `json:",omitempty"`
-	Amount      int64
-	Currency    string
-	EvidenceDue time.Time `json:",omitzero"`
+	Status        string
+	Charge        string
+	PaymentIntent string `json:",omitempty"`
+	Reason        string `json:",omitempty"`
+	Amount        int64
+	Currency      string
+	EvidenceDue   time.Time `json:",omitzero"`
 	// Movements are the money that moved because of it, whatever its status.
 	Movements []Movement `json:",omitempty"`
 }
@@ -245,6 +252,29 @@ type Movement struct {
 	ID       string
 	Amount   int64
 	Currency string
+	// OccurredAt is when the first event told of it; of what is folded only.
+	OccurredAt time.Time `json:",omitzero"`
+}
+
+// CreditFact is a credit note as an event shows it.
+type CreditFact struct {
+	// Status is issued or void.
+	Status  string
+	Invoice string
+	// Amount is what was credited of money that had been received, but for what its refunds pay back.
+	Amount   int64
+	Currency string
+	Reason   string `json:",omitempty"`
+}
+
+// WarningFact is an early fraud warning as an event shows it.
+type WarningFact struct {
+	Charge        string
+	PaymentIntent string `json:",omitempty"`
+	// Type is what the card's issuer says of it.
+	Type string `json:",omitempty"`
+	// Actionable is set while a refund may still keep a dispute away.
+	Actionable bool
 }
 
 // LinkFact links a customer or a subscription, the fact's object, to an account of ours.
@@ -262,6 +292,7 @@ type DecisionFact struct {
 	// Plan and Quantity are what is withheld; see [Withheld].
 	Plan     string `json:",omitempty"`
 	Quantity int64  `json:",omitempty"`
-	// Invoice is the one whose provisioning was refused, "" for none.
-	Invoice string `json:",omitempty"`
+	// Invoice, or Checkout, is the one whose provisioning was refused, "" for none.
+	Invoice  string `json:",omitempty"`
+	Checkout string `json:",omitempty"`
 }

@@ -54,8 +54,9 @@ type Invoice struct {
 	Refunded int64 `json:",omitempty"`
 	// Partial is set where no fact carried all of its lines.
 	Partial bool `json:",omitempty"`
-	// Withheld is set while what it grants outside of any subscription is taken back.
+	// Withheld is set while what it grants outside of any subscription is taken back, Held while a hold is on that.
 	Withheld bool `json:",omitempty"`
+	Held     bool `json:",omitempty"`
 	// Review says what about it a person must look at, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
 	// Because is the event whose snapshot decides.
@@ -94,7 +95,11 @@ func (i Invoice) NewestFailure() int {
 	return i.Failures[len(i.Failures)-1]
 }
 
-// FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf].
+// paidBack reports whether all that was paid was refunded.
+func (i Invoice) paidBack() bool { return i.Refunded > 0 && i.Refunded >= i.Paid }
+
+// FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf], Refunded
+// to Apply.
 func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, InvoiceSeen)
@@ -116,7 +121,7 @@ func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	i.Named = cmp.Or(mappedTo(facts), linkedTo(facts), i.Named)
 	i.Review = reviewOf(snapshots)
 	i.buy(linesOf(first, snapshots), p)
-	i.Withheld = withheld(facts, i.Plan, i.Quantity)
+	i.Withheld, i.Held = withheld(facts, i.Plan, i.Quantity), OnHold(facts)
 	return i
 }
 

@@ -1,37 +1,141 @@
 package billing
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
-// Payment is what the facts about a charge, or a payment intent, fold to.
+// Payment is what the facts about a payment intent and its charges fold to, or about a charge that has none.
 type Payment struct {
-	ID       string
+	ID string
+	// Account is ours, "" until it is known; see [Payment.belongsTo].
+	Account  string
 	Customer string `json:",omitempty"`
 	Invoice  string `json:",omitempty"`
-	Charge   string `json:",omitempty"`
+	// Subscription is the invoice's.
+	Subscription string `json:",omitempty"`
+	Charge       string `json:",omitempty"`
+	// Status is "" as long as nothing is known but what refers to the payment.
 	Status   string
 	Amount   int64
 	Currency string
-	// Refunded is the larger of what the last snapshot says and what the refunds that succeeded sum up to: whichever of
-	// them comes first.
+	// Refunded is the larger of what the last snapshots of its charges say and what the refunds that succeeded sum up to:
+	// whichever of them comes first.
 	Refunded int64  `json:",omitempty"`
 	Because  string `json:",omitempty"`
 }
 
-// FoldPayment makes a payment of the facts about it and of its refunds.
+// FoldPayment makes a payment of the facts about it and of its refunds. Its Account is left to Apply.
 func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 	p := Payment{ID: id}
+	refunded := map[string]Fact{} // what each charge says last
 	for _, f := range InOrder(facts, PaymentSeen) {
 		seen := f.Payment
 		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice), cmp.Or(seen.Charge, p.Charge)
 		p.Status = cmp.Or(seen.Status, p.Status) // what ties a payment to its invoice need not say how it stands
-		p.Amount, p.Currency, p.Refunded, p.Because = seen.Amount, seen.Currency, seen.Refunded, f.EventID
+		p.Amount, p.Currency, p.Because = seen.Amount, seen.Currency, f.EventID
+		if before, again := refunded[seen.Charge]; seen.Refunded != nil && (!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
+			refunded[seen.Charge] = f // within a second, the larger: it only grows
+		}
 	}
-	var sum int64
+	var sum, said int64
+	for _, f := range refunded {
+		said += *f.Payment.Refunded - failedSince(f.OccurredAt, f.Payment.Charge, refunds)
+	}
 	for _, r := range refunds {
+		p.Customer = cmp.Or(p.Customer, r.Customer)
 		if r.Status == "succeeded" {
 			sum += r.Amount
 		}
 	}
-	p.Refunded = max(p.Refunded, sum)
+	p.Refunded = max(said, sum)
 	return p
+}
+
+// failedSince returns what of a charge was counted as refunded at a time, and has come back since: no snapshot of the
+// charge tells of that.
+func failedSince(at time.Time, charge string, refunds []Refund) (sum int64) {
+	for _, r := range refunds {
+		if r.Charge == charge && !r.FailedAt.IsZero() && !r.FailedAt.Before(at) {
+			sum += r.Amount
+		}
+	}
+	return sum
+}
+
+// PaymentOf returns the payment that a fact is about, or that its object belongs to; "" for none.
+func PaymentOf(f Fact) string {
+	switch {
+	case f.Payment != nil:
+		return f.Object
+	case f.Refund != nil:
+		return cmp.Or(f.Refund.PaymentIntent, f.Refund.Charge)
+	case f.Dispute != nil:
+		return cmp.Or(f.Dispute.PaymentIntent, f.Dispute.Charge)
+	case f.Warning != nil:
+		return cmp.Or(f.Warning.PaymentIntent, f.Warning.Charge)
+	case f.Checkout != nil:
+		return f.Checkout.PaymentIntent
+	}
+	return ""
+}
+
+// made takes over what the session says that the payment was made in.
+func (p Payment) made(sessions []Checkout) Payment {
+	for _, c := range sessions {
+		if c.PaymentIntent == p.ID {
+			p.Invoice, p.Customer = cmp.Or(p.Invoice, c.Invoice), cmp.Or(p.Customer, c.Customer)
+		}
+	}
+	return p
+}
+
+// belongsTo returns our account of a payment, "" until it is known: that of its invoice, else of the checkout session
+// that it was made in, else the one that its customer is linked to. A payment that names an invoice waits for that;
+// one of no invoice is its customer's.
+func (p Payment) belongsTo(mapped string, invoice *Invoice, sessions []Checkout, ofCustomer []Fact) (account string) {
+	if mapped != "" {
+		return mapped
+	}
+	if invoice != nil && invoice.ID == p.Invoice {
+		return invoice.Account
+	}
+	for _, c := range sessions {
+		if c.PaymentIntent == p.ID {
+			account = cmp.Or(account, c.Account)
+		}
+	}
+	account = cmp.Or(account, linkOf(ofCustomer))
+	if account == "" && p.Invoice == "" {
+		return p.Customer
+	}
+	return account
+}
+
+// Owner is what is known of something through its payment; empty until the payment is known.
+type Owner struct {
+	// Account is ours.
+	Account      string
+	Invoice      string `json:",omitempty"`
+	Subscription string `json:",omitempty"`
+	Customer     string `json:",omitempty"`
+	// Told is set once the account was known, and told of it: a payment can come to name an invoice that is not known yet.
+	Told bool `json:",omitempty"`
+}
+
+// refundedOf sums what was paid back of an invoice, or of a session.
+func refundedOf(payments []Payment, of func(Payment) bool) (sum int64) {
+	for _, p := range payments {
+		if of(p) {
+			sum += p.Refunded
+		}
+	}
+	return sum
+}
+
+// replace puts what was folded in the place of what was held, by ID.
+func replace[O any](held []O, folded O, id func(O) string) []O {
+	held = slices.DeleteFunc(slices.Clone(held), func(o O) bool { return id(o) == id(folded) })
+	return append(held, folded)
 }

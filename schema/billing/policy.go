@@ -18,6 +18,11 @@ type Policy struct {
 	Renewal time.Duration
 	// EndAtPeriodEnd lets an ended subscription grant until the end of its paid period.
 	EndAtPeriodEnd bool
+	// EndOnFullRefund ends what a subscription grants while its newest paid invoice is refunded in full.
+	EndOnFullRefund bool
+	// HoldOnDispute holds back what was paid for with a charge that is disputed, until that is decided; EndOnLostDispute
+	// while the dispute is lost.
+	HoldOnDispute, EndOnLostDispute bool
 	// EffectsFrom is when effects begin: facts that occurred before fold, and announce nothing. Zero for no such time.
 	EffectsFrom time.Time
 }

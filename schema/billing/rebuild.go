@@ -49,6 +49,13 @@ var projections = []projection{
 	},
 	{name: "subscriptions", key: "id", data: `to_jsonb(t) #- '{state,Version}'`},
 	{name: "invoices", key: "id"},
+	// That something was told of is history.
+	{name: "payments", key: "id"},
+	{name: "refunds", key: "id", data: `to_jsonb(t) #- '{state,Told}'`},
+	{name: "disputes", key: "id", data: `to_jsonb(t) #- '{state,Told}'`},
+	{name: "fraud_warnings", key: "id", data: `to_jsonb(t) #- '{state,Told}'`},
+	{name: "credit_notes", key: "id"},
+	{name: "checkouts", key: "id"},
 	{name: "grants", key: "object"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled"},
 }
@@ -91,7 +98,7 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 		if told != nil && i%1000 == 0 {
 			told(i, len(facts))
 		}
-		if _, err := Apply(ctx, tx, []Fact{f}, p, rebuilt, at); err != nil {
+		if _, err := apply(ctx, tx, []Fact{f}, p, rebuilt, at, true); err != nil {
 			return nil, fmt.Errorf("rebuild: %w", err)
 		}
 	}
@@ -284,4 +291,10 @@ select id from subscriptions where mode = $1 and account = $2
 union select id from invoices where mode = $1 and account = $2
 union select object from grants where mode = $1 and account = $2
 union select customer from accounts where mode = $1 and id = $2
-union select customer from subscriptions where mode = $1 and account = $2`
+union select customer from subscriptions where mode = $1 and account = $2
+union select id from payments where mode = $1 and account = $2
+union select id from refunds where mode = $1 and account = $2
+union select id from disputes where mode = $1 and account = $2
+union select id from fraud_warnings where mode = $1 and account = $2
+union select id from credit_notes where mode = $1 and account = $2
+union select id from checkouts where mode = $1 and account = $2`

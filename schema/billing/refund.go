@@ -8,8 +8,9 @@ import (
 
 // Refund is what the facts about a refund fold to.
 type Refund struct {
-	ID            string
-	Customer      string `json:",omitempty"`
+	ID string
+	// Owner is its payment's.
+	Owner
 	Charge        string `json:",omitempty"`
 	PaymentIntent string `json:",omitempty"`
 	// Status is the highest of pending, requires_action < succeeded < failed, canceled.
@@ -23,7 +24,16 @@ type Refund struct {
 	Because     string    `json:",omitempty"`
 }
 
-// FoldRefund makes a refund of the facts about it.
+// Payment names the payment that it pays back.
+func (r Refund) Payment() string { return cmp.Or(r.PaymentIntent, r.Charge) }
+
+// Succeeded reports whether any fact said so; it can have failed as well.
+func (r Refund) Succeeded() bool { return !r.SucceededAt.IsZero() }
+
+// Failed reports whether any fact said so.
+func (r Refund) Failed() bool { return !r.FailedAt.IsZero() }
+
+// FoldRefund makes a refund of the facts about it. Its Owner is left to Apply, but for the customer.
 func FoldRefund(id string, facts []Fact) Refund {
 	order := []string{"pending", "requires_action", "succeeded", "canceled", "failed"}
 	r := Refund{ID: id}

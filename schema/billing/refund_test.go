@@ -12,7 +12,7 @@ func refund(id string, second int, status string, amount int64) billing.Fact {
 
 func charge(second int, refunded int64) billing.Fact {
 	return fact(billing.PaymentSeen, "ch_1", second, billing.RankChange, billing.Data{Payment: &billing.PaymentFact{
-		Status: "succeeded", Charge: "ch_1", Invoice: "in_1", Amount: 100, Currency: "usd", Refunded: refunded,
+		Status: "succeeded", Charge: "ch_1", Invoice: "in_1", Amount: 100, Currency: "usd", Refunded: &refunded,
 	}})
 }
 
@@ -83,7 +83,7 @@ func TestFoldDispute_EveryOrder_LastStatusAndAllMovements(t *testing.T) {
 		}
 	})
 	orders(facts, func(delivered []billing.Fact) {
-		if got := billing.FoldDispute("dp_1", delivered); got.Status != "won" || len(got.Movements) != 2 || got.Movements[1] != back {
+		if got := billing.FoldDispute("dp_1", delivered); got.Status != "won" || len(got.Movements) != 2 || got.Movements[1].ID != back.ID {
 			t.Errorf("after %s: got %+v", told(delivered), got)
 		}
 	})

@@ -4,7 +4,15 @@ package billing
 type State struct {
 	Subscription *Subscription `json:",omitempty"`
 	Invoice      *Invoice      `json:",omitempty"`
-	Access       Access
+	Payment      *Payment      `json:",omitempty"`
+	Checkout     *Checkout     `json:",omitempty"`
+	// Refunds, Disputes, Credits and Warnings are those that the facts are about, and those that waited for the facts: their
+	// account was not known before.
+	Refunds  []Refund  `json:",omitempty"`
+	Disputes []Dispute `json:",omitempty"`
+	Credits  []Credit  `json:",omitempty"`
+	Warnings []Warning `json:",omitempty"`
+	Access   Access
 }
 
 // Change is what applying facts came to. It stands in the ledger and in workflow histories: what follows from the facts

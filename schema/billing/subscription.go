@@ -51,6 +51,8 @@ type Subscription struct {
 	// Withheld is set while the plan and quantity are those that were taken back, Held while a hold is on it.
 	Withheld bool `json:",omitempty"`
 	Held     bool `json:",omitempty"`
+	// PaidBack is set while its newest paid invoice is refunded in full, where the policy ends access for that.
+	PaidBack bool `json:",omitempty"`
 	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must look at them.
 	PaidAfterEnd []string `json:",omitempty"`
 	// Review says what about the subscription a person must look at, "" for nothing: [ReviewImport].
@@ -113,6 +115,7 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	s.EverGranted = everGranted(snapshots) || slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
 	s.Withheld = withheld(facts, s.Plan, s.Quantity)
 	s.Held = OnHold(facts)
+	s.PaidBack = p.EndOnFullRefund && newestPaid(invoices).paidBack()
 	return s
 }
 
@@ -191,7 +194,7 @@ func (s *Subscription) paidAfterEnd(i Invoice) bool { return s.Ended() && i.Paid
 // believe takes the newest paid invoice for evidence that the subscription is active, until a snapshot says it: the
 // provider sends both, in any order.
 func (s *Subscription) believe(invoices []Invoice, p Policy) {
-	paid := slices.DeleteFunc(slices.Clone(invoices), func(i Invoice) bool { return !i.paid() })
+	paid := paidOf(invoices)
 	if len(paid) == 0 {
 		return
 	}
@@ -211,6 +214,18 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	if s.Until.IsZero() && !s.PeriodEnd.IsZero() {
 		s.Until = s.PeriodEnd.Add(p.Renewal)
 	}
+}
+
+func paidOf(invoices []Invoice) []Invoice {
+	return slices.DeleteFunc(slices.Clone(invoices), func(i Invoice) bool { return !i.paid() })
+}
+
+// newestPaid returns the last of the paid invoices, which are sorted; one that says nothing where there is none.
+func newestPaid(invoices []Invoice) (newest Invoice) {
+	for _, i := range paidOf(invoices) {
+		newest = i
+	}
+	return newest
 }
 
 // everGranted reports whether any snapshot shows that the subscription granted, or had granted before the change.

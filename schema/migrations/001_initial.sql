@@ -325,6 +325,128 @@ create index invoices_account on invoices (account, mode, occurred_at);
 create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
 create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
 
+-- Money. A payment is a payment intent, or a charge that has none. account is '' for as long as it is not known whose it
+-- is: a refund names no customer, and a charge need not name its invoice. invoice, subscription and customer are the
+-- payment's, '' where they are not known or there is none. Amounts are in minor units of the currency.
+create table payments (
+    mode         text        not null check (mode in ('live', 'test')),
+    id           text        not null,
+    account      text        not null default '',
+    invoice      text        not null default '',
+    subscription text        not null default '',
+    customer     text        not null default '',
+    status       text        not null default '',
+    refunded     bigint      not null default 0,
+    amount       bigint      not null default 0,
+    currency     text        not null default '',
+    state        jsonb       not null,
+    updated_at   timestamptz not null default now(),
+    primary key (mode, id)
+);
+create index payments_account on payments (account, mode);
+create index payments_invoice on payments (invoice, mode) where invoice <> '';
+create index payments_subscription on payments (subscription, mode) where subscription <> '';
+create index payments_customer on payments (customer, mode) where customer <> '';
+
+create table refunds (
+    mode         text        not null check (mode in ('live', 'test')),
+    id           text        not null,
+    account      text        not null default '',
+    payment      text        not null default '',
+    invoice      text        not null default '',
+    subscription text        not null default '',
+    customer     text        not null default '',
+    status       text        not null,
+    amount       bigint      not null,
+    currency     text        not null,
+    state        jsonb       not null,
+    updated_at   timestamptz not null default now(),
+    primary key (mode, id)
+);
+create index refunds_payment on refunds (payment, mode) where payment <> '';
+create index refunds_account on refunds (account, mode);
+create index refunds_invoice on refunds (invoice, mode) where invoice <> '';
+create index refunds_subscription on refunds (subscription, mode) where subscription <> '';
+create index refunds_customer on refunds (customer, mode) where customer <> '';
+
+create table disputes (
+    mode         text        not null check (mode in ('live', 'test')),
+    id           text        not null,
+    account      text        not null default '',
+    payment      text        not null default '',
+    invoice      text        not null default '',
+    subscription text        not null default '',
+    customer     text        not null default '',
+    status       text        not null,
+    amount       bigint      not null,
+    currency     text        not null,
+    state        jsonb       not null,
+    updated_at   timestamptz not null default now(),
+    primary key (mode, id)
+);
+create index disputes_payment on disputes (payment, mode) where payment <> '';
+create index disputes_account on disputes (account, mode);
+create index disputes_invoice on disputes (invoice, mode) where invoice <> '';
+create index disputes_subscription on disputes (subscription, mode) where subscription <> '';
+create index disputes_customer on disputes (customer, mode) where customer <> '';
+
+create table fraud_warnings (
+    mode         text        not null check (mode in ('live', 'test')),
+    id           text        not null,
+    account      text        not null default '',
+    payment      text        not null default '',
+    invoice      text        not null default '',
+    subscription text        not null default '',
+    customer     text        not null default '',
+    actionable   boolean     not null,
+    state        jsonb       not null,
+    updated_at   timestamptz not null default now(),
+    primary key (mode, id)
+);
+create index fraud_warnings_payment on fraud_warnings (payment, mode) where payment <> '';
+create index fraud_warnings_account on fraud_warnings (account, mode);
+create index fraud_warnings_invoice on fraud_warnings (invoice, mode) where invoice <> '';
+create index fraud_warnings_subscription on fraud_warnings (subscription, mode) where subscription <> '';
+create index fraud_warnings_customer on fraud_warnings (customer, mode) where customer <> '';
+
+create table credit_notes (
+    mode         text        not null check (mode in ('live', 'test')),
+    id           text        not null,
+    account      text        not null default '',
+    invoice      text        not null default '',
+    subscription text        not null default '',
+    customer     text        not null default '',
+    status       text        not null,
+    -- amount is what was credited, but for what its refunds pay back.
+    amount       bigint      not null,
+    currency     text        not null,
+    state        jsonb       not null,
+    updated_at   timestamptz not null default now(),
+    primary key (mode, id)
+);
+create index credit_notes_account on credit_notes (account, mode);
+create index credit_notes_invoice on credit_notes (invoice, mode) where invoice <> '';
+create index credit_notes_subscription on credit_notes (subscription, mode) where subscription <> '';
+create index credit_notes_customer on credit_notes (customer, mode) where customer <> '';
+
+create table checkouts (
+    mode           text        not null check (mode in ('live', 'test')),
+    id             text        not null,
+    account        text        not null default '',
+    payment        text        not null default '',
+    customer       text        not null default '',
+    status         text        not null,
+    payment_status text        not null,
+    amount         bigint      not null,
+    currency       text        not null,
+    state          jsonb       not null,
+    updated_at     timestamptz not null default now(),
+    primary key (mode, id)
+);
+create index checkouts_account on checkouts (account, mode);
+create index checkouts_payment on checkouts (payment, mode) where payment <> '';
+create index checkouts_customer on checkouts (customer, mode) where customer <> '';
+
 -- What gives an account access: one row for each object that grants, a subscription or what was bought once.
 create table grants (
     mode     text        not null check (mode in ('live', 'test')),

@@ -49,6 +49,12 @@ type Policy struct {
 	Cancel string `yaml:"cancel"`
 	// ZeroInvoices is "ignore" (default) or "book": whether finance gets an entry of 0.
 	ZeroInvoices string `yaml:"zero_invoices"`
+	// FullRefund is "keep" (default) or "end": what becomes of access when the newest paid invoice is refunded in full.
+	FullRefund string `yaml:"full_refund"`
+	// Dispute is "keep" (default) or "hold": what becomes of access while a dispute is open.
+	Dispute string `yaml:"dispute"`
+	// DisputeLost is "keep" (default) or "end": what becomes of access when a dispute is lost.
+	DisputeLost string `yaml:"dispute_lost"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }
@@ -92,6 +98,9 @@ func (p *Policy) setDefaults() {
 	or(&p.Letters.Receipt, "pawl")
 	or(&p.Letters.Dunning, "pawl")
 	or(&p.Letters.Trial, "pawl")
+	or(&p.FullRefund, "keep")
+	or(&p.Dispute, "keep")
+	or(&p.DisputeLost, "keep")
 }
 
 func (c *checker) policy() {
@@ -104,6 +113,9 @@ func (c *checker) policy() {
 	c.oneOf("policy.letters.receipt", p.Letters.Receipt, "pawl", "stripe")
 	c.oneOf("policy.letters.dunning", p.Letters.Dunning, "pawl", "stripe")
 	c.oneOf("policy.letters.trial", p.Letters.Trial, "pawl", "stripe")
+	c.oneOf("policy.full_refund", p.FullRefund, "keep", "end")
+	c.oneOf("policy.dispute", p.Dispute, "keep", "hold")
+	c.oneOf("policy.dispute_lost", p.DisputeLost, "keep", "end")
 }
 
 func (c *checker) plans() {

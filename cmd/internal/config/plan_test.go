@@ -16,7 +16,7 @@ plans:
   prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
   features: {pro: [api], starter: []}
   order: [starter, pro]
-policy: {grace: 1d12h, end: period_end, letters: {receipt: stripe}}
+policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ policy: {grace: 1d12h, end: period_end, letters: {receipt: stripe}}
 		t.Errorf("prices %+v, want %+v", cfg.Plans.Prices, want)
 	}
 	letters := config.WhoWrites{Receipt: "stripe", Dunning: "pawl", Trial: "pawl"}
-	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", Letters: letters}); !reflect.DeepEqual(cfg.Policy, want) {
+	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters}); !reflect.DeepEqual(cfg.Policy, want) {
 		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
 	}
 	if set := cfg.Mail.Set; !set.Off("receipt") || set.Off("action-required") || set.Off("correction") {
@@ -46,7 +46,7 @@ func TestLoad_Plans_Faults(t *testing.T) {
 plans:
   prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}}
   features: {pro: [api], starter: []}
-policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, dunning: 3d}
+policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d}
 `), map[string]string{
 		"plans.prices.price_x":     "has a plan, and adds features",
 		"plans.prices.price_y":     "means nothing",
@@ -58,6 +58,9 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"policy.end":               "at_once or period_end",
 		"policy.cancel":            "park or compensate",
 		"policy.zero_invoices":     "ignore or book",
+		"policy.full_refund":       "keep or end",
+		"policy.dispute":           "keep or hold",
+		"policy.dispute_lost":      "keep or end",
 		"policy.dunning":           "not a known key",
 	})
 	wantFaults(t, faultsOf(t, noSinks+"plans: {features: {pro: [api], starter: [], team: []}, order: [starter, pro, pro, gold]}\n"), map[string]string{

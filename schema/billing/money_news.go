@@ -1,0 +1,80 @@
+package billing
+
+import "slices"
+
+// refundNews is the data of refund.succeeded and refund.failed.
+type refundNews struct {
+	Account     string `json:"account"`
+	Mode        string `json:"mode"`
+	Refund      string `json:"refund"`
+	Charge      string `json:"charge,omitempty"`
+	Invoice     string `json:"invoice,omitempty"`
+	Status      string `json:"status"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency"`
+	SourceEvent string `json:"source_event"`
+}
+
+// disputeNews is the data of dispute.STATUS: Status is what it is now.
+type disputeNews struct {
+	Account     string `json:"account"`
+	Mode        string `json:"mode"`
+	Dispute     string `json:"dispute"`
+	Charge      string `json:"charge"`
+	Invoice     string `json:"invoice,omitempty"`
+	Status      string `json:"status"`
+	Reason      string `json:"reason,omitempty"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency"`
+	EvidenceDue string `json:"evidence_due,omitempty"`
+	SourceEvent string `json:"source_event"`
+}
+
+// checkoutNews is the data of checkout.completed.
+type checkoutNews struct {
+	Account     string `json:"account"`
+	Mode        string `json:"mode"`
+	Checkout    string `json:"checkout"`
+	Plan        string `json:"plan,omitempty"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency,omitempty"`
+	SourceEvent string `json:"source_event"`
+}
+
+// newsOfMoney tells what refunds, disputes and orders came to, each once: a fold never goes back from it. What waited for
+// its account is told now.
+func newsOfMoney(s Subject, before, after State) (list []news) {
+	for _, r := range after.Refunds {
+		data := refundNews{r.Account, s.Mode, r.ID, r.Charge, r.Invoice, r.Status, r.Amount, r.Currency, s.EventID}
+		was := told(before.Refunds, r.ID, refundID, func(r Refund) bool { return r.Told })
+		if r.Succeeded() && !was.Succeeded() {
+			list = append(list, news{r.Account, "refund.succeeded", data})
+		}
+		if r.Failed() && !was.Failed() {
+			list = append(list, news{r.Account, "refund.failed", data})
+		}
+	}
+	for _, d := range after.Disputes {
+		data := disputeNews{d.Account, s.Mode, d.ID, d.Charge, d.Invoice, d.Status, d.Reason, d.Amount, d.Currency, timestamp(d.EvidenceDue), s.EventID}
+		was := told(before.Disputes, d.ID, disputeID, func(d Dispute) bool { return d.Told })
+		for _, status := range d.Statuses {
+			if !slices.Contains(was.Statuses, status) {
+				list = append(list, news{d.Account, "dispute." + status, data})
+			}
+		}
+	}
+	if c := after.Checkout; c != nil && c.Sells() && c.Paid() {
+		if was := before.Checkout; was == nil || !was.Paid() || was.Account == "" {
+			list = append(list, news{c.Account, "checkout.completed", checkoutNews{c.Account, s.Mode, c.ID, c.Plan, c.Amount, c.Currency, s.EventID}})
+		}
+	}
+	return list
+}
+
+// told returns what was told of an object before: nothing while its account was not known.
+func told[O any](list []O, name string, id func(O) string, was func(O) bool) (none O) {
+	if o := find(list, name, id); o != nil && was(*o) {
+		return *o
+	}
+	return none
+}

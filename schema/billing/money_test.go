@@ -1,0 +1,289 @@
+package billing_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// nobody takes the customer off a fact: refunds, disputes and what ties a payment to its invoice name none.
+func nobody(f *billing.Fact) { f.Customer = "" }
+
+func changed(f billing.Fact, changes ...change) billing.Fact {
+	for _, c := range changes {
+		c(&f)
+	}
+	return f
+}
+
+// tie is what ties the charge to an invoice since 2025-03-31.basil; basil is a charge of such a version, which names none.
+func tie(second int, invoice string) billing.Fact {
+	return fact(billing.PaymentSeen, "ch_1", second, billing.RankEnd, billing.Data{Payment: &billing.PaymentFact{Status: "succeeded", Invoice: invoice, Amount: 1000, Currency: "usd"}}, nobody)
+}
+
+func basil(second int, refunded int64) billing.Fact {
+	f := charge(second, refunded)
+	f.Payment.Invoice = ""
+	return f
+}
+
+func refunded(id string, second int, status string, amount int64) billing.Fact {
+	return changed(refund(id, second, status, amount), nobody)
+}
+
+func disputed(second int, rank billing.Rank, status string, movements ...billing.Movement) billing.Fact {
+	return changed(dispute(second, rank, status, movements...), nobody)
+}
+
+func credited(second int, status string) billing.Fact {
+	return fact(billing.CreditSeen, "cn_1", second, billing.RankChange, billing.Data{Credit: &billing.CreditFact{Status: status, Invoice: "in_1", Amount: 300, Currency: "usd"}})
+}
+
+func warned(second int, actionable bool) billing.Fact {
+	return fact(billing.WarningSeen, "issfr_1", second, billing.RankChange, billing.Data{Warning: &billing.WarningFact{Charge: "ch_1", Type: "misc", Actionable: actionable}}, nobody)
+}
+
+// sale is a session of something that is bought once: a month of pro for 1000, paid with charge ch_1.
+func sale(second int, status, payment string, changes ...change) billing.Fact {
+	return fact(billing.CheckoutSeen, "cs_1", second, billing.RankEnd, billing.Data{Checkout: &billing.CheckoutFact{
+		Mode: "payment", Status: status, PaymentStatus: payment, PaymentIntent: "ch_1", Account: "acme", Amount: 1000, Currency: "usd",
+		Lines: []billing.Line{{Price: "price_pro", Plan: "pro", Quantity: 1, Amount: 1000, For: 30 * day}},
+	}}, changes...)
+}
+
+func full(p *billing.Policy)  { p.EndOnFullRefund = true }
+func holds(p *billing.Policy) { p.HoldOnDispute = true }
+func lost(p *billing.Policy)  { p.EndOnLostDispute = true }
+
+const (
+	keeps     = "acme: active pro 1"
+	suspended = "acme: suspended"
+	paidOnce  = "in_1: acme paid 1000"
+	active    = "sub_1: acme active pro"
+	believed  = "ch_1: acme in_1 sub_1 succeeded 100 refunded 0"
+)
+
+var (
+	withdrawn  = billing.Movement{ID: "txn_1", Amount: -1000, Currency: "usd"}
+	reinstated = billing.Movement{ID: "txn_2", Amount: 1000, Currency: "usd"}
+)
+
+// The cases are those of the model; the rows are what they end in, and news what was told, in every order.
+var moneyCases = []struct {
+	name   string
+	facts  []billing.Fact
+	policy func(*billing.Policy)
+	want   []string
+	news   string
+}{
+	{name: "14 refunded in full, and the refund failed",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 1000), refunded("re_1", 20, "failed", 1000)}, policy: full,
+		want: []string{active, paidOnce, believed, "re_1: acme in_1 sub_1 failed 1000", keeps}, news: "refund.failed refund.succeeded"},
+	{name: "14 refunded in full, and the refund failed, as the charge tells",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(10, 1000), refunded("re_1", 10, "succeeded", 1000), refunded("re_1", 20, "failed", 1000)}, policy: full,
+		want: []string{active, paidOnce, believed, "re_1: acme in_1 sub_1 failed 1000", keeps}, news: "refund.failed refund.succeeded"},
+	{name: "14 refunded in full, access is kept",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 1000)},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000", keeps}, news: "refund.succeeded"},
+	{name: "14 refunded in full, access ends", policy: full,
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0), charge(10, 1000), refunded("re_1", 10, "succeeded", 1000)},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000", suspended}, news: "refund.succeeded"},
+	{name: "refunded in part, access is kept", policy: full,
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 999)},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 999", "re_1: acme in_1 sub_1 succeeded 999", keeps}, news: "refund.succeeded"},
+	{name: "refunded in full, and the next invoice is paid", policy: full,
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 1000), paid(2, 20, "pro")},
+		want:  []string{active, paidOnce, "in_2: acme paid 1000", "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", keeps}},
+	{name: "15 what the charge says in sum, and its refunds each",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(20, 30), refunded("re_1", 10, "succeeded", 10), refunded("re_2", 20, "succeeded", 20)},
+		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 30", "re_1: acme in_1 sub_1 succeeded 10",
+			"re_2: acme in_1 sub_1 succeeded 20", keeps}, news: "refund.succeeded refund.succeeded"},
+	{name: "two sums of one second",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(20, 30), charge(20, 10)},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 30", keeps}},
+	{name: "a charge that names no invoice is tied to it",
+		facts: []billing.Fact{paid(1, 1, "pro"), basil(1, 0), tie(1, "in_1"), refunded("re_1", 10, "succeeded", 100)},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 100", "re_1: acme in_1 sub_1 succeeded 100", keeps},
+		news:  "refund.succeeded"},
+	{name: "nothing is known but the refund",
+		facts: []billing.Fact{paid(1, 1, "pro"), refunded("re_1", 10, "succeeded", 100)},
+		want:  []string{active, paidOnce, "ch_1: ? 0 refunded 100", "re_1: ? succeeded 100", keeps}},
+	{name: "the invoice of the charge is not known",
+		facts: []billing.Fact{charge(1, 0), refunded("re_1", 10, "pending", 100), refunded("re_1", 11, "failed", 100)},
+		want:  []string{"ch_1: ? in_1 succeeded 100 refunded 0", "re_1: ? in_1 failed 100"}},
+	{name: "the charge of no invoice is its customer's",
+		facts: []billing.Fact{basil(1, 0), linked("cus_1", 2, "acme"), refunded("re_1", 10, "pending", 100), refunded("re_1", 11, "failed", 100)},
+		want:  []string{"ch_1: acme succeeded 100 refunded 0", "re_1: acme failed 100"}, news: "refund.failed"},
+	{name: "16 lost, and created",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(20, billing.RankEnd, "lost", withdrawn), disputed(10, billing.RankCreated, "needs_response")},
+		want:  []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", keeps},
+		news:  "dispute.lost dispute.needs_response"},
+	{name: "open, and held",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(10, billing.RankCreated, "needs_response")}, policy: holds,
+		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 needs_response 100", "task dispute dp_1: acme open", suspended}, news: "dispute.needs_response"},
+	{name: "held, and released when it is won",
+		facts:  []billing.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(10, billing.RankCreated, "needs_response", withdrawn), disputed(20, billing.RankEnd, "won", withdrawn, reinstated)},
+		policy: func(p *billing.Policy) { holds(p); lost(p) },
+		want:   []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 won 100 txn_1,txn_2", "task dispute dp_1: acme cancelled", keeps},
+		news:   "dispute.needs_response dispute.won"},
+	{name: "lost, and access ends",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(20, billing.RankEnd, "lost", withdrawn)}, policy: lost,
+		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", suspended}, news: "dispute.lost"},
+	{name: "lost, and a person releases it",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0), disputed(20, billing.RankEnd, "lost", withdrawn), decided(billing.Released, "sub_1", 30, "", 0)}, policy: lost,
+		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", keeps}, news: "dispute.lost"},
+	{name: "an inquiry, answered, and disputed after all",
+		facts: []billing.Fact{charge(1, 0), disputed(10, billing.RankCreated, "warning_needs_response"), disputed(20, billing.RankChange, "warning_under_review"),
+			disputed(30, billing.RankChange, "needs_response", withdrawn)}, policy: holds,
+		want: []string{"ch_1: ? in_1 succeeded 100 refunded 0", "dp_1: ? in_1 needs_response 100 txn_1", "task dispute dp_1: open", "task inquiry dp_1: cancelled"}},
+	{name: "an early fraud warning, and nothing can be done any more",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), warned(5, true), warned(9, false)},
+		want:  []string{active, paidOnce, believed, "task fraud_warning issfr_1: acme cancelled", keeps}},
+	{name: "an early fraud warning",
+		facts: []billing.Fact{paid(1, 1, "pro"), tie(1, "in_1"), warned(5, true)},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 0", "task fraud_warning issfr_1: acme open", keeps}},
+	{name: "18 the task about a dispute moves, too",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(10, billing.RankCreated, "needs_response"), updated(50, "active", "pro", of("sub_1", "umbrella", ""))},
+		want: []string{"sub_1: umbrella active pro", "in_1: umbrella paid 1000", "ch_1: umbrella in_1 sub_1 succeeded 100 refunded 0",
+			"dp_1: umbrella in_1 sub_1 needs_response 100", "task dispute dp_1: umbrella open", "umbrella: active pro 1"}, news: "dispute.needs_response"},
+	{name: "a credit note, voided",
+		facts: []billing.Fact{paid(1, 1, "pro"), credited(10, "issued"), credited(20, "void")},
+		want:  []string{active, paidOnce, "cn_1: acme in_1 void 300", keeps}},
+	{name: "18 all of it moves with the subscription",
+		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 100), credited(11, "issued"), updated(50, "active", "pro", of("sub_1", "umbrella", ""))},
+		want: []string{"sub_1: umbrella active pro", "in_1: umbrella paid 1000", "ch_1: umbrella in_1 sub_1 succeeded 100 refunded 100",
+			"re_1: umbrella in_1 sub_1 succeeded 100", "cn_1: umbrella in_1 issued 300", "umbrella: active pro 1"}, news: "refund.succeeded"},
+	{name: "17 all of it moves with the customer",
+		facts: []billing.Fact{paid(1, 1, "pro", oneOff(30*day), of("in_1", "", "")), charge(1, 0), refunded("re_1", 10, "succeeded", 100), linked("cus_1", 20, "acme")},
+		want:  []string{paidOnce, "ch_1: acme in_1 succeeded 100 refunded 100", "re_1: acme in_1 succeeded 100", keeps}, news: "refund.succeeded"},
+	{name: "bought once",
+		facts: []billing.Fact{sale(1, "complete", "unpaid"), sale(20, "complete", "paid"), basil(20, 0)},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", keeps}, news: "checkout.completed"},
+	{name: "bought once, by who names no account",
+		facts: []billing.Fact{sale(20, "complete", "paid", func(f *billing.Fact) { f.Checkout.Account = "" }), basil(20, 0), linked("cus_1", 30, "acme")},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", keeps}, news: "checkout.completed"},
+	{name: "bought once, by nobody who is known",
+		facts: []billing.Fact{sale(20, "complete", "paid", nobody, func(f *billing.Fact) { f.Checkout.Account = "" }), refunded("re_1", 30, "succeeded", 10)},
+		want:  []string{"cs_1: ? complete paid 1000", "ch_1: ? 0 refunded 10", "re_1: ? succeeded 10"}},
+	{name: "bought once, and not paid in the end",
+		facts: []billing.Fact{sale(1, "complete", "unpaid"), sale(20, "complete", "unpaid")},
+		want:  []string{"cs_1: acme complete unpaid 1000", "ch_1: acme 0 refunded 0"}},
+	{name: "bought once, with an invoice",
+		facts: []billing.Fact{sale(20, "complete", "paid", func(f *billing.Fact) { f.Checkout.Invoice = "in_1" }), paid(1, 20, "pro", oneOff(30*day)), refunded("re_1", 30, "succeeded", 1000)},
+		want:  []string{paidOnce, "cs_1: acme complete paid 1000", "ch_1: acme in_1 0 refunded 1000", "re_1: acme in_1 succeeded 1000", suspended}, news: "refund.succeeded"},
+	{name: "bought once, and refunded in full",
+		facts: []billing.Fact{sale(20, "complete", "paid"), basil(20, 0), refunded("re_1", 30, "succeeded", 600), refunded("re_2", 40, "succeeded", 400)},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 1000", "re_1: acme succeeded 600", "re_2: acme succeeded 400", suspended},
+		news:  "checkout.completed refund.succeeded refund.succeeded"},
+	{name: "bought once, and disputed", policy: holds,
+		facts: []billing.Fact{sale(20, "complete", "paid"), basil(20, 0), disputed(30, billing.RankCreated, "under_review", withdrawn)},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", "dp_1: acme under_review 100 txn_1", "task dispute dp_1: acme cancelled", suspended},
+		news:  "checkout.completed dispute.under_review"},
+	{name: "bought once, and withheld",
+		facts: []billing.Fact{sale(20, "complete", "paid"), changed(decided(billing.Withheld, "cs_1", 25, "pro", 1), func(f *billing.Fact) { f.Decision.Checkout = "cs_1" })},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended}, news: "checkout.completed"},
+}
+
+func TestApply_Money_EveryOrder_SameRows(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	for _, c := range moneyCases {
+		t.Run(c.name, func(t *testing.T) {
+			p := policy
+			if c.policy != nil {
+				c.policy(&p)
+			}
+			want := slices.Sorted(slices.Values(c.want))
+			orders(events(c.facts, true), func(delivered []billing.Fact) {
+				got, news := appliedMoney(t, pool, delivered, p)
+				if !slices.Equal(got, want) {
+					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
+				}
+				if news != c.news {
+					t.Fatalf("after %s told %q, want %q", told(delivered), news, c.news)
+				}
+			})
+		})
+	}
+}
+
+// The rows are what the facts fold to, also where one fact of each object is folded at a time.
+func TestCheck_Money_NoDifference(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	for _, c := range moneyCases {
+		t.Run(c.name, func(t *testing.T) {
+			facts := events(c.facts, true)
+			slices.Reverse(facts)
+			if _, err := pool.Exec(t.Context(), `truncate facts, customers, accounts, subscriptions, invoices, payments, refunds, disputes, fraud_warnings,
+				credit_notes, checkouts, grants, entitlements, tasks, outbox`); err != nil {
+				t.Fatal(err)
+			}
+			deliver(t, pool, facts, at(1000))
+			if lines := check(t, pool, billing.Scope{}, at(1000)); len(lines) > 0 {
+				t.Errorf("%s\nwhat happened was %s", strings.Join(lines, "\n"), told(facts))
+			}
+		})
+	}
+}
+
+func appliedMoney(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy) (lines []string, news string) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for n, f := range facts {
+			if _, err := billing.Apply(t.Context(), tx, append([]billing.Fact{f}, billing.LinksOf(f)...), p, fmt.Sprintf("apply:%d", n), at(1000)); err != nil {
+				return fmt.Errorf("after %s: %w", told(facts[:n+1]), err)
+			}
+		}
+		lines = moneyRows(t, tx)
+		news = strings.Join(texts(t, tx, `select type from outbox where type like 'refund.%' or type like 'dispute.%' or type like 'checkout.%' order by type`), " ")
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		t.Fatal(err)
+	}
+	return lines, news
+}
+
+func moneyRows(t *testing.T, tx ledger.Tx) []string {
+	t.Helper()
+	const owner = `coalesce(nullif(account, ''), '?'), nullif(invoice, ''), nullif(subscription, '')`
+	lines := slices.Concat(
+		texts(t, tx, `select concat_ws(' ', id || ':', account, status, plan) from subscriptions`),
+		texts(t, tx, `select concat_ws(' ', id || ':', account, status, amount) from invoices`),
+		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, nullif(status, ''), amount, 'refunded', refunded) from payments`),
+		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, status, amount) from refunds`),
+		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, status, amount,
+			(select string_agg(m ->> 'ID', ',') from jsonb_array_elements(state -> 'Movements') as m)) from disputes`),
+		texts(t, tx, `select concat_ws(' ', id || ':', account, invoice, status, amount) from credit_notes`),
+		texts(t, tx, `select concat_ws(' ', id || ':', coalesce(nullif(account, ''), '?'), status, payment_status, amount) from checkouts`),
+		texts(t, tx, `select concat_ws(' ', 'task', kind, object || ':', nullif(account, ''), state) from tasks`),
+		texts(t, tx, `select concat_ws(' ', id || ':', coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), case when target_plan <> '' then target_quantity end)
+			from accounts a where exists (select from subscriptions s where s.account = a.id) or exists (select from invoices i where i.account = a.id)
+			   or exists (select from checkouts c where c.account = a.id and payment_status = 'paid')`),
+	)
+	slices.Sort(lines)
+	return lines
+}
+
+func texts(t *testing.T, tx ledger.Tx, sql string) []string {
+	t.Helper()
+	rows, err := tx.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
