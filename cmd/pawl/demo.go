@@ -30,6 +30,9 @@ func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*time
 	if err != nil {
 		return nil, err
 	}
+	if err := tell(ctx, n.cfg.Sources["stripe"], events); err != nil {
+		return nil, err
+	}
 	fmt.Fprintf(a.story(), "\nsending a signed invoice.paid, %s\n", events[0].ID)
 	var answered forge.Result
 	if err := target.Send(ctx, events, 0, 1, func(r forge.Result) { answered = r }); err != nil {

@@ -70,6 +70,7 @@ Other providers take any type; --template gives a body of your own (Go text/temp
 	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
 	flags.StringVar(&f.Currency, "currency", "usd", "currency")
 	flags.BoolVar(&f.live, "live", false, "send a live-mode event (default: the source's mode, else test)")
+	flags.IntVar(&f.Lines, "lines", 1, "lines of an invoice; the plan's is the last, and an event carries the first ten")
 	flags.StringVar(&f.template, "template", "", "body template, a `file`")
 	flags.IntVar(&f.count, "count", 1, "how many events")
 	flags.IntVar(&f.duplicates, "duplicates", 0, "how many more times each is sent")
@@ -103,6 +104,9 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := tell(ctx, cfg.Sources[name], events); err != nil {
+		return err
+	}
 	failed, last := 0, error(nil)
 	err = target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
 		result.Sent++
@@ -129,6 +133,14 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 	return nil
 }
 
+// tell tells the stand-in of the source's API, where it has one, what is about to be delivered.
+func tell(ctx context.Context, s config.Source, events []forge.Event) error {
+	if s.APIURL == "" {
+		return nil
+	}
+	return forge.Tell(ctx, s.APIURL, events)
+}
+
 // expect lists the events before they are sent, under the IDs that the receiver will know them by.
 func expect(ctx context.Context, cfg *config.Config, name string, target forge.Target, events []forge.Event) (*sendResult, map[string]*sentEvent, error) {
 	verifier, err := providers()[cfg.Sources[name].Provider].New(cfg.Settings(name))
@@ -153,8 +165,8 @@ func (f *sendFlags) check() error {
 	switch {
 	case f.source == "" && f.Provider == "":
 		return usagef("--source NAME (or --provider NAME) is missing")
-	case f.count < 1 || f.concurrency < 1 || f.duplicates < 0:
-		return usagef("--count and --concurrency start at 1, --duplicates at 0")
+	case f.count < 1 || f.concurrency < 1 || f.duplicates < 0 || f.Lines < 1:
+		return usagef("--count, --concurrency and --lines start at 1, --duplicates at 0")
 	case f.EventID != "" && f.count > 1:
 		return usagef("--event-id names one event: use --duplicates K to send it more often")
 	}

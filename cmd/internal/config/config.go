@@ -109,6 +109,12 @@ type Source struct {
 	// Tolerance bounds the clock difference in both directions; zero means the provider's default.
 	Tolerance time.Duration     `yaml:"tolerance"`
 	Options   map[string]string `yaml:"options"`
+	// APIKey may read the provider's objects: what events do not tell for sure is asked for. Without one nothing is.
+	APIKey Ref `yaml:"api_key"`
+	// APIURL is where the API is, "" for the provider's own.
+	APIURL string `yaml:"api_url"`
+	// APIRate bounds the requests of all processes together, by the second; default 20.
+	APIRate int `yaml:"api_rate"`
 }
 
 // Secret is one key of a source.

@@ -457,15 +457,16 @@ func TestDev_LoadAccepts(t *testing.T) {
 		"pawl.yaml": string(config.Dev(config.DevParams{
 			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082", WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002",
-			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events", Consumer: "http://127.0.0.1:9004/relayed",
+			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events", Consumer: "http://127.0.0.1:9004/relayed", StripeAPI: "http://127.0.0.1:9005/stripe",
 			Sources: []config.DevSource{{Provider: "github", Mode: webhook.Test}, {Provider: "shopify", Mode: webhook.Live}},
 		})),
-		"database.url":     dsn,
-		"secrets/stripe":   longSecret,
-		"secrets/github":   longSecret,
-		"secrets/shopify":  longSecret,
-		"secrets/consumer": "whsec_" + base64.StdEncoding.EncodeToString([]byte(longSecret)),
-		"temporal.toml":    "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
+		"database.url":       dsn,
+		"secrets/stripe":     longSecret,
+		"secrets/stripe-api": "rk_dev",
+		"secrets/github":     longSecret,
+		"secrets/shopify":    longSecret,
+		"secrets/consumer":   "whsec_" + base64.StdEncoding.EncodeToString([]byte(longSecret)),
+		"temporal.toml":      "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)

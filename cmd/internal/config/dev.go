@@ -18,6 +18,8 @@ var devTemplate = template.Must(template.New("dev.yaml").Parse(devSource))
 type DevParams struct {
 	Ingress, Console, Ops, WorkerOps            string
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
+	// StripeAPI is the stand-in for Stripe's API, "" for none.
+	StripeAPI string
 	// Consumer is where the events of Sources are relayed to; "" where there are none.
 	Consumer string
 	// Sources are those beside Stripe's.
@@ -33,7 +35,7 @@ type DevSource struct {
 }
 
 // Dev returns the configuration that `pawl dev` runs with, for STATE/pawl.yaml: Load accepts it
-// once STATE/database.url, STATE/temporal.toml, STATE/secrets/consumer and STATE/secrets/NAME of each source are
+// once STATE/database.url, STATE/temporal.toml, STATE/secrets/consumer, STATE/secrets/stripe-api and STATE/secrets/NAME of each source are
 // there.
 func Dev(p DevParams) []byte {
 	var b bytes.Buffer

@@ -95,6 +95,7 @@ func (c *Config) setDefaults(dir string) {
 		if s.URL == "" && c.Ingress.PublicURL != "" {
 			s.URL = joinURL(c.Ingress.PublicURL, name)
 		}
+		or(&s.APIRate, apiRate)
 		for i := range s.Secrets {
 			s.Secrets[i].ByPlace = s.Secrets[i].Label == ""
 			or(&s.Secrets[i].Label, fmt.Sprintf("secret-%d", i+1))

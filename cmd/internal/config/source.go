@@ -55,8 +55,43 @@ func (c *checker) source(name string, s Source) {
 		c.bad(key+".secrets", "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
 	}
 	c.secrets(key+".secrets", s.Secrets, cmp.Or(provider.Contract.MinSecret, webhook.MinSecret))
+	c.api(name, s)
 	if known && c.ask {
 		c.provider(name, s, provider)
+	}
+}
+
+// apiRate leaves the company's own programs four fifths of what Stripe takes by the second.
+const apiRate = 20
+
+// api holds the key of the provider's API against the source: a key of the other mode finds nothing, and one that may
+// write is more than is needed.
+func (c *checker) api(name string, s Source) {
+	key := "sources." + name
+	if s.Provider != billing && (s.APIKey.from != "" || s.APIURL != "") {
+		c.bad(key+".api_key", "is for provider "+billing+" only", "remove api_key and api_url")
+		return
+	}
+	if s.APIKey.from == "" {
+		if s.APIURL != "" {
+			c.bad(key+".api_url", "has no api_key beside it", "add api_key, or remove it")
+		}
+		return
+	}
+	c.optionalURL(key+".api_url", s.APIURL)
+	if s.APIRate < 1 || s.APIRate > 100 {
+		c.bad(key+".api_rate", fmt.Sprintf("%d is not between 1 and 100", s.APIRate), "write how many requests a second pawl may make, or leave it out")
+	}
+	c.resolve(&s.APIKey, key+".api_key")
+	c.cfg.Sources[name] = s
+	switch value := s.APIKey.Value(); {
+	case value == "":
+	case !strings.HasPrefix(value, "rk_") && !strings.HasPrefix(value, "sk_"):
+		c.bad(key+".api_key", "is no key of Stripe's API", "make a restricted key that may read customers, subscriptions, invoices, charges and checkout sessions: rk_…")
+	case s.Mode == webhook.Live && strings.HasPrefix(value[2:], "_test_"), s.Mode == webhook.Test && strings.HasPrefix(value[2:], "_live_"):
+		c.bad(key+".api_key", fmt.Sprintf("is of the other mode than the source, which is %s", s.Mode), "use the key of the source's mode")
+	case strings.HasPrefix(value, "sk_"):
+		c.warn(key+".api_key", "is a secret key, which may change everything", "make a restricted key that may only read: rk_…")
 	}
 }
 

@@ -43,7 +43,9 @@ type Params struct {
 	// ConnectedAccount is the provider-side account (a Connect account, a shop's domain); "" for none,
 	// which Shopify does not have.
 	ConnectedAccount string
-	At               time.Time
+	// Lines is how many lines an invoice has, 0 for one. Its plan's is the last, and an event carries the first ten.
+	Lines int
+	At    time.Time
 }
 
 // The API versions on both sides of Stripe's change of shapes. Basil is the first of the new ones.
@@ -56,6 +58,8 @@ const (
 type Event struct {
 	ID, Type, Account, ContentType string
 	Body                           []byte
+	// Whole is the event as the provider has it, where Body is not all of it; see [Params.Lines].
+	Whole []byte
 }
 
 // WithDefaults fills in what is empty: an ID in the provider's form, a type the provider has, a
@@ -88,23 +92,33 @@ func New(p Params, source string) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	var b bytes.Buffer
-	if err := t.ExecuteTemplate(&b, name, data{p}); err != nil {
-		return Event{}, fmt.Errorf("forge %s %s: %w", p.Provider, p.Type, err)
+	d := data{Params: p}
+	if d.cuts() {
+		if e.Whole, _, err = render(t, name, d); err != nil {
+			return Event{}, err
+		}
+		d.Cut = true
 	}
-	e.Body = bytes.TrimSpace(b.Bytes())
-	if len(e.Body) > 0 && e.Body[0] != '{' && e.Body[0] != '[' {
-		e.ContentType = "application/x-www-form-urlencoded"
-		return e, nil
+	e.Body, e.ContentType, err = render(t, name, d)
+	return e, err
+}
+
+// render returns the body that a template makes, and what it is: what a scheme signs can depend on it, as Twilio's
+// usual body is a form.
+func render(t *template.Template, name string, d data) (body []byte, contentType string, err error) {
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, name, d); err != nil {
+		return nil, "", fmt.Errorf("forge %s %s: %w", d.Provider, d.Type, err)
+	}
+	body = bytes.TrimSpace(b.Bytes())
+	if len(body) > 0 && body[0] != '{' && body[0] != '[' {
+		return body, "application/x-www-form-urlencoded", nil
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, e.Body); err != nil {
-		return Event{}, fmt.Errorf("forge %s %s: the template does not give JSON: %w", p.Provider, p.Type, err)
+	if err := json.Compact(&compact, body); err != nil {
+		return nil, "", fmt.Errorf("forge %s %s: the template does not give JSON: %w", d.Provider, d.Type, err)
 	}
-	e.Body = compact.Bytes()
-	// What a scheme signs can depend on it: Twilio's usual body is a form.
-	e.ContentType = "application/json"
-	return e, nil
+	return compact.Bytes(), "application/json", nil
 }
 
 //go:embed stripe/*.tmpl templates/*.tmpl
@@ -196,7 +210,11 @@ func find(p Params, source string) (*template.Template, string, error) {
 }
 
 // data is what a template sees: the parameters, and what follows from them.
-type data struct{ Params }
+type data struct {
+	Params
+	// Cut is set for the invoice of an event that carries only the first of its lines.
+	Cut bool
+}
 
 func (d data) Unix() int64      { return d.At.Unix() }
 func (d data) UnixMilli() int64 { return d.At.UnixMilli() }

@@ -1,6 +1,9 @@
 package forge
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // ThinType is a type of Stripe's thin events. Any other can be made, too.
 const ThinType = "v1.billing.meter.error_report_triggered"
@@ -105,6 +108,26 @@ func (d data) Withdrawal() string     { return "txn_" + hash(d.Seed, "withdrawal
 func (d data) Reinstatement() string  { return "txn_" + hash(d.Seed, "reinstatement", 24) }
 func (d data) CreditNote() string     { return "cn_" + hash(d.Seed, "credit note", 24) }
 func (d data) Line() string           { return "il_" + hash(d.Seed, "line", 24) }
+
+// linesShown is how many of its lines an invoice carries.
+const linesShown = 10
+
+// cuts reports whether the event carries only the first of the invoice's lines.
+func (d data) cuts() bool {
+	return stripeTypes[d.Type].object == "invoice" && d.Provider == "stripe" && d.Lines > linesShown
+}
+
+// ItemLines are the IDs of the lines before the plan's: items of no amount, for what was used.
+func (d data) ItemLines() (ids []string) {
+	n := d.Lines - 1
+	if d.Cut {
+		n = linesShown
+	}
+	for i := range n {
+		ids = append(ids, "il_"+hash(d.Seed, fmt.Sprintf("item line %d", i), 24))
+	}
+	return ids
+}
 
 func (d data) Price() string     { return "price_" + d.Plan }
 func (d data) Product() string   { return "prod_" + d.Plan }

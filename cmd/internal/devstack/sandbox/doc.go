@@ -1,6 +1,6 @@
 // Package sandbox is the outside world of `pawl dev` and of the tests: an SMTP server, a workspace
-// API, a finance API, an event subscriber and a consumer of relayed events, over real sockets. They
-// remember what they did, also across a restart, so that "exactly once" is counted and not assumed.
+// API, a finance API, an event subscriber, a consumer of relayed events, and a stand-in for Stripe's API, over real
+// sockets. They remember what they did, also across a restart, so that "exactly once" is counted and not assumed.
 //
 // # Services
 //
@@ -21,6 +21,18 @@
 // duplicate whatever it holds. SMTP knows no such thing: a message that comes twice is two messages, of
 // which the second is not first.
 //
+// # Stripe's API
+//
+// POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does it
+// before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in the
+// version of that event: GET customers, subscriptions, invoices, invoice_payments, charges, refunds, disputes,
+// checkout/sessions and events, each as a list and by ID, and invoices/ID/lines. Lists take limit, starting_after,
+// ending_before, created[gte] and the like, and the filters that pawl asks with; any other parameter is refused.
+// An invoice carries its first ten lines. A customer whom an object names is there without an event of its own.
+// invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or _test_ in
+// it shows that mode, else both. Stripe-Account asks a connected account. What was told is kept in
+// DIR/stripe/events.jsonl.
+//
 // # Journal
 //
 // Each accepted request is one line in DIR/{email,workspaces,finance,events,relayed}.jsonl, on the disk
@@ -39,15 +51,17 @@
 //
 // POST /_faults makes the next requests of one service fail; GET lists what is still to come, DELETE
 // (with ?service= or without) clears it. Faults of a service are used up in the order they came;
-// reading (GET) uses up none.
+// reading a journal (GET) uses up none.
 //
 //	{"service":"workspaces", "next":3, "status":503, "retry_after":2}
 //	{"service":"finance", "latency_ms":5000}
 //	{"service":"finance", "drop":"after"}
 //	{"service":"email", "status":451, "smtp":"rcpt"}
 //	{"service":"workspaces", "latency_ms":5000, "ignore_version":true}
+//	{"service":"stripe", "status":429, "retry_after":1, "next":3}
+//	{"service":"stripe", "mode":"stale"}
 //
-//	service      email, workspaces, finance, events or relayed
+//	service      email, workspaces, finance, events, relayed or stripe
 //	next         how many requests; 1 when it is not given
 //	only         live or test: requests about events of the other mode do not meet it (not for email)
 //	mode         what happens; follows from status, drop, latency_ms or ignore_version when it is not given:
@@ -58,6 +72,8 @@
 //	  drop_after_accept    accept, then close without an answer     (drop: "after")
 //	  hang_after_accept    accept, then never answer
 //	  ignore_version       go on as usual, and apply a target although it is older
+//	  stale                answer with the objects as they were before their last event (stripe only)
+//	  missing              answer as if there were no such objects (stripe only)
 //	status       HTTP 300 to 599, SMTP 400 to 599
 //	retry_after  seconds, the header Retry-After beside status (HTTP only)
 //	latency_ms   also beside every other mode

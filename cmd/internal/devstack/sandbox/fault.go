@@ -22,6 +22,9 @@ const (
 
 var services = []string{email, workspaces, finance, events, relayed}
 
+// faultable are the services that can be made to fail.
+var faultable = append(slices.Clone(services), stripe)
+
 // mode is what a fault does.
 type mode string
 
@@ -33,9 +36,11 @@ const (
 	modeDropAfterAccept   mode = "drop_after_accept"
 	modeHangAfterAccept   mode = "hang_after_accept"
 	modeIgnoreVersion     mode = "ignore_version"
+	modeStale             mode = "stale"
+	modeMissing           mode = "missing"
 )
 
-var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept, modeHangAfterAccept, modeIgnoreVersion}
+var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept, modeHangAfterAccept, modeIgnoreVersion, modeStale, modeMissing}
 
 // stage is a point of an SMTP transaction.
 type stage string
@@ -119,8 +124,8 @@ func (f *fault) inferMode() {
 
 func (f *fault) validate() (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !slices.Contains(services, f.Service) {
-		fail("service is %q: want one of %s", f.Service, strings.Join(services, ", "))
+	if !slices.Contains(faultable, f.Service) {
+		fail("service is %q: want one of %s", f.Service, strings.Join(faultable, ", "))
 	}
 	if f.Next < 1 || f.Next > maxNext {
 		fail("next is %d: want 1 to %d", f.Next, maxNext)
@@ -137,6 +142,9 @@ func (f *fault) validate() (errs []error) {
 	}
 	if f.IgnoreVersion && f.Service != workspaces {
 		fail("ignore_version is for service workspaces only")
+	}
+	if (f.Mode == modeStale || f.Mode == modeMissing) && f.Service != stripe {
+		fail("mode %s is for service stripe only", f.Mode)
 	}
 	if f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0 {
 		fail("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)

@@ -38,6 +38,7 @@ func (s *Sandbox) routes() http.Handler {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(docs.Sinks) // the client may be gone, which is its own affair
 	})
+	s.stripeRoutes(mux)
 	mux.HandleFunc("GET /{$}", s.page)
 	// A web page elsewhere must not write to a sandbox that its visitor runs.
 	return http.NewCrossOriginProtection().Handler(mux)
@@ -75,7 +76,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		s.wait(f.latency())
 		switch f.Mode {
 		case modeStatus:
-			answerFault(w, f)
+			answerFault(w, service, f)
 			return
 		case modeDropBeforeAccept:
 			panic(http.ErrAbortHandler) // net/http closes the connection without an answer
@@ -87,7 +88,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		}
 		switch f.Mode {
 		case modeStatusAfterAccept:
-			answerFault(w, f)
+			answerFault(w, service, f)
 			return
 		case modeHangAfterAccept:
 			select {
@@ -117,9 +118,13 @@ func (s *Sandbox) wait(d time.Duration) {
 	}
 }
 
-func answerFault(w http.ResponseWriter, f fault) {
+func answerFault(w http.ResponseWriter, service string, f fault) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
+	}
+	if service == stripe {
+		answer(w, f.Status, stripeFault(f.Status))
+		return
 	}
 	answer(w, f.Status, refuse(0, "a fault of the sandbox").body)
 }
@@ -133,6 +138,9 @@ func answer(w http.ResponseWriter, status int, body any) {
 
 // modeOf says whether a request is about live or test events, "" where it does not say so.
 func modeOf(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, "/stripe/") {
+		return modeOfKey(r)
+	}
 	if mode := r.Header.Get("Pawl-Mode"); mode != "" {
 		return mode
 	}
@@ -311,8 +319,8 @@ func (s *Sandbox) postFault(w http.ResponseWriter, r *http.Request) {
 
 func (s *Sandbox) deleteFaults(w http.ResponseWriter, r *http.Request) {
 	service := r.URL.Query().Get("service")
-	if service != "" && !slices.Contains(services, service) {
-		answer(w, http.StatusBadRequest, refuse(0, "service: want one of "+strings.Join(services, ", ")).body)
+	if service != "" && !slices.Contains(faultable, service) {
+		answer(w, http.StatusBadRequest, refuse(0, "service: want one of "+strings.Join(faultable, ", ")).body)
 		return
 	}
 	s.faults.clear(service)

@@ -48,9 +48,13 @@ type section struct {
 func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 	var sections []section
 	for _, service := range []struct{ name, title string }{
-		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"}, {relayed, "Relayed events"},
+		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"}, {relayed, "Relayed events"}, {stripe, "Events that Stripe's API knows"},
 	} {
-		records := s.sinks[service.name].all()
+		told := s.sinks[service.name]
+		if service.name == stripe {
+			told = s.stripe.told
+		}
+		records := told.all()
 		sec := section{Title: service.title}
 		for _, rec := range records {
 			if rec.First {

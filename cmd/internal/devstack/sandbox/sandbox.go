@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/emersion/go-smtp"
@@ -35,6 +36,8 @@ type Config struct {
 // Sandbox is a running outside world. Its methods are safe for concurrent use.
 type Sandbox struct {
 	sinks    map[string]*sink
+	stripe   *stripeAPI
+	asked    atomic.Int64 // requests of Stripe's API, for their IDs
 	faults   faults
 	log      *slog.Logger
 	accepted func(service, account string, first bool)
@@ -100,7 +103,8 @@ func (s *Sandbox) open(dir string) (err error) {
 			return err
 		}
 	}
-	return nil
+	s.stripe, err = openStripe(dir)
+	return err
 }
 
 func listen(ctx context.Context, addr string) (net.Listener, error) {
@@ -179,6 +183,9 @@ func (s *Sandbox) release() error {
 	}
 	for _, sink := range s.sinks {
 		errs = append(errs, sink.journal.close())
+	}
+	if s.stripe != nil {
+		errs = append(errs, s.stripe.told.journal.close())
 	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())

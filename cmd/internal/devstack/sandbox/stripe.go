@@ -1,0 +1,323 @@
+package sandbox
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// stripe is the name of the service that stands in for Stripe's API. It is no sink: what it remembers is what it was
+// told, in DIR/stripe/events.jsonl, and what happens here is that somebody asks.
+const stripe = "stripe"
+
+// mostTold bounds one telling, in bytes.
+const mostTold = 64 << 20
+
+// stripeAPI is the part of Stripe's API that pawl reads.
+type stripeAPI struct {
+	told  *sink
+	world *stripeWorld
+}
+
+func openStripe(dir string) (*stripeAPI, error) {
+	dir = filepath.Join(dir, stripe)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	told, err := openSink(dir, events)
+	if err != nil {
+		return nil, err
+	}
+	api := &stripeAPI{told: told, world: newStripeWorld()}
+	for _, rec := range told.all() {
+		if event, err := readEvent(rec.Body); err == nil && rec.First {
+			api.world.learn(event)
+		}
+	}
+	return api, nil
+}
+
+// stripeRoutes are the requests that pawl makes, and how the stand-in is told of events.
+func (s *Sandbox) stripeRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /stripe/_events", s.tellStripe)
+	ask := func(pattern string, handle func(q stripeQuery) reply) {
+		mux.HandleFunc("GET /stripe/v1"+pattern, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Request-Id", "req_"+strconv.FormatInt(s.asked.Add(1), 10))
+			w.Header().Set("Stripe-Version", r.Header.Get("Stripe-Version"))
+			s.faulty(stripe, func(r *http.Request, _ []byte, f fault) reply {
+				q, refused := s.stripeQuery(r, f)
+				if refused != nil {
+					return *refused
+				}
+				return handle(q)
+			})(w, r)
+		})
+	}
+	for path, kind := range stripeKinds {
+		ask("/"+path, func(q stripeQuery) reply { return q.list(path, kind) })
+		ask("/"+path+"/{id}", func(q stripeQuery) reply { return q.one(kind) })
+	}
+	ask("/invoices/{id}/lines", stripeQuery.lines)
+	unknown := func(w http.ResponseWriter, r *http.Request) {
+		refused := stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+strings.TrimPrefix(r.URL.Path, "/stripe")+"). The sandbox only reads, and only what pawl reads.")
+		answer(w, refused.status, refused.body)
+	}
+	mux.HandleFunc("/stripe/v1/", unknown)
+}
+
+// tellStripe takes an event, or a list of them, as they happened at the provider: delivered or not.
+func (s *Sandbox) tellStripe(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostTold))
+	if err != nil {
+		answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read, or is over 64 MiB").body)
+		return
+	}
+	var bodies []json.RawMessage
+	if json.Unmarshal(body, &bodies) != nil {
+		bodies = []json.RawMessage{body}
+	}
+	var told []stripeEvent
+	for i, body := range bodies {
+		event, err := readEvent(body)
+		if err != nil {
+			answer(w, http.StatusBadRequest, refuse(0, fmt.Sprintf("event %d: %v", i+1, err)).body)
+			return
+		}
+		told = append(told, event)
+	}
+	for _, event := range told {
+		line, err := oneLine(event.body)
+		if err == nil {
+			_, err = s.stripe.told.accept(record{Key: event.ID, Account: event.Account, Body: line}, false)
+		}
+		if err != nil {
+			s.log.Error("sandbox journal", "service", stripe, "error", err)
+			answer(w, http.StatusInternalServerError, refuse(0, "the journal cannot be written").body)
+			return
+		}
+		s.stripe.world.learn(event)
+	}
+	answer(w, http.StatusAccepted, map[string]int{"events": len(told)})
+}
+
+// stripeRefusal is an error in Stripe's shape.
+func stripeRefusal(status int, code, param, message string) reply {
+	said := map[string]string{"type": "invalid_request_error", "message": message}
+	if status >= 500 {
+		said["type"] = "api_error"
+	}
+	if code != "" {
+		said["code"] = code
+		said["doc_url"] = "https://stripe.com/docs/error-codes/" + strings.ReplaceAll(code, "_", "-")
+	}
+	if param != "" {
+		said["param"] = param
+	}
+	return reply{status: status, body: map[string]any{"error": said}}
+}
+
+// stripeFault is the body of a fault's answer.
+func stripeFault(status int) any {
+	code := map[int]string{http.StatusTooManyRequests: "rate_limit", http.StatusNotFound: "resource_missing", http.StatusConflict: "lock_timeout"}[status]
+	return stripeRefusal(status, code, "", "A fault of the sandbox.").body
+}
+
+// stripeQuery is one request of the API.
+type stripeQuery struct {
+	world *stripeWorld
+	scope stripeScope
+	id    string
+	form  url.Values
+	// newVersion is set where the request asks in a version that knows invoice payments.
+	newVersion bool
+	// stale asks for objects as they were before their last event, missing for none.
+	stale, missing bool
+}
+
+// stripeQuery reads what every request carries. The key says the mode: of one that says neither, which Stripe has not,
+// both are shown, as `pawl dev` takes both.
+func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, *reply) {
+	q := stripeQuery{
+		world: s.stripe.world, id: r.PathValue("id"), form: r.URL.Query(),
+		scope: stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
+		stale: f.Mode == modeStale, missing: f.Mode == modeMissing,
+	}
+	q.newVersion = r.Header.Get("Stripe-Version") >= "2025-03-31"
+	key := apiKey(r)
+	if key == "" {
+		refused := stripeRefusal(http.StatusUnauthorized, "", "", "You did not provide an API key.")
+		return q, &refused
+	}
+	if !strings.HasPrefix(key, "rk_") && !strings.HasPrefix(key, "sk_") {
+		refused := stripeRefusal(http.StatusUnauthorized, "", "", "Invalid API Key provided")
+		return q, &refused
+	}
+	if !q.world.knows(q.scope.account) {
+		refused := stripeRefusal(http.StatusForbidden, "account_invalid", "", "The provided key does not have access to account '"+q.scope.account+
+			"' (or that account does not exist). Application access may have been revoked.")
+		return q, &refused
+	}
+	return q, nil
+}
+
+// apiKey returns the key of a request, which comes as a bearer token, or as the user of a basic authentication.
+func apiKey(r *http.Request) string {
+	if user, _, ok := r.BasicAuth(); ok {
+		return user
+	}
+	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return key
+}
+
+func modeOfKey(r *http.Request) string {
+	for _, mode := range []string{"live", "test"} {
+		if strings.Contains(apiKey(r), "_"+mode+"_") {
+			return mode
+		}
+	}
+	return ""
+}
+
+// one answers with an object.
+func (q stripeQuery) one(kind stripeKind) reply {
+	if kind.new && !q.newVersion {
+		return stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
+	}
+	if refused := q.unknown("id"); refused != nil {
+		return *refused
+	}
+	object, ok := q.world.get(q.scope, kind.object, q.id, q.stale)
+	if !ok || q.missing {
+		return stripeRefusal(http.StatusNotFound, "resource_missing", "id", fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
+	}
+	return reply{status: http.StatusOK, body: object.shown()}
+}
+
+// list answers with a page of objects, the newest first.
+func (q stripeQuery) list(path string, kind stripeKind) reply {
+	if kind.new && !q.newVersion {
+		return stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
+	}
+	filters := slices.Collect(maps.Keys(kind.filters))
+	if refused := q.unknown(append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]", "created[lt]", "created[lte]", "types[]")...); refused != nil {
+		return *refused
+	}
+	found := q.world.all(q.scope, kind.object, q.stale)
+	if q.missing {
+		found = nil
+	}
+	var bad error
+	found = slices.DeleteFunc(found, func(o stripeObject) bool {
+		keep, err := q.fits(o, kind)
+		bad = cmp.Or(bad, err)
+		return !keep
+	})
+	if bad != nil {
+		return stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "created", bad.Error())
+	}
+	return page(q, "/v1/"+path, kind.object, found, stripeObject.id, stripeObject.shown)
+}
+
+// lines answers with a page of an invoice's lines, of which the invoice itself shows the first.
+func (q stripeQuery) lines() reply {
+	if refused := q.unknown("limit", "starting_after", "ending_before"); refused != nil {
+		return *refused
+	}
+	invoice, ok := q.world.get(q.scope, "invoice", q.id, q.stale)
+	if !ok || q.missing {
+		return stripeRefusal(http.StatusNotFound, "resource_missing", "invoice", fmt.Sprintf("No such invoice: '%s'", q.id))
+	}
+	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(), idOf, func(line json.RawMessage) any { return line })
+}
+
+// unknown refuses parameters that the sandbox would not heed: a test that relies on one must not pass by chance.
+func (q stripeQuery) unknown(known ...string) *reply {
+	for name := range q.form {
+		if !slices.Contains(known, name) {
+			refused := stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+name+" (or one that the sandbox does not know)")
+			return &refused
+		}
+	}
+	return nil
+}
+
+// fits reports whether the request asks for the object.
+func (q stripeQuery) fits(o stripeObject, kind stripeKind) (bool, error) {
+	for name, field := range kind.filters {
+		if want := q.form.Get(name); want != "" && !field(o, want) {
+			return false, nil
+		}
+	}
+	if types := q.form["types[]"]; len(types) > 0 && !slices.Contains(types, o.text("type")) {
+		return false, nil
+	}
+	if kind.unasked != nil && q.form.Get("status") == "" && !kind.unasked(o) {
+		return false, nil
+	}
+	for name, holds := range map[string]func(order int) bool{
+		"gt": func(order int) bool { return order > 0 }, "gte": func(order int) bool { return order >= 0 },
+		"lt": func(order int) bool { return order < 0 }, "lte": func(order int) bool { return order <= 0 },
+	} {
+		given := q.form.Get("created[" + name + "]")
+		if given == "" {
+			continue
+		}
+		bound, err := strconv.ParseInt(given, 10, 64)
+		if err != nil {
+			return false, errors.New("invalid integer: " + given)
+		}
+		if !holds(cmp.Compare(o.created, bound)) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// page answers with the part of a list that limit, starting_after and ending_before ask for.
+func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, shown func(T) any) reply {
+	limit := 10
+	if given := q.form.Get("limit"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > 100 {
+			return stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit", "Invalid limit: want 1 to 100, not "+given)
+		}
+		limit = n
+	}
+	after, before := q.form.Get("starting_after"), q.form.Get("ending_before")
+	for param, cursor := range map[string]string{"starting_after": after, "ending_before": before} {
+		if cursor != "" && !slices.ContainsFunc(all, func(o T) bool { return id(o) == cursor }) {
+			return stripeRefusal(http.StatusBadRequest, "resource_missing", param, fmt.Sprintf("No such %s: '%s'", name, cursor))
+		}
+	}
+	at := func(cursor string) int { return slices.IndexFunc(all, func(o T) bool { return id(o) == cursor }) }
+	var more bool
+	switch {
+	case after != "" && before != "":
+		return stripeRefusal(http.StatusBadRequest, "", "", "You can only specify one of these parameters: starting_after, ending_before.")
+	case before != "":
+		all = all[:at(before)]
+		more = len(all) > limit
+		all = all[max(0, len(all)-limit):]
+	default:
+		if after != "" {
+			all = all[at(after)+1:]
+		}
+		more = len(all) > limit
+		all = all[:min(limit, len(all))]
+	}
+	data := make([]any, len(all))
+	for i, o := range all {
+		data[i] = shown(o)
+	}
+	return reply{status: http.StatusOK, body: map[string]any{"object": "list", "url": path, "has_more": more, "data": data}}
+}

@@ -1,0 +1,67 @@
+package forge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mostAtOnce is how many events a stand-in is told of by one request.
+const mostAtOnce = 100
+
+// Tell tells the stand-in of Stripe's API at this URL what happened, before it is delivered: what an event shows is what
+// the API answers from then on. What is no event of Stripe's with an object is left out, as thin events are.
+func Tell(ctx context.Context, api string, events []Event) error {
+	client := &http.Client{Timeout: 30 * time.Second}
+	defer client.CloseIdleConnections()
+	for batch := range slices.Chunk(events, mostAtOnce) {
+		told := []json.RawMessage{}
+		for _, e := range batch {
+			whole := e.Body
+			if e.Whole != nil {
+				whole = e.Whole
+			}
+			var envelope struct{ Object string }
+			if json.Unmarshal(whole, &envelope) == nil && envelope.Object == "event" {
+				told = append(told, whole)
+			}
+		}
+		if err := tell(ctx, client, api, told); err != nil {
+			return fmt.Errorf("tell the stand-in of Stripe's API: %w", err)
+		}
+	}
+	return nil
+}
+
+func tell(ctx context.Context, client *http.Client, api string, told []json.RawMessage) error {
+	if len(told) == 0 {
+		return nil
+	}
+	body, err := json.Marshal(told)
+	if err != nil {
+		return err
+	}
+	url := strings.TrimRight(api, "/") + "/_events"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if resp.StatusCode/100 != 2 {
+		return cmp.Or(err, fmt.Errorf("%s answered %s: %s", url, resp.Status, said))
+	}
+	return err
+}
