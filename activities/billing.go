@@ -30,6 +30,8 @@ type Billing struct {
 	Accounts map[string]map[string]string
 	// Consumers relays events beside what their flow does.
 	Consumers *Consumers
+	// Fetches lists the sources of which objects can be asked for.
+	Fetches map[string]bool
 	// Announced is called after an event has been written to the outbox, to publish it at once.
 	Announced func()
 	Now       func() time.Time
@@ -76,7 +78,9 @@ type LoadFactsResult struct {
 	Ignored bool   `json:",omitempty"`
 	// Consumers are those of the event's source.
 	Consumers []string `json:",omitempty"`
-	Planning  Planning
+	// Fetches is set where objects of the event's source can be asked for.
+	Fetches  bool `json:",omitempty"`
+	Planning Planning
 	// Sinks says how to try the effects of each sink, and of each consumer as "consumers:" and its name.
 	Sinks map[string]SinkSettings `json:",omitempty"`
 }
@@ -86,6 +90,9 @@ const (
 	CodeAccountNotMapped = "account_not_mapped"
 	CodeBodyErased       = "body_erased"
 	CodeUnreadable       = "unreadable_payload"
+	// CodeLinesIncomplete is the code of a paid invoice of which the event carries only the first lines, while the rest
+	// cannot be asked for.
+	CodeLinesIncomplete = "lines_incomplete"
 )
 
 // LoadFacts reads the receipt's payload and says what it means in our words. It changes nothing. What a person must
@@ -100,7 +107,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	for sink, how := range b.Sinks {
 		result.Sinks[sink] = how
 	}
-	result.Consumers = b.Consumers.of(held, result.Sinks)
+	result.Consumers, result.Fetches = b.Consumers.of(held, result.Sinks), b.Fetches[held.Source]
 	subject := billing.Subject{
 		Provider: in.Provider, ProviderAccount: in.ProviderAccount, Mode: in.Mode,
 		EventID: in.EventID, EventType: in.EventType, ReceiptID: in.ReceiptID,
@@ -126,6 +133,9 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		result.Facts, result.Code, result.Reason = nil, review.Code, review.Reason
 	case err != nil:
 		result.Facts, result.Code, result.Reason = nil, CodeUnreadable, err.Error()
+	case !result.Fetches && slices.ContainsFunc(result.Facts, billing.Fact.LacksLines):
+		result.Code = CodeLinesIncomplete
+		result.Reason = fmt.Sprintf("the event carries only the first of the invoice's lines, which do not tell for sure what was bought: give sources.%s an api_key, and retry", held.Source)
 	}
 	return result, nil
 }

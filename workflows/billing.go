@@ -44,6 +44,9 @@ type billingFlow struct {
 	facts    []billing.Fact
 	planning activities.Planning
 	relays   []*step
+	// fetches is set where objects can be asked for; decided is the step that applied one, nil for none.
+	fetches bool
+	decided *step
 }
 
 func (w *billingFlow) run() (EventResult, error) {
@@ -54,15 +57,21 @@ func (w *billingFlow) run() (EventResult, error) {
 	if left != (reason{}) {
 		return w.leave(left)
 	}
-	apply := w.apply()
-	whyUndo, err := w.settle(apply)
+	whyUndo, err := w.complete()
 	if err != nil {
+		return EventResult{}, err
+	}
+	if whyUndo != "" {
+		return w.takeAllBack(whyUndo)
+	}
+	apply := w.apply()
+	if whyUndo, err = w.settle(apply); err != nil {
 		return EventResult{}, err
 	}
 	if apply.skipped || whyUndo == "" && apply.result.State == effect.Skipped {
 		return w.leave(reason{codeDismissed, "nothing done: " + apply.result.Reason})
 	}
-	change, err := changeOf(apply)
+	change, err := w.changeOf(apply)
 	if err != nil && whyUndo == "" {
 		return EventResult{}, err
 	}
@@ -125,7 +134,7 @@ func (w *billingFlow) load() (left reason, err error) {
 		}, &loaded); err != nil {
 			return reason{}, err
 		}
-		w.facts, w.planning, w.settings = loaded.Facts, loaded.Planning, loaded.Sinks
+		w.facts, w.planning, w.settings, w.fetches = loaded.Facts, loaded.Planning, loaded.Sinks, loaded.Fetches
 		w.cancelCompensates = loaded.Planning.CancelCompensates
 		w.relays = w.deliveries(loaded.Consumers)
 		switch {
@@ -143,7 +152,14 @@ func (w *billingFlow) load() (left reason, err error) {
 // apply is the step that appends the facts and folds what they are about. It is done once for each event; two events
 // that tell the same leave two facts, and the second changes nothing.
 func (w *billingFlow) apply() *step {
-	s := applyFacts.step(w.in.eventObject(), activities.Facts{Facts: w.facts})
+	s := w.applying(w.in.eventObject(), w.facts)
+	s.then = w.decide
+	return s
+}
+
+// applying is the step that appends facts; where what follows from them cannot be had, it is undone by a fact.
+func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
+	s := applyFacts.step(object, activities.Facts{Facts: facts})
 	s.undo = func(done effect.Result) *step {
 		var change billing.Change
 		if err := json.Unmarshal(done.Value, &change); err != nil {
@@ -166,13 +182,30 @@ func (w *billingFlow) apply() *step {
 	return s
 }
 
-// changeOf reads what applying came to, from the ledger's record of it.
-func changeOf(apply *step) (billing.Change, error) {
-	var change billing.Change
-	if err := json.Unmarshal(apply.result.Value, &change); err != nil {
-		return change, fmt.Errorf("read what %s came to: %w", apply.key, err)
+// changeOf reads what applying came to. Where a fetched fact has decided what the event's own could not, it is the change
+// from before the event to what is known since.
+func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
+	change, err := recorded[billing.Change](apply)
+	if err != nil || w.decided == nil || len(w.decided.result.Value) == 0 {
+		return change, err
 	}
-	return change, nil
+	decided, err := recorded[billing.Change](w.decided)
+	if err != nil {
+		return change, err
+	}
+	decided.Facts, decided.Before = change.Facts, change.Before
+	if decided.Left == nil {
+		decided.Left = change.Left
+	}
+	return decided, nil
+}
+
+// recorded reads what a step came to, from the ledger's record of it.
+func recorded[V any](s *step) (value V, err error) {
+	if err := json.Unmarshal(s.result.Value, &value); err != nil {
+		return value, fmt.Errorf("read what %s came to: %w", s.key, err)
+	}
+	return value, nil
 }
 
 // ask opens the review that a plan asks for, and waits until a person has looked: retry and skip let things stand,

@@ -17,6 +17,7 @@ var (
 	tasks        *activities.Tasks
 	consumers    *activities.Consumers
 	runs         *activities.Runs
+	objects      *activities.Objects
 )
 
 // The sinks of effects, as configuration names them. A sink's settings say how its effects are tried.
@@ -25,6 +26,8 @@ const (
 	SinkWorkspaces = "workspaces"
 	SinkFinance    = "finance"
 	SinkMail       = "email"
+	// SinkStripe is Stripe's API, of which objects are asked for.
+	SinkStripe = "stripe"
 	// SinkConsumers stands for all consumers of relayed events; each has settings under its own name.
 	SinkConsumers = "consumers"
 )
@@ -34,6 +37,7 @@ const (
 var (
 	catalogue []Kind
 
+	fetchObject        = register("fetch-object", SinkStripe, objects.FetchObject, "")
 	applyFacts         = register("apply-facts", SinkDatabase, billingState.ApplyFacts, "withhold-grant")
 	withholdGrant      = register("withhold-grant", SinkDatabase, billingState.WithholdGrant, "")
 	provisionWorkspace = register("provision-workspace", SinkWorkspaces, workspaces.ProvisionWorkspace, "")

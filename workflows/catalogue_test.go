@@ -11,7 +11,7 @@ import (
 // back.
 func TestCatalogue_EachKind_OnceWithSinkAndUndo(t *testing.T) {
 	t.Parallel()
-	sinks := []string{workflows.SinkDatabase, workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkConsumers}
+	sinks := []string{workflows.SinkDatabase, workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, workflows.SinkConsumers}
 	kinds := workflows.Catalogue()
 	seen := map[string]int{}
 	for _, k := range kinds {

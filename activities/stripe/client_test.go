@@ -270,3 +270,38 @@ func TestNewClient_NoURL_Refused(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 }
+
+func TestClient_InvoicePayment_OfItsOwnVersion(t *testing.T) {
+	t.Parallel()
+	for _, paid := range []bool{true, false} {
+		s, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+			data := []any{}
+			if paid {
+				data = append(data, document{
+					"id": "inpay_1", "object": "invoice_payment", "invoice": "in_1", "status": "paid", "currency": "usd", "amount_paid": 4900, "amount_requested": 4900,
+					"payment": document{"type": "payment_intent", "payment_intent": "pi_1"},
+				})
+			}
+			reply(t, w, document{"object": "list", "data": data, "has_more": false})
+		})
+		fetched, err := c.InvoicePayment(t.Context(), "pi_1", "acct_9")
+		if !paid {
+			if !errors.Is(err, ErrNotFound) {
+				t.Errorf("a payment of no invoice: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"}, testPlans)
+		if err != nil || len(facts) != 1 || facts[0].Object != "pi_1" || facts[0].Payment.Invoice != "in_1" || facts[0].Origin != billing.FromFetch {
+			t.Errorf("facts %+v, %v", facts, err)
+		}
+		r := s.requests()[0]
+		if r.Header.Get("Stripe-Version") != basil || r.Header.Get("Stripe-Account") != "acct_9" || r.URL.Path != "/v1/invoice_payments" ||
+			r.FormValue("payment[type]") != "payment_intent" || r.FormValue("payment[payment_intent]") != "pi_1" {
+			t.Errorf("asked %s in %s", r.RequestURI, r.Header.Get("Stripe-Version"))
+		}
+	}
+}

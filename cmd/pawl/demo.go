@@ -30,7 +30,7 @@ func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*time
 	if err != nil {
 		return nil, err
 	}
-	if err := tell(ctx, n.cfg.Sources["stripe"], events); err != nil {
+	if err := tell(ctx, n.Config.Sources["stripe"], events); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(a.story(), "\nsending a signed invoice.paid, %s\n", events[0].ID)

@@ -261,7 +261,7 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 		"database.url": s.dsn + "\n",
 		// Of no mode: the stand-in shows both, as the source takes both.
 		"secrets/stripe-api": "rk_dev\n",
-		"temporal.toml": fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.temporal.Addr()),
+		"temporal.toml":      fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.temporal.Addr()),
 		"pawl.yaml": string(config.Dev(config.DevParams{
 			Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops, WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),

@@ -66,6 +66,19 @@ func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error)
 	return facts, nil
 }
 
+// About returns the facts about an object of the subject's scope.
+func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, error) {
+	rows, err := s.pool.Query(ctx, factsSQL, []string{object}, of.Mode, of.Provider, of.ProviderAccount)
+	if err != nil {
+		return nil, fmt.Errorf("read facts about %s: %w", object, err)
+	}
+	facts, err := pgx.CollectRows(rows, scanFact)
+	if err != nil {
+		return nil, fmt.Errorf("read facts about %s: %w", object, err)
+	}
+	return facts, nil
+}
+
 // NewestInvoiceReceipt returns the receipt of a customer's newest invoice, "" for none: its body holds the customer's
 // address, which no event about a subscription does.
 func (s *Store) NewestInvoiceReceipt(ctx context.Context, mode, customer string) (receiptID string, err error) {

@@ -548,6 +548,14 @@ create index outbox_unpublished on outbox (mode, account, id) where published_at
 create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_receipt on outbox (receipt_id);
 
+-- How many requests were made of a provider's API in the newest second that had any, of all processes together. After
+-- a crash it is empty, which costs a second's fill.
+create unlogged table quotas (
+    name     text    primary key,
+    second   bigint  not null,
+    requests integer not null
+);
+
 -- What operators did. Each row's hash covers the one before it, so that a changed, removed or
 -- reordered row shows. A full rewrite shows only against a head that was kept elsewhere.
 create table operator_actions (

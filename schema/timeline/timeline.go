@@ -74,6 +74,8 @@ type Effect struct {
 	SatisfiedBy string          `json:"satisfied_by,omitempty"`
 	RunID       string          `json:"run_id"`
 	Result      json.RawMessage `json:"result"`
+	// UncertainOrder is set where the effect folded changes of one second whose order cannot be told.
+	UncertainOrder bool `json:"uncertain_order,omitempty" db:"-"`
 	// MayHaveHappened is set where an attempt, of any generation, was not answered or ended in doubt: that
 	// stays so when the effect is refused later, or skipped.
 	MayHaveHappened bool `json:"may_have_happened"`
@@ -84,7 +86,7 @@ type Entry struct {
 	At time.Time `json:"at"`
 	// What is a stable word: delivered, duplicate, ignored, replay, received, run-started, run-closed,
 	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-skipped, effect-already-{state}
-	// for one that was met, event-queued, event-published, or operator-{action}.
+	// for one that was met, order-uncertain, event-queued, event-published, or operator-{action}.
 	What string `json:"what"`
 	// Detail says it for a person; Key, RunID and Error are set where there are such.
 	Detail string `json:"detail"`
@@ -169,12 +171,28 @@ func (e *Event) addRows() {
 			entries = append(entries, Entry{At: *run.ClosedAt, What: "run-closed", Detail: cmp.Or(run.Outcome, "closed"), RunID: run.RunID})
 		}
 	}
-	for _, f := range e.Effects {
+	for i := range e.Effects {
+		f := &e.Effects[i]
+		if f.UncertainOrder = leftOrderOpen(f.Result); f.UncertainOrder && f.DoneAt != nil {
+			entries = append(entries, Entry{At: *f.DoneAt, What: "order-uncertain", Detail: uncertainOrder, Key: f.Key, RunID: f.RunID})
+		}
 		if f.State == "claimed" && f.SatisfiedBy == "" {
 			entries = append(entries, Entry{At: f.ClaimedAt, What: "effect-claimed", Detail: f.Kind, Key: f.Key, RunID: f.RunID})
 		}
 	}
 	e.Timeline = append(entries, e.Timeline...)
+}
+
+const uncertainOrder = "uncertain_order: two changes of the subscription are of one second, and nothing tells which was the last; the one that grants more was taken, until Stripe is asked or a later event tells"
+
+// leftOrderOpen reports whether what an effect came to is a change that says so.
+func leftOrderOpen(result json.RawMessage) bool {
+	var change struct {
+		After struct {
+			Subscription struct{ Uncertain bool }
+		}
+	}
+	return len(result) > 0 && json.Unmarshal(result, &change) == nil && change.After.Subscription.Uncertain
 }
 
 // Counts returns the delivery whose bytes are kept and run.

@@ -38,6 +38,9 @@ type branch struct {
 	// eventType is what comes, "" for invoice.paid.
 	eventType, plan string
 	tune            func(*config.Config)
+	// key is set where the source has a key of Stripe's API; lines are the invoice's, 0 for one.
+	key   bool
+	lines int
 	// prepare is what the world is like before the event comes.
 	prepare func(r *rig, e forge.Event)
 	// change, when set, makes the event another one.
@@ -88,6 +91,15 @@ func sent(eventType string, after time.Duration) func(*rig, forge.Event) {
 		before := purchaseAt(r.T, seedOf(e), eventType, "starter", bought.Add(after))
 		r.result(r.receive(rename(r.T, before, before.ID+"_"+strings.ReplaceAll(eventType, ".", "_"))), "")
 	}
+}
+
+// undecided has another change of the same second come first, which leads from the same state to a lower plan; at
+// Stripe it was the later one.
+func undecided(r *rig, e forge.Event) {
+	other := purchaseAt(r.T, seedOf(e), e.Type, "starter", bought)
+	other = rename(r.T, other, other.ID+"_other")
+	r.tell(e, other)
+	r.result(r.receive(other), "")
 }
 
 // seedOf is what the event's purchase is made from.
@@ -206,6 +218,32 @@ var branches = []branch{
 		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done"},
 		done:    map[string]int{"workspaces": 2, "finance": 1, "email": 2, "events": 5},
 	},
+	{name: "lines-fetched", key: true, lines: 23, plan: "enterprise", outcome: "processed", effects: healthy("fetch-object", "done", "onboarding-task", "done"), done: once(nil)},
+	{
+		name: "lines-incomplete", lines: 23, plan: "starter", parks: receipt.NeedsReview, reason: "lines_incomplete: the event carries only the first",
+		decide: workflows.UpdateSkip, outcome: "processed", effects: map[string]string{}, done: map[string]int{"workspaces": 0, "finance": 0, "email": 0, "events": 0},
+	},
+	{
+		// The key may not read: a person gives it the right, and has the run try again.
+		name: "lines-forbidden", key: true, lines: 11, plan: "starter", prepare: faults(`{"service":"stripe","status":403}`),
+		parks: receipt.Dead, reason: "effect_failed: fetch-object is failed",
+		decide: workflows.UpdateRetry, outcome: "processed", effects: healthy("fetch-object", "done"), done: once(nil),
+	},
+	{
+		name: "lines-not-there", key: true, lines: 11, plan: "starter", prepare: faults(`{"service":"stripe","mode":"missing"}`),
+		parks: receipt.Dead, reason: "effect_failed: fetch-object is failed",
+		decide: workflows.UpdateSkip, outcome: "processed", effects: healthy("fetch-object", "skipped"), done: once(nil),
+	},
+	{
+		flow: "SubscriptionChanged", name: "undecided-fetched", key: true, plan: "pro", eventType: "customer.subscription.updated", outcome: "processed",
+		prepare: undecided, effects: map[string]string{"fetch-object": "done", "apply-facts": "done", "provision-workspace": "done", "subscription-changed-notice": "skipped"},
+		done: map[string]int{"workspaces": 2, "finance": 0, "email": 0},
+	},
+	{
+		flow: "SubscriptionChanged", name: "undecided", plan: "pro", eventType: "customer.subscription.updated", outcome: "processed",
+		prepare: undecided, effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-changed-notice": "skipped"},
+		done: map[string]int{"workspaces": 2, "finance": 0, "email": 0},
+	},
 	{
 		flow: "SubscriptionChanged", name: "created", plan: "pro", eventType: "customer.subscription.created", outcome: "processed",
 		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done"}, done: map[string]int{"workspaces": 1, "finance": 0, "email": 0, "events": 2},
@@ -293,12 +331,15 @@ func TestFlows_EveryBranch(t *testing.T) {
 		b.flow, b.eventType = cmp.Or(b.flow, "InvoicePaid"), cmp.Or(b.eventType, "invoice.paid")
 		t.Run(b.flow+"/"+b.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, b.tune)
+			r := newRigWith(t, b.key, b.tune)
 			seed := b.name
 			if !*update {
 				seed += "-" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
 			}
-			e := purchase(t, seed, b.eventType, b.plan)
+			e := purchaseOf(t, seed, b.eventType, b.plan, bought, max(b.lines, 1))
+			if b.key {
+				r.tell(e)
+			}
 			if b.name == "already-done" {
 				e = rename(t, e, e.ID+"_second")
 			}
@@ -541,7 +582,7 @@ func noCanary(t *testing.T, history *historypb.History) {
 		t.Fatal(err)
 	}
 	readable := func(word string) bool { return bytes.Contains(raw, []byte(word)) }
-	if !slices.ContainsFunc([]string{"apply-facts", "unreadable_payload", "relay:"}, readable) {
+	if !slices.ContainsFunc([]string{"apply-facts", "unreadable_payload", "lines_incomplete", "relay:"}, readable) {
 		t.Error("the history holds no readable payload; this test would see nothing")
 	}
 	if at := bytes.Index(raw, []byte(canary)); at >= 0 {

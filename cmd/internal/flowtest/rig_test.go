@@ -107,8 +107,14 @@ type rig struct {
 // attempts is how many failures an effect may have in a rig before its run parks.
 const attempts = 3
 
-// newRig wires what `pawl dev` wires, impatiently: short time-outs and waits.
+// newRig wires what `pawl dev` wires, impatiently: short time-outs and waits. Its source has no key of Stripe's API.
 func newRig(t *testing.T, tune func(*config.Config)) *rig {
+	t.Helper()
+	return newRigWith(t, false, tune)
+}
+
+// newRigWith is newRig whose source has a key of the API that the sandbox stands in for, or none.
+func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &rig{T: t, dir: t.TempDir()}
@@ -116,9 +122,13 @@ func newRig(t *testing.T, tune func(*config.Config)) *rig {
 	if r.sandbox, err = sandbox.Start(ctx, sandbox.Config{Dir: filepath.Join(r.dir, "sandbox")}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := configure(t, config.DevParams{
+	outside := config.DevParams{
 		WorkspacesURL: r.sandbox.URL(), FinanceURL: r.sandbox.URL(), SMTP: r.sandbox.SMTPAddr(), Subscriber: r.sandbox.URL() + "/events",
-	}, "default")
+	}
+	if key {
+		outside.StripeAPI = r.sandbox.URL() + "/stripe"
+	}
+	cfg := configure(t, outside, "default")
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
 	cfg.Retries = config.Retries{Attempts: attempts, First: 10 * time.Millisecond, Max: 40 * time.Millisecond}
 	cfg.Sinks.Workspaces.Timeout, cfg.Sinks.Finance.Timeout, cfg.Sinks.Email.Timeout = patience, patience, patience
@@ -165,8 +175,8 @@ func configure(t *testing.T, outside config.DevParams, namespace string) *config
 	for name, content := range map[string]string{
 		"database.url":   schematest.NewDSN(t),
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace),
-		"secrets/stripe": testSecret,
-		"pawl.yaml":      string(config.Dev(outside)),
+		"secrets/stripe": testSecret, "secrets/stripe-api": "rk_dev",
+		"pawl.yaml": string(config.Dev(outside)),
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
@@ -204,9 +214,15 @@ func purchase(t *testing.T, seed, eventType, plan string) forge.Event {
 
 func purchaseAt(t *testing.T, seed, eventType, plan string, at time.Time) forge.Event {
 	t.Helper()
+	return purchaseOf(t, seed, eventType, plan, at, 1)
+}
+
+// purchaseOf is an event about a purchase whose invoice has so many lines.
+func purchaseOf(t *testing.T, seed, eventType, plan string, at time.Time, lines int) forge.Event {
+	t.Helper()
 	e, err := forge.New(forge.Params{
 		Provider: "stripe", EventID: "evt_" + seed, Type: eventType, Seed: seed, Account: "acct-" + seed, Plan: plan, Live: true,
-		Email: canary + "@personal.example", At: at,
+		Email: canary + "@personal.example", At: at, Lines: lines,
 	}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -224,6 +240,14 @@ func purchaseAt(t *testing.T, seed, eventType, plan string, at time.Time) forge.
 		t.Fatal(err)
 	}
 	return e
+}
+
+// tell tells the sandbox what happened at Stripe, in this order.
+func (r *rig) tell(events ...forge.Event) {
+	r.Helper()
+	if err := forge.Tell(r.Context(), r.sandbox.URL()+"/stripe", events); err != nil {
+		r.Fatal(err)
+	}
 }
 
 // receive keeps the event as the ingress does, and hands it over.

@@ -28,8 +28,8 @@ func planning(c *config.Config) activities.Planning {
 	}
 }
 
-// prices says what each price means.
-func prices(c *config.Config) stripe.Plans {
+// Prices says what each price means.
+func Prices(c *config.Config) stripe.Plans {
 	plans := stripe.Plans{Prices: map[string]stripe.Price{}}
 	for name, price := range c.Plans.Prices {
 		plans.Prices[name] = stripe.Price{Plan: price.Plan, AddOn: price.Adds, For: price.For}
@@ -85,6 +85,7 @@ func sinkSettings(c *config.Config) map[string]activities.SinkSettings {
 		workflows.SinkWorkspaces: settings(w.Timeout, w.Effects, w.Owner),
 		workflows.SinkFinance:    settings(f.Timeout, f.Effects, f.Owner),
 		workflows.SinkMail:       settings(m.Timeout, m.Effects, m.Owner),
+		workflows.SinkStripe:     {Timeout: fetchTimeout},
 	}
 }
 

@@ -160,12 +160,17 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 		return nil, fmt.Errorf("make processing lag histogram: %w", err)
 	}
 	state, relays := billing.New(n.Pool), n.consumers(effects)
+	objects, err := n.objects(effects, state)
+	if err != nil {
+		return nil, err
+	}
 	return []any{
 		&activities.Billing{
-			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: prices(n.Config), Policy: BillingPolicy(n.Config),
+			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: Prices(n.Config), Policy: BillingPolicy(n.Config),
 			Planning: planning(n.Config), Sinks: sinkSettings(n.Config), Accounts: connectedAccounts(n.Config),
-			Consumers: relays, Announced: publisher.Wake, Now: time.Now,
+			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake, Now: time.Now,
 		},
+		objects,
 		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.Config, n.Config.Sinks.Workspaces)},
 		&activities.Finance{Effects: effects, Sinks: httpSinks(n.Config, n.Config.Sinks.Finance)},
 		&activities.Tasks{Effects: effects},

@@ -179,7 +179,9 @@ func TestStripe_ManyLines_InvoiceShowsTheFirst(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
 	e := tell(t, s, forge.Params{Type: "invoice.paid", Seed: "s", Lines: 23, APIVersion: forge.Before})[0]
-	var delivered struct{ Data struct{ Object map[string]any } }
+	var delivered struct {
+		Data struct{ Object map[string]any }
+	}
 	if err := json.Unmarshal(e.Body, &delivered); err != nil {
 		t.Fatal(err)
 	}

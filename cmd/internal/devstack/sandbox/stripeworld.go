@@ -58,7 +58,7 @@ var stripeKinds = map[string]stripeKind{
 		object: "invoice_payment", new: true,
 		filters: map[string]func(stripeObject, string) bool{
 			"invoice": field("invoice"), "status": field("status"), "payment[type]": field("payment", "type"),
-			"payment[payment_intent]": field("payment", "payment_intent"), "payment[charge]": field("payment", "charge"),
+			"payment[payment_intent]": field("payment", "payment_intent"),
 		},
 	},
 	"charges":           {object: "charge", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "payment_intent": field("payment_intent")}},

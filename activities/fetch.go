@@ -1,0 +1,121 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Objects asks the provider for objects that events do not tell for sure.
+type Objects struct {
+	Effects  *effect.Runner
+	Receipts Receipts
+	Facts    *billing.Store
+	Prices   stripe.Plans
+	// APIs are the clients by source; a source without a key has none.
+	APIs   map[string]*stripe.Client
+	Policy effect.Policy
+	Now    func() time.Time
+}
+
+// Wanted is an object that is asked for.
+type Wanted struct {
+	billing.Subject
+	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, or PaymentSeen, which is the invoice of a payment intent.
+	Kind   billing.Kind
+	Object string
+	// After is a second that shall be over when it is asked for; zero where any time will do.
+	After time.Time
+}
+
+// FetchedObject is what the ledger keeps of an answer.
+type FetchedObject struct{ Facts []billing.Fact }
+
+// settled is how long after a second its last state is asked for: clocks differ, and a copy of the provider's data needs
+// its time to catch up.
+const settled = 2 * time.Second
+
+// FetchObject asks for one object. The result's Value is a [FetchedObject]. One that the provider does not have is left
+// out; but an invoice whose event we hold is there, and a key that does not see it is the wrong one. An answer that is
+// behind what is known already is asked for again, like one that did not come.
+func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effect.Result, error) {
+	return o.Effects.Do(ctx, in.Effect, o.Policy, nil, func(ctx context.Context, _ *effect.Attempt) (any, error) {
+		held, err := o.Receipts.Get(ctx, in.Effect.ReceiptID)
+		if err != nil {
+			return nil, effect.Infrastructure(err)
+		}
+		api := o.APIs[held.Source]
+		if api == nil {
+			return nil, &effect.NotWanted{Reason: "source " + held.Source + " has no api_key"}
+		}
+		if err := o.wait(ctx, in.For.After); err != nil {
+			return nil, err
+		}
+		return o.fetch(ctx, api, in.For)
+	})
+}
+
+// wait waits until the second is over for good.
+func (o *Objects) wait(ctx context.Context, second time.Time) error {
+	if second.IsZero() {
+		return nil
+	}
+	select {
+	case <-time.After(second.Add(settled).Sub(o.Now())):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (FetchedObject, error) {
+	ask := api.Subscription
+	switch w.Kind {
+	case billing.InvoiceSeen:
+		ask = api.Invoice
+	case billing.PaymentSeen:
+		ask = api.InvoicePayment
+	}
+	fetched, err := ask(ctx, w.Object, w.ProviderAccount)
+	switch {
+	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.InvoiceSeen:
+		return FetchedObject{}, effect.Fault("Stripe shows no %s to the key of the source: is it of the same account and mode?", w.Object)
+	case errors.Is(err, stripe.ErrNotFound):
+		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe has no " + w.Object}
+	}
+	if err != nil {
+		return FetchedObject{}, err
+	}
+	// The event's own fact about the object stays beside this one.
+	subject := w.Subject
+	subject.EventID, subject.EventType = "fetched:"+w.EventID, "fetched"
+	facts, err := fetched.Facts(subject, o.Prices)
+	if err != nil {
+		return FetchedObject{}, effect.Fault("%s as Stripe shows it: %w", w.Object, err)
+	}
+	if len(facts) == 0 {
+		return FetchedObject{}, effect.Fault("%s as Stripe shows it tells nothing", w.Object)
+	}
+	if invoice := facts[0].Invoice; invoice != nil && invoice.Partial {
+		return FetchedObject{}, effect.Fault("%s has more lines than can be read", w.Object)
+	}
+	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
+}
+
+// caughtUp fails where the answer is of a time before what it was asked for.
+func (o *Objects) caughtUp(ctx context.Context, w Wanted, answer billing.Fact) error {
+	known, err := o.Facts.About(ctx, w.Subject, w.Object)
+	if err != nil {
+		return effect.Infrastructure(err)
+	}
+	if billing.Behind(answer, known) {
+		return &effect.Failure{Class: ledger.Transient, RetryAfter: settled, Err: fmt.Errorf("%s was shown as it had been before what is known already", w.Object)}
+	}
+	return nil
+}

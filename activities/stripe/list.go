@@ -1,0 +1,84 @@
+package stripe
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/stripe/stripe-go/v76/form"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// List is a list of Stripe's that an import reads.
+type List struct {
+	// Name is the list's, and the last part of its path.
+	Name string
+	// query narrows it.
+	query [2]string
+}
+
+// Lists are what an import reads, in its order: customers first, since they say whose the rest is. Subscriptions that
+// have ended, and invoices that nobody has to pay any more, say nothing about what is to come.
+var Lists = []List{{Name: "customers"}, {Name: "subscriptions"}, {Name: "invoices", query: [2]string{"status", "open"}}}
+
+// Listed is one object of a list.
+type Listed struct {
+	Fetched
+	ID string
+	// Mode is "live" or "test".
+	Mode string
+}
+
+// ImportedFacts returns the facts that the object tells; see [ReadObject].
+func (l Listed) ImportedFacts(s billing.Subject, plans Plans) ([]billing.Fact, error) {
+	s.OccurredAt = l.At
+	return ReadObject(l.Body, s, billing.FromImport, plans)
+}
+
+// Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there are more.
+// An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Subscription] otherwise.
+func (c *Client) Page(ctx context.Context, list List, after, account string) (page []Listed, more bool, err error) {
+	const most = 100
+	query := &form.Values{}
+	query.Add("limit", strconv.Itoa(most))
+	if list.query[0] != "" {
+		query.Add(list.query[0], list.query[1])
+	}
+	if after != "" {
+		query.Add("starting_after", after)
+	}
+	fetched, err := c.get(ctx, "/v1/"+list.Name, account, query)
+	if err != nil {
+		return nil, false, err
+	}
+	var answer struct {
+		Data    []json.RawMessage
+		HasMore bool `json:"has_more"`
+	}
+	if err := json.Unmarshal(fetched.Body, &answer); err != nil {
+		return nil, false, effect.Broken(c.host, true, err)
+	}
+	for _, body := range answer.Data {
+		page = append(page, listed(body, fetched.At))
+	}
+	if answer.HasMore && (len(page) == 0 || page[len(page)-1].ID == "") {
+		return nil, false, effect.Fault("%s: a page of %s after which nothing can be asked for", c.host, list.Name)
+	}
+	return page, answer.HasMore, nil
+}
+
+func listed(body json.RawMessage, at time.Time) Listed {
+	var head struct {
+		ID       string
+		Livemode bool
+	}
+	_ = json.Unmarshal(body, &head) // what cannot be read has no ID, and tells no facts
+	l := Listed{Fetched: Fetched{Body: body, At: at}, ID: head.ID, Mode: "test"}
+	if head.Livemode {
+		l.Mode = "live"
+	}
+	return l
+}

@@ -1,0 +1,116 @@
+package flowtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// Two changes of one second lead from one state to two: what Stripe shows decides, or, where it cannot be asked, what
+// grants more, and the timeline says so.
+func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		key    bool
+		faults []string
+		plan   string
+		// fetches is how the asking ended, "" where nobody asked.
+		fetches string
+	}{
+		{"no key", false, nil, "pro", ""},
+		{"a key", true, nil, "starter", "done"},
+		{"too many requests", true, []string{`{"service":"stripe","status":429,"retry_after":1}`}, "starter", "done"},
+		{"no answer", true, []string{`{"service":"stripe","drop":"before"}`}, "starter", "done"},
+		{"not there", true, []string{`{"service":"stripe","mode":"missing"}`}, "pro", "skipped"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, tt.key, nil)
+			e := purchase(t, "undecided-"+uuid.NewString()[:8], "customer.subscription.updated", "pro")
+			undecided(r, e)
+			r.fault(tt.faults...)
+			r.result(r.receive(e), "")
+			if got := r.rows(`select target_plan from accounts`); !slices.Equal(got, []string{tt.plan}) {
+				t.Errorf("the account has %v, want %s", got, tt.plan)
+			}
+			all := r.journal("workspaces")
+			if last := all[len(all)-1]; last.Body["plan"] != tt.plan {
+				t.Errorf("the workspace was left as %v, want %s", last.Body, tt.plan)
+			}
+			if got := r.rows(`select state from effects where kind = 'fetch-object'`); !slices.Equal(got, slices.DeleteFunc([]string{tt.fetches}, func(s string) bool { return s == "" })) {
+				t.Errorf("asking is %v, want %q", got, tt.fetches)
+			}
+			if got := r.rows(`select origin from facts where origin <> 'event'`); len(got) != map[bool]int{true: 1}[tt.fetches == "done"] {
+				t.Errorf("facts of other origins: %v", got)
+			}
+			events, err := timeline.Find(t.Context(), r.Pool, e.ID)
+			if err != nil || len(events) != 1 {
+				t.Fatalf("%v, %v", events, err)
+			}
+			shown, err := timeline.Show(t.Context(), r.Pool, events[0].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(shown.Timeline, func(s timeline.Entry) bool {
+				return s.What == "order-uncertain" && strings.HasPrefix(s.Detail, "uncertain_order: ")
+			}) {
+				t.Errorf("the timeline does not say that the order was not certain: %+v", shown.Timeline)
+			}
+		})
+	}
+}
+
+// An answer from before what is known is no answer: it would take the change back.
+func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, nil)
+	seed := "stale-" + uuid.NewString()[:8]
+	created := purchaseAt(t, seed, "customer.subscription.created", "enterprise", bought.Add(-1e9))
+	r.tell(rename(t, created, created.ID+"_created"))
+	r.result(r.receive(rename(t, created, created.ID+"_created")), "")
+	e := purchase(t, seed, "customer.subscription.updated", "pro")
+	other := rename(t, purchase(t, seed, "customer.subscription.updated", "starter"), e.ID+"_other")
+	r.result(r.receive(other), "")
+	r.tell(e) // the stand-in has a state from before, and one of the two
+	r.fault(`{"service":"stripe","mode":"stale"}`)
+	r.result(r.receive(e), "")
+	if got := r.rows(`select target_plan from accounts`); !slices.Equal(got, []string{"pro"}) {
+		t.Errorf("the account has %v, want what Stripe shows at last", got)
+	}
+	if got := r.rows(`select state || ' ' || failures from effects where kind = 'fetch-object'`); !slices.Equal(got, []string{"done 1"}) {
+		t.Errorf("asking is %v, want it done after one failure", got)
+	}
+}
+
+// All lines count, and an invoice is asked for once, whichever of its events come.
+func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, nil)
+	seed := "lines-" + uuid.NewString()[:8]
+	paid := purchaseOf(t, seed, "invoice.paid", "enterprise", bought, 123)
+	succeeded := rename(t, purchaseOf(t, seed, "invoice.payment_succeeded", "enterprise", bought, 123), paid.ID+"_succeeded")
+	r.tell(paid)
+	r.result(r.receive(paid), "")
+	r.result(r.receive(succeeded), "")
+	for sql, want := range map[string]string{
+		`select target_plan from accounts`:                                    "enterprise",
+		`select ((state ->> 'Partial') is null)::text from invoices`:          "true",
+		`select key || ' ' || state from effects where kind = 'fetch-object'`: fmt.Sprintf("fetch-object:stripe:live:%s done", r.rows(`select id from invoices`)[0]),
+		`select count(*)::text from facts where origin = 'fetched'`:           "1",
+		`select count(*)::text from receipts where status = 'processed'`:      "2",
+	} {
+		if got := r.rows(sql); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %v, want %s", sql, got, want)
+		}
+	}
+	if got := r.status(paid, receipt.Processed); got != receipt.Processed {
+		t.Errorf("receipt is %s", got)
+	}
+}

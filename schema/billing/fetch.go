@@ -1,0 +1,41 @@
+package billing
+
+import "slices"
+
+// LacksLines reports whether the fact is of a paid invoice of which it does not hold all lines: what was bought is then
+// not known for sure.
+func (f Fact) LacksLines() bool {
+	return f.Invoice != nil && f.Invoice.Partial && f.Invoice.Status == "paid"
+}
+
+// Behind reports whether a snapshot that was fetched shows an object as it was before what is known of it: of an invoice,
+// a lower status; of a subscription, nothing from after the newest second, or a state from before it, or what a change of
+// that second led away from, and none that a change led to. The provider then answered too early, or from a copy that has
+// not caught up.
+func Behind(fetched Fact, known []Fact) bool {
+	switch {
+	case fetched.Invoice != nil:
+		return slices.ContainsFunc(InOrder(known, InvoiceSeen), func(f Fact) bool { return height(f) > height(fetched) })
+	case fetched.Subscription == nil:
+		return false
+	}
+	snapshots := InOrder(known, SubscriptionSeen)
+	if len(snapshots) == 0 {
+		return false
+	}
+	newest, left := snapshots[len(snapshots)-1].OccurredAt, false
+	if !fetched.OccurredAt.After(newest) {
+		return true
+	}
+	for _, f := range snapshots {
+		s := f.Subscription
+		if f.OccurredAt.Equal(newest) {
+			if s.same(fetched.Subscription) {
+				return false
+			}
+			s = s.Before
+		}
+		left = left || s != nil && s.same(fetched.Subscription)
+	}
+	return left
+}

@@ -1,0 +1,60 @@
+// Package quota bounds how often all processes together ask somebody else, by the second. It is for what is asked
+// seldom: each request takes a statement of its own.
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store counts requests in Postgres. It is safe for concurrent use.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns the store of a migrated database.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{"take": takeSQL}
+
+// takeSQL counts a request in the second that it is made in, by the database's clock, which all processes share. It
+// returns no row where the second has its fill.
+const takeSQL = `
+insert into quotas as q (name, second, requests) values ($1, floor(extract(epoch from clock_timestamp()))::bigint, 1)
+    on conflict (name) do update set second = excluded.second, requests = case when q.second = excluded.second then q.requests + 1 else 1 end
+     where q.second <> excluded.second or q.requests < $2
+returning requests`
+
+// Take waits until another request may be made under the name, of which there may be perSecond in each second. Between
+// two seconds there may be twice as many. It fails when ctx ends first.
+func (s *Store) Take(ctx context.Context, name string, perSecond int) error {
+	for {
+		taken, err := s.take(ctx, name, perSecond)
+		if err != nil {
+			return fmt.Errorf("take a request of %s: %w", name, err)
+		}
+		if taken {
+			return nil
+		}
+		// Those who wait shall not all come back in the same moment.
+		select {
+		case <-time.After(100*time.Millisecond + rand.N(400*time.Millisecond)):
+		case <-ctx.Done():
+			return fmt.Errorf("%s: more than %d requests a second: %w", name, perSecond, ctx.Err())
+		}
+	}
+}
+
+func (s *Store) take(ctx context.Context, name string, perSecond int) (bool, error) {
+	var requests int
+	err := s.pool.QueryRow(ctx, takeSQL, name, perSecond).Scan(&requests)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,65 @@
+package workflows
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// What an event does not tell for sure is asked for, where its source has a key of the provider's API. Asking is a step
+// like any other: it is tried, retried and parked, and what it came to stands in the ledger. Where there is no key, or no
+// such object, the order of the model decides.
+
+// complete asks for the lines of a paid invoice of which the event carries only the first, before anything is told of it.
+// It is done once for each invoice, whichever event of it comes first.
+func (w *billingFlow) complete() (whyUndo string, err error) {
+	i := slices.IndexFunc(w.facts, billing.Fact.LacksLines)
+	if i < 0 || !w.fetches {
+		return "", nil
+	}
+	f := w.facts[i]
+	ask := fetchObject.step(object(f.Subject, f.Object), activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object})
+	if whyUndo, err := w.settle(ask); err != nil || whyUndo != "" {
+		return whyUndo, err
+	}
+	w.facts = append(w.facts, fetched(ask.result)...)
+	return "", nil
+}
+
+// decide asks for a subscription whose changes of one second cannot be put in their order, and applies what comes. It is
+// the event that has left that open which asks.
+func (w *billingFlow) decide(applied effect.Result) *step {
+	var change billing.Change
+	if !w.fetches || json.Unmarshal(applied.Value, &change) != nil {
+		return nil
+	}
+	s := change.After.Subscription
+	if s == nil || !s.Uncertain {
+		return nil
+	}
+	i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.Kind == billing.SubscriptionSeen && f.Object == s.ID })
+	if i < 0 {
+		return nil
+	}
+	f := w.facts[i]
+	ask := fetchObject.step(object(f.Subject, s.ID+":"+f.EventID), activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
+	ask.then = func(answer effect.Result) *step {
+		facts := fetched(answer)
+		if len(facts) == 0 {
+			return nil
+		}
+		w.decided = w.applying(w.in.eventObject()+":fetched", facts)
+		return w.decided
+	}
+	return ask
+}
+
+// fetched returns the facts that were asked for, none where there is no such object.
+func fetched(answer effect.Result) []billing.Fact {
+	var object activities.FetchedObject
+	_ = json.Unmarshal(answer.Value, &object) // a step that was skipped has no value
+	return object.Facts
+}
