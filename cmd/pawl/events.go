@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,8 @@ import (
 )
 
 func (a *app) eventsList() *cobra.Command {
-	var f timeline.Filter
+	var f operator.Events
+	var since string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List events, the newest first", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,17 +31,27 @@ func (a *app) eventsList() *cobra.Command {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
 			}
+			var err error
+			if f.Since, err = sinceFlag(since, time.Now()); err != nil {
+				return err
+			}
+			if _, err := uuid.Parse(f.OlderThan); f.OlderThan != "" && err != nil {
+				return usagef("--older-than takes the ID of a receipt, as --json shows it")
+			}
 			limit := f.Limit
 			f.Limit = oneMore(limit)
 			var receipts []timeline.Receipt
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
+			err = a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
 				receipts, err = operator.ListEvents(ctx, db, f)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			receipts = newest(a, receipts, limit)
+			if len(receipts) > limit {
+				receipts = receipts[:limit]
+				fmt.Fprintf(a.err, "there are more than these %d, the newest: use --limit, or go on with --older-than %s\n", limit, receipts[limit-1].ID)
+			}
 			if a.json {
 				return a.writeJSON(receipts)
 			}
@@ -49,8 +62,33 @@ func (a *app) eventsList() *cobra.Command {
 	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
 	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
+	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice, a subscription, a customer, ...")
+	cmd.Flags().StringVar(&f.Account, "account", "", "only events about this account of ours")
+	cmd.Flags().StringVar(&since, "since", "", "only events received since this `time`: 90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z")
+	cmd.Flags().StringVar(&f.OlderThan, "older-than", "", "go on behind this `receipt`")
 	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
 	return cmd
+}
+
+// sinceFlag reads a time, or how long ago it was.
+func sinceFlag(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usagef("--since: %q is no time: write how long ago, as 90m or 7d, or a time, as 2026-11-22 or 2026-11-22T08:00:00Z", text)
 }
 
 // statuses are the words that --status takes.
@@ -64,24 +102,30 @@ func statuses() (words []string) {
 func (a *app) eventsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show everything about one event",
-		Long: "Show everything about one event. ID is an event ID, a receipt ID or a workflow ID.",
+		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
+of the provider's, such as an invoice: of an object with several events, the list of them.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("events show needs one ID: an event ID, a receipt ID or a workflow ID")
+				return usagef("events show needs one ID: of an event, a receipt, a workflow, an effect or an object")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var event *timeline.Event
+			var about []timeline.Receipt
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				event, err = operator.ShowEvent(ctx, db, args[0])
+				event, about, err = operator.Show(ctx, db, args[0])
 				return err
 			})
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if a.json {
+			case a.json && event == nil:
+				return a.writeJSON(map[string]any{"object": args[0], "events": about})
+			case a.json:
 				return a.writeJSON(event)
+			case event == nil:
+				return a.writeReceipts(about)
 			}
 			return a.writeEvent(args[0], event)
 		},

@@ -168,3 +168,92 @@ func TestEvents_DatabaseDown_OneSentence(t *testing.T) {
 		t.Errorf("exit %d, stderr %q; want exit 1 without password or usage", r.code, r.err)
 	}
 }
+
+func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status) values
+			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed'),
+			('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.payment_succeeded', now(), '\x01', 'processed'),
+			('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.paid', now(), '\x01', 'processed')`,
+		`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data) values
+			('stripe', 'live', 'invoice_seen', 'in_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{}'),
+			('stripe', 'live', 'invoice_seen', 'in_1', 'evt_2', '00000000-0000-0000-0000-000000000002', now(), 3, 'event', '{}'),
+			('stripe', 'live', 'invoice_seen', 'in_3', 'evt_3', '00000000-0000-0000-0000-000000000003', now(), 3, 'event', '{}')`,
+		`insert into accounts (mode, id, provider) values ('live', 'acme', 'stripe')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state)
+			values ('live', 'in_3', 'acme', 'paid', 1, 'usd', now(), now(), gen_random_uuid(), '{}')`,
+		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'w', 'r', now())`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	several := decode[struct {
+		Object string
+		Events []timeline.Receipt
+	}](t, s.pawl(t, "events", "show", "in_1", "--json"))
+	if several.Object != "in_1" || len(several.Events) != 2 {
+		t.Errorf("of in_1: %+v, want its two events", several)
+	}
+	if r := s.pawl(t, "events", "show", "in_1"); r.code != 0 || !strings.Contains(r.out, "evt_1") || !strings.Contains(r.out, "evt_2") {
+		t.Errorf("of in_1: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	for id, event := range map[string]string{"in_3": "evt_3", "receipt-email:stripe:live:in_1": "evt_1"} {
+		if got := decode[timeline.Event](t, s.pawl(t, "events", "show", id, "--json")); got.Receipt.EventID != event {
+			t.Errorf("show %s is of %q, want %s", id, got.Receipt.EventID, event)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"--object", "in_1"}, 2},
+		{[]string{"--object", "in_none"}, 0},
+		{[]string{"--account", "acme"}, 1},
+		{[]string{"--account", "acme", "--object", "in_1"}, 0},
+		{[]string{"--account", "acme", "--type", "invoice.paid", "--since", "1970-01-01"}, 1},
+		{[]string{"--older-than", "00000000-0000-0000-0000-000000000002"}, 1},
+	} {
+		if got := decode[[]timeline.Receipt](t, s.pawl(t, append([]string{"events", "list", "--json"}, tt.args...)...)); len(got) != tt.want {
+			t.Errorf("%v: %d events, want %d", tt.args, len(got), tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--account", "nobody"}, exitFailed, `no account "nobody"`},
+		{[]string{"--since", "yesterday"}, exitUsage, "as 90m or 7d"},
+		{[]string{"--older-than", "evt_1"}, exitUsage, "the ID of a receipt"},
+		{[]string{"--limit", "1"}, 0, "--older-than 00000000-0000-0000-0000-000000000003"},
+	} {
+		r := s.pawl(t, append([]string{"events", "list"}, tt.args...)...)
+		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
+			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
+		}
+	}
+}
+
+func TestSinceFlag(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
+	for text, want := range map[string]time.Time{
+		"": {}, "90m": now.Add(-90 * time.Minute), "7d": now.AddDate(0, 0, -7), "2026-11-20": time.Date(2026, 11, 20, 0, 0, 0, 0, time.Local),
+		"2026-11-20T08:00:00Z": time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC),
+	} {
+		if got, err := sinceFlag(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("sinceFlag(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-1h", "-3d", "d", "1 d", "22.11.2026"} {
+		if got, err := sinceFlag(text, now); err == nil {
+			t.Errorf("sinceFlag(%q) = %v, want an error", text, got)
+		}
+	}
+}

@@ -56,6 +56,7 @@ create table receipts (
 -- Partial, so that a finished receipt costs these indexes nothing.
 create index receipts_to_dispatch on receipts (dispatch_at) where status = 'received';
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
+create index receipts_parked_object on receipts (object_id) where status in ('needs_review', 'dead');
 -- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes fall anywhere in
 -- an index, so that each insert of a large table touches a cold page of it; events whose ID is signed
 -- do not pay for that.
@@ -254,6 +255,7 @@ create table facts (
 -- An event says one thing about an object; and the facts of an object are read by the same index.
 create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account);
 create index facts_receipt on facts (receipt_id);
+create index facts_customer on facts (customer) where customer <> '';
 
 -- The provider's customers: a row to lock, so that the facts of one are applied one after the other.
 create table customers (

@@ -1,9 +1,13 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Receipt is our record of the event, without its body.
@@ -45,6 +49,12 @@ type Receipt struct {
 // Filter narrows a list; empty fields let everything pass.
 type Filter struct {
 	Status, ReasonCode, Source, Type string
+	// About lists the provider's objects, customers among them; events about any of them pass.
+	About []string
+	// Since is the earliest time at which an event that passes was received. The zero time is none.
+	Since time.Time
+	// OlderThan is the ID of a receipt: those before it pass. It is how a list goes on.
+	OlderThan string
 	// Limit is how many receipts at most, the newest first; 0 means 50.
 	Limit int
 }
@@ -56,15 +66,30 @@ func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
 	}
-	receipts, err := collect[Receipt](ctx, db, listSQL, f.Status, f.Source, f.Type, f.ReasonCode, f.Limit)
+	args := []any{f.Status, f.Source, f.Type, f.ReasonCode, firstID(f.Since), cmp.Or(f.OlderThan, uuid.Max.String()), f.Since, f.Limit}
+	sql := listSQL
+	if f.About != nil {
+		sql, args = listAboutSQL, append(args, f.About)
+	}
+	receipts, err := collect[Receipt](ctx, db, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list receipts: %w", err)
 	}
 	return receipts, nil
 }
 
-// Find returns the receipts that id names: as receipt ID, as event ID (which two providers,
-// accounts or modes may share), or as the ID of a workflow that was started for it.
+// firstID is before every ID that was made at a time: they begin with its milliseconds (RFC 9562, version 7). A minute is
+// taken off, since whoever makes an ID does not read the clock that said when the request came.
+func firstID(at time.Time) string {
+	var id uuid.UUID
+	if !at.IsZero() {
+		binary.BigEndian.PutUint64(id[:], uint64(max(0, at.Add(-time.Minute).UnixMilli()))<<16)
+	}
+	return id.String()
+}
+
+// Find returns the receipts that id names: as receipt ID, as event ID (which two providers, accounts or modes may share),
+// as the ID of a workflow that was started for it, or as the key of an effect that it claimed.
 func Find(ctx context.Context, db DB, id string) ([]Receipt, error) {
 	receipts, err := collect[Receipt](ctx, db, findSQL, id)
 	if err != nil {

@@ -4,6 +4,7 @@ package timeline
 var Statements = map[string]string{
 	"receipt":    receiptSQL,
 	"list":       listSQL,
+	"list about": listAboutSQL,
 	"find":       findSQL,
 	"deliveries": deliveriesSQL,
 	"runs":       runsSQL,
@@ -37,12 +38,25 @@ const about = `
 
 const receiptSQL = `select ` + columns + ` from receipts r` + about + ` where r.id = $1::uuid`
 
-const listSQL = `
-select ` + columns + `
-  from receipts r` + about + `
- where ($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
- order by r.id desc
- limit $5`
+// passing are the conditions of a [Filter], less what it is about. An ID holds the time it was made at, so that a list
+// ends where its time does.
+const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
+   and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7
+ order by r.id desc limit $8`
+
+const listSQL = `select ` + columns + ` from receipts r` + about + ` where ` + passing
+
+// listAboutSQL goes by what events told: the objects are the provider's, its customers among them. A parked event that
+// told nothing is found by the object that its envelope names.
+const listAboutSQL = `
+with told as materialized (
+    select receipt_id as id from facts where object = any($9)
+    union
+    select receipt_id from facts where customer = any($9) and customer <> ''
+    union
+    select id from receipts where object_id = any($9) and status in ('needs_review', 'dead')
+)
+select ` + columns + ` from receipts r join told using (id)` + about + ` where ` + passing
 
 // findSQL looks an ID up under each of its meanings. One that is no UUID cannot be a receipt's. An event that may not
 // have the ID that it came with is held under that ID, "~" and a mark: it is found where nothing has the ID itself.
@@ -54,6 +68,8 @@ with found as (
      where event_id > $1 || '~' and event_id < $1 || chr(127) and not exists (select from receipts where event_id = $1)
     union
     select receipt_id from runs where workflow_id = $1
+    union
+    select receipt_id from effects where key = $1
     union
     select id from receipts
      where id = case when $1 ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then $1::uuid end

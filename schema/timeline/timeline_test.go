@@ -3,6 +3,7 @@ package timeline_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -308,6 +309,69 @@ func TestList_Filters(t *testing.T) {
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("List(%+v) = %v, want %v", tt.filter, got, tt.want)
+		}
+	}
+}
+
+func TestList_AboutAnObject(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data) values
+		('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', $1, now(), 3, 'event', '{"Invoice":{"Due":4900,"Currency":"usd"}}'),
+		('stripe', 'live', 'subscription_seen', 'sub_1', 'cus_1', 'evt_2', $2, now(), 3, 'event', '{}')`, first, second)
+	exec(t, db, `update receipts set status = 'needs_review' where id = $1`, other)
+	for _, tt := range []struct {
+		about []string
+		want  []string
+	}{
+		{[]string{"in_1"}, []string{first}},
+		{[]string{"cus_1"}, []string{second, first}},
+		{[]string{"in_9"}, []string{other}}, // parked, and it told nothing
+		{[]string{"sub_1", "in_9"}, []string{other, second}},
+		{[]string{""}, nil},
+		{[]string{}, nil},
+	} {
+		got, err := timeline.List(t.Context(), db, timeline.Filter{About: tt.about})
+		var ids []string
+		for _, r := range got {
+			ids = append(ids, r.ID)
+		}
+		if err != nil || !slices.Equal(ids, tt.want) {
+			t.Errorf("about %q: %v, %v; want %v", tt.about, ids, err, tt.want)
+		}
+	}
+}
+
+func TestList_SinceAndOlderThan(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var ids []string
+	for i := range 3 {
+		at := begin.Add(time.Duration(i) * time.Hour)
+		id := fmt.Sprintf("%012x", at.UnixMilli())
+		id = id[:8] + "-" + id[8:] + "-7000-8000-000000000001"
+		ids = append(ids, id)
+		exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+			values ($1, 's', 'github', 'live', $2, 'id', 'push', $3, '', 'ignored')`, id, "evt_"+id, at)
+	}
+	for _, tt := range []struct {
+		f    timeline.Filter
+		want []string
+	}{
+		{timeline.Filter{}, []string{ids[2], ids[1], ids[0]}},
+		{timeline.Filter{Since: begin.Add(time.Hour)}, []string{ids[2], ids[1]}},
+		{timeline.Filter{Since: begin.Add(3 * time.Hour)}, nil},
+		{timeline.Filter{OlderThan: ids[1]}, []string{ids[0]}},
+		{timeline.Filter{OlderThan: ids[2], Since: begin.Add(time.Second)}, []string{ids[1]}},
+	} {
+		got, err := timeline.List(t.Context(), db, tt.f)
+		var found []string
+		for _, r := range got {
+			found = append(found, r.ID)
+		}
+		if err != nil || !slices.Equal(found, tt.want) {
+			t.Errorf("%+v: %v, %v; want %v", tt.f, found, err, tt.want)
 		}
 	}
 }

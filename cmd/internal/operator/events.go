@@ -4,9 +4,12 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -15,7 +18,7 @@ import (
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no event %q: it is no event ID, receipt ID or workflow ID that pawl holds", e.ID)
+	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key or object ID that pawl holds", e.ID)
 }
 
 // AmbiguousError means that several receipts have the ID: providers, accounts and modes number
@@ -37,13 +40,73 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q names %d events; use the receipt ID of one: %s", e.ID, len(list), strings.Join(list, ", "))
 }
 
-// ListEvents returns the receipts that pass f, the newest first.
-func ListEvents(ctx context.Context, db timeline.DB, f timeline.Filter) ([]timeline.Receipt, error) {
-	return timeline.List(ctx, db, f)
+// Events is what a list is narrowed by: all that is set must hold.
+type Events struct {
+	timeline.Filter
+	// Object is a provider's object, such as an invoice, a subscription or a customer; Account names an account of ours
+	// as [ShowAccount] takes it. "" for none.
+	Object, Account string
 }
 
-// ShowEvent returns everything about the event that id names: an event ID, a receipt ID or a
-// workflow ID. The error is an [*UnknownError] or an [*AmbiguousError] when id does not name one.
+// ListEvents returns the receipts that pass f, the newest first. The error is an [*UnknownAccountError] for an account
+// that is not known.
+func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Receipt, error) {
+	if f.Object != "" {
+		f.About = []string{f.Object}
+	}
+	if f.Account == "" {
+		return timeline.List(ctx, db, f.Filter)
+	}
+	names, err := account.Find(ctx, db, f.Account, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, &UnknownAccountError{ID: f.Account}
+	}
+	objects := []string{}
+	for _, name := range names {
+		of, err := account.Objects(ctx, db, name)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, of...)
+	}
+	if f.Object != "" && !slices.Contains(objects, f.Object) {
+		return nil, nil
+	}
+	if f.Object == "" {
+		f.About = objects
+	}
+	return timeline.List(ctx, db, f.Filter)
+}
+
+// mostAbout is how many of an object's events are shown, the newest.
+const mostAbout = 50
+
+// Show returns everything about the event that id names, as [ShowEvent] does; or, where id is a provider's object of
+// which several events told, those events.
+func Show(ctx context.Context, db timeline.DB, id string) (*timeline.Event, []timeline.Receipt, error) {
+	event, err := ShowEvent(ctx, db, id)
+	var unknown *UnknownError
+	if !errors.As(err, &unknown) {
+		return event, nil, err
+	}
+	about, listErr := timeline.List(ctx, db, timeline.Filter{About: []string{id}, Limit: mostAbout})
+	switch {
+	case listErr != nil:
+		return nil, nil, listErr
+	case len(about) == 0:
+		return nil, nil, err
+	case len(about) == 1:
+		event, err = timeline.Show(ctx, db, about[0].ID)
+		return event, nil, err
+	}
+	return nil, about, nil
+}
+
+// ShowEvent returns everything about the event that id names: an event ID, a receipt ID, a workflow ID or the key of an
+// effect that it claimed. The error is an [*UnknownError] or an [*AmbiguousError] when id does not name one.
 func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event, error) {
 	r, err := FindEvent(ctx, db, id)
 	if err != nil {
