@@ -189,11 +189,13 @@ type Withholding struct {
 	billing.Subject
 	// Account is ours.
 	Account string
-	// Object is the subscription, or the one-off invoice that was paid for.
+	// Object is the subscription, or the one-off invoice or the session that was paid for.
 	Object   string
 	Plan     string
 	Quantity int64
 	Invoice  string
+	// Checkout is the session, "" where it is none.
+	Checkout string `json:",omitempty"`
 }
 
 // WithholdingOf is the taking back of what a change has come to.
@@ -201,6 +203,9 @@ func WithholdingOf(c billing.Change) Withholding {
 	w := Withholding{Account: c.After.Access.Account}
 	if len(c.Facts) > 0 {
 		w.Subject = c.Facts[0].Subject
+	}
+	if o := c.After.Checkout; o != nil && o.Sells() {
+		w.Object, w.Checkout, w.Plan, w.Quantity = o.ID, o.ID, o.Plan, o.Quantity
 	}
 	if i := c.After.Invoice; i != nil {
 		w.Object, w.Invoice, w.Plan, w.Quantity = i.Bought(), i.ID, i.Plan, i.Quantity
@@ -211,7 +216,7 @@ func WithholdingOf(c billing.Change) Withholding {
 	return w
 }
 
-// WithholdGrant takes back what a subscription grants, for as long as it is of the same plan and quantity: a fact, from
+// WithholdGrant takes back what a subscription, or an order, grants, for as long as it is of the same plan and quantity: a fact, from
 // which the account's access is folded anew. A task asks a person what becomes of the customer's money. The result's
 // Value is a billing.Change.
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
@@ -221,7 +226,7 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	}
 	fact := billing.Fact{
 		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange, Origin: billing.FromEvent,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + in.Effect.Compensates, Plan: w.Plan, Quantity: w.Quantity, Invoice: w.Invoice}},
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + in.Effect.Compensates, Plan: w.Plan, Quantity: w.Quantity, Invoice: w.Invoice, Checkout: w.Checkout}},
 	}
 	task := billing.OpenTask(billing.Task{
 		Mode: w.Mode, Kind: TaskCorrection, Object: w.Object, Account: w.Account, EffectKey: in.Effect.Key,

@@ -37,6 +37,17 @@ func runBilling(ctx workflow.Context, name string, in EventInput, makePlan func(
 	return w.run()
 }
 
+// runForGood is [runBilling] for events of which nothing can be taken back: a person can retry and skip, not compensate.
+func runForGood(ctx workflow.Context, name string, in EventInput, makePlan func(billing.Change, activities.Planning) plan) (EventResult, error) {
+	f, err := newFlow(ctx, name, in)
+	if err != nil {
+		return EventResult{}, err
+	}
+	f.irreversible = true
+	w := &billingFlow{flow: f, makePlan: makePlan}
+	return w.run()
+}
+
 type billingFlow struct {
 	*flow
 	makePlan func(billing.Change, activities.Planning) plan
@@ -76,6 +87,7 @@ func (w *billingFlow) run() (EventResult, error) {
 		return EventResult{}, err
 	}
 	p := w.makePlan(change, w.planning)
+	p.steps = append(p.steps, bookings(change)...)
 	if whyUndo != "" {
 		// The run that applied the facts may have done the effects since, before it took the facts back.
 		w.begin(p.steps)
@@ -168,6 +180,8 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 		object := w.in.eventObject()
 		if invoice := change.After.Invoice; invoice != nil {
 			object = invoiceObject(change, invoice.ID)
+		} else if order := change.After.Checkout; order != nil && order.Sells() {
+			object = invoiceObject(change, order.ID)
 		}
 		undo := withholdGrant.step(object, activities.WithholdingOf(change))
 		undo.then = func(withheld effect.Result) *step {

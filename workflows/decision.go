@@ -89,7 +89,7 @@ func (f *flow) validate(action string, in DecisionInput) error {
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
 	case action == UpdateCompensate && f.irreversible:
-		return temporal.NewApplicationError("what was delivered cannot be taken back: retry, or skip what is not delivered", ErrTypeInvalidDecision)
+		return temporal.NewApplicationError("what this run does cannot be taken back: retry, or skip what is not done", ErrTypeInvalidDecision)
 	case action == UpdateSkip && in.Effect != "" && len(f.match(in.Effect)) == 0:
 		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), ErrTypeInvalidDecision)
 	}

@@ -50,16 +50,35 @@ func Flows() []Flow {
 			Does: "says so by mail, while the trial lasts and the subscription goes on after it",
 		},
 		{
-			Name: "AccountLinked", Run: AccountLinked, Types: stripe(
-				"checkout.session.completed", "checkout.session.async_payment_succeeded", "customer.created", "customer.updated"),
+			Name: "CheckoutPaid", Run: CheckoutPaid, Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
+			Does: "links the customer and the subscription to an account; of what is bought once: provisions it, books the payment, confirms the order by mail",
+		},
+		{
+			Name: "RefundChanged", Run: RefundChanged, Types: stripe(
+				"refund.created", "refund.updated", "refund.failed", "charge.refunded", "charge.refund.updated"),
+			Does: "books a refund, and that it failed after all; ends access after a full one where that is the policy",
+		},
+		{
+			Name: "DisputeChanged", Run: DisputeChanged, Types: stripe(
+				"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
+				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created", "radar.early_fraud_warning.updated"),
+			Does: "books what moves, opens and closes the task about it; holds or ends access where that is the policy",
+		},
+		{
+			Name: "CreditNoteIssued", Run: CreditNoteIssued, Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
+			Does: "books what of a credit note is no refund, and that it was voided",
+		},
+		{
+			Name: "AccountLinked", Run: AccountLinked, Types: stripe("customer.created", "customer.updated"),
 			Does: "links a customer, or a subscription, to an account of ours, and brings the workspaces of both accounts to what they have",
 		},
 		{
 			Name: "Record", Run: Record, Types: stripe(
 				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
 				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated", "invoice.sent", "invoice.deleted",
-				"invoice.will_be_due", "invoice.overpaid"),
-			Does: "keeps the facts; nothing follows but what the workspace is brought to where they move it to another account",
+				"invoice.will_be_due", "invoice.overpaid", "invoice_payment.paid", "charge.succeeded", "payment_intent.succeeded",
+				"checkout.session.async_payment_failed", "checkout.session.expired"),
+			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known",
 		},
 		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
 	}

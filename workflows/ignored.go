@@ -31,11 +31,6 @@ func IgnoredTypes() []Ignored {
 
 // ignoredMoney are the types about money that moves outside of invoices.
 var ignoredMoney = []Ignored{
-	{[]string{
-		"checkout.session.async_payment_failed", "checkout.session.expired",
-		"charge.succeeded", "charge.failed", "charge.refunded", "charge.refund.updated", "refund.created", "refund.updated", "refund.failed",
-		"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
-		"radar.early_fraud_warning.created", "credit_note.created", "credit_note.updated", "credit_note.voided", "invoice_payment.paid",
-		"payment_intent.succeeded", "payment_intent.payment_failed", "payment_intent.processing", "payment_intent.canceled",
-	}, "not yet"},
+	{[]string{"charge.failed", "payment_intent.payment_failed", "payment_intent.processing", "payment_intent.canceled"},
+		"what comes of a payment is told by its invoice or its checkout session"},
 }

@@ -75,3 +75,23 @@ func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 		Title: "Welcome " + i.Account + " on " + i.Plan,
 	}
 }
+
+// orderPayment is the entry for what was paid in a session.
+func orderPayment(subject billing.Subject, c billing.Checkout) activities.Entry {
+	return activities.Entry{
+		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: c.Account, ProviderAccount: subject.ProviderAccount,
+		Object: c.ID, Plan: c.Plan, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, How: "charge", OccurredAt: c.PaidAt,
+	}
+}
+
+// orderLetter is a letter about what was bought in a session. Its address is that of the event's session.
+func orderLetter(template string, subject billing.Subject, c billing.Checkout) activities.Letter {
+	l := activities.Letter{
+		Template: template, Mode: subject.Mode, Account: c.Account, Object: c.ID, ReceiptID: subject.ReceiptID,
+		Amount: c.Amount, Currency: c.Currency, Plan: c.Plan, OccurredAt: c.PaidAt,
+	}
+	if c.For > 0 {
+		l.PeriodStart, l.PeriodEnd = c.PaidAt, c.PaidAt.Add(c.For)
+	}
+	return l
+}

@@ -22,6 +22,8 @@ import (
 const (
 	Receipt             = "receipt"
 	Correction          = "correction"
+	Order               = "order"
+	OrderCorrection     = "order-correction"
 	ActionRequired      = "action-required"
 	TrialEnding         = "trial-ending"
 	SubscriptionChanged = "subscription-changed"
@@ -30,7 +32,7 @@ const (
 
 // Names lists them.
 func Names() []string {
-	return []string{Receipt, Correction, ActionRequired, TrialEnding, SubscriptionChanged, SubscriptionEnded}
+	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, TrialEnding, SubscriptionChanged, SubscriptionEnded}
 }
 
 // English is the language of the built-in letters.

@@ -1,0 +1,149 @@
+package workflows
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+var refundedAt, failedAt = time.Date(2026, 3, 1, 0, 0, 10, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 20, 0, time.UTC)
+
+func changeTo(after billing.State) billing.Change {
+	return billing.Change{Facts: []billing.Fact{{Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}}}, After: after}
+}
+
+// entryOf is what finance is told by a step.
+func entryOf(s *step) activities.Entry {
+	return s.input(effect.Call{Key: s.key}).(activities.EffectInput[activities.Entry]).For
+}
+
+var owner = billing.Owner{Account: "acme", Invoice: "in_1", Subscription: "sub_1"}
+
+// The keys name the object, whichever event tells of it, and what follows is what its facts hold together.
+func TestBookings_KeysAndEntries(t *testing.T) {
+	t.Parallel()
+	entry := func(kind activities.EntryKind, object string, amount int64, at time.Time, reverses string) activities.Entry {
+		return activities.Entry{Kind: kind, Mode: "live", Account: "acme", Object: object, Invoice: "in_1", Subscription: "sub_1",
+			Amount: amount, Currency: "usd", OccurredAt: at, Reverses: reverses}
+	}
+	refund := billing.Refund{ID: "re_1", Owner: owner, Status: "succeeded", Amount: 30, Currency: "usd", SucceededAt: refundedAt}
+	both := refund
+	both.Status, both.FailedAt = "failed", failedAt
+	never := both
+	never.SucceededAt = time.Time{}
+	nobodys := both
+	nobodys.Account = ""
+	dispute := billing.Dispute{ID: "dp_1", Owner: owner, Movements: []billing.Movement{
+		{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 100, Currency: "usd", OccurredAt: failedAt},
+	}}
+	credit := billing.Credit{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1", Amount: 20, Currency: "usd", IssuedAt: refundedAt}
+	void := credit
+	void.VoidedAt = failedAt
+	none := credit
+	none.Amount = 0
+	for name, tt := range map[string]struct {
+		after billing.State
+		want  map[string]activities.Entry
+	}{
+		"a refund that succeeded": {billing.State{Refunds: []billing.Refund{refund}}, map[string]activities.Entry{
+			"refund-entry:stripe:live:re_1": entry(activities.RefundEntry, "re_1", 30, refundedAt, ""),
+		}},
+		"a refund that failed after all": {billing.State{Refunds: []billing.Refund{both}}, map[string]activities.Entry{
+			"refund-entry:stripe:live:re_1":          entry(activities.RefundEntry, "re_1", 30, refundedAt, ""),
+			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, failedAt, "refund-entry:stripe:live:re_1"),
+		}},
+		"a refund that never succeeded":     {billing.State{Refunds: []billing.Refund{never}}, nil},
+		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
+		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
+			"dispute-entry:stripe:live:txn_1": entry(activities.DisputeEntry, "txn_1", -100, refundedAt, ""),
+			"dispute-entry:stripe:live:txn_2": entry(activities.DisputeEntry, "txn_2", 100, failedAt, ""),
+		}},
+		"a credit note": {billing.State{Credits: []billing.Credit{credit}}, map[string]activities.Entry{
+			"credit-entry:stripe:live:cn_1": entry(activities.CreditEntry, "cn_1", 20, refundedAt, ""),
+		}},
+		"a credit note that was voided": {billing.State{Credits: []billing.Credit{void}}, map[string]activities.Entry{
+			"credit-entry:stripe:live:cn_1":          entry(activities.CreditEntry, "cn_1", 20, refundedAt, ""),
+			"credit-reversal-entry:stripe:live:cn_1": entry(activities.CreditReversalEntry, "cn_1", 20, failedAt, "credit-entry:stripe:live:cn_1"),
+		}},
+		"a credit note that is all refunded": {billing.State{Credits: []billing.Credit{none}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got map[string]activities.Entry
+			for _, s := range bookings(changeTo(tt.after)) {
+				if got == nil {
+					got = map[string]activities.Entry{}
+				}
+				got[s.key] = entryOf(s)
+				if s.undo != nil {
+					t.Errorf("%s can be undone: money that has moved cannot be taken back", s.key)
+				}
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("entries\n got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPlanCheckoutPaid(t *testing.T) {
+	t.Parallel()
+	order := billing.Checkout{ID: "cs_1", Account: "acme", Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Plan: "pro", PaidAt: refundedAt}
+	unpaid, free, invoiced, nobodys := order, order, order, order
+	unpaid.PaymentStatus, unpaid.PaidAt = "unpaid", time.Time{}
+	free.Amount, invoiced.Invoice, nobodys.Account = 0, "in_1", ""
+	for name, tt := range map[string]struct {
+		order  billing.Checkout
+		zero   bool
+		want   []string
+		review string
+	}{
+		"paid":                {order, false, []string{"finance-export:stripe:live:cs_1", "order-email:stripe:live:cs_1"}, ""},
+		"not paid yet":        {unpaid, false, nil, ""},
+		"for nothing":         {free, false, nil, ""},
+		"for nothing, booked": {free, true, []string{"finance-export:stripe:live:cs_1"}, ""},
+		"with an invoice":     {invoiced, false, nil, ""},
+		"of nobody":           {nobodys, false, nil, "account_unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := planCheckoutPaid(changeTo(billing.State{Checkout: &tt.order}), activities.Planning{BookZero: tt.zero})
+			if got := keysOf(p.steps); !slices.Equal(got, tt.want) {
+				t.Errorf("steps %v, want %v", got, tt.want)
+			}
+			if p.review != nil && p.review.reason.code != tt.review || p.review == nil && tt.review != "" {
+				t.Errorf("review %+v, want %q", p.review, tt.review)
+			}
+		})
+	}
+	steps := planCheckoutPaid(changeTo(billing.State{Checkout: &order}), activities.Planning{}).steps
+	if got, want := entryOf(steps[0]), (activities.Entry{Kind: activities.PaymentEntry, Mode: "live", Account: "acme", Object: "cs_1", Plan: "pro",
+		Amount: 1000, Tax: 160, Currency: "usd", How: "charge", OccurredAt: refundedAt}); got != want {
+		t.Errorf("entry\n got %+v\nwant %+v", got, want)
+	}
+	for i, want := range []string{"reverse-finance-entry:stripe:live:cs_1", "correction-notice:stripe:live:cs_1"} {
+		if got := steps[i].undo(steps[i].result).key; got != want {
+			t.Errorf("%s is undone by %s, want %s", steps[i].key, got, want)
+		}
+	}
+}
+
+// What a policy makes of access may be refused: nothing else is taken back for that.
+func TestPlanMoney_RefusalTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	c := changeTo(billing.State{Access: billing.Access{Account: "acme", Target: billing.Target{Version: 3, State: billing.WorkspaceActive, Plan: "starter"}}})
+	c.Before.Access = billing.Access{Account: "acme", Target: billing.Target{Version: 2, State: billing.WorkspaceActive, Plan: "pro"}}
+	steps := planMoney(c, activities.Planning{}).steps
+	if len(steps) != 1 || steps[0].key != "provision-workspace:stripe:live:acme:v3" || steps[0].refusalUndoesAll {
+		t.Errorf("steps %v", keysOf(steps))
+	}
+	c.Before.Access.Target.Version = 3
+	if steps := planMoney(c, activities.Planning{}).steps; len(steps) != 0 {
+		t.Errorf("steps %v, where the target has not changed", keysOf(steps))
+	}
+}
