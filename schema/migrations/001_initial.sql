@@ -171,6 +171,7 @@ create table runs (
     primary key (workflow_id, run_id)
 );
 create index runs_receipt on runs (receipt_id);
+create index runs_compensated on runs (closed_at) where outcome = 'compensated';
 
 -- The ledger: one row per business effect. The key names the effect, never the run.
 create table effects (

@@ -54,6 +54,18 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 	return first
 }
 
+const compensatedSQL = `select count(*) from runs where outcome = 'compensated' and closed_at > now() - $1::interval`
+
+// Compensated counts the runs that ended within the time d by taking back what they had done.
+func (s *Store) Compensated(ctx context.Context, d time.Duration) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	if err := s.pool.QueryRow(ctx, compensatedSQL, d).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count compensated runs: %w", err)
+	}
+	return n, nil
+}
+
 // startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Of two runs of one receipt, the one
 // that began later names its workflow.
 const startedSQL = `

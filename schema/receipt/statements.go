@@ -28,6 +28,7 @@ var Statements = map[string]string{
 	"settle open":       settleOpenSQL,
 	"backlog":           backlogSQL,
 	"counts":            openCountsSQL,
+	"compensated":       compensatedSQL,
 	"get":               getSQL,
 	"body":              bodySQL,
 	"count rejections":  countRejectionsSQL,

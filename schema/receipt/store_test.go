@@ -644,3 +644,20 @@ func TestRuns_OverlappingBatches(t *testing.T) {
 		t.Errorf("processed with one duplicate: got %d, want 40", n)
 	}
 }
+
+func TestCompensated_CountsTheLastHours(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
+	for run, closed := range map[string]string{
+		"('a', 'compensated'": "now() - interval '30 minutes'", "('b', 'compensated'": "now() - interval '2 hours'", "('c', 'processed'": "now()", "('d', 'compensated'": "now()",
+	} {
+		if _, err := pool.Exec(t.Context(), `insert into runs (workflow_id, outcome, run_id, receipt_id, kind, closed_at)
+			values `+run+`, 'r', '`+id+`', 'original', `+closed+`)`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.Compensated(t.Context(), time.Hour); err != nil || n != 2 {
+		t.Errorf("%d runs were compensated within the hour (%v), want 2", n, err)
+	}
+}

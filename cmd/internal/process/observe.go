@@ -23,6 +23,11 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	if err != nil {
 		return err
 	}
+	compensated, err := meter.Int64ObservableGauge("pawl_runs_compensated",
+		metric.WithDescription("Runs that ended within the last hour by taking back what they had done."))
+	if err != nil {
+		return err
+	}
 	uncertain, err := meter.Int64ObservableGauge("pawl_effects_uncertain", metric.WithDescription("Effects of which nobody knows whether they happened."))
 	if err != nil {
 		return err
@@ -48,6 +53,11 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			o.ObserveInt64(receipts, int64(open[status].Count), label)
 			o.ObserveFloat64(age, open[status].Oldest.Seconds(), label)
 		}
+		takenBack, err := n.Receipts.Compensated(ctx, time.Hour)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(compensated, int64(takenBack))
 		doubtful, err := book.Uncertain(ctx)
 		if err != nil {
 			return err
@@ -60,6 +70,6 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 		o.ObserveInt64(pending, int64(count))
 		o.ObserveFloat64(oldest, waits.Seconds())
 		return nil
-	}, receipts, age, uncertain, pending, oldest)
+	}, receipts, age, compensated, uncertain, pending, oldest)
 	return err
 }
