@@ -70,7 +70,7 @@ func allowed(t *testing.T, pool *pgxpool.Pool, sql string) bool {
 
 // Whoever takes over the process that is open to the network takes over what it may do: it reads and writes what comes
 // in, and neither money nor the trail of what operators did. No process may change the schema, nor the trail.
-func TestGrant_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
+func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	owner, err := pgx.Connect(t.Context(), dsn)
@@ -89,9 +89,15 @@ func TestGrant_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 		_, _ = owner.Exec(context.Background(), `drop owned by grant_ingress, grant_worker; drop role grant_ingress, grant_worker`)
 	})
 	for range 2 { // it is called at each migration
-		if err := schema.Grant(t.Context(), dsn, []string{"grant_ingress"}, []string{"grant_worker"}); err != nil {
+		if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Ingress: []string{"grant_ingress"}, Worker: []string{"grant_worker", "pawl"}}, quiet); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// The role that migrates may be the worker's, and keeps its rights.
+	var kept int
+	if err := owner.QueryRow(t.Context(), `select count(*) from pg_class c cross join aclexplode(c.relacl) a
+		where c.oid = 'operator_actions'::regclass and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE')`).Scan(&kept); err != nil || kept != 2 {
+		t.Errorf("the owner has %d of its two rights (%v)", kept, err)
 	}
 	ingress, worker := as(t, dsn, "grant_ingress"), as(t, dsn, "grant_worker")
 	intake, rest := map[string]string{}, map[string]string{}

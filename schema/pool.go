@@ -27,7 +27,7 @@ const (
 // sets itself stays.
 //
 // A connection through a pooler (see [Pooled]) is told nothing: the pooler refuses what it does not know, and would
-// hand on to others what was set. [BoundRoles] gives them to its role.
+// hand on to others what was set. [SetRoles] gives them to its role.
 func Bound(options *pgxpool.Config, use Use) {
 	c := options.ConnConfig
 	c.ConnectTimeout = 2 * time.Second
@@ -63,7 +63,8 @@ func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	case !pooled && pid != conn.PgConn().PID():
 		return errors.New(poolerUntold)
 	case pooled && lockTimeout == "0":
-		return fmt.Errorf("the pooler's sessions have no time-outs: run `pawl migrate --role %s` over a URL that leads to PostgreSQL itself", conn.Config().User)
+		return fmt.Errorf("the pooler's sessions have no time-outs: run `pawl migrate --worker-role %s` (--ingress-role for one of an ingress' own) over a URL that leads to "+
+			"PostgreSQL itself, as a superuser or with ADMIN OPTION on the role", conn.Config().User)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"testing"
 
@@ -80,8 +81,10 @@ func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 	}
 }
 
+var quiet = slog.New(slog.DiscardHandler)
+
 // Behind a pooler the server itself tells sessions their settings, by their role.
-func TestBoundRoles_RolesHaveTheirs(t *testing.T) {
+func TestSetRoles_SessionsHaveTheirs(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	admin := connect(t, dsn)
@@ -94,12 +97,12 @@ func TestBoundRoles_RolesHaveTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := admin.Exec(context.Background(), `drop role "`+role+`"`); err != nil {
+		if _, err := admin.Exec(context.Background(), `drop owned by "`+role+`"; drop role "`+role+`"`); err != nil {
 			t.Error(err)
 		}
 	})
 	for range 2 { // again changes nothing
-		if err := schema.BoundRoles(t.Context(), dsn, role); err != nil {
+		if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Worker: []string{role}}, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +123,7 @@ func TestBoundRoles_RolesHaveTheirs(t *testing.T) {
 	if len(stored) != len(schema.Bounds)+len(schema.Handling) {
 		t.Errorf("the role has %v", stored)
 	}
-	if err := schema.BoundRoles(t.Context(), dsn, "nobody of that name"); err == nil {
+	if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Ingress: []string{"nobody of that name"}}, quiet); err == nil {
 		t.Error("a role that there is not was bound")
 	}
 }

@@ -71,7 +71,7 @@ func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 	bare := maps.Clone(settings(t, connect(t, dsn)))
 	through := schematest.Pooler(t, dsn) + told
 	pool := boundPool(t, through, schema.Handle)
-	if err := checkSession(t, pool); err == nil || !strings.Contains(err.Error(), "pawl migrate --role pawl") {
+	if err := checkSession(t, pool); err == nil || !strings.Contains(err.Error(), "pawl migrate --worker-role pawl") {
 		t.Errorf("a pooler whose sessions have no bounds: %v", err)
 	}
 	use(t, pool)
@@ -82,7 +82,7 @@ func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 		}
 	}
 
-	if err := schema.BoundRoles(t.Context(), dsn, "pawl"); err != nil {
+	if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Worker: []string{"pawl"}}, quiet); err != nil {
 		t.Fatal(err)
 	}
 	pool = boundPool(t, schematest.Pooler(t, dsn)+told, schema.Handle)

@@ -2,64 +2,89 @@ package schema
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
+
+// Roles are those that processes connect as. One may be the role that migrates; it has every right then.
+type Roles struct {
+	Ingress, Worker []string
+}
 
 // rolesLock lets one migrator at a time change the settings of roles. Nothing else uses its number.
 const rolesLock = `select pg_advisory_xact_lock(7261002)`
 
-// BoundRoles has the server tell the settings to every session of these roles in the database at dsn, for
-// connections that cannot tell them themselves: see [Bound]. The role that dsn names gets [Bounds], since people use it,
-// too; roles, which are those of ingress and worker, get [Handling] besides. A connection's own settings go before
-// these. It may be called again, and changes sessions that begin afterwards.
-func BoundRoles(ctx context.Context, dsn string, roles ...string) error {
+// SetRoles gives roles, in the database at dsn, the rights that their processes need and takes any other that they had
+// there: see [grantIngress] and [grantWorker]. None of them changes the schema. It is for after each [Migrate], as a
+// new table is nobody's, and may be called again.
+//
+// It also has the server tell the settings to every session of theirs that begins afterwards, for connections that
+// cannot tell them themselves: see [Bound]. The role that dsn names gets [Bounds], since people use it, too; roles get
+// [Handling] besides. A connection's own settings go before these. Where dsn's role may not set another's, nothing is
+// set and log has it: only who connects through a pooler lacks something, and [CheckSession] says so.
+func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return fmt.Errorf("bound roles: %w", err)
+		return fmt.Errorf("set roles: %w", err)
 	}
 	conn, err := pgx.ConnectConfig(ctx, migratorConfig(options.ConnConfig))
 	if err != nil {
-		return fmt.Errorf("bound roles: %w", err)
+		return fmt.Errorf("set roles: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, rolesLock); err != nil {
 			return err
 		}
-		var database string
-		if err := tx.QueryRow(ctx, `select current_database()`).Scan(&database); err != nil {
+		var database, migrator string
+		if err := tx.QueryRow(ctx, `select current_database(), current_user`).Scan(&database, &migrator); err != nil {
 			return err
 		}
-		if err := boundRole(ctx, tx, "current_user", database, Bounds); err != nil {
+		if err := boundRole(ctx, tx, migrator, database, Bounds); err != nil {
 			return err
 		}
-		for _, role := range roles {
-			if err := boundRole(ctx, tx, pgx.Identifier{role}.Sanitize(), database, Bounds.and(Handling)); err != nil {
-				return fmt.Errorf("role %s: %w%s", role, err, advice(err, bounded))
+		for _, of := range []struct {
+			roles []string
+			grant func(context.Context, pgx.Tx, string) error
+		}{{roles.Ingress, grantIngress}, {roles.Worker, grantWorker}} {
+			for _, role := range of.roles {
+				if role != migrator {
+					if err := of.grant(ctx, tx, role); err != nil {
+						return fmt.Errorf("role %s: %w", role, err)
+					}
+				}
+				err := boundRole(ctx, tx, role, database, Bounds.and(Handling))
+				if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" { // insufficient_privilege
+					log.InfoContext(ctx, "the role's time-outs cannot be set, which it needs behind a pooler only: "+
+						"migrate as a superuser, or with ADMIN OPTION on the role", "role", role)
+				} else if err != nil {
+					return fmt.Errorf("role %s: %w", role, err)
+				}
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("bound roles: %w", err)
+		return fmt.Errorf("set roles: %w", err)
 	}
 	return nil
 }
 
-// bounded is what to do where a role's settings cannot be set.
-var bounded = map[string]string{
-	"42501": "only the role itself, or one that may manage it, can set them: migrate as a superuser, or with ADMIN OPTION on the role",
-}
-
+// boundRole has the server tell settings to the role's sessions. It sets all or none.
 func boundRole(ctx context.Context, tx pgx.Tx, role, database string, settings Settings) error {
-	for _, name := range settings.names() {
-		sql := fmt.Sprintf(`alter role %s in database %s set %s = '%s'`, role, pgx.Identifier{database}.Sanitize(), name, settings[name])
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return err
+	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		for _, name := range settings.names() {
+			sql := fmt.Sprintf(`alter role %s in database %s set %s = '%s'`,
+				pgx.Identifier{role}.Sanitize(), pgx.Identifier{database}.Sanitize(), name, settings[name])
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -244,7 +244,7 @@ func TestCompose_Roles_Work(t *testing.T) {
 		return strings.Replace(strings.TrimSpace(read(t, secret("pawl_"+role+"_database_url"))), "postgres:5432", fmt.Sprintf("%s:%d", admin.Host, admin.Port), 1)
 	}
 	s := setup(t, dsn("owner"), map[string]string{"stripe": "stripe"})
-	if r := s.pawl(t, compose(t).Services["migrate"].Command[0], "--grant-ingress", "pawl_ingress", "--grant-worker", "pawl_worker"); r.code != 0 {
+	if r := s.pawl(t, compose(t).Services["migrate"].Command[0], "--ingress-role", "pawl_ingress", "--worker-role", "pawl_worker"); r.code != 0 {
 		t.Fatalf("migrate: exit %d, %s", r.code, r.err)
 	}
 	g := newGate(t, s, dsn("ingress"))

@@ -13,16 +13,18 @@ import (
 )
 
 func (a *app) migrate() *cobra.Command {
-	var roles, ingress, worker []string
+	var roles schema.Roles
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database to the version of this binary", Args: noArgument,
-		Long: `Bring the database to the version of this binary, and give its roles the time-outs that sessions through a
-pooler cannot set themselves: the role that migrates those for everybody, and each --role, which are those of
-ingress and worker, all of them. Connections that lead to PostgreSQL itself set their own.
+		Long: `Bring the database to the version of this binary.
 
-Roles of their own keep who takes over a process from what the process does not need: --grant-ingress lets a role
-read and write what comes in, --grant-worker every row, but add only to the audit trail; both lose what else they
-had in the schema. Say so at every migration, since new tables are nobody's.`,
+Name the roles that processes connect as at every migration, since new tables are nobody's. Each gets the rights that
+its process needs, and loses what else it had: an --ingress-role reads and writes what comes in, a --worker-role every
+row, but it only adds to the audit trail. Who takes over a process then has no more than that. One that migrates as
+well keeps all.
+
+The same roles get the time-outs that sessions through a pooler cannot set themselves, where the role that migrates
+may set them (a superuser, or one with ADMIN OPTION). Connections that lead to PostgreSQL itself set their own.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config()
 			if err != nil {
@@ -32,10 +34,7 @@ had in the schema. Say so at every migration, since new tables are nobody's.`,
 				return err
 			}
 			if err = schema.Migrate(cmd.Context(), cfg.Database.Value(), a.log); err == nil {
-				err = schema.BoundRoles(cmd.Context(), cfg.Database.Value(), roles...)
-			}
-			if err == nil {
-				err = schema.Grant(cmd.Context(), cfg.Database.Value(), ingress, worker)
+				err = schema.SetRoles(cmd.Context(), cfg.Database.Value(), roles, a.log)
 			}
 			if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 				// Behind pgx's own text stands the advice.
@@ -52,8 +51,7 @@ had in the schema. Say so at every migration, since new tables are nobody's.`,
 			return err
 		},
 	}
-	cmd.Flags().StringArrayVar(&ingress, "grant-ingress", nil, "the `role` that an ingress connects as; may be given again")
-	cmd.Flags().StringArrayVar(&worker, "grant-worker", nil, "the `role` that a worker connects as, and who operates pawl; may be given again")
-	cmd.Flags().StringArrayVar(&roles, "role", nil, "a `role` that ingress or worker has behind a pooler; may be given again")
+	cmd.Flags().StringArrayVar(&roles.Ingress, "ingress-role", nil, "the `role` that an ingress connects as; may be given again")
+	cmd.Flags().StringArrayVar(&roles.Worker, "worker-role", nil, "the `role` that a worker connects as, and who operates pawl; may be given again")
 	return cmd
 }

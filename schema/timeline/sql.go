@@ -31,7 +31,7 @@ const about = `
                       (told.what ->> 'Amount')::bigint) as amount,
              coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency
         from facts f
-       cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute') as what) told
+       cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute', f.data -> 'Credit') as what) told
        where f.receipt_id = r.id and f.origin = 'event'
        order by f.data -> 'Invoice' is null and told.what is null, f.id
        limit 1) about on true`

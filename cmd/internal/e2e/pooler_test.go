@@ -11,7 +11,7 @@ import (
 func TestPooler_TransactionMode_EventsTakenAndRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if code := w.pawlWith("pawl.yaml", "", "migrate", "--role", "pawl").exit(patience); code != 0 {
+	if code := w.pawlWith("pawl.yaml", "", "migrate", "--worker-role", "pawl").exit(patience); code != 0 {
 		t.Fatalf("migrate: exit %d", code)
 	}
 	w.write("database.url", schematest.Pooler(t, w.pool.Config().ConnString())+"&default_query_exec_mode=cache_describe")
