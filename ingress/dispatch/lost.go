@@ -144,39 +144,28 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 // lookAtAll looks at the runs of open and returns how many it mended. A run that cannot be looked at does not keep the
 // others from being looked at; several of them in a row mean that Temporal as a whole does not answer, and end it.
 func (d *Dispatcher) lookAtAll(ctx context.Context, open []receipt.Open) (mended int, err error) {
-	next := make(chan receipt.Open, len(open))
-	for _, o := range open {
-		next <- o
-	}
-	close(next)
 	var inARow atomic.Int64
 	var mu sync.Mutex // guards the results
 	var faults []error
-	var wg sync.WaitGroup
-	for range min(lookers, len(open)) {
-		wg.Go(func() {
-			for o := range next {
-				if inARow.Load() >= lookFailures {
-					return
-				}
-				done, err := d.lookAt(ctx, o)
-				if err != nil {
-					inARow.Add(1)
-				} else {
-					inARow.Store(0)
-				}
-				mu.Lock()
-				if err != nil {
-					faults = append(faults, fmt.Errorf("look at run of receipt %s: %w", o.ReceiptID, err))
-				}
-				if done {
-					mended++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	each(lookers, open, func(o receipt.Open) {
+		if inARow.Load() >= lookFailures {
+			return
+		}
+		done, err := d.lookAt(ctx, o)
+		if err != nil {
+			inARow.Add(1)
+		} else {
+			inARow.Store(0)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			faults = append(faults, fmt.Errorf("look at run of receipt %s: %w", o.ReceiptID, err))
+		}
+		if done {
+			mended++
+		}
+	})
 	return mended, errors.Join(faults...)
 }
 

@@ -68,39 +68,46 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 // startAll starts due and returns how many it started, and the IDs of those that Temporal was unable to
 // take, or did not take before until, with the first error. After the first of these the rest are not tried.
 func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, left []string, first error) {
-	next := make(chan receipt.Pending, len(due))
-	for _, p := range due {
-		next <- p
-	}
-	close(next)
 	var gone atomic.Bool
 	var mu sync.Mutex // guards the results
-	var wg sync.WaitGroup
-	for range min(d.cfg.Workers, len(due)) {
-		wg.Go(func() {
-			for p := range next {
-				var err error
-				tried := !gone.Load() && !d.cfg.Now().After(until)
-				if tried {
-					err = d.startDue(ctx, p)
-				}
-				mu.Lock()
-				switch {
-				case !tried || errors.Is(err, errUnable):
-					gone.Store(true)
-					left = append(left, p.ReceiptID)
-				case err == nil:
-					started++
-				}
-				if first == nil {
-					first = err
-				}
-				mu.Unlock()
+	each(d.cfg.Workers, due, func(p receipt.Pending) {
+		var err error
+		tried := !gone.Load() && !d.cfg.Now().After(until)
+		if tried {
+			err = d.startDue(ctx, p)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case !tried || errors.Is(err, errUnable):
+			gone.Store(true)
+			left = append(left, p.ReceiptID)
+		case err == nil:
+			started++
+		}
+		if first == nil {
+			first = err
+		}
+	})
+	return started, left, first
+}
+
+// each calls do for each of items, for up to workers of them at once, and returns when all calls have.
+func each[T any](workers int, items []T, do func(T)) {
+	next := make(chan T, len(items))
+	for _, item := range items {
+		next <- item
+	}
+	close(next)
+	var running sync.WaitGroup
+	for range min(workers, len(items)) {
+		running.Go(func() {
+			for item := range next {
+				do(item)
 			}
 		})
 	}
-	wg.Wait()
-	return started, left, first
+	running.Wait()
 }
 
 // startDue starts one due receipt.
