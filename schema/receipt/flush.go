@@ -1,0 +1,311 @@
+package receipt
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/failpoint"
+)
+
+// insertSQL writes the receipts that are new and their bodies, and counts the deliveries of those that
+// are held. A held row that this statement's snapshot does not show yet, or that somebody has locked,
+// is simply missing from the result: nothing here waits for the sake of a count.
+var insertSQL = `
+with input as materialized (` + insertInput + `
+), fresh as (
+    insert into receipts (` + insertColumns + `)
+    select id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
+           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, false,
+           now() + ` + lease + `
+      from input
+    on conflict (provider, account, mode, event_id) do nothing
+    returning id, status, reason
+), ` + insertRest(`body`, `input i join receipts r using (provider, account, mode, event_id)`, `true`)
+
+// insertOneSQL is insertSQL for a single row, in three quarters of the time: who is alone does not pay for the others.
+const insertOneSQL = `
+with fresh as (
+    insert into receipts (` + insertColumns + `)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, false, now() + ` + lease + `)
+    on conflict (provider, account, mode, event_id) do nothing
+    returning id, status, reason
+), bodies as (
+    insert into receipt_bodies (receipt_id, headers, body) select id, $18::json, $19 from fresh
+), held as materialized (
+    select r.id, r.status, r.reason, r.duplicates, ` + collides + ` as other, ` + wantsOver + ` as wanted
+      from receipts r
+     cross join (select $13::bytea as body_hash, 'id' as identity, $16::text as status, $8::text as type, $9::text as object_id,
+                        $11::timestamptz as occurred_at) i
+     where r.provider = $3 and r.account = $4 and r.mode = $5 and r.event_id = $6 and not exists (select from fresh)
+       for no key update of r skip locked
+), same as (
+    select id, duplicates from held where not other and not wanted
+), logged as (
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) select id, $2, $12, $13, $14 from same where ` + listed + `
+), counted as (
+    update receipts r set duplicates = r.duplicates + 1, updated_at = now() from same where r.id = same.id
+)
+select id as asked, id, status, reason, false as duplicate, false as other, false as wanted from fresh
+union all
+select $1, id, status, reason, true, other, wanted from held`
+
+// The bodies ($18, $19) are kept out of it, because each use of it copies its rows. Rows come and are
+// inserted in the order of the arrays, which is that of their keys.
+const insertInput = `
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
+        $16::text[], $17::text[], $20::boolean[])
+    as t(id, source, provider, account, mode, event_id, identity, type,
+        object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
+        status, reason, generic)`
+
+const insertColumns = `id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
+        occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
+
+// insertRest stores the bodies of what is fresh, and counts the deliveries of what is held. body is what is stored;
+// held joins each input i with the receipt r that holds it, and byID says whether r is held under i's ID.
+func insertRest(body, held, byID string) string {
+	return `bodies as (
+    insert into receipt_bodies (receipt_id, headers, body)
+    select id, headers::json, ` + body + ` from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body)
+     where (id in (select id from fresh)) is true -- without "is true" it is a join, which compares all with all
+), held as materialized (
+    select i.id as asked, i.source, i.received_at, i.body_hash, i.secret_label, r.id, r.status, r.reason, r.duplicates,
+           ` + collides + ` as other, ` + byID + ` and ` + wantsOver + ` as wanted
+      from ` + held + `
+     where i.id not in (select id from fresh)
+       for no key update of r skip locked
+), same as (
+    select * from held where not other and not wanted
+), logged as (
+    insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
+    select id, source, received_at, body_hash, secret_label from same where ` + listed + `
+), counted as (
+    update receipts r set duplicates = r.duplicates + c.n, updated_at = now()
+      from (select id, count(*) as n from same group by id) c where r.id = c.id
+)
+select id as asked, id, status, reason, false as duplicate, false as other, false as wanted from fresh
+union all
+select asked, id, status, reason, true, other, wanted from held`
+}
+
+// listed bounds how many later deliveries of an event are listed, whoever sends them; all are counted. No provider tries
+// that often.
+const listed = `duplicates < 1000`
+
+// lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
+// what the other wants. They end with the transaction: no session state.
+const lockHashesSQL = `
+select pg_advisory_xact_lock(k) from (select distinct unnest($1::bigint[]) as k order by k) as keys`
+
+func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcome, error) {
+	rows, unsigned := distinct(reqs)
+	entered, err := s.insertRows(ctx, rows, unsigned)
+	if err != nil {
+		return nil, err
+	}
+	if len(entered) < len(rows) {
+		if err := s.outlast(ctx); err != nil {
+			return nil, err
+		}
+	}
+	results := make([][]Outcome, len(reqs))
+	for i, req := range reqs {
+		results[i] = make([]Outcome, len(req.rows))
+		for j := range req.rows {
+			// Not there: it met a row that could not be counted at once, or an equal event of this flush.
+			out, ok := entered[req.rows[j].id]
+			if !ok {
+				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded}
+			}
+			results[i][j] = out
+		}
+	}
+	return results, nil
+}
+
+const outlastSQL = `select pg_logical_emit_message(true, 'pawl', 'held')`
+
+// outlast returns when whatever was committed before is on the standbys that commits wait for.
+//
+// The first delivery of an event may have been given up while its commit waited for a standby: it was answered with a
+// failure, though its row is committed here and would be lost with this server. A duplicate that meets such a row must
+// not be answered with 2xx before a standby has it. A statement that writes nothing waits for no standby; this one
+// writes.
+func (s *Store) outlast(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, outlastSQL)
+	return err
+}
+
+// insertRow is a row in one flush. A flush that fails on account of another row is made anew without that.
+type insertRow struct {
+	*row
+	in *insertion
+}
+
+// distinct returns the first row of each event, sorted by key: two flushes that insert the same
+// events then wait for each other in one direction only. unsigned reports whether any of them
+// has an ID that no signature covers. Of the same bytes under several such IDs it returns the first row; the others
+// are crowded, and have to be inserted when that one is committed.
+func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
+	seen := make(map[Key]bool, len(reqs))
+	type body struct {
+		provider, source string // the source of a generic provider
+		hash             [sha256.Size]byte
+	}
+	held := map[body]bool{}
+	for _, req := range reqs {
+		for i := range req.rows {
+			r := &req.rows[i]
+			r.crowded = false
+			if seen[r.key] {
+				continue
+			}
+			if r.unsigned() {
+				b := body{provider: r.key.Provider, hash: r.hash}
+				if req.Generic {
+					b.source = req.Source
+				}
+				if r.crowded = held[b]; r.crowded {
+					continue
+				}
+				held[b], unsigned = true, true
+			}
+			seen[r.key] = true
+			rows = append(rows, insertRow{row: r, in: req})
+		}
+	}
+	slices.SortFunc(rows, func(a, b insertRow) int { return compareKeys(a.key, b.key) })
+	return rows, unsigned
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Account, b.Account),
+		cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.EventID, b.EventID))
+}
+
+// insertRows returns an outcome for each row that is new, or held and counted, by the row's ID.
+func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool) (map[uuid.UUID]Outcome, error) {
+	switch {
+	case failpoint.Enabled:
+		// The statement below is its own transaction and leaves no place between insert and commit;
+		// kill tests get one here.
+		var entered map[uuid.UUID]Outcome
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+			entered, err = sendInsert(ctx, tx, rows)
+			failpoint.Hit("receipt-before-commit")
+			return err
+		})
+		return entered, err
+	case unsigned:
+		return sendInsert(ctx, s.pool, rows)
+	case len(rows) == 1:
+		return collectEntered(s.pool.Query(ctx, insertOneSQL, insertOneArgs(rows[0])...))
+	default:
+		return collectEntered(s.pool.Query(ctx, insertSQL, insertArgs(rows)...))
+	}
+}
+
+// sendInsert sends the locks and the insert in one round trip and one transaction.
+func sendInsert(ctx context.Context, db interface {
+	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
+}, rows []insertRow) (entered map[uuid.UUID]Outcome, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(lockHashesSQL, hashKeys(rows))
+	batch.Queue(insertUnsignedSQL, insertArgs(rows)...).Query(func(rows pgx.Rows) (err error) {
+		entered, err = collectEntered(rows, nil)
+		return err
+	})
+	// The commit is only certain when Close says so.
+	err = db.SendBatch(ctx, batch).Close()
+	return entered, err
+}
+
+func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	entered := map[uuid.UUID]Outcome{}
+	var asked, id [16]byte
+	var status, reason string
+	var o Outcome
+	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &o.Duplicate, &o.other, &o.wanted}, func() error {
+		o.ReceiptID, o.Status, o.Reason = uuid.UUID(id).String(), Status(status), reason
+		entered[asked] = o
+		return nil
+	})
+	return entered, err
+}
+
+// hashKeys returns the lock of each unsigned row's bytes. Bytes that share a lock by chance only
+// wait for each other.
+func hashKeys(rows []insertRow) []int64 {
+	var keys []int64
+	for _, r := range rows {
+		if r.unsigned() {
+			var k int64
+			for _, b := range r.hash[:8] {
+				k = k<<8 | int64(b)
+			}
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func insertOneArgs(r insertRow) []any {
+	return []any{
+		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, string(r.Identity), r.Type, r.Object,
+		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header, r.bytes(),
+	}
+}
+
+// occurred is nil where the provider does not tell.
+func (r *row) occurred() *time.Time {
+	if r.OccurredAt.IsZero() {
+		return nil
+	}
+	return &r.OccurredAt
+}
+
+// bytes is the body: an empty body is a body, null is not.
+func (r *row) bytes() []byte {
+	if r.Body == nil {
+		return []byte{}
+	}
+	return r.Body
+}
+
+func insertArgs(rows []insertRow) []any {
+	n := len(rows)
+	var (
+		ids            = make([][16]byte, n)
+		texts          [15][]string
+		occurred       = make([]*time.Time, n)
+		received       = make([]time.Time, n)
+		hashes, bodies = make([][]byte, n), make([][]byte, n)
+		generic        = make([]bool, n)
+	)
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, r := range rows {
+		ids[i] = r.id
+		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, string(r.Identity), r.Type,
+			r.Object, r.APIVersion, r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header} {
+			texts[c][i] = v
+		}
+		occurred[i] = r.occurred()
+		received[i] = r.in.ReceivedAt
+		hashes[i], bodies[i] = r.hash[:], r.bytes()
+		generic[i] = r.in.Generic
+	}
+	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
+		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, generic}
+}
