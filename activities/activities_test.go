@@ -48,12 +48,20 @@ func setup(t *testing.T) *bundle {
 	})
 	runner, err := effect.NewRunner(effect.Config{
 		Ledger: book, Meter: noop.Meter{},
-		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond, Retrying: func(context.Context, effect.Call, string) {},
+		Retrying: func(context.Context, effect.Call, string) {},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &bundle{T: t, pool: pool, ledger: book, effects: runner, receipts: receipts}
+}
+
+// passes makes the ledger's time pass: the tries of effects began so much longer ago.
+func (b *bundle) passes(d time.Duration) {
+	b.Helper()
+	if _, err := b.pool.Exec(b.Context(), `update effects set tried_since = tried_since - $1::interval`, d); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // invoice is a payload, with the customer's address as given.

@@ -33,7 +33,7 @@ func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities
 		Sinks: map[string]activities.MailSink{"live": {
 			Mailer: &activities.Mailer{Address: box.Address, TLS: activities.NoTLS, Roots: box.Roots},
 			From:   "Pawl <billing@pawl.test>", AtLeastOnce: atLeastOnce,
-			Policy: effect.Policy{Timeout: time.Second, MaxFailures: 3},
+			Policy: effect.Policy{Timeout: time.Second, Retries: retries},
 		}},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.temporal.io/sdk/testsuite"
 
@@ -80,7 +81,16 @@ func (c *consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type relayBench struct {
 	env      *testsuite.TestActivityEnvironment
 	relay    *activities.Consumers
+	pool     *pgxpool.Pool
 	receipts *receipt.Store
+}
+
+// passes makes the ledger's time pass.
+func (b *relayBench) passes(t *testing.T, d time.Duration) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `update effects set tried_since = tried_since - $1::interval`, d); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func relaySetup(t *testing.T, url string) *relayBench {
@@ -92,15 +102,15 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	t.Cleanup(receipts.Close)
 	effects, err := effect.NewRunner(effect.Config{
 		Ledger: book, Meter: noop.Meter{},
-		Retrying: func(context.Context, effect.Call, string) {}, FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
+		Retrying: func(context.Context, effect.Call, string) {},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &relayBench{receipts: receipts, relay: &activities.Consumers{
+	b := &relayBench{pool: pool, receipts: receipts, relay: &activities.Consumers{
 		Effects: effects, Receipts: receipts, Client: activities.NewHTTPClient(), Now: time.Now,
 		ByName: map[string]activities.Consumer{"crm": {
-			URL: url, Keys: [][]byte{[]byte(consumerKey), []byte(nextKey)}, Policy: effect.Policy{Timeout: 5 * time.Second, MaxFailures: 2},
+			URL: url, Keys: [][]byte{[]byte(consumerKey), []byte(nextKey)}, Policy: effect.Policy{Timeout: 5 * time.Second, Retries: retries},
 			Settings: activities.SinkSettings{Timeout: 5 * time.Second},
 		}},
 		BySource: map[string][]string{"github": {"crm"}},
@@ -219,6 +229,7 @@ func TestRelayEvent_NotTaken_UsedUp_Unknown(t *testing.T) {
 	if _, err := b.deliver(t, relayCall(down, "d-2")); err == nil {
 		t.Error("500: no error")
 	}
+	b.passes(t, 25*time.Hour)
 	if result, err := b.deliver(t, relayCall(down, "d-2")); err != nil || result.State != effect.Failed {
 		t.Errorf("last 500: %+v, %v; want it failed", result, err)
 	}

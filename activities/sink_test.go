@@ -18,10 +18,13 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
+// retries are those of the sinks here: no try is the last one.
+var retries = effect.Retries{First: time.Second, Max: time.Minute, For: 24 * time.Hour}
+
 func sink(url string) activities.Sink {
 	return activities.Sink{
 		URL: url, Token: "token", Client: activities.NewHTTPClient(),
-		Policy:   effect.Policy{Timeout: 500 * time.Millisecond, MaxFailures: 3, KeyLifetime: time.Hour},
+		Policy:   effect.Policy{Timeout: 500 * time.Millisecond, Retries: retries, KeyLifetime: time.Hour},
 		Refusals: []activities.Refusal{{Status: 402}, {Status: 422}, {Status: 403, Code: "not_entitled"}},
 	}
 }
@@ -204,6 +207,7 @@ func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 				_, err := do(b, finance.PostEntry, in)
 				wantAgain(t, err)
 			}
+			b.passes(25 * time.Hour)
 			if got := must(b, effect.Failed, finance.PostEntry, in); got.MayHaveHappened() {
 				t.Errorf("result %+v: what never left cannot have happened", got)
 			}
@@ -225,6 +229,7 @@ func TestPostEntry_TokensInURL_NotTold(t *testing.T) {
 			t.Errorf("the error is %q", err)
 		}
 	}
+	b.passes(25 * time.Hour)
 	s.Next(activitiestest.Cue{Drop: true})
 	host := strings.TrimPrefix(s.URL, "http://")
 	if got := must(b, effect.Failed, b.finance(url).PostEntry, in); got.Reason != "exhausted: "+host+": the connection broke" {

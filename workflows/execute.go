@@ -27,8 +27,8 @@ const (
 	defaultTimeout = 10 * time.Second
 	// grace is what a try may need beyond its own time-out to claim and to record.
 	grace = 5 * time.Second
-	// patience separates what another side asks for with Retry-After, in whole seconds, from our own
-	// first backoff, which the escalation to a regular activity stands in for.
+	// patience is the wait that the escalation to a regular activity stands in for. A longer one, of the sink's retries or
+	// asked for with Retry-After, is a timer.
 	patience = time.Second
 )
 
@@ -61,7 +61,7 @@ func (f *flow) escalate(ctx workflow.Context, a attempt, err error, result any) 
 	if temporal.IsCanceledError(err) {
 		return err
 	}
-	if err := f.waitAsAsked(ctx, a.name, err); err != nil {
+	if err := f.waitAsTold(ctx, a.name, err); err != nil {
 		return err
 	}
 	return f.insist(ctx, a, result)
@@ -73,19 +73,19 @@ func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
 		// A try that is under way when the run is cancelled says what it came to; one that waits for its next try ends.
 		WaitForCancellation: true,
-		// Without a limit: the ledger counts the tries of an effect and ends them.
+		// Without a limit: the ledger counts the tries of an effect, and their time, and ends them.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 	})
 	return workflow.ExecuteActivity(regular, a.activity, a.input).Get(ctx, result)
 }
 
-// waitAsAsked waits when the other side asked for a while (Retry-After).
-func (f *flow) waitAsAsked(ctx workflow.Context, name string, err error) error {
-	var asked *temporal.ApplicationError
-	if !errors.As(err, &asked) || asked.NextRetryDelay() < patience {
+// waitAsTold waits for as long as the local try said.
+func (f *flow) waitAsTold(ctx workflow.Context, name string, err error) error {
+	var told *temporal.ApplicationError
+	if !errors.As(err, &told) || told.NextRetryDelay() < patience {
 		return nil
 	}
-	return workflow.NewTimerWithOptions(ctx, asked.NextRetryDelay(), workflow.TimerOptions{
-		Summary: fmt.Sprintf("%s: asked to wait %s", name, asked.NextRetryDelay().Round(time.Second)),
+	return workflow.NewTimerWithOptions(ctx, told.NextRetryDelay(), workflow.TimerOptions{
+		Summary: fmt.Sprintf("%s: next try in %s", name, told.NextRetryDelay().Round(time.Second)),
 	}).Get(ctx, nil)
 }

@@ -34,8 +34,8 @@ type Call struct {
 type Policy struct {
 	// Timeout bounds one attempt, unless the call says otherwise.
 	Timeout time.Duration
-	// MaxFailures is how many transient failures a round may have.
-	MaxFailures int
+	// Retries say when it is tried again.
+	Retries Retries
 	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be
 	// applied a second time, so the effect becomes uncertain instead. Zero means for ever.
 	KeyLifetime time.Duration
@@ -59,7 +59,7 @@ const (
 	Skipped     State = "skipped"      // an operator, or newer state, said that it shall not be done
 	Compensated State = "compensated"  // done before and undone since
 	Refused     State = "refused"      // the other side said that this cannot be had
-	Failed      State = "failed"       // trying by itself will not finish it: its tries are used up, or it is a fault of ours
+	Failed      State = "failed"       // trying by itself will not finish it: its time is used up, or it is a fault of ours
 	Uncertain   State = "uncertain"    // nobody knows whether it happened; a person decides
 )
 

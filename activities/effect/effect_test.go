@@ -51,7 +51,6 @@ func setup(t *testing.T) *bundle {
 	var err error
 	b.runner, err = effect.NewRunner(effect.Config{
 		Ledger: book, Meter: noop.Meter{},
-		FirstBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
 		Retrying: func(_ context.Context, _ effect.Call, reason string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -68,7 +67,9 @@ func call(event string, round int) effect.Call {
 	return effect.Call{Key: "finance-export:stripe:live:acme:in_1", Kind: "finance-export", Round: round, ReceiptID: uuid.NewString(), EventID: event}
 }
 
-var policy = effect.Policy{Timeout: 5 * time.Second, MaxFailures: 3}
+var policy = effect.Policy{
+	Timeout: 5 * time.Second, Retries: effect.Retries{First: 100 * time.Millisecond, Max: time.Second, For: 24 * time.Hour},
+}
 
 type work func(context.Context, *effect.Attempt) (any, error)
 
@@ -131,6 +132,14 @@ func (b *bundle) one(sql string) (text string) {
 func (b *bundle) exec(sql string) {
 	b.Helper()
 	if _, err := b.pool.Exec(b.Context(), sql); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// passes makes the ledger's time pass: the first tries, and the first claims of keys, are so much longer ago.
+func (b *bundle) passes(d time.Duration) {
+	b.Helper()
+	if _, err := b.pool.Exec(b.Context(), `update effects set tried_since = tried_since - $1::interval, claimed_at = claimed_at - $1::interval`, d); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -242,12 +251,13 @@ func TestDo_Transient_WaitsAsAskedOrLonger(t *testing.T) {
 	}
 }
 
-func TestDo_FailuresUsedUp_FailedUntilALaterRound(t *testing.T) {
+func TestDo_TimeUsedUp_FailedUntilALaterRound(t *testing.T) {
 	b := setup(t)
 	for range 2 {
 		_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
 		_ = b.again(err, effect.TypeTransient)
 	}
+	b.passes(25 * time.Hour)
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
 	if got := b.want(result, err, effect.Failed); got.Reason != "exhausted: answered 503" || got.MayHaveHappened() {
 		t.Errorf("result %+v", got)
@@ -270,6 +280,7 @@ func TestDo_OneTryUnanswered_MayHaveHappenedWhateverComesAfter(t *testing.T) {
 			_ = b.again(err, effect.TypeTransient)
 			_, err = b.do(call("evt_1", 0), policy, "x", fail(busy(0, false)))
 			_ = b.again(err, effect.TypeTransient)
+			b.passes(25 * time.Hour)
 			result, err := b.do(call("evt_1", 0), policy, "x", fail(last))
 			if err != nil || !result.MayHaveHappened() {
 				t.Errorf("result %+v, %v; want it to say that it may have happened", result, err)
@@ -331,6 +342,7 @@ func TestDo_KeyLifetime_ByTheDatabasesClock(t *testing.T) {
 			b.exec(`create schema clock;
 				create function clock.now() returns timestamptz stable language sql as $$ select pg_catalog.now() + interval '` + ahead + `' $$;
 				alter table effects alter claimed_at set default clock.now();
+				alter table effects alter tried_since set default clock.now();
 				do $$ begin execute format('alter database %I set search_path = clock, pg_catalog, public', current_database()); end $$`)
 			b.pool.Reset()
 			p := policy
@@ -509,7 +521,7 @@ func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
 	marks := policy
 	marks.Marks = true
 	last := policy
-	last.MaxFailures = 1
+	last.Retries.For = 0
 	for name, tt := range map[string]struct {
 		policy effect.Policy
 		then   error
@@ -668,10 +680,9 @@ func TestDo_Undo_FailsLikeAnyEffect_AndCompensates(t *testing.T) {
 	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
 	b.want(result, err, effect.Done)
 	undo := effect.Call{Key: "reverse", Kind: "reverse-finance-entry", ReceiptID: uuid.NewString(), EventID: "evt_1", Compensates: call("", 0).Key}
-	for range policy.MaxFailures - 1 {
-		_, err := b.do(undo, policy, "x", fail(busy(0, false)))
-		_ = b.again(err, effect.TypeTransient)
-	}
+	_, err = b.do(undo, policy, "x", fail(busy(0, false)))
+	_ = b.again(err, effect.TypeTransient)
+	b.passes(25 * time.Hour)
 	result, err = b.do(undo, policy, "x", fail(busy(0, false)))
 	b.want(result, err, effect.Failed)
 	undo.Round = 1
@@ -921,13 +932,13 @@ func TestResult_StandsInHistoriesAsWritten(t *testing.T) {
 func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 	b := setup(t)
 	for _, lead := range []string{"", "x"} {
-		_, err := b.do(call("evt_1", 0), effect.Policy{Timeout: time.Second, MaxFailures: 9}, "", fail(&effect.Failure{
+		_, err := b.do(call("evt_1", 0), policy, "", fail(&effect.Failure{
 			Class: ledger.Transient, Err: errors.New(lead + strings.Repeat("\u00e9", 400) + "\x00\xff"),
 		}))
 		if message := b.again(err, effect.TypeTransient).Message(); !utf8.ValidString(message) {
 			t.Errorf("error %q is no UTF-8", message)
 		}
-		_, err = b.do(call("evt_1", 0), effect.Policy{Timeout: time.Second, MaxFailures: 9}, "", fail(&effect.Failure{
+		_, err = b.do(call("evt_1", 0), policy, "", fail(&effect.Failure{
 			Class: ledger.Transient, Err: errors.New("bad header \x00\xff"),
 		}))
 		if message := b.again(err, effect.TypeTransient).Message(); !utf8.ValidString(message) || strings.Contains(message, "\x00") {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -27,9 +26,7 @@ type Config struct {
 	Ledger *ledger.Store
 	// Retrying is told of every failure that will be tried again, to show it on the receipt.
 	Retrying func(ctx context.Context, c Call, reason string)
-	// FirstBackoff and MaxBackoff bound the wait between attempts; it doubles and is jittered.
-	FirstBackoff, MaxBackoff time.Duration
-	Meter                    metric.Meter
+	Meter    metric.Meter
 }
 
 // Runner runs effects. It is safe for concurrent use.
@@ -161,7 +158,7 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 			return grant, nil
 		}
 		if time.Since(begin) >= patience {
-			return ledger.Grant{}, r.again(ctx, TypeNotYet, time.Second, nil, "%s is being done by another", c.Key)
+			return ledger.Grant{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done by another", c.Key)
 		}
 		select {
 		case <-time.After(jitter(pause)):
@@ -268,7 +265,14 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
 	}
 	finish.Key, finish.Token, finish.Compensates = c.Key, g.Token, c.Compensates
-	finish.StartedAt, finish.MaxFailures = started, p.MaxFailures
+	finish.StartedAt = started
+	if finish.Class == ledger.Transient {
+		took := time.Since(started)
+		var more bool
+		if wait, more = p.Retries.next(g.Failures+1, p.left(g.Trying+took, g.Age+took), wait); !more {
+			finish.Class = ledger.Exhausted
+		}
+	}
 	failure := out.err
 	finished, err := r.finish(ctx, finish)
 	if ledger.Unrecordable(err) {
@@ -292,13 +296,13 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	if result.State == Done {
 		result.Value = finished.Result
 	}
-	switch finished.Class {
+	switch finish.Class {
 	case ledger.Transient:
 		r.count(ctx, c, "retried")
 		r.Retrying(ctx, c, c.Kind+": "+finish.Error)
 		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
 	case ledger.Exhausted, ledger.Fault:
-		result.fail(finished.Class)
+		result.fail(finish.Class)
 	case ledger.Permanent:
 		result.State = Refused
 	case ledger.Ambiguous:
@@ -362,9 +366,9 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string, fn func(context
 	case errors.As(err, &stalled):
 		reason := fmt.Sprintf("%s: %s", c.Kind, stalled)
 		r.Retrying(ctx, c, reason)
-		return Result{}, r.again(ctx, TypeNotYet, stalledWait(stalled.Since), nil, "%s", reason)
+		return Result{}, r.again(ctx, TypeNotYet, jitter(stalledWait(stalled.Since)), nil, "%s", reason)
 	case errors.Is(err, ledger.ErrBusy):
-		return Result{}, r.again(ctx, TypeNotYet, time.Second, err, "%s waits for %s", c.Key, queue)
+		return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), err, "%s waits for %s", c.Key, queue)
 	case errors.As(err, &failure), errors.As(err, &unwanted):
 		// Rolled back, the ledger row with it: claim again to record why. Of such a claim, too, it is known
 		// that nothing has happened when it runs out.
@@ -379,7 +383,7 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string, fn func(context
 	case err != nil:
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot do %s", c.Key)
 	case !grant.Granted && grant.State == ledger.Claimed:
-		return Result{}, r.again(ctx, TypeNotYet, time.Second, nil, "%s is being done by another", c.Key)
+		return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done by another", c.Key)
 	case !grant.Granted:
 		return r.meet(ctx, c, grant)
 	}
@@ -400,25 +404,19 @@ func reached(c Call, step string) {
 	}
 }
 
-// again returns the error with which Temporal tries the activity once more. The wait is what the
-// other side asked for, or doubles from attempt to attempt, with jitter so that many runs that
-// failed together do not come back together.
+// again returns the error with which Temporal tries the activity once more, after the wait. Without one, it is that of
+// our own trouble.
 func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cause error, format string, args ...any) error {
 	if wait <= 0 {
-		doublings := min(activity.GetInfo(ctx).Attempt-1, 16)
-		wait = min(r.FirstBackoff<<doublings, r.MaxBackoff)
+		wait = jitter(ownWait(activity.GetInfo(ctx).Attempt))
 	}
 	message := fmt.Sprintf(format, args...)
 	if cause != nil {
 		message += ": " + describe(cause)
 	}
 	return temporal.NewApplicationErrorWithOptions(message, kind, temporal.ApplicationErrorOptions{
-		NextRetryDelay: jitter(wait), Category: temporal.ApplicationErrorCategoryBenign,
+		NextRetryDelay: wait, Category: temporal.ApplicationErrorCategoryBenign,
 	})
-}
-
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Int64N(int64(d)/5+1))
 }
 
 // Stale counts that an effect of an older event left newer state as it is.

@@ -91,7 +91,6 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 		keyList, states, errs, classes, compensated []string
 		tokens                                      []int64
 		results                                     []json.RawMessage
-		limits                                      []int32
 		started                                     []time.Time
 	)
 	claims := holds(b.finishes)
@@ -99,7 +98,7 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 		f := b.ops[b.finishes[c]].finish
 		keyList, tokens, states = append(keyList, f.Key), append(tokens, f.Token), append(states, string(f.State))
 		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)), append(classes, string(f.Class))
-		limits, started = append(limits, int32(f.MaxFailures)), append(started, f.StartedAt)
+		started = append(started, f.StartedAt)
 		if f.undoes() {
 			compensated = append(compensated, f.Compensates)
 		}
@@ -107,14 +106,13 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 	if len(claims) == 0 {
 		return
 	}
-	q.Queue(finishSQL, keyList, tokens, states, results, errs, classes, limits, started).Query(func(rows pgx.Rows) error {
+	q.Queue(finishSQL, keyList, tokens, states, results, errs, classes, started).Query(func(rows pgx.Rows) error {
 		var (
 			c      hold
-			class  string
 			result json.RawMessage
 		)
-		_, err := pgx.ForEachRow(rows, []any{&c.key, &c.token, &class, &result}, func() error {
-			b.outcomes[b.finishes[c]].finished = Finished{Held: true, Class: Class(class), Result: slices.Clone(result)}
+		_, err := pgx.ForEachRow(rows, []any{&c.key, &c.token, &result}, func() error {
+			b.outcomes[b.finishes[c]].finished = Finished{Held: true, Result: slices.Clone(result)}
 			return nil
 		})
 		return err
@@ -170,7 +168,7 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 			key string
 			g   Grant
 		)
-		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt, &g.Age}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt, &g.Age, &g.Failures, &g.Trying}, func() error {
 			g.Granted, g.State = true, Claimed
 			g.Request = slices.Clone(g.Request)
 			b.outcomes[b.claims[key]].grant = g

@@ -25,7 +25,7 @@ type Class string
 const (
 	// Transient: a later attempt may succeed, and is allowed.
 	Transient Class = "transient"
-	// Exhausted: transient, and this round's attempts are used up.
+	// Exhausted: transient, and this round's time is used up.
 	Exhausted Class = "exhausted"
 	// Fault: the other side cannot take the request as we send it, which says nothing about the customer. Once what is
 	// wrong with us, or with the deployment, is mended, a later round goes on.
@@ -83,6 +83,9 @@ type Grant struct {
 	// Age is how long ago that was when the claim was granted: a sink's key lifetime counts from there. Both
 	// times are the database's, so that no two clocks are compared.
 	Age time.Duration
+	// Failures counts the transient failures of this round, and Trying is how long ago its first attempt was claimed.
+	Failures int
+	Trying   time.Duration
 	// LeaseUntil is when a claim held by another runs out.
 	LeaseUntil time.Time
 
@@ -116,8 +119,6 @@ type Finish struct {
 	// Error and Class are for Failed and Uncertain.
 	Error string
 	Class Class
-	// MaxFailures turns the transient failure with this number into Exhausted.
-	MaxFailures int
 	// Compensates names the effect that this one undoes: it becomes Compensated in the same commit.
 	Compensates string
 	// Also runs in the same commit, after the record: what our own tables hold of an effect that happened
@@ -140,8 +141,6 @@ type Statement struct {
 type Finished struct {
 	// Held is false when the claim had been taken over: nothing was recorded under the key.
 	Held bool
-	// Class is the class after counting: a Transient failure may have become Exhausted.
-	Class Class
 	// Result is what the key holds now. A failure without one keeps that of an earlier attempt.
 	Result json.RawMessage
 }

@@ -112,19 +112,23 @@ func TestClaim_AfterTransientFailure_SendsTheSameBytes(t *testing.T) {
 
 func TestFinish_FailuresOfARound_AreCountedAndEnd(t *testing.T) {
 	b := setup(t)
-	fail := func(round int) ledger.Class {
+	fail := func(round int, class ledger.Class) ledger.Grant {
 		g := b.grant(b.claim("evt_1", round))
 		if !g.Granted {
 			t.Fatalf("not granted in round %d: %+v", round, g)
 		}
-		return b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: ledger.Transient, MaxFailures: 2}).Class
+		b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: class})
+		if _, err := b.pool.Exec(b.Context(), `update effects set tried_since = tried_since - interval '1 hour'`); err != nil {
+			t.Fatal(err)
+		}
+		return g
 	}
 	for round := range 2 {
-		if got := fail(round); got != ledger.Transient {
-			t.Errorf("round %d: first failure is %s, want transient", round, got)
+		if g := fail(round, ledger.Transient); g.Failures != 0 || g.Trying >= time.Hour {
+			t.Errorf("round %d: the first claim tells of %d failures since %s", round, g.Failures, g.Trying)
 		}
-		if got := fail(round); got != ledger.Exhausted {
-			t.Errorf("round %d: second failure is %s, want exhausted", round, got)
+		if g := fail(round, ledger.Exhausted); g.Failures != 1 || g.Trying < time.Hour || g.Trying >= 2*time.Hour {
+			t.Errorf("round %d: the second claim tells of %d failures since %s, want one, since an hour ago", round, g.Failures, g.Trying)
 		}
 		if g := b.grant(b.claim("evt_1", round)); g.Granted || g.Class != ledger.Exhausted {
 			t.Errorf("round %d: got %+v, want exhausted until the next round", round, g)
@@ -199,11 +203,11 @@ func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
 func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
 	b := setup(t)
 	g := b.grant(b.claim("evt_1", 0))
-	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, MaxFailures: 2, Result: json.RawMessage(`{"Unanswered": true}`)})
+	b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, Result: json.RawMessage(`{"Unanswered": true}`)})
 	g = b.grant(b.claim("evt_1", 0))
-	done := b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Transient, MaxFailures: 2})
-	if done.Class != ledger.Exhausted || string(done.Result) != `{"Unanswered": true}` {
-		t.Errorf("finished as %s with %s, want exhausted and still unanswered", done.Class, done.Result)
+	done := b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Exhausted})
+	if string(done.Result) != `{"Unanswered": true}` {
+		t.Errorf("finished with %s, want it still unanswered", done.Result)
 	}
 	if g := b.grant(b.claim("evt_1", 0)); g.Granted || string(g.Result) != `{"Unanswered": true}` {
 		t.Errorf("grant %+v, want it refused with what was kept", g)

@@ -54,8 +54,9 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        event_id    = excluded.event_id,
        workflow_id = excluded.workflow_id,
        run_id      = excluded.run_id,
-       -- A later round starts counting afresh.
+       -- A later round starts counting afresh, and has its own time.
        failures    = case when excluded.round > e.round then 0 else e.failures end,
+       tried_since = case when excluded.round > e.round then now() else e.tried_since end,
        round       = greatest(e.round, excluded.round),
        -- Only what was answered for good, or is in doubt, gets a new generation and new bytes. After a
        -- transient failure the sink may have taken the request: the same bytes under the same key.
@@ -72,7 +73,7 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
  where (e.state = 'failed' and (e.error_class = 'transient' or excluded.round > e.round))
     or (e.state = 'uncertain' and excluded.round > e.round)
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
-returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age`
+returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age, failures, now() - tried_since as trying`
 
 const lookSQL = `
 select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class
@@ -107,19 +108,18 @@ with finished as (
            committing  = false,
            result      = coalesce(f.result, e.result),
            error       = f.error,
-           failures    = e.failures + case when f.class = 'transient' then 1 else 0 end,
-           error_class = case when f.class = 'transient' and f.max_failures > 0 and e.failures + 1 >= f.max_failures
-                              then 'exhausted' else f.class end,
+           failures    = e.failures + case when f.class in ('transient', 'exhausted') then 1 else 0 end,
+           error_class = f.class,
            done_at     = case when f.state in ('done', 'skipped') then now() else e.done_at end
-      from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::int[], $8::timestamptz[])
-           as f(key, token, state, result, error, class, max_failures, started_at)
+      from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[])
+           as f(key, token, state, result, error, class, started_at)
      where e.key = f.key and e.token = f.token and ` + claimed + `
     returning e.key, e.generation, e.receipt_id, e.run_id, e.token, e.state, e.error, e.error_class, e.result, f.started_at
 ), attempts as (
     insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
     select key, generation, receipt_id, run_id, token, state, started_at, error from finished
 )
-select key, token, error_class, result from finished`
+select key, token, result from finished`
 
 // compensateSQL also closes what failed without an answer: it may have happened, and has been undone. And what another
 // run is at: whatever that comes to has been undone, and a mail that is not yet past its mark is not sent.

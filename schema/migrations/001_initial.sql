@@ -198,8 +198,10 @@ create table effects (
     token        bigint      not null default 1,
     lease_until  timestamptz not null,
     attempts     integer     not null default 1,
-    -- failures counts the transient failures of this round; infrastructure trouble does not count.
+    -- failures counts the transient failures of this round; infrastructure trouble does not count. tried_since is when
+    -- the round's first attempt was claimed. A sink's retries go by both.
     failures     integer     not null default 0,
+    tried_since  timestamptz not null default now(),
     -- request holds the exact bytes of the first attempt: every later one sends the same.
     request      bytea,
     result       jsonb,

@@ -29,7 +29,6 @@ type Config struct {
 	Consumers map[string]Consumer `yaml:"consumers"`
 	Plans     Plans               `yaml:"plans"`
 	Policy    Policy              `yaml:"policy"`
-	Retries   Retries             `yaml:"retries"`
 
 	// Warnings are what Load found doubtful but usable: a secret file that others may read, say, or two senders with
 	// one secret.

@@ -18,6 +18,7 @@ type Consumer struct {
 	Secrets []SigningSecret `yaml:"secrets"`
 	// Timeout bounds one delivery; default 10s.
 	Timeout time.Duration `yaml:"timeout"`
+	Retries Retries       `yaml:"retries"`
 	// Effects is "local" (try as a local activity first; default) or "activity".
 	Effects string `yaml:"effects"`
 }

@@ -106,12 +106,10 @@ func (c *Config) setDefaults(dir string) {
 	or(&c.Mail.Language, letters.English)
 	c.Plans.setDefaults()
 	c.Policy.setDefaults()
-	or(&c.Retries.Attempts, retryAttempts)
-	or(&c.Retries.First, retryFirst)
-	or(&c.Retries.Max, retryMax)
 	for name, consumer := range c.Consumers {
 		or(&consumer.Timeout, httpTimeout)
 		or(&consumer.Effects, "local")
+		consumer.Retries.setDefaults(0)
 		c.Consumers[name] = consumer
 	}
 }

@@ -3,40 +3,64 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
-// Retries says how often an effect is tried before its run parks and a person decides.
+// Retries say how long the effects of a sink, or of a consumer, are tried before their run parks and a person decides.
 type Retries struct {
-	// Attempts counts the tries that failed on the other side; default 8. Trouble of our own (the
-	// database is down, a worker died) does not count.
-	Attempts int `yaml:"attempts"`
-	// First is the wait after the first failure, doubled up to Max; default 2s and 5m: with eight
-	// attempts a sink may be away for four minutes before a person is asked.
+	// First is the wait after the first failure on the other side, doubled up to Max; default 1s and 10m.
 	First time.Duration `yaml:"first"`
 	Max   time.Duration `yaml:"max"`
+	// For is how long an effect is tried, counted from its first try; default 24h, or the sink's key lifetime where that
+	// is less. Trouble of our own (the database is down, a worker died) uses up no tries.
+	For time.Duration `yaml:"for"`
 }
 
 const (
-	retryAttempts = 8
-	retryFirst    = 2 * time.Second
-	retryMax      = 5 * time.Minute
+	retryFirst = time.Second
+	retryMax   = 10 * time.Minute
+	retryFor   = 24 * time.Hour
 )
 
-// retries refuses what no retry policy can be made of: an activity would panic over it at the first
-// sink that fails.
+// setDefaults fills in what is not written; a sink that forgets keys is tried no longer than it remembers them.
+func (r *Retries) setDefaults(keyLifetime time.Duration) {
+	or(&r.First, retryFirst)
+	or(&r.Max, max(retryMax, r.First))
+	or(&r.For, min(retryFor, cmp.Or(keyLifetime, retryFor)))
+}
+
+// retries checks the retries of every sink and consumer.
 func (c *checker) retries() {
-	r := c.cfg.Retries
-	if c.written["retries.attempts"] && r.Attempts < 1 {
-		c.bad("retries.attempts", fmt.Sprintf("is %d", r.Attempts), "write 1 or more: the first try counts")
+	s := &c.cfg.Sinks
+	c.retriesOf("sinks.workspaces", s.Workspaces.Retries, cmp.Or(s.Workspaces.KeyLifetime, keyLifetime))
+	c.retriesOf("sinks.finance", s.Finance.Retries, cmp.Or(s.Finance.KeyLifetime, keyLifetime))
+	c.retriesOf("sinks.email", s.Email.Retries, 0)
+	for _, name := range slices.Sorted(maps.Keys(c.cfg.Consumers)) {
+		c.retriesOf("consumers."+name, c.cfg.Consumers[name].Retries, 0)
 	}
-	for key, wait := range map[string]time.Duration{"retries.first": r.First, "retries.max": r.Max} {
-		if c.written[key] && wait <= 0 {
-			c.bad(key, fmt.Sprintf("is %s", wait), "write a wait such as 2s, or leave it out for the default")
+}
+
+func (c *checker) retriesOf(sink string, r Retries, keyLifetime time.Duration) {
+	key := sink + ".retries"
+	for name, wait := range map[string]time.Duration{".first": r.First, ".max": r.Max, ".for": r.For} {
+		if c.written[key+name] && wait <= 0 {
+			c.bad(key+name, fmt.Sprintf("is %s", wait), "write a duration such as 2s, or leave it out for the default")
 		}
 	}
-	first, most := cmp.Or(r.First, retryFirst), cmp.Or(r.Max, retryMax)
-	if first > 0 && most > 0 && most < first {
-		c.bad("retries.max", fmt.Sprintf("is %s, less than the first wait of %s", most, first), "write a max that is not less than first")
+	given := r
+	if given.setDefaults(keyLifetime); min(given.First, given.Max, given.For) < 0 {
+		return
+	}
+	if given.Max < given.First {
+		c.bad(key+".max", fmt.Sprintf("is %s, less than the first wait of %s", given.Max, given.First), "write a max that is not less than first")
+	}
+	if given.For < given.First {
+		c.bad(key+".for", fmt.Sprintf("is %s, less than the first wait of %s", given.For, given.First), "write a for that is not less than first")
+	}
+	if keyLifetime > 0 && given.For > keyLifetime {
+		c.bad(key+".for", fmt.Sprintf("is %s, and the sink forgets keys after %s", given.For, keyLifetime),
+			"write a for that is not more than "+sink+".key_lifetime: a later try could be applied twice")
 	}
 }

@@ -33,6 +33,7 @@ type HTTPSink struct {
 	// KeyLifetime is how long the sink remembers a key. Automatic retries stop there, because a
 	// retry after it could be applied a second time. Default 24h.
 	KeyLifetime time.Duration `yaml:"key_lifetime"`
+	Retries     Retries       `yaml:"retries"`
 	// Effects is "local" (try as a local activity first; default) or "activity".
 	Effects string `yaml:"effects"`
 	// Refusals are the answers that say something about the customer; default 402, 422 and 451.
@@ -64,6 +65,7 @@ type EmailSink struct {
 	Guarantee string `yaml:"guarantee"`
 	// Timeout bounds one delivery; default 30s.
 	Timeout time.Duration `yaml:"timeout"`
+	Retries Retries       `yaml:"retries"`
 	// Effects is "local" (default) or "activity".
 	Effects string `yaml:"effects"`
 	// Owner is whom to turn to about the sink.
@@ -141,6 +143,7 @@ func (s *Sinks) setDefaults() {
 		}
 		or(&sink.Timeout, httpTimeout)
 		or(&sink.KeyLifetime, keyLifetime)
+		sink.Retries.setDefaults(sink.KeyLifetime)
 		or(&sink.Effects, "local")
 		if sink.Refusals == nil { // an empty list refuses nothing
 			sink.Refusals = []Refusal{{Status: 402}, {Status: 422}, {Status: 451}}
@@ -153,6 +156,7 @@ func (s *Sinks) setDefaults() {
 	}
 	or(&s.Email.Guarantee, "at_most_once")
 	or(&s.Email.Timeout, emailTimeout)
+	s.Email.Retries.setDefaults(0)
 	or(&s.Email.Effects, "local")
 	for i := range s.Subscribers {
 		or(&s.Subscribers[i].Timeout, httpTimeout)

@@ -71,15 +71,14 @@ ops: {ingress: "127.0.0.1:0", worker: "127.0.0.1:0"}
 sources:
   stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}
 sinks:
-  workspaces: {url: %[2]q, timeout: %[4]s}
-  finance: {url: %[2]q, timeout: %[4]s}
-  email: {address: %[3]q, from: "billing@pawl.test", tls: none, timeout: %[4]s}
+  workspaces: {url: %[2]q, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
+  finance: {url: %[2]q, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
+  email: {address: %[3]q, from: "billing@pawl.test", tls: none, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
   subscribers: [{name: sandbox, url: "%[2]s/events", timeout: %[4]s}]
 plans:
   prices: {price_enterprise: enterprise}
   features: {enterprise: [projects, sso]}
   onboarding: [enterprise]
-retries: {first: 100ms, max: 1s}
 `, queue+"-"+filepath.Base(filepath.Dir(w.dir)), w.sandbox.URL(), w.sandbox.SMTPAddr(), sinkTimeout))
 	}
 	return w

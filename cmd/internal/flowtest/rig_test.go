@@ -104,8 +104,17 @@ type rig struct {
 	account string
 }
 
-// attempts is how many failures an effect may have in a rig before its run parks.
-const attempts = 3
+// impatient are the retries of a rig's sinks. Their time is over with the third try: see thirdTryIsLast.
+var impatient = config.Retries{First: 10 * time.Millisecond, Max: 40 * time.Millisecond, For: 24 * time.Hour}
+
+// thirdTryIsLast makes the time for trying pass with the second failure of an effect's round.
+const thirdTryIsLast = `
+create function pass_time() returns trigger language plpgsql as $$
+begin
+	new.tried_since := new.tried_since - interval '25 hours';
+	return new;
+end $$;
+create trigger pass_time before update on effects for each row when (old.failures = 1 and new.failures = 2) execute function pass_time()`
 
 // newRig wires what `pawl dev` wires, impatiently: short time-outs and waits. Its source has no key of Stripe's API.
 func newRig(t *testing.T, tune func(*config.Config)) *rig {
@@ -130,13 +139,17 @@ func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	}
 	cfg := configure(t, outside, "default")
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
-	cfg.Retries = config.Retries{Attempts: attempts, First: 10 * time.Millisecond, Max: 40 * time.Millisecond}
+	sinks := &cfg.Sinks
+	sinks.Workspaces.Retries, sinks.Finance.Retries, sinks.Email.Retries = impatient, impatient, impatient
 	cfg.Sinks.Workspaces.Timeout, cfg.Sinks.Finance.Timeout, cfg.Sinks.Email.Timeout = patience, patience, patience
 	if tune != nil {
 		tune(cfg)
 	}
 	r.Node, err = process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Pool.Exec(ctx, thirdTryIsLast); err != nil {
 		t.Fatal(err)
 	}
 	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.Temporal, Receipts: r.Receipts, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})

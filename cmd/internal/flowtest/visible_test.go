@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -18,7 +19,7 @@ import (
 // What a person sees in the Temporal UI comes from what is asked here.
 func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Retries.Attempts = 1000 })
+	r := newRig(t, func(c *config.Config) { c.Sinks.Finance.Retries.For = 240 * time.Hour })
 	r.fault(`{"service":"finance","next":1000,"status":503}`)
 	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
 	workflowID := r.receive(e)

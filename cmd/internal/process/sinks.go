@@ -46,8 +46,12 @@ func connectedAccounts(c *config.Config) map[string]map[string]string {
 	return ours
 }
 
+func retries(r config.Retries) effect.Retries {
+	return effect.Retries{First: r.First, Max: r.Max, For: r.For}
+}
+
 // httpSinks returns the API of each mode.
-func httpSinks(c *config.Config, s config.HTTPSink) map[string]activities.Sink {
+func httpSinks(s config.HTTPSink) map[string]activities.Sink {
 	sinks, client := map[string]activities.Sink{}, activities.NewHTTPClient()
 	var refusals []activities.Refusal
 	for _, r := range s.Refusals {
@@ -56,7 +60,7 @@ func httpSinks(c *config.Config, s config.HTTPSink) map[string]activities.Sink {
 	for mode, endpoint := range s.Modes() {
 		sinks[mode] = activities.Sink{
 			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals,
-			Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: c.Retries.Attempts, KeyLifetime: s.KeyLifetime},
+			Policy: effect.Policy{Timeout: s.Timeout, Retries: retries(s.Retries), KeyLifetime: s.KeyLifetime},
 		}
 	}
 	return sinks
@@ -69,7 +73,7 @@ func mailSinks(c *config.Config) map[string]activities.MailSink {
 		sinks[mode] = activities.MailSink{
 			From: m.From, AtLeastOnce: c.Sinks.Email.Guarantee == "at_least_once",
 			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()},
-			Policy: effect.Policy{Timeout: c.Sinks.Email.Timeout, MaxFailures: c.Retries.Attempts},
+			Policy: effect.Policy{Timeout: c.Sinks.Email.Timeout, Retries: retries(c.Sinks.Email.Retries)},
 		}
 	}
 	return sinks
@@ -97,7 +101,7 @@ func (n *Node) consumers(effects *effect.Runner) *activities.Consumers {
 	}
 	for name, s := range n.Config.Consumers {
 		c.ByName[name] = activities.Consumer{
-			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, MaxFailures: n.Config.Retries.Attempts},
+			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, Retries: retries(s.Retries)},
 			Settings: activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"},
 		}
 	}

@@ -103,7 +103,6 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	book = ledger.New(n.Pool)
 	effects, err := effect.NewRunner(effect.Config{
 		Ledger: book, Meter: meter,
-		FirstBackoff: n.Config.Retries.First, MaxBackoff: n.Config.Retries.Max,
 		Retrying: n.showRetrying,
 	})
 	if err != nil {
@@ -171,8 +170,8 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake, Now: time.Now,
 		},
 		objects,
-		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.Config, n.Config.Sinks.Workspaces)},
-		&activities.Finance{Effects: effects, Sinks: httpSinks(n.Config, n.Config.Sinks.Finance)},
+		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.Config.Sinks.Workspaces)},
+		&activities.Finance{Effects: effects, Sinks: httpSinks(n.Config.Sinks.Finance)},
 		&activities.Tasks{Effects: effects},
 		&activities.Mail{Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: n.Config.Mail.Set, Sinks: mailSinks(n.Config), Now: time.Now},
 		relays,
