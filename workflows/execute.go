@@ -25,14 +25,14 @@ type attempt struct {
 const (
 	// defaultTimeout bounds a try that only talks to our own database.
 	defaultTimeout = 10 * time.Second
-	// grace is what a try may need beyond its own time-out to claim and to record.
-	grace = 5 * time.Second
+	// grace is what a try may need beyond its own time-out to get a place at its sink, to claim and to record.
+	grace = 7 * time.Second
 	// patience is the wait that the escalation to a regular activity stands in for. A longer one, of the sink's retries or
 	// asked for with Retry-After, is a timer.
 	patience = time.Second
 )
 
-// bound is how long one try may take: its own time-out, and what it needs to claim and to record.
+// bound is how long one try may take: its own time-out, and what it needs before and after.
 func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
 
 // execute tries the activity at once as a local one and escalates to a regular one that is tried until

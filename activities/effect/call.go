@@ -34,6 +34,8 @@ type Call struct {
 type Policy struct {
 	// Timeout bounds one attempt, unless the call says otherwise.
 	Timeout time.Duration
+	// Gate is what it goes through to its sink, nil for none.
+	Gate *Gate
 	// Retries say when it is tried again.
 	Retries Retries
 	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be

@@ -65,6 +65,11 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 		// doubt that the server is about to take; the regular activity that follows has all its time.
 		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
 	}
+	leave, err := r.enter(ctx, c, p)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
 	grant, err := r.claim(ctx, c, p, request)
 	if err != nil {
 		return Result{}, err
@@ -92,6 +97,31 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 	value, err := fn(attemptCtx, attempt)
 	reached(c, "after-send")
 	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
+}
+
+// waiting is what a regular activity may take for a place at its sink: its time has room for it beside a call and what
+// claiming and recording take.
+const waiting = 1500 * time.Millisecond
+
+// enter takes a place at the sink, before anything is claimed. A local try does not wait for one: that is for the
+// regular activity that follows, and it is the workflow task that would be held up.
+func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
+	info, patience := activity.GetInfo(ctx), waiting
+	if info.IsLocalActivity {
+		patience = 0
+	}
+	leave, wait := p.Gate.enter(ctx, patience)
+	if leave != nil {
+		return leave, nil
+	}
+	reason := fmt.Sprintf("%s waits for a place at %s: %d are in flight", c.Kind, p.Gate.sink, p.Gate.Busy())
+	if wait > 0 {
+		reason = fmt.Sprintf("%s waits for its turn at %s, which takes %v a second", c.Kind, p.Gate.sink, p.Gate.pace.Limit())
+	}
+	if !info.IsLocalActivity {
+		r.Retrying(ctx, c, reason)
+	}
+	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s", reason)
 }
 
 // mark sets the mark of the point of no return. One that may have been set makes the effect uncertain, though

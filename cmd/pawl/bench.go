@@ -62,7 +62,7 @@ func (a *app) benchNode(ctx context.Context, configFile string) (*bench.Node, er
 		return nil, err
 	}
 	return &bench.Node{
-		Pool: n.Pool, Receipts: n.Receipts, Temporal: n.Temporal, Activities: all, Options: process.WorkerOptions(),
+		Pool: n.Pool, Receipts: n.Receipts, Temporal: n.Temporal, Activities: all, Options: n.WorkerOptions(),
 		Prepare: n.EnsureSearchAttributes,
 		Close:   func() { book.Close(); n.Close() },
 	}, nil

@@ -19,6 +19,8 @@ type Consumer struct {
 	// Timeout bounds one delivery; default 10s.
 	Timeout time.Duration `yaml:"timeout"`
 	Retries Retries       `yaml:"retries"`
+	// Bounds keep what the consumer does from others.
+	Bounds `yaml:",inline"`
 	// Effects is "local" (try as a local activity first; default) or "activity".
 	Effects string `yaml:"effects"`
 }

@@ -52,6 +52,7 @@ func (c checker) parse(content []byte) (*Config, error) {
 		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}
 	c.retries() // before the defaults take the place of a 0 that stands in the file
+	c.bounds()
 	c.cfg.setDefaults(c.dir)
 	c.check()
 	if len(c.faults) > 0 {
@@ -110,6 +111,7 @@ func (c *Config) setDefaults(dir string) {
 		or(&consumer.Timeout, httpTimeout)
 		or(&consumer.Effects, "local")
 		consumer.Retries.setDefaults(0)
+		consumer.Bounds.setDefaults()
 		c.Consumers[name] = consumer
 	}
 }

@@ -34,6 +34,8 @@ type HTTPSink struct {
 	// retry after it could be applied a second time. Default 24h.
 	KeyLifetime time.Duration `yaml:"key_lifetime"`
 	Retries     Retries       `yaml:"retries"`
+	// Bounds keep what the sink does from other sinks.
+	Bounds `yaml:",inline"`
 	// Effects is "local" (try as a local activity first; default) or "activity".
 	Effects string `yaml:"effects"`
 	// Refusals are the answers that say something about the customer; default 402, 422 and 451.
@@ -66,6 +68,8 @@ type EmailSink struct {
 	// Timeout bounds one delivery; default 30s.
 	Timeout time.Duration `yaml:"timeout"`
 	Retries Retries       `yaml:"retries"`
+	// Bounds keep what the server does from other sinks.
+	Bounds `yaml:",inline"`
 	// Effects is "local" (default) or "activity".
 	Effects string `yaml:"effects"`
 	// Owner is whom to turn to about the sink.
@@ -144,6 +148,7 @@ func (s *Sinks) setDefaults() {
 		or(&sink.Timeout, httpTimeout)
 		or(&sink.KeyLifetime, keyLifetime)
 		sink.Retries.setDefaults(sink.KeyLifetime)
+		sink.Bounds.setDefaults()
 		or(&sink.Effects, "local")
 		if sink.Refusals == nil { // an empty list refuses nothing
 			sink.Refusals = []Refusal{{Status: 402}, {Status: 422}, {Status: 451}}
@@ -157,6 +162,7 @@ func (s *Sinks) setDefaults() {
 	or(&s.Email.Guarantee, "at_most_once")
 	or(&s.Email.Timeout, emailTimeout)
 	s.Email.Retries.setDefaults(0)
+	s.Email.Bounds.setDefaults()
 	or(&s.Email.Effects, "local")
 	for i := range s.Subscribers {
 		or(&s.Subscribers[i].Timeout, httpTimeout)

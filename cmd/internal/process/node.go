@@ -38,6 +38,7 @@ type Node struct {
 	Receipts, intake *receipt.Store
 	Temporal         client.Client
 
+	gates     gates
 	log       *slog.Logger
 	providers map[string]webhook.Provider
 	telemetry *telemetry.Telemetry
@@ -77,7 +78,7 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 		return nil, fmt.Errorf("temporal client: %w", err)
 	}
 	return &Node{
-		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal,
+		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg),
 		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}),
 		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}),
 	}, nil

@@ -51,7 +51,7 @@ func retries(r config.Retries) effect.Retries {
 }
 
 // httpSinks returns the API of each mode.
-func httpSinks(s config.HTTPSink) map[string]activities.Sink {
+func (n *Node) httpSinks(name string, s config.HTTPSink) map[string]activities.Sink {
 	sinks, client := map[string]activities.Sink{}, activities.NewHTTPClient()
 	var refusals []activities.Refusal
 	for _, r := range s.Refusals {
@@ -60,20 +60,20 @@ func httpSinks(s config.HTTPSink) map[string]activities.Sink {
 	for mode, endpoint := range s.Modes() {
 		sinks[mode] = activities.Sink{
 			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals,
-			Policy: effect.Policy{Timeout: s.Timeout, Retries: retries(s.Retries), KeyLifetime: s.KeyLifetime},
+			Policy: effect.Policy{Timeout: s.Timeout, Gate: n.gates.of(name, mode), Retries: retries(s.Retries), KeyLifetime: s.KeyLifetime},
 		}
 	}
 	return sinks
 }
 
 // mailSinks returns the mail server of each mode.
-func mailSinks(c *config.Config) map[string]activities.MailSink {
-	sinks := map[string]activities.MailSink{}
+func (n *Node) mailSinks() map[string]activities.MailSink {
+	c, sinks := n.Config, map[string]activities.MailSink{}
 	for mode, m := range c.Sinks.Email.Modes() {
 		sinks[mode] = activities.MailSink{
 			From: m.From, AtLeastOnce: c.Sinks.Email.Guarantee == "at_least_once",
 			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()},
-			Policy: effect.Policy{Timeout: c.Sinks.Email.Timeout, Retries: retries(c.Sinks.Email.Retries)},
+			Policy: effect.Policy{Timeout: c.Sinks.Email.Timeout, Gate: n.gates.of(workflows.SinkMail, mode), Retries: retries(c.Sinks.Email.Retries)},
 		}
 	}
 	return sinks
@@ -101,7 +101,7 @@ func (n *Node) consumers(effects *effect.Runner) *activities.Consumers {
 	}
 	for name, s := range n.Config.Consumers {
 		c.ByName[name] = activities.Consumer{
-			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, Retries: retries(s.Retries)},
+			URL: s.URL, Keys: s.Keys(), Policy: effect.Policy{Timeout: s.Timeout, Gate: n.gates[workflows.SinkConsumers+":"+name], Retries: retries(s.Retries)},
 			Settings: activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"},
 		}
 	}

@@ -72,7 +72,7 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 		// The SDK stops a worker whose polls are refused for two minutes (its namespace was lost with Temporal's
 		// database, say), and tells nobody but this hook, once.
 		refused := make(chan error, 1)
-		options := WorkerOptions()
+		options := n.WorkerOptions()
 		options.OnFatalError = func(err error) {
 			select {
 			case refused <- err:
@@ -118,17 +118,21 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	return book, publisher, all, nil
 }
 
+// ownSlots are for what a worker does in our own database. More would wait for a connection.
+const ownSlots = 64
+
 // WorkerOptions are those of every worker.
-func WorkerOptions() worker.Options {
+func (n *Node) WorkerOptions() worker.Options {
 	eager := 8 // the widest fan-out of a flow: all of it may start in the worker that asked for it
 	return worker.Options{
 		// The default of two pollers each is the first bottleneck at a high rate.
 		WorkflowTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 		ActivityTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 		MaxEagerActivityReservationsPerWorkflowTask: &eager,
-		// Bounded by what the sinks and the database take, not by what Go could run.
-		MaxConcurrentActivityExecutionSize:      64,
-		MaxConcurrentLocalActivityExecutionSize: 64,
+		// Each sink's gate bounds what is in flight to it and what waits there. With slots for all of it at once, a sink
+		// that hangs takes none that another needs.
+		MaxConcurrentActivityExecutionSize:      ownSlots + n.gates.slots(),
+		MaxConcurrentLocalActivityExecutionSize: ownSlots + n.gates.slots(),
 		WorkerStopTimeout:                       stopGrace,
 	}
 }
@@ -170,10 +174,10 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake, Now: time.Now,
 		},
 		objects,
-		&activities.Workspaces{Effects: effects, Targets: state, Sinks: httpSinks(n.Config.Sinks.Workspaces)},
-		&activities.Finance{Effects: effects, Sinks: httpSinks(n.Config.Sinks.Finance)},
+		&activities.Workspaces{Effects: effects, Targets: state, Sinks: n.httpSinks(workflows.SinkWorkspaces, n.Config.Sinks.Workspaces)},
+		&activities.Finance{Effects: effects, Sinks: n.httpSinks(workflows.SinkFinance, n.Config.Sinks.Finance)},
 		&activities.Tasks{Effects: effects},
-		&activities.Mail{Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: n.Config.Mail.Set, Sinks: mailSinks(n.Config), Now: time.Now},
+		&activities.Mail{Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: n.Config.Mail.Set, Sinks: n.mailSinks(), Now: time.Now},
 		relays,
 		&activities.Runs{Receipts: n.Receipts, Ledger: book, Audit: audit.New(n.Pool), Lag: lag},
 	}, nil

@@ -1,0 +1,113 @@
+package effect_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+// keyed is a call of another effect.
+func keyed(key string) effect.Call {
+	c := call("evt_1", 0)
+	c.Key = key
+	return c
+}
+
+// What finds no place is told so before it has claimed anything, and takes the next one that is free.
+func TestGate_NoPlace_NothingClaimed(t *testing.T) {
+	b := setup(t)
+	p := policy
+	p.Gate = effect.NewGate("finance", 1, 0)
+	result, err := b.do(keyed("first"), p, "x", func(context.Context, *effect.Attempt) (any, error) {
+		if p.Gate.Busy() != 1 {
+			t.Errorf("%d in flight, want 1", p.Gate.Busy())
+		}
+		_, err := b.do(keyed("second"), p, "x", never(t))
+		if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "a place at finance") {
+			t.Errorf("told %q", message)
+		}
+		if got := b.one(`select string_agg(key, ' ') from effects`); got != "first" {
+			t.Errorf("claimed %s", got)
+		}
+		return nil, nil
+	})
+	b.want(result, err, effect.Done)
+	if len(b.retrying) != 1 || !strings.Contains(b.retrying[0], "waits for a place at finance") {
+		t.Errorf("the receipt was shown %q", b.retrying)
+	}
+	result, err = b.do(keyed("second"), p, "x", succeed)
+	b.want(result, err, effect.Done)
+	if p.Gate.Busy() != 0 {
+		t.Errorf("%d in flight, want none", p.Gate.Busy())
+	}
+}
+
+// Many at once: never more in flight than there are places.
+func TestGate_NeverMoreInFlightThanPlaces(t *testing.T) {
+	b := setup(t)
+	p := policy
+	p.Gate = effect.NewGate("finance", 3, 0)
+	var mu sync.Mutex
+	inFlight, most, done := 0, 0, 0
+	full, once := make(chan struct{}), sync.Once{}
+	var group sync.WaitGroup
+	for i := range 40 {
+		group.Go(func() {
+			_, err := b.do(keyed(strings.Repeat("k", i+1)), p, "x", func(context.Context, *effect.Attempt) (any, error) {
+				mu.Lock()
+				inFlight++
+				most = max(most, inFlight)
+				if inFlight == 3 {
+					once.Do(func() { close(full) })
+				}
+				mu.Unlock()
+				<-full // each stays until all places are taken
+				defer func() {
+					mu.Lock()
+					defer mu.Unlock()
+					inFlight--
+				}()
+				return nil, nil
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				done++
+			}
+		})
+	}
+	group.Wait()
+	if most > 3 || done < 3 {
+		t.Errorf("%d in flight at once and %d done, want at most 3 and at least 3", most, done)
+	}
+}
+
+// A sink that takes one a second gets one a second; who would wait too long comes again.
+func TestGate_Rate_TurnsAway(t *testing.T) {
+	b := setup(t)
+	p := policy
+	p.Gate = effect.NewGate("finance", 100, 1)
+	var mu sync.Mutex
+	var done int
+	var told []string
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			_, err := b.do(keyed(strings.Repeat("k", i+1)), p, "x", succeed)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				done++
+				return
+			}
+			told = append(told, b.again(err, effect.TypeNotYet).Message())
+		})
+	}
+	group.Wait()
+	if done < 1 || len(told) < 1 || !strings.Contains(told[0], "waits for its turn at finance, which takes 1 a second") {
+		t.Errorf("%d done, told %q", done, told)
+	}
+}

@@ -1,0 +1,39 @@
+package flowtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+// A sink that hangs holds its places and nothing else: every other effect of the same events is done, and every event
+// is delivered to the consumer, while not one of the hanging requests has ended.
+func TestHangingSink_TakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	crm := newConsumer(t)
+	r := newRig(t, func(c *config.Config) {
+		relaying(t, c, map[string]*consumer{"crm": crm})
+		stripe := c.Sources["stripe"]
+		stripe.Relay = []string{"crm"}
+		c.Sources["stripe"] = stripe
+		c.Sinks.Finance.Timeout = time.Minute // longer than the test
+	})
+	r.fault(`{"service":"finance","next":1000,"mode":"hang_after_accept"}`)
+	const invoices = 80 // more than what was shared by all sinks
+	for i := range invoices {
+		r.receive(purchase(t, fmt.Sprintf("hang-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "starter"))
+	}
+	done := func(kind string) int {
+		return len(r.rows(`select key from effects where kind = $1 and state = 'done'`, kind))
+	}
+	r.until("all else is done", func() bool {
+		return crm.calls() == invoices && done("provision-workspace") == invoices && done("receipt-email") == invoices && done("relay") == invoices
+	})
+	if hanging, ended := len(r.journal("finance")), done("finance-export"); hanging != r.Config.Sinks.Finance.Places || ended != 0 {
+		t.Errorf("finance has %d requests, of which %d have ended; want %d hanging", hanging, ended, r.Config.Sinks.Finance.Places)
+	}
+}

@@ -1,0 +1,51 @@
+package process
+
+import (
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// gates are the ways to the sinks, by the sink's name: that of the catalogue, with the mode where the sink is per mode.
+type gates map[string]*effect.Gate
+
+func newGates(c *config.Config) gates {
+	all := gates{}
+	add := func(sink string, b config.Bounds) { all[sink] = effect.NewGate(sink, b.Places, b.Rate) }
+	addModes := func(sink string, perMode bool, b config.Bounds) {
+		if !perMode {
+			add(sink, b)
+			return
+		}
+		for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
+			add(ofMode(sink, string(mode)), b)
+		}
+	}
+	w, f, m := c.Sinks.Workspaces, c.Sinks.Finance, c.Sinks.Email
+	addModes(workflows.SinkWorkspaces, w.Live != nil || w.Test != nil, w.Bounds)
+	addModes(workflows.SinkFinance, f.Live != nil || f.Test != nil, f.Bounds)
+	addModes(workflows.SinkMail, m.Live != nil || m.Test != nil, m.Bounds)
+	for name, consumer := range c.Consumers {
+		add(workflows.SinkConsumers+":"+name, consumer.Bounds)
+	}
+	return all
+}
+
+func ofMode(sink, mode string) string { return sink + ":" + mode }
+
+// of returns the gate to a sink for a mode.
+func (g gates) of(sink, mode string) *effect.Gate {
+	if own, ok := g[ofMode(sink, mode)]; ok {
+		return own
+	}
+	return g[sink]
+}
+
+// slots is how many slots of a worker all sinks together can hold.
+func (g gates) slots() (n int) {
+	for _, gate := range g {
+		n += gate.Slots()
+	}
+	return n
+}
