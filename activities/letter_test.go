@@ -329,7 +329,7 @@ func TestMailer_TLS(t *testing.T) {
 		class           string
 	}{
 		"encrypted and authenticated": {secure: true, trusted: true, password: "secret", sent: true},
-		"wrong password":              {secure: true, trusted: true, password: "wrong", class: "fault"},
+		"wrong password":              {secure: true, trusted: true, password: "wrong", class: "transient"},
 		"stripped":                    {secure: false, password: "secret", class: "transient"},
 		"somebody's certificate":      {secure: true, trusted: false, password: "secret", class: "transient"},
 	} {

@@ -162,7 +162,7 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	if m.Username != "" {
 		if err := s.Auth(sasl.NewPlainClient("", m.Username, m.Password)); err != nil {
 			s.end()
-			return nil, definite("AUTH", err)
+			return nil, definite(auth, err)
 		}
 	}
 	return s, nil
@@ -170,24 +170,31 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 
 // definite classifies a failure that leaves no doubt that the mail was not taken. A 5xx answer will be given again (RFC
 // 5321 §4.2.1): before there is a recipient it is about us, and a fault, and then about this letter. Everything else may
-// pass.
+// pass; that we are not let in is for everything that would be sent, and waits for its mend.
 func definite(step string, err error) error {
 	var answer *smtp.SMTPError
 	if !errors.As(err, &answer) {
 		return effect.Broken("mail server, "+step, false, err)
 	}
 	failure := effect.Fault("mail server answered %d to %s", answer.Code, step) // its text may name the recipient
+	failure.Health = effect.Answered
+	about := step == rcpt || step == data || step == finalDot
 	switch {
+	case answer.Code == 530 || step == auth && answer.Code >= 500: // RFC 4954 §4 and §6: what we are known by
+		failure.Class, failure.Health = ledger.Transient, effect.Denied
+	case answer.Code == 421 || answer.Code < 500 && !about:
+		failure.Class, failure.Health = ledger.Transient, effect.Down
 	case answer.Code < 500:
 		failure.Class = ledger.Transient
-	case step == rcpt || step == data || step == finalDot:
+	case about:
 		failure.Class = ledger.Permanent
 	}
 	return failure
 }
 
-// The steps from the recipient on.
+// The steps that answers are told apart by: those from the recipient on are about the letter.
 const (
+	auth     = "AUTH"
 	rcpt     = "RCPT TO"
 	data     = "DATA"
 	finalDot = "the final dot"

@@ -81,14 +81,14 @@ func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Fa
 	code, said := told(resp, answer)
 	failure := effect.FromStatus(resp, said, time.Now())
 	switch {
-	case failure == nil || failure.Class != ledger.Fault:
+	case failure == nil || failure.Class != ledger.Fault && failure.Health != effect.Denied:
 	case resp.StatusCode < 400: // the sink is elsewhere for a while, behind a page that says so
-		failure.Class = ledger.Transient
+		failure.Class, failure.Health = ledger.Transient, effect.Down
 	case resp.StatusCode == http.StatusUnprocessableEntity && repeat:
 		// It may be about the key, which an earlier try has used, and not about the customer.
 		failure.Unanswered = true
 	case slices.ContainsFunc(s.Refusals, func(r Refusal) bool { return r.Status == resp.StatusCode && (r.Code == "" || r.Code == code) }):
-		failure.Class = ledger.Permanent
+		failure.Class, failure.Health = ledger.Permanent, effect.Answered
 	}
 	return failure
 }

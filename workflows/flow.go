@@ -71,6 +71,10 @@ type flow struct {
 	decided  *decision
 	recorded bool
 
+	// sinksBack counts the signals that a sink is back; listening is set once they are listened to.
+	sinksBack int
+	listening bool
+
 	// resetBegins: a workflow reset made this run, and its first activity has not ended. The decisions that come with its
 	// first task are those that the reset re-applies; firstTask, the length of the history then, tells that task. They
 	// are kept for when the run parks again.
@@ -226,6 +230,9 @@ func (f *flow) attemptAll(steps []*step) error {
 		workflow.GoNamed(attempts, s.key, func(ctx workflow.Context) {
 			defer escalated.Done()
 			err := execute(ctx)
+			if err == nil {
+				err = f.waitForSink(ctx, s)
+			}
 			if temporal.IsCanceledError(err) && f.isCancelled() {
 				s.result = effect.Result{State: effect.Failed, Round: s.result.Round, Reason: "not done when the run was cancelled"}
 			} else if err != nil && failed == nil {
@@ -246,8 +253,11 @@ func (f *flow) attemptAll(steps []*step) error {
 		}
 		tried++
 		tries.AddFuture(f.try(f.ctx, a), func(local workflow.Future) {
-			if err := local.Get(f.ctx, &s.result); err != nil {
+			switch err := local.Get(f.ctx, &s.result); {
+			case err != nil:
 				goOn(s, func(ctx workflow.Context) error { return f.escalate(ctx, a, err, &s.result) })
+			case s.result.State == effect.Waits:
+				goOn(s, func(workflow.Context) error { return nil })
 			}
 		})
 	}

@@ -1,6 +1,10 @@
 package workflows
 
-import "github.com/pawlhq/pawl/activities/effect"
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+)
 
 // step is one effect of a flow: how it is done, how it is undone, and what came of it. The kinds of the catalogue make
 // them.
@@ -23,6 +27,8 @@ type step struct {
 	compensates string
 
 	result effect.Result
+	// waitingSince is since when the run has waited in this round because the sink is out.
+	waitingSince time.Time
 	// begun is set once the step was tried; round counts the operator's retries of it.
 	begun bool
 	round int
@@ -40,13 +46,13 @@ func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 
 // retry lets the step be done once more, in a round that the ledger has not seen: another run for the same fact, or
 // this one before a reset, may have asked for retries that this one knows nothing of.
-func (s *step) retry() { s.round = max(s.round, s.result.Round) + 1 }
+func (s *step) retry() { s.round, s.waitingSince = max(s.round, s.result.Round)+1, time.Time{} }
 
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
 		Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
-		Compensates: s.compensates, AsOf: f.asOf(), Timeout: f.settings[s.sink].Timeout,
+		Compensates: s.compensates, AsOf: f.asOf(), WaitingSince: s.waitingSince, Timeout: f.settings[s.sink].Timeout,
 	}
 }
 

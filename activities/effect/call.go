@@ -25,6 +25,8 @@ type Call struct {
 	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt
 	// that outlives it shows nothing on the receipt that a later task has moved.
 	AsOf time.Time
+	// WaitingSince is since when the run has waited in this round because the sink was out, zero where it has not.
+	WaitingSince time.Time `json:",omitzero"`
 	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives what it was
 	// told when it began: its own bound around the attempt and the attempt's are then made of one value.
 	Timeout time.Duration
@@ -63,12 +65,13 @@ const (
 	Refused     State = "refused"      // the other side said that this cannot be had
 	Failed      State = "failed"       // trying by itself will not finish it: its time is used up, or it is a fault of ours
 	Uncertain   State = "uncertain"    // nobody knows whether it happened; a person decides
+	Waits       State = "waits"        // not tried: its sink is out, and the flow waits for it
 )
 
 // Known reports whether s is one of these states.
 func (s State) Known() bool {
 	switch s {
-	case Done, AlreadyDone, Skipped, Compensated, Refused, Failed, Uncertain:
+	case Done, AlreadyDone, Skipped, Compensated, Refused, Failed, Uncertain, Waits:
 		return true
 	}
 	return false
@@ -91,6 +94,8 @@ type Result struct {
 	// Unanswered is set for an effect that is not done, a skipped one included, when any attempt ended without an
 	// answer: it may have happened all the same, or still happen, whatever later attempts were told.
 	Unanswered bool `json:",omitempty"`
+	// Wait is how long to wait before it is asked for again, where State is Waits.
+	Wait time.Duration `json:",omitempty"`
 	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
 	// may have tried it in later rounds than the caller's.
 	Round int `json:",omitempty"`

@@ -33,6 +33,8 @@ type Failure struct {
 	RetryAfter time.Duration
 	// Unanswered is set when the request was on its way and no answer came back that says what became of it.
 	Unanswered bool
+	// Health is what it says about the sink.
+	Health Health
 	// Err says in our own words what happened. It goes into workflow histories.
 	Err error
 	// Said is what the other side said about it, or an error that may quote it. It is kept in our database and goes no
@@ -80,7 +82,7 @@ func Broken(who string, unanswered bool, err error) *Failure {
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &certificate):
 		how = "cannot be reached"
 	}
-	return &Failure{Class: ledger.Transient, Unanswered: unanswered, Err: fmt.Errorf("%s: %s", who, how), Said: err.Error()}
+	return &Failure{Class: ledger.Transient, Unanswered: unanswered, Health: Down, Err: fmt.Errorf("%s: %s", who, how), Said: err.Error()}
 }
 
 // Doubt returns a failure that leaves open whether the effect happened.
@@ -123,6 +125,9 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 // and 5xx can pass. Every other answer is a fault: the same request would get it again, and it may come from any hop on
 // the way. Only who knows the other side can tell that one is a refusal.
 //
+// 401 and 403 are a fault, too, but of everything that is sent with our token: they wait for its mend, behind the sink's
+// breaker.
+//
 // 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) turn a request away before the work.
 // Every other answer that can pass leaves open whether the work was done, and counts as unanswered: a
 // sink may fail after its commit (500), a gateway lose what the sink behind it said (502, 504, 408), and
@@ -132,12 +137,17 @@ func FromStatus(resp *http.Response, said string, now time.Time) *Failure {
 		return nil
 	}
 	failure := Fault("%s answered %d", resp.Request.URL.Host, resp.StatusCode)
-	failure.Said = said
+	failure.Said, failure.Health = said, Answered
 	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		failure.Class, failure.Health = ledger.Transient, Denied
 	case code == http.StatusTooEarly, code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		failure.Class = ledger.Transient
 	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusConflict:
 		failure.Class, failure.Unanswered = ledger.Transient, true
+	}
+	if resp.StatusCode >= 500 {
+		failure.Health = Down
 	}
 	if failure.Class == ledger.Transient {
 		failure.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
@@ -179,6 +189,19 @@ func describe(err error) string {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
+}
+
+// healthOf says what the end of an attempt says about the sink, and in which words of ours. What an attempt came to
+// without a failure, it came to at the sink.
+func healthOf(err error) (health Health, reason string) {
+	var failure *Failure
+	switch {
+	case err == nil:
+		return Answered, ""
+	case errors.As(err, &failure):
+		return failure.Health, inOurWords(describe(failure))
+	}
+	return 0, ""
 }
 
 func unanswered(err error) bool {

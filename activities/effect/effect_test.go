@@ -26,6 +26,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -37,6 +38,7 @@ type bundle struct {
 	*testing.T
 	pool   *pgxpool.Pool
 	runner *effect.Runner
+	config effect.Config
 
 	mu       sync.Mutex
 	retrying []string
@@ -49,15 +51,20 @@ func setup(t *testing.T) *bundle {
 	book := ledger.New(b.pool)
 	t.Cleanup(book.Close)
 	var err error
-	b.runner, err = effect.NewRunner(effect.Config{
-		Ledger: book, Meter: noop.Meter{},
+	b.config = effect.Config{
+		Ledger: book, Meter: noop.Meter{}, Breakers: breaker.New(b.pool), Breaking: effect.DefaultBreaking,
+		Waits: func(_ context.Context, c effect.Call, sink, words string, _ bool) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.retrying = append(b.retrying, c.Key+" waits: "+sink+" "+words)
+		},
 		Retrying: func(_ context.Context, _ effect.Call, reason string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.retrying = append(b.retrying, reason)
 		},
-	})
-	if err != nil {
+	}
+	if b.runner, err = effect.NewRunner(b.config); err != nil {
 		t.Fatal(err)
 	}
 	return b

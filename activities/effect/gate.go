@@ -10,7 +10,7 @@ import (
 )
 
 // Gate is what the effects of one sink go through in this process: so many at once and, where it is said, so many a
-// second. What waits at a gate holds no connection to the database, and no more of the worker's slots than the gate has
+// second; none but probes while the sink is out. What waits at a gate holds no connection to the database, and no more of the worker's slots than the gate has
 // places: a sink that hangs takes nothing from another. It is safe for concurrent use.
 type Gate struct {
 	sink    string
@@ -19,7 +19,8 @@ type Gate struct {
 	busy    atomic.Int64
 	waiting atomic.Int64
 	// pace is nil where the sink takes as much as it gets.
-	pace *rate.Limiter
+	pace   *rate.Limiter
+	health health
 }
 
 // NewGate returns the gate of a sink with so many places, and perSecond begins at most; 0 stands for any number. A

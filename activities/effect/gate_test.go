@@ -26,7 +26,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 			t.Errorf("%d in flight, want 1", p.Gate.Busy())
 		}
 		_, err := b.do(keyed("second"), p, "x", never(t))
-		if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "a place at finance") {
+		if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no place free") {
 			t.Errorf("told %q", message)
 		}
 		if got := b.one(`select string_agg(key, ' ') from effects`); got != "first" {
@@ -35,7 +35,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 		return nil, nil
 	})
 	b.want(result, err, effect.Done)
-	if len(b.retrying) != 1 || !strings.Contains(b.retrying[0], "waits for a place at finance") {
+	if len(b.retrying) != 1 || !strings.Contains(b.retrying[0], "second waits: finance has no place free: 1 are in flight") {
 		t.Errorf("the receipt was shown %q", b.retrying)
 	}
 	result, err = b.do(keyed("second"), p, "x", succeed)
@@ -107,7 +107,7 @@ func TestGate_Rate_TurnsAway(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if done < 1 || len(told) < 1 || !strings.Contains(told[0], "waits for its turn at finance, which takes 1 a second") {
+	if done < 1 || len(told) < 1 || !strings.Contains(told[0], "finance takes 1 a second, and more are waiting") {
 		t.Errorf("%d done, told %q", done, told)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/failpoint"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
@@ -26,7 +27,15 @@ type Config struct {
 	Ledger *ledger.Store
 	// Retrying is told of every failure that will be tried again, to show it on the receipt.
 	Retrying func(ctx context.Context, c Call, reason string)
-	Meter    metric.Meter
+	// Waits is told of every effect that waits for its sink, in words that follow the sink's name: the sink is out, or all
+	// places there are taken.
+	Waits func(ctx context.Context, c Call, sink, words string, out bool)
+	// Breakers are shared with the other workers; nil leaves them out.
+	Breakers *breaker.Store
+	Breaking Breaking
+	// Back is told of a sink that is back, by the one process that has closed its breaker.
+	Back  func(sink string)
+	Meter metric.Meter
 }
 
 // Runner runs effects. It is safe for concurrent use.
@@ -65,6 +74,17 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 		// doubt that the server is about to take; the regular activity that follows has all its time.
 		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
 	}
+	var probe, last bool
+	if o, out := p.Gate.outage(); out {
+		var waits *Result
+		var err error
+		if probe, last, waits, err = r.held(ctx, c, p, o); err != nil {
+			return Result{}, err
+		}
+		if waits != nil {
+			return *waits, nil
+		}
+	}
 	leave, err := r.enter(ctx, c, p)
 	if err != nil {
 		return Result{}, err
@@ -96,6 +116,10 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 	}
 	value, err := fn(attemptCtx, attempt)
 	reached(c, "after-send")
+	r.judge(ctx, c, p, probe, err)
+	if last {
+		p.Retries.For = 0
+	}
 	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
 }
 
@@ -114,14 +138,14 @@ func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err
 	if leave != nil {
 		return leave, nil
 	}
-	reason := fmt.Sprintf("%s waits for a place at %s: %d are in flight", c.Kind, p.Gate.sink, p.Gate.Busy())
+	words := fmt.Sprintf("has no place free: %d are in flight", p.Gate.Busy())
 	if wait > 0 {
-		reason = fmt.Sprintf("%s waits for its turn at %s, which takes %v a second", c.Kind, p.Gate.sink, p.Gate.pace.Limit())
+		words = fmt.Sprintf("takes %v a second, and more are waiting", p.Gate.pace.Limit())
 	}
 	if !info.IsLocalActivity {
-		r.Retrying(ctx, c, reason)
+		r.Waits(ctx, c, p.Gate.sink, words, false)
 	}
-	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s", reason)
+	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind, p.Gate.sink, words)
 }
 
 // mark sets the mark of the point of no return. One that may have been set makes the effect uncertain, though
@@ -296,10 +320,11 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	}
 	finish.Key, finish.Token, finish.Compensates = c.Key, g.Token, c.Compensates
 	finish.StartedAt = started
+	took := time.Since(started)
+	left := p.left(g.Trying+took, g.Age+took)
 	if finish.Class == ledger.Transient {
-		took := time.Since(started)
 		var more bool
-		if wait, more = p.Retries.next(g.Failures+1, p.left(g.Trying+took, g.Age+took), wait); !more {
+		if wait, more = p.Retries.next(g.Failures+1, left, wait); !more {
 			finish.Class = ledger.Exhausted
 		}
 	}
@@ -329,6 +354,10 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	switch finish.Class {
 	case ledger.Transient:
 		r.count(ctx, c, "retried")
+		if o, out := p.Gate.outage(); out {
+			// Straight to the timer: the run hears there when the sink is back.
+			return r.waits(ctx, c, p, o, left), nil
+		}
 		r.Retrying(ctx, c, c.Kind+": "+finish.Error)
 		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
 	case ledger.Exhausted, ledger.Fault:

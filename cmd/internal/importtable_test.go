@@ -37,7 +37,7 @@ type rule struct {
 // when the architecture does.
 var table = []rule{
 	{packages: "schema/...", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
-	{packages: "activities/effect", may: []string{"schema/ledger", "schema/failpoint"}, never: []string{echo}},
+	{packages: "activities/effect", may: []string{"schema/breaker", "schema/ledger", "schema/failpoint"}, never: []string{echo}},
 	{packages: "activities/activitiestest", may: []string{"docs"}, never: []string{temporal, echo}},
 	{packages: "activities/...", but: []string{"activities/effect", "activities/activitiestest"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
 	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing"}, never: []string{pgx, echo, "net/http", "os"}},

@@ -273,7 +273,7 @@ func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
 		doubtful           []string
 	)
 	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt, &g.Round,
-		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class}, func() error {
+		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class, &g.Age, &g.Trying}, func() error {
 		if g.State == Claimed && committing && lapsed {
 			doubtful = append(doubtful, key)
 			g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt

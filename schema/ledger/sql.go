@@ -76,7 +76,8 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
 returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age, failures, now() - tried_since as trying`
 
 const lookSQL = `
-select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class
+select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class,
+       now() - claimed_at as age, now() - tried_since as trying
   from effects where key = any($1)`
 
 // lapsedInDoubt is why a claim that lapsed after its point of no return is uncertain.

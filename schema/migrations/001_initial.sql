@@ -232,6 +232,18 @@ create table effect_attempts (
 create index effect_attempts_key on effect_attempts (key);
 create index effect_attempts_receipt on effect_attempts (receipt_id);
 
+-- The sinks that are, or were, out: what their effects wait for. One row for each, which all workers share.
+create table breakers (
+    sink     text        primary key,
+    open     boolean     not null,
+    -- since is when it was opened, or closed; reason says what the sink does, '' where it is closed.
+    since    timestamptz not null,
+    reason   text        not null,
+    -- probes counts those that have failed; the next may go through at probe_at.
+    probes   integer     not null default 0,
+    probe_at timestamptz not null
+);
+
 -- What billing events say, and what it comes to. mode is part of every key: test and live never meet.
 
 -- What one event says about one object. Never changed, and kept when the event's body is erased.

@@ -29,6 +29,8 @@ var Statements = map[string]string{
 	"backlog":           backlogSQL,
 	"counts":            openCountsSQL,
 	"compensated":       compensatedSQL,
+	"sink waiters":      sinkWaitersSQL,
+	"waits for sink":    waitsForSinkSQL,
 	"get":               getSQL,
 	"body":              bodySQL,
 	"count rejections":  countRejectionsSQL,

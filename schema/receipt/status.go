@@ -47,6 +47,11 @@ const (
 	AnotherRun = "another_run"
 
 	StartRefused = "start_refused"
+
+	// Of what is Retrying. SinkOut: its sink is out, and the words begin with the sink's name. SinkBusy: all places at
+	// its sink are taken.
+	SinkOut  = "sink_out"
+	SinkBusy = "sink_busy"
 )
 
 // Statuses lists every status in the order of a receipt's life.

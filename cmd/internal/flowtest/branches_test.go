@@ -150,9 +150,8 @@ var branches = []branch{
 		done: map[string]int{"workspaces": 2, "finance": 0, "email": 2, "events": 4},
 	},
 	{
-		// An expired token says nothing about the customer: nothing is taken back.
-		name: "token-expired", plan: "starter", prepare: faults(tokenExpired), parks: receipt.Dead, reason: "effect_failed: provision-workspace is failed",
-		decide: workflows.UpdateRetry, outcome: "processed", effects: healthy(), done: once(nil),
+		// An expired token says nothing about the customer: nothing is taken back, and the run waits for its mend.
+		name: "token-expired", plan: "starter", prepare: faults(tokenExpired), outcome: "processed", effects: healthy(), done: once(nil),
 	},
 	{
 		name: "refused", plan: "enterprise", prepare: faults(refuse), outcome: "compensated",

@@ -58,7 +58,12 @@ func troubles() []trouble {
 	for _, status := range []int{402, 422, 451} {
 		add(receipt.NeedsReview, "finance-export", "failed", `{"service":"finance","status":%d}`, status)
 	}
-	for _, status := range []int{400, 401, 403, 404, 405, 413} {
+	// An expired token opens the breaker; the probe is answered.
+	for _, status := range []int{401, 403} {
+		add("", "finance-export", "done", `{"service":"finance","status":%d}`, status)
+		add("", "provision-workspace", "done", `{"service":"workspaces","status":%d}`, status)
+	}
+	for _, status := range []int{400, 404, 405, 413} {
 		add(receipt.Dead, "finance-export", "failed", `{"service":"finance","status":%d}`, status)
 		add(receipt.Dead, "provision-workspace", "failed", `{"service":"workspaces","status":%d}`, status)
 	}

@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
@@ -148,6 +149,10 @@ func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	r.Node, err = process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
+	}
+	r.Breaking = effect.Breaking{
+		Failures: 5, FirstProbe: 100 * time.Millisecond, MaxProbe: 200 * time.Millisecond,
+		Looks: 100, LeastWait: 100 * time.Millisecond, MostWait: time.Second, Back: 1000,
 	}
 	if _, err := r.Pool.Exec(ctx, thirdTryIsLast); err != nil {
 		t.Fatal(err)

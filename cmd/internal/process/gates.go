@@ -1,6 +1,9 @@
 package process
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -26,6 +29,7 @@ func newGates(c *config.Config) gates {
 	addModes(workflows.SinkWorkspaces, w.Live != nil || w.Test != nil, w.Bounds)
 	addModes(workflows.SinkFinance, f.Live != nil || f.Test != nil, f.Bounds)
 	addModes(workflows.SinkMail, m.Live != nil || m.Test != nil, m.Bounds)
+	add(workflows.SinkStripe, config.Bounds{Places: askingPlaces})
 	for name, consumer := range c.Consumers {
 		add(workflows.SinkConsumers+":"+name, consumer.Bounds)
 	}
@@ -34,6 +38,9 @@ func newGates(c *config.Config) gates {
 
 func ofMode(sink, mode string) string { return sink + ":" + mode }
 
+// askingPlaces is how many objects a process asks Stripe for at once. Its API is paced by the source's api_rate.
+const askingPlaces = 16
+
 // of returns the gate to a sink for a mode.
 func (g gates) of(sink, mode string) *effect.Gate {
 	if own, ok := g[ofMode(sink, mode)]; ok {
@@ -41,6 +48,9 @@ func (g gates) of(sink, mode string) *effect.Gate {
 	}
 	return g[sink]
 }
+
+// all returns the gates.
+func (g gates) all() []*effect.Gate { return slices.Collect(maps.Values(g)) }
 
 // slots is how many slots of a worker all sinks together can hold.
 func (g gates) slots() (n int) {

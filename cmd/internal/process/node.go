@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
+	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
@@ -38,7 +39,12 @@ type Node struct {
 	Receipts, intake *receipt.Store
 	Temporal         client.Client
 
+	// Breaking says when a sink counts as out. It is set before RunWorker.
+	Breaking effect.Breaking
+
 	gates     gates
+	effects   *effect.Runner
+	back      chan string
 	log       *slog.Logger
 	providers map[string]webhook.Provider
 	telemetry *telemetry.Telemetry
@@ -78,7 +84,7 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 		return nil, fmt.Errorf("temporal client: %w", err)
 	}
 	return &Node{
-		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg),
+		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg), back: make(chan string, 64), Breaking: effect.DefaultBreaking,
 		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}),
 		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}),
 	}, nil

@@ -10,17 +10,22 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/quota"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // fetchTimeout bounds the asking for one object: an invoice of 500 lines takes six requests.
 const fetchTimeout = 20 * time.Second
+
+// asking are the retries of that: an API that is away for long is told to a person within the hour, since the event
+// that it is for waits with all its effects.
+var asking = effect.Retries{First: time.Second, Max: time.Minute, For: time.Hour}
 
 // objects makes the receiver of the activity that asks for objects.
 func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activities.Objects, error) {
 	o := &activities.Objects{
 		Effects: effects, Receipts: n.Receipts, Facts: state, Prices: Prices(n.Config), APIs: map[string]*stripe.Client{}, Now: time.Now,
 		// Asking changes nothing: an attempt without an outcome has done nothing.
-		Policy: effect.Policy{Timeout: fetchTimeout, MaxFailures: n.Config.Retries.Attempts, Marks: true},
+		Policy: effect.Policy{Timeout: fetchTimeout, Gate: n.gates[workflows.SinkStripe], Retries: asking, Marks: true},
 	}
 	for name, source := range n.Config.Sources {
 		if source.APIKey.Value() == "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -38,6 +39,17 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	n.join(ops.Part{Name: effects, Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
+	group.Go(func() error { n.effects.Watch(ctx, n.gates.all(), n.Receipts.SinkWaiters); return nil })
+	group.Go(func() error {
+		for {
+			select {
+			case sink := <-n.back:
+				group.Go(func() error { n.letIn(ctx, sink, n.gates[sink]); return nil })
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
 	group.Go(func() error {
 		n.keepWorking(ctx, func(ctx context.Context, options worker.Options) (worker.Worker, error) {
 			if err := n.EnsureSearchAttributes(ctx); err != nil {
@@ -103,11 +115,13 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	book = ledger.New(n.Pool)
 	effects, err := effect.NewRunner(effect.Config{
 		Ledger: book, Meter: meter,
-		Retrying: n.showRetrying,
+		Retrying: n.showRetrying, Waits: n.showWaiting,
+		Breakers: breaker.New(n.Pool), Breaking: n.Breaking, Back: n.tellBack,
 	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	n.effects = effects
 	publisher = &activities.Publisher{
 		Outbox: outbox.New(n.Pool), Subscribers: subscribers(n.Config), Client: activities.NewHTTPClient(), Log: n.log,
 	}

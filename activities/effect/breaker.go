@@ -1,0 +1,260 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Health is what the end of an attempt says about the sink, and not about the effect.
+type Health int
+
+// The healths. The zero value says nothing: the attempt did not come to the sink, or nobody knows.
+const (
+	_ Health = iota
+	// Answered: the sink is there, whatever it said about this effect.
+	Answered
+	// Down: it was not reached, did not answer, or failed.
+	Down
+	// Denied: it does not know us (401, 403): everything that is sent would end in the same way.
+	Denied
+)
+
+// Breaking says when a sink counts as out, and how its effects come back.
+type Breaking struct {
+	// Failures is how many equal failures in a row open a sink's breaker. Those of one effect alone do not.
+	Failures int
+	// FirstProbe is when the first probe goes through; the wait doubles up to MaxProbe.
+	FirstProbe, MaxProbe time.Duration
+	// Looks is how many of the waiting runs look after the sink by themselves in a second, all together: each waits the
+	// longer, the more there are, from LeastWait to MostWait.
+	Looks               int
+	LeastWait, MostWait time.Duration
+	// Back is how many of the waiting runs are let in each second when the sink is back.
+	Back int
+}
+
+// DefaultBreaking is what holds in production.
+//
+// Five failures are more than a restart of a small API shows, and fewer than the places of a sink. Ten looks a second
+// cost an engine on two cores a tenth of what it runs, however many wait; eighty are about what it runs.
+var DefaultBreaking = Breaking{
+	Failures: 5, FirstProbe: 5 * time.Second, MaxProbe: 15 * time.Second,
+	Looks: 10, LeastWait: 5 * time.Second, MostWait: 10 * time.Minute, Back: 80,
+}
+
+// probeIn is the wait before the next probe, when so many have failed.
+func (b Breaking) probeIn(failed int) time.Duration {
+	return min(b.FirstProbe<<min(failed, 16), b.MaxProbe)
+}
+
+// wait is how long a run waits before it looks after its sink again, where so many wait.
+func (b Breaking) wait(waiting int) time.Duration {
+	return jitter(min(max(time.Duration(waiting)*time.Second/time.Duration(b.Looks), b.LeastWait), b.MostWait))
+}
+
+// outage is what a process knows of a sink that is out.
+type outage struct {
+	since  time.Time
+	reason string
+	probes int
+	// probeAt is by this process's clock.
+	probeAt time.Time
+	// waiting is how many runs wait for the sink.
+	waiting int
+}
+
+func (o outage) words() string {
+	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.reason)
+}
+
+// health is what a process has seen of a sink: from its own attempts, and of what other processes have seen.
+type health struct {
+	mu  sync.Mutex
+	out *outage
+	// failures counts the equal failures in a row; reason is what they have in common, key the last one's.
+	failures    int
+	reason, key string
+}
+
+// outage returns what is known of the sink's outage, false where it is not out.
+func (g *Gate) outage() (outage, bool) {
+	if g == nil {
+		return outage{}, false
+	}
+	g.health.mu.Lock()
+	defer g.health.mu.Unlock()
+	if g.health.out == nil {
+		return outage{}, false
+	}
+	return *g.health.out, true
+}
+
+// Out returns since when the sink is out and why, false where it is not.
+func (g *Gate) Out() (since time.Time, reason string, out bool) {
+	o, out := g.outage()
+	return o.since, o.reason, out
+}
+
+func (g *Gate) set(o *outage) {
+	g.health.mu.Lock()
+	defer g.health.mu.Unlock()
+	g.health.out = o
+}
+
+// answered takes the sink's answer and returns whether it counts as out.
+func (g *Gate) answered() (out bool) {
+	g.health.mu.Lock()
+	defer g.health.mu.Unlock()
+	g.health.failures, g.health.reason, g.health.key = 0, "", ""
+	return g.health.out != nil
+}
+
+// failed takes a failure of the sink, and returns how many there were in a row. An effect that fails again and again
+// counts once, until another one fails.
+func (g *Gate) failed(key, reason string) int {
+	g.health.mu.Lock()
+	defer g.health.mu.Unlock()
+	switch h := &g.health; {
+	case h.reason != reason:
+		h.failures, h.reason, h.key = 1, reason, key
+	case h.key != key:
+		h.failures, h.key = h.failures+1, key
+	}
+	return g.health.failures
+}
+
+// held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its time
+// is over, or waits. What the ledger holds as ended is neither: the claim tells.
+func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, last bool, waits *Result, err error) {
+	found, err := r.Ledger.Look(ctx, []string{c.Key})
+	if err != nil {
+		return false, false, nil, r.again(ctx, TypeInfrastructure, 0, err, "cannot look at %s", c.Key)
+	}
+	g, known := found[c.Key]
+	tried := known && c.Round <= g.Round
+	left := p.Retries.For
+	switch {
+	case tried && g.State != ledger.Claimed && (g.State != ledger.Failed || g.Class != ledger.Transient):
+		return false, false, nil, nil
+	case tried:
+		left = p.left(g.Trying, g.Age)
+	case !c.WaitingSince.IsZero():
+		left -= time.Since(c.WaitingSince)
+	}
+	if left <= 0 {
+		return false, true, nil, nil
+	}
+	if !time.Now().Before(o.probeAt) {
+		// A probe that its worker does not end is followed by the next.
+		lease := p.Timeout + claiming + recording
+		if probe, err = r.Breakers.Probe(ctx, p.Gate.sink, lease); err != nil {
+			return false, false, nil, r.again(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
+		}
+		o.probeAt = time.Now().Add(lease)
+		p.Gate.set(&o)
+		if probe {
+			return true, false, nil, nil
+		}
+	}
+	waiting := r.waits(ctx, c, p, o, left)
+	return false, false, &waiting, nil
+}
+
+// waits is the result of an effect whose sink is out. left is what remains of its time.
+func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left time.Duration) Result {
+	r.Waits(ctx, c, p.Gate.sink, o.words(), true)
+	r.count(ctx, c, Waits)
+	return Result{State: Waits, Wait: min(r.Breaking.wait(o.waiting), left), Reason: p.Gate.sink + " " + o.words()}
+}
+
+// judge takes what the end of an attempt says about the sink. What cannot be written is written at the next such end.
+func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err error) {
+	g := p.Gate
+	if g == nil || r.Breakers == nil {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	switch health, reason := healthOf(err); {
+	case health == Answered:
+		if !g.answered() {
+			return
+		}
+		closed, err := r.Breakers.Close(ctx, g.sink)
+		if err != nil {
+			return
+		}
+		g.set(nil)
+		if closed && r.Back != nil {
+			r.Back(g.sink)
+		}
+	case health != Down && health != Denied:
+	case probe:
+		o, out := g.outage()
+		in := jitter(r.Breaking.probeIn(o.probes + 1))
+		if r.Breakers.Failed(ctx, g.sink, reason, in) == nil && out {
+			o.reason, o.probes, o.probeAt = reason, o.probes+1, time.Now().Add(in)
+			g.set(&o)
+		}
+	case g.failed(c.Key, reason) >= r.Breaking.Failures || health == Denied:
+		if _, out := g.outage(); out {
+			return
+		}
+		in := jitter(r.Breaking.probeIn(0))
+		if r.Breakers.Open(ctx, g.sink, reason, in) == nil {
+			g.set(&outage{since: time.Now(), reason: reason, probeAt: time.Now().Add(in)})
+		}
+	}
+}
+
+// watching is how often a process reads what others have seen.
+const watching = time.Second
+
+// Watch keeps the gates at what the breakers say, until ctx ends. waiting counts the runs that wait for each sink; it is
+// asked while one is out.
+func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
+	tick := time.NewTicker(watching)
+	defer tick.Stop()
+	for {
+		r.Read(ctx, gates, waiting)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Read brings the gates to what the breakers say. Where they cannot be read, the gates stay as they are.
+func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	list, err := r.Breakers.All(ctx)
+	if err != nil {
+		return
+	}
+	open := map[string]breaker.Breaker{}
+	for _, b := range list {
+		if b.Open {
+			open[b.Sink] = b
+		}
+	}
+	var counts map[string]int
+	if len(open) > 0 {
+		if counts, err = waiting(ctx); err != nil {
+			return
+		}
+	}
+	for _, g := range gates {
+		b, out := open[g.sink]
+		if !out {
+			g.set(nil)
+			continue
+		}
+		g.set(&outage{since: b.Since, reason: b.Reason, probes: b.Probes, probeAt: time.Now().Add(b.ProbeIn), waiting: counts[g.sink]})
+	}
+}

@@ -1,0 +1,228 @@
+package effect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// worker is what one process knows of a sink, on the database of all.
+type worker struct {
+	*bundle
+	runner *effect.Runner
+	policy effect.Policy
+	back   []string
+}
+
+func (b *bundle) worker() *worker {
+	b.Helper()
+	w := &worker{bundle: b, policy: policy}
+	config := b.config
+	config.Back = func(sink string) { w.back = append(w.back, sink) }
+	var err error
+	if w.runner, err = effect.NewRunner(config); err != nil {
+		b.Fatal(err)
+	}
+	w.policy.Gate = effect.NewGate("finance", 16, 0)
+	return w
+}
+
+// reads brings it to what the others have seen.
+func (w *worker) reads() {
+	w.runner.Read(w.Context(), []*effect.Gate{w.policy.Gate}, func(context.Context) (map[string]int, error) { return map[string]int{"finance": 300}, nil })
+}
+
+func (w *worker) tries(c effect.Call, fn work) (effect.Result, error) {
+	w.Helper()
+	return w.activity(func(ctx context.Context) (effect.Result, error) { return w.runner.Do(ctx, c, w.policy, nil, fn) })
+}
+
+func down(status int) error {
+	return &effect.Failure{Class: ledger.Transient, Health: effect.Down, Err: fmt.Errorf("finance answered %d", status)}
+}
+
+func denied() error {
+	return &effect.Failure{Class: ledger.Transient, Health: effect.Denied, Err: errors.New("finance answered 401")}
+}
+
+func answered(class ledger.Class) error {
+	return &effect.Failure{Class: class, Health: effect.Answered, Err: errors.New("finance answered 4xx")}
+}
+
+// fails has so many effects fail, one after the other.
+func (w *worker) fails(name string, n int, err error) {
+	w.Helper()
+	for i := range n {
+		if result, got := w.tries(keyed(fmt.Sprintf("%s-%d", name, i)), fail(err)); got == nil && result.State != effect.Waits {
+			w.Fatalf("%s-%d came to %+v", name, i, result)
+		}
+	}
+}
+
+func (w *worker) wantOut(out bool, reason string) {
+	w.Helper()
+	if _, got, is := w.policy.Gate.Out(); is != out || got != reason {
+		w.Fatalf("out %t because %q, want %t because %q", is, got, out, reason)
+	}
+}
+
+// Equal failures in a row, of more than one effect, are an outage; whatever else comes is none.
+func TestBreaker_WhatOpensIt(t *testing.T) {
+	four := effect.DefaultBreaking.Failures - 1
+	for name, tt := range map[string]struct {
+		happens func(*worker)
+		reason  string
+	}{
+		"equal failures": {func(w *worker) { w.fails("a", four+1, down(503)) }, "finance answered 503"},
+		"one too few":    {func(w *worker) { w.fails("a", four, down(503)) }, ""},
+		"an answer between": {func(w *worker) {
+			w.fails("a", four, down(503))
+			_, _ = w.tries(keyed("x"), succeed)
+			w.fails("b", four, down(503))
+		}, ""},
+		"a refusal between": {func(w *worker) {
+			w.fails("a", four, down(503))
+			_, _ = w.tries(keyed("x"), fail(answered(ledger.Permanent)))
+			w.fails("b", four, down(503))
+		}, ""},
+		"unequal failures": {func(w *worker) { w.fails("a", four, down(503)); w.fails("b", four, down(500)) }, ""},
+		"one effect's": {func(w *worker) {
+			for range 3 * four {
+				w.fails("a", 1, down(503))
+			}
+		}, ""},
+		"one that knows us not": {func(w *worker) { w.fails("a", 1, denied()) }, "finance answered 401"},
+		"refusals": {func(w *worker) {
+			for i := range 3 * four {
+				_, _ = w.tries(keyed(fmt.Sprint(i)), fail(answered(ledger.Permanent)))
+			}
+		}, ""},
+		"other answers":   {func(w *worker) { w.fails("a", 3*four, answered(ledger.Transient)) }, ""},
+		"our own trouble": {func(w *worker) { w.fails("a", 3*four, effect.Infrastructure(errors.New("the database is away"))) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t).worker()
+			tt.happens(w)
+			w.wantOut(tt.reason != "", tt.reason)
+		})
+	}
+}
+
+// What one worker has seen keeps the other from trying: no try, no claim, no place. One of both probes; the probe that is
+// answered closes it for both, and one is told to let in who waits.
+func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
+	b := setup(t)
+	one, other := b.worker(), b.worker()
+	one.fails("a", 5, down(503))
+	one.wantOut(true, "finance answered 503")
+	other.wantOut(false, "")
+	other.reads()
+	other.wantOut(true, "finance answered 503")
+	for _, w := range []*worker{one, other} {
+		result, err := w.tries(keyed("late"), never(t))
+		got := w.want(result, err, effect.Waits)
+		if !strings.HasPrefix(got.Reason, "finance is out since ") || !strings.HasSuffix(got.Reason, ": finance answered 503") {
+			t.Errorf("told %q", got.Reason)
+		}
+	}
+	result, err := other.tries(keyed("later"), never(t))
+	if wait := other.want(result, err, effect.Waits).Wait; wait < 30*time.Second || wait > 36*time.Second {
+		t.Errorf("waits %s behind 300 others, of which ten look each second; want 30s and up to a fifth more", wait)
+	}
+	if got := b.one(`select count(*) || ' ' || max(attempts) from effects`); got != "5 1" {
+		t.Errorf("effects and tries: %s, want those before it was out", got)
+	}
+
+	probe := func(fn work) (tried int) {
+		t.Helper()
+		b.exec(`update breakers set probe_at = now()`)
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		for i := range 8 {
+			w := []*worker{one, other}[i%2]
+			w.reads()
+			group.Go(func() {
+				_, _ = w.tries(keyed(fmt.Sprintf("probe-%d", i)), func(ctx context.Context, a *effect.Attempt) (any, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					tried++
+					return fn(ctx, a)
+				})
+			})
+		}
+		group.Wait()
+		return tried
+	}
+	if n := probe(fail(down(502))); n != 1 {
+		t.Errorf("%d probes, want one", n)
+	}
+	if got := b.one(`select concat_ws(' ', open, reason, probes) from breakers`); got != "t finance answered 502 1" {
+		t.Errorf("breaker: %s", got)
+	}
+	one.reads()
+	one.wantOut(true, "finance answered 502")
+	b.exec(`delete from effects where key like 'probe-%'`)
+	if n := probe(succeed); n < 1 {
+		t.Error("nobody probed")
+	}
+	one.reads()
+	other.reads()
+	one.wantOut(false, "")
+	other.wantOut(false, "")
+	if back := slices.Concat(one.back, other.back); !slices.Equal(back, []string{"finance"}) {
+		t.Errorf("told to let in: %q, want one worker once", back)
+	}
+	result, err = other.tries(keyed("late"), succeed)
+	b.want(result, err, effect.Done)
+}
+
+// What has failed and finds its sink out waits for the sink, and not for its own next try; the receipt says so.
+func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
+	w := setup(t).worker()
+	result, err := w.tries(keyed("first"), fail(denied()))
+	w.want(result, err, effect.Waits)
+	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "first waits: finance is out since ") {
+		t.Errorf("shown %q", w.retrying)
+	}
+	if got := w.one(`select state || ' ' || error_class || ' ' || failures from effects`); got != "failed transient 1" {
+		t.Errorf("effect: %s", got)
+	}
+}
+
+// An effect whose time is over while its sink is out makes a last try, and ends with that; one that has ended is told so.
+func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
+	w := setup(t).worker()
+	result, err := w.tries(keyed("done"), succeed)
+	w.want(result, err, effect.Done)
+	w.fails("tried", 1, denied())
+	w.wantOut(true, "finance answered 401")
+	result, err = w.tries(keyed("done"), never(t))
+	w.want(result, err, effect.AlreadyDone)
+	result, err = w.tries(keyed("tried-0"), never(t))
+	w.want(result, err, effect.Waits)
+	w.passes(25 * time.Hour)
+	result, err = w.tries(keyed("tried-0"), fail(denied()))
+	if got := w.want(result, err, effect.Failed); got.Reason != "exhausted: finance answered 401" {
+		t.Errorf("reason %q", got.Reason)
+	}
+	result, err = w.tries(keyed("tried-0"), never(t))
+	w.want(result, err, effect.Failed)
+	// One that was never tried: the time that it has waited counts.
+	c := keyed("new")
+	c.WaitingSince = time.Now().Add(-23 * time.Hour)
+	result, err = w.tries(c, never(t))
+	if got := w.want(result, err, effect.Waits); got.Wait > time.Hour {
+		t.Errorf("waits %s, and an hour is left", got.Wait)
+	}
+	c.WaitingSince = time.Now().Add(-25 * time.Hour)
+	result, err = w.tries(c, fail(denied()))
+	w.want(result, err, effect.Failed)
+}

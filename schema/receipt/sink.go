@@ -1,0 +1,59 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// OutReason is the reason of a receipt whose run waits for a sink that is out; [Store.SinkWaiters] and
+// [Store.WaitsForSink] read it.
+func OutReason(sink, words string) string { return SinkOut + ": " + sink + " " + words }
+
+const sinkWaitersSQL = `
+select split_part(substr(reason, length($1) + 3), ' ', 1) as sink, count(*)
+  from receipts where status = 'retrying' and reason_code = $1 group by 1`
+
+// SinkWaiters counts the runs that wait for each sink that is out.
+func (s *Store) SinkWaiters(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, sinkWaitersSQL, SinkOut)
+	if err != nil {
+		return nil, fmt.Errorf("count the runs that wait for sinks: %w", err)
+	}
+	counts := map[string]int{}
+	var sink string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&sink, &n}, func() error { counts[sink] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("count the runs that wait for sinks: %w", err)
+	}
+	return counts, nil
+}
+
+const waitsForSinkSQL = `
+select id::text, workflow_id from receipts
+ where status = 'retrying' and starts_with(reason, $1) and id > $2::uuid and workflow_id <> '' order by id limit $3`
+
+// WaitsForSink returns the receipts whose runs wait for a sink, with their workflow IDs, as pages in the order of their
+// IDs: after is the last one before, "" for the first page.
+func (s *Store) WaitsForSink(ctx context.Context, sink, after string, most int) (ids, workflows []string, err error) {
+	if after == "" {
+		after = "00000000-0000-0000-0000-000000000000"
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, waitsForSinkSQL, OutReason(sink, ""), after, most)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the runs that wait for %s: %w", sink, err)
+	}
+	var id, workflow string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &workflow}, func() error {
+		ids, workflows = append(ids, id), append(workflows, workflow)
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("list the runs that wait for %s: %w", sink, err)
+	}
+	return ids, workflows, nil
+}

@@ -1,0 +1,51 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+// SignalSinkBack tells a run that waits for a sink that one is back. It takes nothing and decides nothing: the run tries
+// again, and learns from that.
+const SignalSinkBack = "sink-back"
+
+// waitForSink waits for as long as the sink of a step is out, and tries the step when it may be back: after the wait that
+// the last try was told, or when a worker says so. The timer in the Temporal UI names the sink. A wait spends no try.
+func (f *flow) waitForSink(ctx workflow.Context, s *step) error {
+	for s.result.State == effect.Waits {
+		f.listenForSinks()
+		if s.waitingSince.IsZero() {
+			s.waitingSince = f.asOf()
+			f.show(s.result.Reason)
+		}
+		back := f.sinksBack
+		options := workflow.AwaitOptions{Timeout: s.result.Wait, TimerOptions: workflow.TimerOptions{Summary: s.kind + " waits: " + s.result.Reason}}
+		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return f.sinksBack != back }); err != nil {
+			return err
+		}
+		a := f.attempt(s)
+		s.result = effect.Result{}
+		execute := f.execute
+		if a.regularOnly {
+			execute = f.insist
+		}
+		if err := execute(ctx, a, &s.result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listenForSinks counts the signals that a sink is back, from the first wait on. One that came before is spent on it.
+func (f *flow) listenForSinks() {
+	if f.listening {
+		return
+	}
+	f.listening = true
+	workflow.GoNamed(f.ctx, "sinks", func(ctx workflow.Context) {
+		for workflow.GetSignalChannel(ctx, SignalSinkBack).Receive(ctx, nil) {
+			f.sinksBack++
+		}
+	})
+}
