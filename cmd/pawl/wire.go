@@ -46,6 +46,7 @@ func (a *app) commands() []*cobra.Command {
 		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
 		group("audit", "The trail of what operators did", a.auditVerify()),
 		a.sources(),
+		a.sinks(),
 		a.providers(),
 		a.send(),
 		a.verify(),

@@ -16,7 +16,10 @@ type gates map[string]*effect.Gate
 func newGates(c *config.Config) gates {
 	all := gates{}
 	add := func(sink string, b config.Bounds) { all[sink] = effect.NewGate(sink, b.Places, b.Rate) }
-	addModes := func(sink string, perMode bool, b config.Bounds) {
+	addModes := func(sink string, configured, perMode bool, b config.Bounds) {
+		if !configured {
+			return // its effects are left out
+		}
 		if !perMode {
 			add(sink, b)
 			return
@@ -26,9 +29,9 @@ func newGates(c *config.Config) gates {
 		}
 	}
 	w, f, m := c.Sinks.Workspaces, c.Sinks.Finance, c.Sinks.Email
-	addModes(workflows.SinkWorkspaces, w.Live != nil || w.Test != nil, w.Bounds)
-	addModes(workflows.SinkFinance, f.Live != nil || f.Test != nil, f.Bounds)
-	addModes(workflows.SinkMail, m.Live != nil || m.Test != nil, m.Bounds)
+	addModes(workflows.SinkWorkspaces, len(w.Modes()) > 0, w.Live != nil || w.Test != nil, w.Bounds)
+	addModes(workflows.SinkFinance, len(f.Modes()) > 0, f.Live != nil || f.Test != nil, f.Bounds)
+	addModes(workflows.SinkMail, len(m.Modes()) > 0, m.Live != nil || m.Test != nil, m.Bounds)
 	add(workflows.SinkStripe, config.Bounds{Places: askingPlaces})
 	for name, consumer := range c.Consumers {
 		add(workflows.SinkConsumers+":"+name, consumer.Bounds)
@@ -51,6 +54,22 @@ func (g gates) of(sink, mode string) *effect.Gate {
 
 // all returns the gates.
 func (g gates) all() []*effect.Gate { return slices.Collect(maps.Values(g)) }
+
+// Sink is a way out of a worker process.
+type Sink struct {
+	Name   string
+	Places int
+}
+
+// Places lists the sinks and consumers of a configuration by name, with the places of each.
+func Places(c *config.Config) []Sink {
+	all, list := newGates(c), []Sink{}
+	delete(all, workflows.SinkStripe) // it is asked, and no sink of effects
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, Sink{name, all[name].Places()})
+	}
+	return list
+}
 
 // slots is how many slots of a worker all sinks together can hold.
 func (g gates) slots() (n int) {

@@ -41,6 +41,35 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	if err != nil {
 		return err
 	}
+	out, err := meter.Float64ObservableGauge("pawl_sink_out", metric.WithUnit("s"),
+		metric.WithDescription("Since when a sink is out, by sink, with the reason; 0 while it is not."))
+	if err != nil {
+		return err
+	}
+	inFlight, err := meter.Int64ObservableGauge("pawl_sink_in_flight", metric.WithDescription("Effects that are in flight to a sink from this process."))
+	if err != nil {
+		return err
+	}
+	places, err := meter.Int64ObservableGauge("pawl_sink_places", metric.WithDescription("How many effects can be in flight to a sink at once from this process."))
+	if err != nil {
+		return err
+	}
+	if _, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, g := range n.gates {
+			sink := attribute.String("sink", g.Sink())
+			since, reason, isOut := g.Out()
+			lasts := 0.0
+			if isOut {
+				lasts = max(time.Since(since).Seconds(), 1) // at once more than 0
+			}
+			o.ObserveFloat64(out, lasts, metric.WithAttributes(sink, attribute.String("reason", reason)))
+			o.ObserveInt64(inFlight, int64(g.Busy()), metric.WithAttributes(sink))
+			o.ObserveInt64(places, int64(g.Places()), metric.WithAttributes(sink))
+		}
+		return nil
+	}, out, inFlight, places); err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
