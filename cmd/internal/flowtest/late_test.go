@@ -12,7 +12,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -21,7 +20,7 @@ import (
 // is told the newer plan again.
 func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Retries.Attempts = 1000 })
+	r := newRig(t, nil)
 	seed := "late-" + uuid.NewString()[:8]
 	r.fault(`{"service":"workspaces","latency_ms":6000,"ignore_version":true}`, `{"service":"workspaces","next":1000,"status":503}`)
 	older := purchase(t, seed, "customer.subscription.created", "starter")
