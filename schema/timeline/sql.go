@@ -24,8 +24,12 @@ const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.ev
 // keys, which is not that of the facts'.
 const about = `
   left join lateral (
-      select coalesce((select i.account from invoices i where i.mode = f.mode and i.id = f.object collate "default"),
-                      (select s.account from subscriptions s where s.mode = f.mode and s.id = f.object collate "default"),
+      select coalesce((select o.account
+                         from (select mode, id, account from invoices union all select mode, id, account from subscriptions
+                               union all select mode, id, account from payments union all select mode, id, account from refunds
+                               union all select mode, id, account from disputes union all select mode, id, account from credit_notes
+                               union all select mode, id, account from checkouts) o
+                        where o.mode = f.mode and o.id = f.object collate "default" and o.account <> '' limit 1),
                       nullif(f.account, ''), f.data -> 'Link' ->> 'Account', f.customer) as account,
              coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,
                       (told.what ->> 'Amount')::bigint) as amount,
