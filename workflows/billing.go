@@ -86,8 +86,11 @@ func (w *billingFlow) run() (EventResult, error) {
 	if err != nil && whyUndo == "" {
 		return EventResult{}, err
 	}
-	p := w.makePlan(change, w.planning)
-	p.steps = append(p.steps, bookings(change)...)
+	var p plan
+	if !change.Silent {
+		p = w.makePlan(change, w.planning)
+		p.steps = append(p.steps, bookings(change)...)
+	}
 	if whyUndo != "" {
 		// The run that applied the facts may have done the effects since, before it took the facts back.
 		w.begin(p.steps)
@@ -207,7 +210,7 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	if err != nil {
 		return change, err
 	}
-	decided.Facts, decided.Before = change.Facts, change.Before
+	decided.Facts, decided.Before, decided.Silent = change.Facts, change.Before, change.Silent
 	if decided.Left == nil {
 		decided.Left = change.Left
 	}

@@ -233,7 +233,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err == nil {
 		_ = json.Unmarshal(body, &said) // what is not JSON has no code
 	}
-	if resp.StatusCode == http.StatusNotFound && said.Error.Code == string(api.ErrorCodeResourceMissing) {
+	// 400 is the answer about an object that a parameter names, as the place in a list.
+	missing := resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest
+	if missing && said.Error.Code == string(api.ErrorCodeResourceMissing) {
 		return nil, ErrNotFound
 	}
 	return nil, effect.FromStatus(resp, said.Error.Code, time.Now())

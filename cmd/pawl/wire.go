@@ -48,6 +48,7 @@ func (a *app) commands() []*cobra.Command {
 		a.sources(),
 		a.sinks(),
 		a.providers(),
+		group("import", "What a provider holds already", a.importStripe()),
 		a.send(),
 		a.verify(),
 		a.version(),

@@ -113,6 +113,7 @@ func (a *applying) append(ctx context.Context) error {
 	if !a.money.any() {
 		b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
 	}
+	b.Queue(effectsFromSQL, s.Mode, s.Provider).Query(a.begins)
 	for _, f := range a.facts {
 		data, err := json.Marshal(f.Data)
 		if err != nil {
@@ -145,6 +146,14 @@ func (a *applying) readLinked(b *pgx.Batch) {
 		b.Queue(subscriptionsOfCustomerSQL, a.subject.Mode, a.subject.Customer).Query(collect(a, &a.held.of))
 		b.Queue(invoicesOfCustomerSQL, a.subject.Mode, a.subject.Customer).Query(collect(a, &a.held.oneOff))
 	}
+}
+
+// begins says whether anything follows from the facts: nothing does from what was imported, or occurred before effects
+// began.
+func (a *applying) begins(rows pgx.Rows) error {
+	from, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	a.change.Silent = a.facts[0].Origin == FromImport || len(from) > 0 && a.subject.OccurredAt.Before(from[0])
+	return err
 }
 
 func (a *applying) collectFacts(rows pgx.Rows) error {
@@ -428,9 +437,9 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 	b.Queue(enableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
 }
 
-// announce writes the news to the outbox. Facts from before effects began tell none.
+// announce writes the news to the outbox.
 func (a *applying) announce(b *pgx.Batch) error {
-	if a.subject.OccurredAt.Before(a.policy.EffectsFrom) {
+	if a.change.Silent {
 		return nil
 	}
 	var list []news

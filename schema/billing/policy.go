@@ -23,8 +23,6 @@ type Policy struct {
 	// HoldOnDispute holds back what was paid for with a charge that is disputed, until that is decided; EndOnLostDispute
 	// while the dispute is lost.
 	HoldOnDispute, EndOnLostDispute bool
-	// EffectsFrom is when effects begin: facts that occurred before fold, and announce nothing. Zero for no such time.
-	EffectsFrom time.Time
 }
 
 // Compare orders two plans, the lower one first. Plans that are not in Order stand below all others, in the order of

@@ -4,6 +4,7 @@ package billing
 var Statements = map[string]string{
 	"account":                   accountSQL,
 	"lock customer":             lockCustomerSQL,
+	"effects from":              effectsFromSQL,
 	"lock account":              lockAccountSQL,
 	"append fact":               appendFactSQL,
 	"facts":                     factsSQL,
@@ -60,6 +61,9 @@ const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 
 const lockCustomerSQL = `
 insert into customers (mode, provider, provider_account, id) values ($1, $2, $3, $4)
     on conflict (id, mode, provider, provider_account) do update set seen_at = now()`
+
+// effectsFromSQL says when effects began, with no row where they did from the start.
+const effectsFromSQL = `select at from effects_from where mode = $1 and provider = $2`
 
 // lockAccountSQL makes the account's row, or locks it. Its outbox then has the order in which its changes commit.
 const lockAccountSQL = `

@@ -23,6 +23,8 @@ type Change struct {
 	// Left is what is left of the access of the account that the object belonged to before, where it has moved; nil
 	// otherwise. Before.Access and After.Access are those of the account that it belongs to now.
 	Left *Access `json:",omitempty"`
+	// Silent is set where nothing follows: the facts were imported, or occurred before effects began.
+	Silent bool `json:",omitempty"`
 	// Rows is how many rows were read to fold them.
 	Rows int
 }

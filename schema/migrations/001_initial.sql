@@ -565,6 +565,27 @@ create index outbox_unpublished on outbox (mode, account, id) where published_at
 create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_receipt on outbox (receipt_id);
 
+-- When effects began, for a company that had subscribers before it had pawl: what occurred before is folded, and nothing
+-- follows from it. The first import of a mode sets it.
+create table effects_from (
+    provider text        not null,
+    mode     text        not null check (mode in ('live', 'test')),
+    at       timestamptz not null,
+    primary key (mode, provider)
+);
+
+-- Imports of what a provider holds. One that was broken off goes on at its cursor; its ID stands for the receipt of its
+-- facts.
+create table imports (
+    id          uuid        primary key default gen_random_uuid(),
+    source      text        not null,
+    started_at  timestamptz not null default now(),
+    finished_at timestamptz,
+    cursor      jsonb       not null default '{}',
+    read        jsonb       not null default '{}'
+);
+create unique index imports_under_way on imports (source) where finished_at is null;
+
 -- How many requests were made of a provider's API in the newest second that had any, of all processes together. After
 -- a crash it is empty, which costs a second's fill.
 create unlogged table quotas (

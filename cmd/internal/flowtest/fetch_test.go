@@ -114,3 +114,29 @@ func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 		t.Errorf("receipt is %s", got)
 	}
 }
+
+// What occurred before effects began is folded, and nothing follows from it: its company has done that itself.
+func TestEffectsFrom_WhatWasBefore_FoldedAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	if _, err := r.Pool.Exec(t.Context(), `insert into effects_from (provider, mode, at) values ('stripe', 'live', $1)`, bought); err != nil {
+		t.Fatal(err)
+	}
+	seed := "day0-" + uuid.NewString()[:8]
+	before := purchaseAt(t, seed, "invoice.paid", "starter", bought.Add(-1e9))
+	r.result(r.receive(before), "")
+	if got := r.effects(before); len(got) != 1 || got["apply-facts"] != "done" {
+		t.Errorf("effects %v, want the facts alone", got)
+	}
+	if got := r.rows(`select target_plan from accounts`); !slices.Equal(got, []string{"starter"}) {
+		t.Errorf("the account has %v", got)
+	}
+	if got := r.rows(`select type from outbox`); len(got) != 0 {
+		t.Errorf("announced: %v", got)
+	}
+	since := purchase(t, seed+"-since", "invoice.paid", "starter")
+	r.result(r.receive(since), "")
+	if got := r.effects(since); got["finance-export"] != "done" || got["provision-workspace"] != "done" {
+		t.Errorf("effects %v, want all of them since effects began", got)
+	}
+}

@@ -1,0 +1,160 @@
+// Package importer reads what a provider holds already, for a company that had subscribers before it had pawl: customers,
+// subscriptions and open invoices become facts of origin import. They fold like any others, and nothing follows from
+// them: no effect, no news.
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/imports"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Config is what an import needs.
+type Config struct {
+	Pool *pgxpool.Pool
+	API  *stripe.Client
+	// Source is the source whose events are about the same objects, Mode what it takes; "" for both modes.
+	Source string
+	Mode   webhook.Mode
+	// Accounts maps the connected accounts that are read beside the key's own: theirs to ours.
+	Accounts map[string]string
+	Prices   stripe.Plans
+	Policy   billing.Policy
+	// Patience is how many times in a row a page is asked for, and First the wait after the first time; it doubles.
+	Patience int
+	First    time.Duration
+	// Told is told after each page.
+	Told func(list string, read int)
+}
+
+// Result is what an import came to.
+type Result struct {
+	Resumed bool `json:"resumed"`
+	// Read counts the objects by list, LeftOut says of those that could not be read why not, by ID.
+	Read    map[string]int    `json:"read"`
+	LeftOut map[string]string `json:"left_out"`
+	// EffectsFrom is when effects began, by mode: nothing follows from what occurred before.
+	EffectsFrom map[string]time.Time `json:"effects_from"`
+}
+
+const provider = "stripe"
+
+// Run reads everything, or, where it was broken off before, what is left. After an error it can be run again.
+func Run(ctx context.Context, c Config) (Result, error) {
+	modes := []string{"live", "test"}
+	if c.Mode != "" {
+		modes = []string{string(c.Mode)}
+	}
+	r := run{Config: c, store: imports.New(c.Pool)}
+	var err error
+	if r.Import, err = r.store.Begin(ctx, c.Source, provider, modes); err != nil {
+		return Result{}, err
+	}
+	result := func() Result {
+		return Result{Resumed: r.Resumed, Read: r.Read, LeftOut: r.LeftOut, EffectsFrom: r.EffectsFrom}
+	}
+	for _, account := range append([]string{""}, slices.Sorted(maps.Keys(c.Accounts))...) {
+		for _, list := range stripe.Lists {
+			if err := r.list(ctx, list, account); err != nil {
+				return result(), fmt.Errorf("import %s: %w", list.Name, err)
+			}
+		}
+	}
+	return result(), r.store.Finish(ctx, r.Import)
+}
+
+// run is one call of Run.
+type run struct {
+	Config
+	imports.Import
+	store *imports.Store
+}
+
+// list reads what is left of one list of an account.
+func (r *run) list(ctx context.Context, list stripe.List, account string) error {
+	key := list.Name
+	if account != "" {
+		key += " of " + account
+	}
+	for !r.Done[key] {
+		page, more, err := r.page(ctx, list, key, account)
+		if err != nil {
+			return err
+		}
+		for _, object := range page {
+			if err := r.object(ctx, object, account); err != nil {
+				return fmt.Errorf("%s: %w", object.ID, err)
+			}
+		}
+		if len(page) > 0 {
+			r.Cursor[key] = page[len(page)-1].ID
+		}
+		r.Read[list.Name] += len(page)
+		r.Done[key] = !more
+		if err := r.store.Advance(ctx, r.Import); err != nil {
+			return err
+		}
+		r.Told(key, r.Read[list.Name])
+	}
+	return nil
+}
+
+// page asks for the next page, again and again while that can help. A list whose place is gone, because the object was
+// deleted meanwhile, is read from its beginning: what is read twice is kept once.
+func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool, err error) {
+	for try := 1; ; try++ {
+		page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
+		class, wait := effect.Classify(err)
+		switch {
+		case err == nil:
+			return page, more, nil
+		case errors.Is(err, stripe.ErrNotFound) && r.Cursor[key] != "":
+			delete(r.Cursor, key)
+			continue
+		case class != ledger.Transient || try >= r.Patience || ctx.Err() != nil:
+			return nil, false, err
+		}
+		select {
+		case <-time.After(max(wait, r.First<<(try-1))):
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// object applies the facts that an object tells. One that cannot be read is left out, and said.
+func (r *run) object(ctx context.Context, o stripe.Listed, account string) error {
+	subject := billing.Subject{
+		Provider: provider, ProviderAccount: account, Mode: o.Mode, Account: r.Accounts[account],
+		EventID: "import:" + r.ID, EventType: "import", ReceiptID: r.ID,
+	}
+	facts, err := o.ImportedFacts(subject, r.Prices)
+	var review *stripe.ReviewError
+	switch {
+	case errors.As(err, &review):
+		r.LeftOut[o.ID] = review.Reason
+		return nil
+	case err != nil:
+		r.LeftOut[o.ID] = err.Error()
+		return nil
+	case len(facts) == 0: // a customer that names no account of ours
+		return nil
+	}
+	return pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
+		_, err := billing.Apply(ctx, tx, facts, r.Policy, subject.EventID, time.Now())
+		return err
+	})
+}

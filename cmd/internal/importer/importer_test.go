@@ -1,0 +1,231 @@
+package importer_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/importer"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// world is a company that had subscribers before it had pawl.
+type world struct {
+	*testing.T
+	sandbox *sandbox.Sandbox
+	pool    *pgxpool.Pool
+	config  importer.Config
+	// told are the lists that progress was told of.
+	told []string
+}
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, pool: schematest.New(t)}
+	var err error
+	if w.sandbox, err = sandbox.Start(t.Context(), sandbox.Config{Dir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.sandbox.Close() })
+	api, err := stripe.NewClient("rk_live_1", w.sandbox.URL()+"/stripe", &http.Client{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.config = importer.Config{
+		Pool: w.pool, API: api, Source: "stripe", Mode: webhook.Live,
+		Prices:   stripe.Plans{Prices: map[string]stripe.Price{"price_pro": {Plan: "pro"}}},
+		Policy:   billing.Policy{Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
+		Patience: 3, First: time.Millisecond,
+		Told: func(list string, _ int) { w.told = append(w.told, list) },
+	}
+	return w
+}
+
+// happened tells the sandbox what happened at Stripe before.
+func (w *world) happened(params ...forge.Params) {
+	w.Helper()
+	var events []forge.Event
+	for i, p := range params {
+		p.Provider, p.At = "stripe", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		e, err := forge.New(p, "")
+		if err != nil {
+			w.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	if err := forge.Tell(w.Context(), w.sandbox.URL()+"/stripe", events); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) fault(spec string) {
+	w.Helper()
+	resp, err := http.Post(w.sandbox.URL()+"/_faults", "application/json", strings.NewReader(spec))
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		w.Fatalf("%v, %v", resp, err)
+	}
+	_ = resp.Body.Close()
+}
+
+func (w *world) one(sql string) (n int) {
+	w.Helper()
+	if err := w.pool.QueryRow(w.Context(), sql).Scan(&n); err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+// clean is what is true after every import: nothing has followed, and the rows are what the facts come to.
+func (w *world) clean() {
+	w.Helper()
+	for _, sql := range []string{
+		`select count(*) from outbox`, `select count(*) from effects`, `select count(*) from tasks`, `select count(*) from facts where origin <> 'import'`,
+	} {
+		if n := w.one(sql); n != 0 {
+			w.Errorf("%s: %d", sql, n)
+		}
+	}
+	differences, err := operator.CheckRows(w.Context(), w.pool, billing.Scope{}, w.config.Policy, nil)
+	if err != nil || len(differences) != 0 {
+		w.Errorf("the rows differ from the facts: %v, %v", differences, err)
+	}
+}
+
+func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const subscribers = 230
+	var params []forge.Params
+	for i := range subscribers {
+		account := fmt.Sprint("acct-", i)
+		params = append(params,
+			forge.Params{Type: "customer.created", Account: account, Live: true},
+			forge.Params{Type: "customer.subscription.created", Account: account, Live: true},
+		)
+	}
+	params = append(params,
+		forge.Params{Type: "customer.subscription.deleted", Account: "gone", Live: true},
+		forge.Params{Type: "invoice.finalized", Account: "acct-1", Seed: "open", Live: true},
+		forge.Params{Type: "invoice.paid", Account: "acct-1", Seed: "paid", Live: true},
+		forge.Params{Type: "customer.subscription.created", Account: "in test mode"},
+	)
+	w.happened(params...)
+
+	w.fault(`{"service":"stripe","status":429,"retry_after":0,"next":2}`) // can pass
+	w.config.Told = func(list string, read int) {
+		w.told = append(w.told, list)
+		if list == "subscriptions" && read == 100 {
+			w.fault(`{"service":"stripe","status":503,"next":3}`) // lasts longer than its patience
+		}
+	}
+	if _, err := importer.Run(t.Context(), w.config); err == nil || !strings.Contains(err.Error(), "import subscriptions") {
+		t.Fatalf("Run() = %v, want that it was broken off", err)
+	}
+	w.clean()
+	before := w.one(`select count(*) from facts`)
+	w.told, w.config.Told = nil, func(list string, _ int) { w.told = append(w.told, list) }
+	result, err := importer.Run(t.Context(), w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"subscriptions", "subscriptions", "invoices"}; !result.Resumed || !slices.Equal(w.told, want) {
+		t.Errorf("resumed %t, and read %v; want what was left, %v", result.Resumed, w.told, want)
+	}
+	// The customer of what is gone is there all the same; so is nobody of the other mode.
+	if got := result.Read; got["customers"] != subscribers+1 || got["subscriptions"] != subscribers || got["invoices"] != 1 || len(result.LeftOut) != 0 {
+		t.Errorf("read %v, left out %v", got, result.LeftOut)
+	}
+	if n := w.one(`select count(*) from subscriptions where plan = 'pro' and status = 'active' and mode = 'live'`); n != subscribers {
+		t.Errorf("%d subscriptions", n)
+	}
+	if n := w.one(`select count(*) from accounts where target_plan = 'pro' and target_version = 1`); n != subscribers {
+		t.Errorf("%d accounts have what they pay for", n)
+	}
+	if n := w.one(`select count(*) from invoices where status = 'open'`); n != 1 || before == 0 {
+		t.Errorf("%d open invoices, %d facts before", n, before)
+	}
+	w.clean()
+
+	// A second one reads what is there then, and silences nothing that has happened since the first.
+	w.happened(forge.Params{Type: "customer.subscription.created", Account: "new", Live: true})
+	again, err := importer.Run(t.Context(), w.config)
+	if err != nil || again.Resumed || !again.EffectsFrom["live"].Equal(result.EffectsFrom["live"]) || again.Read["subscriptions"] != subscribers+1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if _, ok := again.EffectsFrom["test"]; ok {
+		t.Error("the import of live mode has silenced test mode")
+	}
+	w.clean()
+}
+
+func TestRun_WhatCannotBeRead_LeftOutAndSaid(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.happened(
+		forge.Params{Type: "customer.subscription.created", Account: strings.Repeat("a", 300), Live: true},
+		forge.Params{Type: "customer.subscription.created", Account: "acme", Live: true},
+	)
+	result, err := importer.Run(t.Context(), w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := w.one(`select count(*) from subscriptions`); n != 1 || len(result.LeftOut) == 0 {
+		t.Errorf("%d subscriptions, left out %v", n, result.LeftOut)
+	}
+}
+
+func TestRun_ConnectedAccounts_AreOurs(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.config.Accounts = map[string]string{"acct_9": "acme"}
+	w.happened(forge.Params{Type: "customer.subscription.created", Account: "says so itself", ConnectedAccount: "acct_9", Live: true})
+	if _, err := importer.Run(t.Context(), w.config); err != nil {
+		t.Fatal(err)
+	}
+	var account string
+	if err := w.pool.QueryRow(t.Context(), `select account from subscriptions`).Scan(&account); err != nil || account != "acme" {
+		t.Errorf("the subscription is of %q, %v", account, err)
+	}
+}
+
+// A key that may not read is told at once.
+func TestRun_KeyRefused_NotTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.fault(`{"service":"stripe","status":403,"next":1}`)
+	if _, err := importer.Run(t.Context(), w.config); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("Run() = %v", err)
+	}
+}
+
+func TestRun_CursorDeletedMeanwhile_ReadFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var params []forge.Params
+	for i := range 120 {
+		params = append(params, forge.Params{Type: "customer.created", Account: fmt.Sprint("acct-", i), Live: true})
+	}
+	w.happened(params...)
+	w.config.Told = func(list string, read int) {
+		if list == "customers" && read == 100 {
+			w.fault(`{"service":"stripe","mode":"missing"}`) // the list's place is gone
+		}
+	}
+	if _, err := importer.Run(t.Context(), w.config); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.one(`select count(*) from facts where kind = 'linked'`); n != 120 {
+		t.Errorf("%d customers are linked, want each once", n)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/importer"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/quota"
+)
+
+func (a *app) importStripe() *cobra.Command {
+	var source string
+	cmd := &cobra.Command{
+		Use: "stripe", Short: "Read the customers, subscriptions and open invoices that Stripe holds", Args: noArgument,
+		Long: `Read the customers, subscriptions and open invoices that Stripe holds, with the source's api_key, which need only
+read. They become facts: afterwards pawl knows who has what, as if it had always been there. Nothing follows from
+them: no workspace is changed, nothing is booked and nobody is written to.
+
+The first import of a mode sets when effects began, in the database: what occurred before is folded when it is
+delivered, and nothing follows from it either. Start ingress and worker before the import, so that nothing is missed
+between the two.
+
+An import that is broken off goes on where it was. A later one reads everything anew, and leaves the time as it is.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			name, err := pickStripe(cfg, source)
+			if err != nil {
+				return err
+			}
+			return a.runImport(cmd.Context(), cfg, name)
+		},
+	}
+	cmd.Flags().StringVar(&source, "source", "", "`name` of the source, where there are several of Stripe's with an api_key")
+	return cmd
+}
+
+// pickStripe returns the source that is meant, or the only one that can be read with.
+func pickStripe(cfg *config.Config, source string) (string, error) {
+	var able []string
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
+		if cfg.Sources[name].APIKey.Value() != "" {
+			able = append(able, name)
+		}
+	}
+	switch {
+	case source != "" && !slices.Contains(able, source):
+		return "", fmt.Errorf("source %q has no api_key: give it a restricted key that may read, sources.%s.api_key", source, source)
+	case source != "":
+		return source, nil
+	case len(able) == 0:
+		return "", errors.New("no source has an api_key: give one of provider stripe a restricted key that may read, as api_key: env:NAME")
+	case len(able) > 1:
+		return "", usagef("several sources have an api_key; say which with --source: %s", strings.Join(able, ", "))
+	}
+	return able[0], nil
+}
+
+func (a *app) runImport(ctx context.Context, cfg *config.Config, name string) error {
+	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := checkDatabase(ctx, cfg, pool); err != nil {
+		return err
+	}
+	source := cfg.Sources[name]
+	api, err := process.StripeAPI(name, source, quota.New(pool))
+	if err != nil {
+		return err
+	}
+	result, err := importer.Run(ctx, importer.Config{
+		Pool: pool, API: api, Source: name, Mode: source.Mode, Accounts: source.Accounts.Ours,
+		Prices: process.Prices(cfg), Policy: process.BillingPolicy(cfg), Patience: cfg.Retries.Attempts, First: cfg.Retries.First,
+		Told: func(list string, read int) { fmt.Fprintf(a.err, "%s: %d read\n", clean(list), read) },
+	})
+	if err != nil {
+		return fmt.Errorf("%w; what was read is kept: run the same command again to go on", err)
+	}
+	if a.json {
+		return a.writeJSON(result)
+	}
+	rows := [][]string{}
+	for _, list := range slices.Sorted(maps.Keys(result.Read)) {
+		rows = append(rows, []string{list, fmt.Sprint(result.Read[list])})
+	}
+	for _, mode := range slices.Sorted(maps.Keys(result.EffectsFrom)) {
+		rows = append(rows, []string{"effects from (" + mode + ")", clock(result.EffectsFrom[mode])})
+	}
+	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
+		rows = append(rows, []string{"left out", clean(id) + because(clean(result.LeftOut[id]))})
+	}
+	return table(a.out, rows)
+}

@@ -1,0 +1,118 @@
+// Package imports keeps how far the reading of what a provider holds has come, so that one that was broken off goes on
+// where it was.
+package imports
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store keeps imports in Postgres.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns the store of a migrated database.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Import is one reading of what a provider holds for a source.
+type Import struct {
+	// ID stands for the receipt of the import's facts.
+	ID string
+	// Resumed is set for one that was begun before.
+	Resumed bool
+	// EffectsFrom is when effects began, by mode.
+	EffectsFrom map[string]time.Time
+	Progress
+}
+
+// Progress is how far an import has come.
+type Progress struct {
+	// Cursor is where the next page begins, for each list that has been begun; Done lists those that have been read.
+	Cursor map[string]string
+	Done   map[string]bool
+	// Read counts the objects by kind, LeftOut says of those that could not be read why not.
+	Read    map[string]int
+	LeftOut map[string]string
+}
+
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{
+	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL, "begin effects": beginEffectsSQL, "effects from": effectsFromSQL,
+}
+
+const beginSQL = `insert into imports (source) values ($1) on conflict (source) where finished_at is null do nothing`
+
+const underWaySQL = `select id::text, cursor, read <> '{}' from imports where source = $1 and finished_at is null`
+
+const advanceSQL = `update imports set cursor = $2, read = $3 where id = $1::uuid`
+
+const finishSQL = `update imports set finished_at = now() where id = $1::uuid`
+
+// beginEffectsSQL keeps the time of the first import: a later one must not silence what has happened since. It is a full
+// second, as the times of events are.
+const beginEffectsSQL = `
+insert into effects_from (provider, mode, at) values ($1, $2, date_trunc('second', now())) on conflict (mode, provider) do nothing`
+
+const effectsFromSQL = `select mode, at from effects_from where provider = $1`
+
+// Begin begins the import of a source's objects, or finds the one that was broken off. From the first one of a mode on,
+// nothing follows from what occurred before it.
+func (s *Store) Begin(ctx context.Context, source, provider string, modes []string) (i Import, err error) {
+	i.Progress = Progress{Cursor: map[string]string{}, Done: map[string]bool{}, Read: map[string]int{}, LeftOut: map[string]string{}}
+	i.EffectsFrom = map[string]time.Time{}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, beginSQL, source); err != nil {
+			return err
+		}
+		for _, mode := range modes {
+			if _, err := tx.Exec(ctx, beginEffectsSQL, provider, mode); err != nil {
+				return err
+			}
+		}
+		var progress []byte
+		if err := tx.QueryRow(ctx, underWaySQL, source).Scan(&i.ID, &progress, &i.Resumed); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(progress, &i.Progress); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, effectsFromSQL, provider)
+		if err != nil {
+			return err
+		}
+		var mode string
+		var at time.Time
+		_, err = pgx.ForEachRow(rows, []any{&mode, &at}, func() error { i.EffectsFrom[mode] = at.UTC(); return nil })
+		return err
+	})
+	if err != nil {
+		return i, fmt.Errorf("begin import of %s: %w", source, err)
+	}
+	return i, nil
+}
+
+// Advance keeps how far the import has come.
+func (s *Store) Advance(ctx context.Context, i Import) error {
+	progress, err := json.Marshal(i.Progress)
+	read, err2 := json.Marshal(i.Read)
+	if err = errors.Join(err, err2); err == nil {
+		_, err = s.pool.Exec(ctx, advanceSQL, i.ID, progress, read)
+	}
+	if err != nil {
+		return fmt.Errorf("keep how far the import has come: %w", err)
+	}
+	return nil
+}
+
+// Finish ends the import: the next one begins anew.
+func (s *Store) Finish(ctx context.Context, i Import) error {
+	if _, err := s.pool.Exec(ctx, finishSQL, i.ID); err != nil {
+		return fmt.Errorf("finish import: %w", err)
+	}
+	return nil
+}
