@@ -32,6 +32,9 @@ type devFlags struct {
 	temporalPort, temporalUIPort int
 	sandboxPort, sandboxSMTPPort int
 	noDemo                       bool
+	// own is a file of one's own, "" for none; with real its sources and sinks are taken, too.
+	own  string
+	real bool
 }
 
 func (a *app) dev() *cobra.Command {
@@ -42,8 +45,20 @@ func (a *app) dev() *cobra.Command {
 UI, the sandbox (mail, workspaces, finance, an event subscriber, a consumer of relayed events), ingress and
 worker, with a source for each provider. It sends one signed invoice.paid and shows each effect being done.
 Ctrl-C stops everything; state stays under --state. The secrets in STATE/secrets are made where they are
-missing; STATE/secrets/NAME.key is for send --key.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDev(cmd.Context(), f) },
+missing; STATE/secrets/NAME.key is for send --key.
+
+--config FILE takes plans, policy, mail and retries of a file of your own, such as pawl init writes, and sends nothing
+by itself. With --real its sources, consumers and sinks are taken, too: events come from Stripe (stripe listen
+--forward-to), and effects reach your systems. FILE is only read: what runs is STATE/pawl.yaml.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("config") {
+				f.own, f.noDemo = a.configFile, true
+			}
+			if f.real && f.own == "" {
+				return usagef("--real needs --config FILE: the sources and sinks are those of the file")
+			}
+			return a.runDev(cmd.Context(), f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.state, "state", ".pawl", "`directory` that keeps everything")
@@ -54,6 +69,7 @@ missing; STATE/secrets/NAME.key is for send --key.`,
 	flags.IntVar(&f.temporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
 	flags.IntVar(&f.sandboxPort, "sandbox-port", 8083, "`port` of the sandbox's endpoints")
 	flags.IntVar(&f.sandboxSMTPPort, "sandbox-smtp-port", 8025, "`port` of the sandbox's mailbox")
+	flags.BoolVar(&f.real, "real", false, "with --config: the file's own sources and sinks instead of the sandbox")
 	flags.BoolVar(&f.noDemo, "no-demo", false, "do not send an event at the start")
 	return cmd
 }
@@ -80,6 +96,9 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	}
 	if err := f.checkPorts(); err != nil {
 		return err
+	}
+	if f.own != "" && sameFile(f.own, filepath.Join(s.dir, "pawl.yaml")) {
+		return fmt.Errorf("%s is written by pawl dev itself: give --config a file of your own, or leave it out", f.own)
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	if err := a.startStack(ctx, s); err != nil {
@@ -126,6 +145,13 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 		return s.announce(a, begin, demo)
 	})
 	return group.Wait()
+}
+
+// sameFile reports whether two paths lead to one file that is there.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 // checkPorts says which flag names a port that cannot be had, because another flag has it or because
@@ -257,16 +283,20 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 	if err := s.makeKeys("consumer", "standardwebhooks"); err != nil {
 		return nil, err
 	}
+	content, err := s.content(config.DevParams{
+		Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops, WorkerOps: "127.0.0.1:0",
+		WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),
+		Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", StripeAPI: s.sandbox.URL() + "/stripe", Sources: sources,
+	})
+	if err != nil {
+		return nil, err
+	}
 	files := map[string]string{
 		"database.url": s.dsn + "\n",
 		// Of no mode: the stand-in shows both, as the source takes both.
 		"secrets/stripe-api": "rk_dev\n",
 		"temporal.toml":      fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.temporal.Addr()),
-		"pawl.yaml": string(config.Dev(config.DevParams{
-			Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops, WorkerOps: "127.0.0.1:0",
-			WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),
-			Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", StripeAPI: s.sandbox.URL() + "/stripe", Sources: sources,
-		})),
+		"pawl.yaml":          string(content),
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
@@ -275,6 +305,22 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 	}
 	a.configFile = filepath.Join(s.dir, "pawl.yaml")
 	return a.config()
+}
+
+// content is the configuration to run with: that of dev, or with parts of a file of one's own.
+func (s *devStack) content(p config.DevParams) ([]byte, error) {
+	if s.flags.own == "" {
+		return config.Dev(p), nil
+	}
+	own, err := os.ReadFile(s.flags.own)
+	if err != nil {
+		return nil, fmt.Errorf("read --config: %w", err)
+	}
+	content, err := config.DevOf(p, s.flags.own, own, s.flags.real)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.flags.own, err)
+	}
+	return content, nil
 }
 
 // makeKeys makes the secret of a source or consumer for the file of this name under secrets/, unless it is there.

@@ -66,6 +66,7 @@ Other providers take any type; --template gives a body of your own (Go text/temp
 	flags.StringVar(&f.Account, "account", "", "our account, in the metadata")
 	flags.StringVar(&f.ConnectedAccount, "connected-account", "", "provider-side account, where events have one (Stripe Connect, a shop's domain, a repository, a merchant)")
 	flags.StringVar(&f.Plan, "plan", "pro", "plan that is bought")
+	flags.StringVar(&f.Price, "price", "", "`ID` of the price that is bought (default: price_PLAN)")
 	flags.StringVar(&f.Email, "email", "", "customer's address (default: ACCOUNT@example.com)")
 	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
 	flags.StringVar(&f.Currency, "currency", "usd", "currency")

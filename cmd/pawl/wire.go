@@ -29,6 +29,7 @@ import (
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
+		a.init(),
 		a.dev(),
 		a.ingress(),
 		a.worker(),

@@ -35,6 +35,8 @@ type Params struct {
 	// Seed is what the invoice's ID is made from, and the customer's and the subscription's when no
 	// Account is given: two events of one seed are about one purchase. Default: the event ID.
 	Seed string
+	// Price is the ID of the price that is bought; default price_PLAN.
+	Price string
 	// Account is our account, in the metadata of the subscription.
 	Account, Plan, Email, Currency string
 	// Amount is in minor units.

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -129,6 +130,6 @@ func (d data) ItemLines() (ids []string) {
 	return ids
 }
 
-func (d data) Price() string     { return "price_" + d.Plan }
+func (d data) Price() string     { return cmp.Or(d.Params.Price, "price_"+d.Plan) }
 func (d data) Product() string   { return "prod_" + d.Plan }
 func (d data) RequestID() string { return "req_" + hash(d.EventID, "request", 14) }

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/parser"
+)
+
+// The parts of a file of one's own that `pawl dev` runs with: always what is sold and decided, and where it is asked for,
+// also who sends and what is reached.
+var (
+	ownRules = []string{"plans", "policy", "mail", "retries"}
+	ownWorld = []string{"sources", "consumers", "sinks"}
+)
+
+// DevOf returns the configuration of `pawl dev` with parts of a file of one's own in the place of its own: what is sold
+// and decided; with world, also its sources, consumers and sinks, so that events come from the provider and effects reach
+// real systems. Where things are in the file, relative to itself, stays there. The file is only read.
+func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
+	own = bytes.TrimPrefix(own, []byte(byteOrderMark))
+	if _, err := parser.ParseBytes(own, 0, parser.AllowDuplicateMapKey()); err != nil {
+		return nil, Faults{syntaxFault(err)}
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	taken := slices.Clone(ownRules)
+	if world {
+		taken = append(taken, ownWorld...)
+	}
+	merged, given := sections(Dev(p)), sections(own)
+	for _, s := range given {
+		if !slices.Contains(taken, s.name) {
+			continue
+		}
+		s.text = absolute(s.text, dir)
+		if i := slices.IndexFunc(merged, func(m section) bool { return m.name == s.name }); i >= 0 {
+			merged[i] = s
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	if world {
+		has := func(name string) bool { return slices.ContainsFunc(given, func(s section) bool { return s.name == name }) }
+		if !has("sources") {
+			return nil, fmt.Errorf("%s has no sources", path)
+		}
+		merged = slices.DeleteFunc(merged, func(m section) bool { return slices.Contains(ownWorld, m.name) && !has(m.name) }) // the sandbox's
+	}
+	var b strings.Builder
+	for _, s := range merged {
+		b.WriteString(strings.TrimRight(s.text, "\n") + "\n\n")
+	}
+	return []byte(b.String()), nil
+}
+
+// section is a key at the top of a file, with its value and the comments before it.
+type section struct{ name, text string }
+
+// topKey is a key at the beginning of a line.
+var topKey = regexp.MustCompile(`^["']?([a-z_]+)["']?\s*:`)
+
+// sections takes a file apart at its top keys; what stands before the first one has no name.
+func sections(content []byte) []section {
+	list := []section{{}}
+	var comments string
+	for line := range strings.Lines(string(content)) {
+		switch m := topKey.FindStringSubmatch(line); {
+		case m != nil:
+			list = append(list, section{name: m[1], text: comments + line})
+			comments = ""
+		case strings.HasPrefix(line, "#"):
+			comments += line
+		default:
+			list[len(list)-1].text += comments + line
+			comments = ""
+		}
+	}
+	list[len(list)-1].text += comments
+	return list
+}
+
+// A reference to a file, and the directory of templates, which are the places in these sections that are relative.
+var (
+	fileReference = regexp.MustCompile(`\bfile:([^\s"'},\]/][^\s"'},\]]*)`)
+	templatesKey  = regexp.MustCompile(`(?m)(\btemplates:\s*["']?)([^\s"'},/#][^\s"'},#]*)`)
+)
+
+func absolute(text, dir string) string {
+	text = fileReference.ReplaceAllStringFunc(text, func(ref string) string {
+		return "file:" + filepath.Join(dir, strings.TrimPrefix(ref, "file:"))
+	})
+	return templatesKey.ReplaceAllStringFunc(text, func(found string) string {
+		m := templatesKey.FindStringSubmatch(found)
+		return m[1] + filepath.Join(dir, m[2])
+	})
+}
