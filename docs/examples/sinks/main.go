@@ -1,0 +1,53 @@
+// Command sinks is both of your systems in the smallest form that keeps pawl's promises: what a key did is remembered
+// with its bytes, and an older target never lands after a newer one. In yours, both stand in the transaction of the
+// change itself.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"sync"
+)
+
+type sinks struct {
+	sync.Mutex
+	keys     map[string][]byte // what each Idempotency-Key came with
+	versions map[string]int64  // of each workspace, by mode and account
+	entries  int
+}
+
+func (s *sinks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	key := r.Header.Get("Idempotency-Key")
+	var in struct {
+		Mode, Account, Plan, State string
+		Version, Amount            int64
+	}
+	if err != nil || key == "" || json.Unmarshal(body, &in) != nil {
+		http.Error(w, `{"error":"want a JSON object and an Idempotency-Key"}`, http.StatusBadRequest)
+		return
+	}
+	s.Lock()
+	defer s.Unlock()
+	if before, known := s.keys[key]; known {
+		if !bytes.Equal(before, body) {
+			w.WriteHeader(http.StatusConflict) // the key of another request: nothing is done
+		}
+		return // done before: the answer is the same
+	}
+	s.keys[key] = body
+	if r.Method == http.MethodPost { // POST /entries
+		s.entries++
+		log.Printf("booked %d for %s", in.Amount, in.Account)
+	} else if of := in.Mode + " " + in.Account; in.Version > s.versions[of] { // PUT /workspaces/{account}
+		s.versions[of] = in.Version
+		log.Printf("workspace of %s: %s %s (version %d)", of, in.State, in.Plan, in.Version)
+	}
+}
+
+func main() {
+	log.Fatal(http.ListenAndServe("127.0.0.1:9000", &sinks{keys: map[string][]byte{}, versions: map[string]int64{}}))
+}
