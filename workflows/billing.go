@@ -210,11 +210,16 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	if err != nil {
 		return change, err
 	}
-	decided.Facts, decided.Before, decided.Silent = change.Facts, change.Before, change.Silent
-	if decided.Left == nil {
-		decided.Left = change.Left
+	change.After.Subscription, change.After.Access = decided.After.Subscription, decided.After.Access
+	if decided.Left != nil {
+		change.Left = decided.Left
 	}
-	return decided, nil
+	// What waited for the event's own facts waits for no others.
+	change.After.Refunds = append(change.After.Refunds, decided.After.Refunds...)
+	change.After.Disputes = append(change.After.Disputes, decided.After.Disputes...)
+	change.After.Credits = append(change.After.Credits, decided.After.Credits...)
+	change.After.Warnings = append(change.After.Warnings, decided.After.Warnings...)
+	return change, nil
 }
 
 // recorded reads what a step came to, from the ledger's record of it.
