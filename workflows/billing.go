@@ -210,7 +210,12 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	if err != nil {
 		return change, err
 	}
-	change.After.Subscription, change.After.Access = decided.After.Subscription, decided.After.Access
+	if decided.After.Subscription != nil {
+		change.After.Subscription = decided.After.Subscription
+	}
+	if decided.After.Access.Account != "" {
+		change.After.Access = decided.After.Access
+	}
 	if decided.Left != nil {
 		change.Left = decided.Left
 	}

@@ -140,3 +140,28 @@ func TestEffectsFrom_WhatWasBefore_FoldedAlone(t *testing.T) {
 		t.Errorf("effects %v, want all of them since effects began", got)
 	}
 }
+
+// Since basil a refund names neither a customer nor an invoice: which invoice its payment has paid is asked for.
+func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
+	t.Parallel()
+	for _, key := range []bool{true, false} {
+		t.Run(fmt.Sprint("key ", key), func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, key, nil)
+			seed := "refund-" + uuid.NewString()[:8]
+			paid := purchase(t, seed, "invoice.paid", "starter")
+			paying := rename(t, purchase(t, seed, "invoice_payment.paid", "starter"), paid.ID+"_payment") // never delivered
+			refund := rename(t, purchase(t, seed, "refund.updated", "starter"), paid.ID+"_refund")
+			r.tell(paid, paying, refund)
+			r.result(r.receive(paid), "")
+			r.result(r.receive(refund), "")
+			want := 1 // the payment
+			if key {
+				want = 2
+			}
+			if got := r.journal("finance"); len(got) != want {
+				t.Errorf("booked %v, want %d entries", got, want)
+			}
+		})
+	}
+}
