@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,6 +68,9 @@ func pickStripe(cfg *config.Config, source string) (string, error) {
 	return able[0], nil
 }
 
+// importPatience is how often a request is tried that the provider cannot answer for now: some minutes.
+const importPatience = 10
+
 func (a *app) runImport(ctx context.Context, cfg *config.Config, name string) error {
 	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
 	if err != nil {
@@ -83,7 +87,7 @@ func (a *app) runImport(ctx context.Context, cfg *config.Config, name string) er
 	}
 	result, err := importer.Run(ctx, importer.Config{
 		Pool: pool, API: api, Source: name, Mode: source.Mode, Accounts: source.Accounts.Ours,
-		Prices: process.Prices(cfg), Policy: process.BillingPolicy(cfg), Patience: cfg.Retries.Attempts, First: cfg.Retries.First,
+		Prices: process.Prices(cfg), Policy: process.BillingPolicy(cfg), Patience: importPatience, First: time.Second,
 		Told: func(list string, read int) { fmt.Fprintf(a.err, "%s: %d read\n", clean(list), read) },
 	})
 	if err != nil {
