@@ -34,7 +34,6 @@ type Billing struct {
 	Fetches map[string]bool
 	// Announced is called after an event has been written to the outbox, to publish it at once.
 	Announced func()
-	Now       func() time.Time
 }
 
 // Receipts is what activities need of the receipts.
@@ -67,6 +66,8 @@ type LoadFactsInput struct {
 	EventID         string
 	EventType       string
 	Mode            string
+	// Due is set for what the clock does: the event has told all that it says.
+	Due bool `json:",omitempty"`
 }
 
 // LoadFactsResult is what an event says, or why it is left alone.
@@ -106,6 +107,9 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	result := LoadFactsResult{Planning: b.Planning, Sinks: map[string]SinkSettings{}}
 	for sink, how := range b.Sinks {
 		result.Sinks[sink] = how
+	}
+	if in.Due {
+		return result, nil
 	}
 	result.Consumers, result.Fetches = b.Consumers.of(held, result.Sinks), b.Fetches[held.Source]
 	subject := billing.Subject{
@@ -167,7 +171,7 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.F
 		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
 	}
 	result, err := b.Effects.DoTx(ctx, call, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
-		change, err := billing.Apply(ctx, tx, facts, b.Policy, call.Key, b.Now())
+		change, err := billing.Apply(ctx, tx, facts, b.Policy, call.Key, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -177,6 +181,27 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.F
 			}
 		}
 		return change, nil
+	})
+	if err == nil && result.State == effect.Done {
+		b.Announced()
+	}
+	return result, err
+}
+
+// AccountDue names an account of which something is due since a time. Its subject is that of the fact that made it due.
+type AccountDue struct {
+	billing.Subject
+	Account string
+	At      time.Time
+}
+
+// ApplyDue does what is due of an account in our own database: exactly once, since the ledger row is in the same
+// transaction. The result's Value is a billing.Change.
+func (b *Billing) ApplyDue(ctx context.Context, in EffectInput[AccountDue]) (effect.Result, error) {
+	of := in.For
+	queue := fmt.Sprintf("account %s (%s)", of.Account, of.Mode)
+	result, err := b.Effects.DoTx(ctx, in.Effect, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
+		return billing.ApplyDue(ctx, tx, of.Subject, of.Account, of.At, b.Policy, in.Effect.Key)
 	})
 	if err == nil && result.State == effect.Done {
 		b.Announced()

@@ -29,6 +29,8 @@ type While string
 const (
 	// WhileUnpaid: the invoice is open, its subscription has not ended, and no later attempt has failed.
 	WhileUnpaid While = "unpaid"
+	// WhileOpen: the invoice is open, its subscription has not ended.
+	WhileOpen While = "open"
 	// WhileOnTrial: the trial goes on to the time that is told, and the subscription goes on after it.
 	WhileOnTrial While = "on_trial"
 	// WhileNewest: the subscription has the version that is told.
@@ -68,7 +70,7 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 		}
 	}
 	switch n.While {
-	case WhileUnpaid:
+	case WhileUnpaid, WhileOpen:
 		i, err := m.Known.Invoice(ctx, l.Mode, n.Invoice)
 		switch newest := i.NewestFailure(); {
 		case err != nil:
@@ -77,7 +79,7 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 			return "the subscription has ended", nil
 		case !i.Failing():
 			return "the invoice is " + i.Status, nil
-		case newest > n.Attempt:
+		case n.While == WhileUnpaid && newest > n.Attempt:
 			return fmt.Sprintf("attempt %d has failed since", newest), nil
 		}
 	case WhileOnTrial:

@@ -33,7 +33,9 @@ type ParkRunInput struct {
 	Status string
 	Reason string
 	// ResetOf is the run that this one was reset from, "" for an original.
-	ResetOf   string
+	ResetOf string
+	// Due is set for a run of the clock.
+	Due       bool `json:",omitempty"`
 	StartedAt time.Time
 	// AsOf is when the workflow task began that parks the run.
 	AsOf time.Time
@@ -49,6 +51,8 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	started := receipt.Started{ReceiptID: in.ReceiptID, WorkflowID: run.ID, RunID: run.RunID, StartedAt: in.StartedAt}
 	if in.ResetOf != "" {
 		started.Kind, started.PreviousRunID = receipt.Reset, in.ResetOf
+	} else if in.Due {
+		started.Kind = receipt.ByClock
 	}
 	if err := r.Receipts.MarkStarted(ctx, started); err != nil {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)

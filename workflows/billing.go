@@ -33,6 +33,7 @@ func runBilling(ctx workflow.Context, name string, in EventInput, makePlan func(
 	if err != nil {
 		return EventResult{}, err
 	}
+	f.irreversible = in.Due != nil
 	w := &billingFlow{flow: f, makePlan: makePlan}
 	return w.run()
 }
@@ -90,6 +91,7 @@ func (w *billingFlow) run() (EventResult, error) {
 	if !change.Silent {
 		p = w.makePlan(change, w.planning)
 		p.steps = append(p.steps, bookings(change)...)
+		p.steps = append(p.steps, dueSteps(change)...)
 	}
 	if whyUndo != "" {
 		// The run that applied the facts may have done the effects since, before it took the facts back.
@@ -108,6 +110,9 @@ func (w *billingFlow) run() (EventResult, error) {
 	}
 	if whyUndo != "" {
 		return w.takeAllBack(whyUndo)
+	}
+	if due := w.in.Due; due != nil && due.Compensated {
+		return w.finish(compensated, reason{codeCompensated, "what the event had done was taken back before; what is due is done"})
 	}
 	return w.finish(processed, reason{})
 }
@@ -144,7 +149,7 @@ func (w *billingFlow) load() (left reason, err error) {
 			name: "load", activity: billingState.LoadFacts,
 			input: activities.LoadFactsInput{
 				ReceiptID: w.in.ReceiptID, Provider: w.in.Provider, ProviderAccount: w.in.Account,
-				EventID: w.in.EventID, EventType: w.in.Type, Mode: w.in.Mode,
+				EventID: w.in.EventID, EventType: w.in.Type, Mode: w.in.Mode, Due: w.in.Due != nil,
 			},
 		}, &loaded); err != nil {
 			return reason{}, err
@@ -165,8 +170,18 @@ func (w *billingFlow) load() (left reason, err error) {
 }
 
 // apply is the step that appends the facts and folds what they are about. It is done once for each event; two events
-// that tell the same leave two facts, and the second changes nothing.
+// that tell the same leave two facts, and the second changes nothing. For what the clock does, there are no facts to
+// append.
 func (w *billingFlow) apply() *step {
+	if due := w.in.Due; due != nil {
+		return applyDue.step(w.in.Provider+":"+w.in.Mode+":"+due.object(), activities.AccountDue{
+			Subject: billing.Subject{
+				Provider: w.in.Provider, ProviderAccount: w.in.Account, Mode: w.in.Mode,
+				EventID: w.in.EventID, EventType: w.in.Type, ReceiptID: w.in.ReceiptID,
+			},
+			Account: due.Account, At: due.At,
+		})
+	}
 	s := w.applying(w.in.eventObject(), w.facts)
 	s.then = w.decide
 	return s

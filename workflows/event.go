@@ -21,11 +21,24 @@ type EventInput struct {
 	RelayOf string `json:",omitempty"`
 	Type    string
 	Object  string
+	// Due is set for what the clock does; the event is then the one that made it due.
+	Due *DueInput `json:",omitempty"`
 }
 
-// Flow returns the workflow type of the event.
+// Summary is what Temporal's pages show of a run, beside its ID.
+func (in EventInput) Summary() string {
+	if in.Due != nil {
+		return "due for " + printable(in.Due.Account, "") + ", after " + in.Type
+	}
+	return strings.TrimSpace(in.Type + " " + in.Object)
+}
+
+// Flow returns the workflow type of the event, or of what is due.
 func (in EventInput) Flow() string {
-	if in.RelayOf != "" {
+	switch {
+	case in.Due != nil:
+		return ClockFlow
+	case in.RelayOf != "":
 		return relayFlow
 	}
 	return Route(in.Provider, in.Type)
@@ -38,7 +51,7 @@ func (in EventInput) OnlyRelays() bool { return in.Flow() == relayFlow }
 const maxID = 255
 
 // ID returns the workflow ID of the event: "stripe:evt_123", with a connected account between
-// ("stripe:acct_9:evt_123"). No two events have the same.
+// ("stripe:acct_9:evt_123"). No two events have the same. That of what the clock does begins with "due:".
 //
 // It is printable ASCII, since Temporal's client sends it as a header and starts nothing under
 // another; the rest of what a provider calls its events and accounts is percent-encoded. An ID that
@@ -47,6 +60,9 @@ const maxID = 255
 // Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
 // come in both modes after all, the dispatcher starts the second as [EventInput.AnewID].
 func (in EventInput) ID() string {
+	if in.Due != nil {
+		return in.Due.id(in.Mode)
+	}
 	return bounded(in.Provider + ":" + in.name())
 }
 

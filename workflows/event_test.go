@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -22,6 +23,29 @@ func TestEventInput_ID(t *testing.T) {
 		in := workflows.EventInput{Provider: "stripe", Account: c.account, EventID: c.event}
 		if got := in.ID(); got != c.want {
 			t.Errorf("account %q, event %q: got %s, want %s", c.account, c.event, got, c.want)
+		}
+	}
+}
+
+// What is due is told by its run's ID, from which a run that Temporal has forgotten is started again.
+func TestDueOf(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 22, 0, 0, 10, 0, time.UTC)
+	for account, want := range map[string]string{
+		"acme": "due:live:acme:20260322T000010Z", "a:b c": "due:live:a%3Ab%20c:20260322T000010Z", "ü%": "due:live:%C3%BC%25:20260322T000010Z",
+	} {
+		id := workflows.EventInput{Provider: "stripe", EventID: "evt_1", Mode: "live", Due: &workflows.DueInput{Account: account, At: at}}.ID()
+		if due, ok := workflows.DueOf(id); id != want || !ok || due.Account != account || !due.At.Equal(at) {
+			t.Errorf("%s: ID %s, want %s; read as %+v, %v", account, id, want, due, ok)
+		}
+	}
+	later := workflows.EventInput{Mode: "live", Due: &workflows.DueInput{Account: "acme", At: at.Add(1500 * time.Millisecond)}}.ID()
+	if due, ok := workflows.DueOf(later); !ok || !due.At.Equal(at.Add(1500*time.Millisecond)) {
+		t.Errorf("%s is read as %+v, %v", later, due, ok)
+	}
+	for _, id := range []string{"", "stripe:evt_1", "due:live:acme:soon", "due:live:acme", "sha256:00", "due:live:acme:20260322T000010Z:0"} {
+		if due, ok := workflows.DueOf(id); ok {
+			t.Errorf("%q is read as %+v", id, due)
 		}
 	}
 }

@@ -4,8 +4,35 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
 )
+
+var plans = map[string]func(billing.Change, activities.Planning) plan{
+	"InvoicePaid": planInvoicePaid, "PaymentFailed": planPaymentFailed, "InvoiceClosed": planInvoiceClosed, "TrialEnding": planTrialEnding,
+	"SubscriptionChanged": planSubscriptionChanged, "SubscriptionEnded": planSubscriptionEnded, "Record": planRecord, ClockFlow: planAccountDue,
+}
+
+// PlannedKeys are the keys of what a flow plans for a change, with those of its undos: "key <- undo".
+func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []string) {
+	for _, s := range append(plans[flow](c, p).steps, dueSteps(c)...) {
+		key := s.key
+		if s.undo != nil {
+			key += " <- " + s.undo(effect.Result{}).key
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// PlannedReview is the object of the review that a flow asks for, and the code of its reason; "" for none.
+func PlannedReview(flow string, c billing.Change) string {
+	r := plans[flow](c, activities.Planning{}).review
+	if r == nil {
+		return ""
+	}
+	return r.object + " " + r.reason.code
+}
 
 // Toy is a flow for tests of the engine: whatever was applied, the same effects follow. It asks for a review where the
 // planning books zeroes.

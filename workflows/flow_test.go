@@ -93,6 +93,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 			return next, nil
 		})
 	effectOf[activities.Facts](f, "ApplyFacts")
+	effectOf[activities.AccountDue](f, "ApplyDue")
 	effectOf[activities.Withholding](f, "WithholdGrant")
 	effectOf[activities.Workspace](f, "ProvisionWorkspace")
 	effectOf[activities.WorkspaceRef](f, "AlignWorkspace")

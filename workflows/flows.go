@@ -80,6 +80,10 @@ func Flows() []Flow {
 				"checkout.session.async_payment_failed", "checkout.session.expired"),
 			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known",
 		},
+		{
+			Name: ClockFlow, Run: AccountDue,
+			Does: "does what is due: ends what was planned to end, and the grace, reminds of open invoices, asks a person about what does not settle",
+		},
 		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
 	}
 }

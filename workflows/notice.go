@@ -18,6 +18,14 @@ func actionRequired(subject billing.Subject, i billing.Invoice) *step {
 	return actionNotice.step(object(subject, i.ID)+":"+strconv.Itoa(attempt), letter)
 }
 
+// reminder reminds a customer of an invoice: once for each step, and of the newest alone.
+func reminder(subject billing.Subject, d billing.Due) *step {
+	letter := invoiceLetter("dunning", subject, *d.Invoice)
+	letter.Amount, letter.OccurredAt = d.Invoice.Remaining, d.At
+	letter.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: d.Object, Subscription: d.Invoice.Subscription, Until: d.Until}
+	return dunningNotice.step(object(subject, d.Object)+":"+strconv.Itoa(d.Step), letter)
+}
+
 func trialNotice(subject billing.Subject, s billing.Subscription) *step {
 	letter := subscriptionLetter("trial-ending", subject, s)
 	letter.EndsAt, letter.OccurredAt = s.TrialEnd, subject.OccurredAt

@@ -94,7 +94,7 @@ func (f *flow) park(status string, why reason) (decision, error) {
 		name: "park", activity: runs.ParkRun,
 		input: activities.ParkRunInput{
 			ReceiptID: f.in.ReceiptID, Status: status, Reason: why.String(),
-			ResetOf: f.resetOf(), StartedAt: f.begun, AsOf: f.asOf(),
+			ResetOf: f.resetOf(), Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil); err != nil {
 		return decision{}, err

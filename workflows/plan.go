@@ -11,10 +11,11 @@ import (
 // The keys of effects: <kind>:<provider>:<mode>[:<connected account>]:<object>. A once effect names the provider's
 // object alone; a state effect the account and the version of its target.
 
-// subjectOf is the header of the facts that were applied; they come from one event.
+// subjectOf is the header of the facts that were applied, which come from one event; or of the fact that made something
+// due.
 func subjectOf(c billing.Change) billing.Subject {
 	if len(c.Facts) == 0 {
-		return billing.Subject{}
+		return c.Subject
 	}
 	return c.Facts[0].Subject
 }

@@ -25,6 +25,7 @@ const (
 	Order               = "order"
 	OrderCorrection     = "order-correction"
 	ActionRequired      = "action-required"
+	Dunning             = "dunning"
 	TrialEnding         = "trial-ending"
 	SubscriptionChanged = "subscription-changed"
 	SubscriptionEnded   = "subscription-ended"
@@ -32,7 +33,7 @@ const (
 
 // Names lists them.
 func Names() []string {
-	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, TrialEnding, SubscriptionChanged, SubscriptionEnded}
+	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, Dunning, TrialEnding, SubscriptionChanged, SubscriptionEnded}
 }
 
 // English is the language of the built-in letters.

@@ -38,6 +38,7 @@ func TestWrite_BuiltIn(t *testing.T) {
 		letters.Order:               {"Your order", "Thank you.\n\nWe have received 49.00 USD for your order.\nPlan: pro\nUntil: 1 April 2026\n"},
 		letters.OrderCorrection:     {"Correction: your order", "We have received 49.00 USD for your order, but could not provide the plan pro.\nThe booking has been reversed. We will contact you about the payment.\n"},
 		letters.ActionRequired:      {"Payment needed: invoice A-1", "The payment of 49.00 USD for invoice A-1 did not go through, or waits for you to confirm it with your bank.\nPay or confirm it here: https://invoice.example/1\n"},
+		letters.Dunning:             {"Reminder: invoice A-1 is not paid", "The payment of 49.00 USD for invoice A-1 has not come.\nPay it here: https://invoice.example/1\n"},
 		letters.TrialEnding:         {"Your trial is about to end", "Your trial of the plan pro ends on 9 April 2026.\nThe subscription goes on after it, and is paid for from then on.\n"},
 		letters.SubscriptionChanged: {"Your subscription has changed", "This is your subscription now.\nPlan: pro\nSeats: 3\nIt ends on 9 April 2026.\n"},
 		letters.SubscriptionEnded:   {"Your subscription has ended", "Your subscription to the plan pro has ended on 1 March 2026.\nYour workspace is suspended; nothing in it is lost. You can subscribe again at any time.\n"},
@@ -54,7 +55,7 @@ func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"receipt.de.txt": "Beleg {{.Number}}\r\n\r\nDanke für {{.Amount}}.\r\n", "correction.de.txt": "Korrektur\n\nzu {{.Number}}", "receipt.en.txt": "English",
 	})
-	set, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.TrialEnding, letters.SubscriptionChanged, letters.SubscriptionEnded})
+	set, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.Dunning, letters.TrialEnding, letters.SubscriptionChanged, letters.SubscriptionEnded})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"receipt.de.txt": "Beleg\n\n{{.Amuont}}", "correction.de.txt": "{{if .Plan}}no end", "reciept.de.txt": "Beleg\n\nText", "notes.md": "not a letter",
 	})
-	_, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.TrialEnding, letters.SubscriptionChanged})
+	_, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.Dunning, letters.TrialEnding, letters.SubscriptionChanged})
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -68,7 +68,7 @@ func (a *app) writeAccount(acc *account.Account) error {
 		head = append(head, []string{"because", grantOf(g)})
 	}
 	head = append(head, []string{"workspace", workspaceOf(acc)})
-	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), entryRows(acc.Entries), taskRows(acc.Tasks)}
+	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
 	for i, rows := range parts {
 		if i > 0 && len(rows) == 1 {
 			continue // a heading alone
@@ -190,6 +190,19 @@ func entryRows(entries []account.Entry) [][]string {
 	rows := [][]string{{"BOOKED", "ENTRY", "OBJECT", "AMOUNT", "REFERENCE"}}
 	for _, e := range entries {
 		rows = append(rows, []string{clock(e.At), e.Kind, e.Object, stripe.Money(e.Amount, e.Currency), e.Reference})
+	}
+	return rows
+}
+
+func dueRows(due []account.Due) [][]string {
+	rows := [][]string{{"DUE", "WHAT", "OBJECT", "BY"}}
+	for _, d := range due {
+		what := map[billing.Why]string{
+			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends", billing.DueOneOff: "the time that was paid for ends",
+			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step), billing.DueSettle: "a person is asked whether it is active",
+			billing.DueKeep: "a person is asked to release the workspace",
+		}[d.Why]
+		rows = append(rows, []string{date(&d.At), what, d.Object, d.Event})
 	}
 	return rows
 }

@@ -21,6 +21,9 @@ func TestAccounts_Show(t *testing.T) {
 			('live', 'sub_1', 'acme', 'cus_1', 'active', 'pro', 3, '{"ID":"sub_1","Status":"active","Plan":"pro","Quantity":3,"EndsAt":"2026-12-24T00:00:00Z"}')`,
 		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state) values
 			('live', 'in_1', 'acme', 'open', 0, 'usd', now(), now(), gen_random_uuid(), '{"ID":"in_1","Status":"open","Due":4900,"Currency":"usd","Attempts":2}')`,
+		`insert into due (mode, owner, account, object, why, step, at, next_at, provider, event_id, receipt_id, occurred_at) values
+			('live', 'sub_1', 'acme', 'in_1', 'dunning', 2, '2026-12-03', '2026-12-03', 'stripe', 'evt_7', gen_random_uuid(), now()),
+			('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now())`,
 		`insert into workspaces (mode, account, version, state, plan, quantity, effect_key) values ('live', 'acme', 1, 'active', 'starter', 1, 'w')`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
@@ -31,6 +34,7 @@ func TestAccounts_Show(t *testing.T) {
 	for _, want := range []string{
 		"acme (live)", "cus_1 at stripe", "active: pro × 3 (version 2)", "projects, sso", "sub_1 grants pro × 3 until 2026-12-24", "by evt_1",
 		"version 2 is not there yet", "49.00 USD", "tried 2 times", "ends 2026-12-24",
+		"the customer is reminded, step 2", "evt_7", "ends, as was planned",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("the screen does not say %q:\n%s%s", want, r.out, r.err)

@@ -28,6 +28,8 @@ type Temporal interface {
 // Receipts is where receipts wait; a *receipt.Store.
 type Receipts interface {
 	Due(ctx context.Context, limit int) ([]receipt.Pending, error)
+	Clock(ctx context.Context, limit int) ([]receipt.Clock, error)
+	Begin(ctx context.Context, id, workflowID string) (was receipt.Status, err error)
 	Release(ctx context.Context, ids ...string) error
 	MarkStarted(ctx context.Context, runs ...receipt.Started) error
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
@@ -165,6 +167,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	})
 	wg.Go(func() { d.noteAll(marks) })
 	wg.Go(func() { d.sweep(ctx) })
+	wg.Go(func() { d.clock(ctx) })
 	wg.Go(func() { d.look(ctx) })
 	wg.Wait()
 }

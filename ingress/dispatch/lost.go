@@ -234,7 +234,7 @@ func (d *Dispatcher) settle(ctx context.Context, o receipt.Open, found *workflow
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.
 func (d *Dispatcher) startAgain(ctx context.Context, o receipt.Open) error {
-	in := eventInput(o.Pending)
+	in := runOf(o.Pending)
 	runID, _, err := d.executeAs(ctx, o.WorkflowID, in.Flow(), in)
 	if err != nil {
 		return err

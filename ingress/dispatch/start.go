@@ -25,7 +25,7 @@ var errUnable = errors.New("temporal is unable")
 // start starts p's workflow and returns what is to be recorded of it. An error leaves the receipt as it
 // is, for the sweep; it is errUnable where no other start would fare better.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Started, error) {
-	in := eventInput(p)
+	in := runOf(p)
 	failpoint.Hit("dispatch-before-start")
 	workflowID, runID, already, err := d.execute(ctx, in.Flow(), in, p.WorkflowID)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         d.cfg.Eager,
-		StaticSummary:                            strings.TrimSpace(in.Type + " " + in.Object),
+		StaticSummary:                            in.Summary(),
 		TypedSearchAttributes:                    in.SearchAttributes(),
 	}, flow, in)
 	var started *serviceerror.WorkflowExecutionAlreadyStarted

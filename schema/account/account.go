@@ -31,10 +31,12 @@ type Account struct {
 	Grants        []Grant        `json:"grants"`
 	Subscriptions []Subscription `json:"subscriptions"`
 	// Invoices are the newest, [MostInvoices] of them; MoreInvoices says that there are others.
-	Invoices     []Invoice  `json:"invoices"`
-	MoreInvoices bool       `json:"more_invoices"`
-	Entries      []Entry    `json:"entries"`
-	Workspace    *Workspace `json:"workspace"`
+	Invoices     []Invoice `json:"invoices"`
+	MoreInvoices bool      `json:"more_invoices"`
+	Entries      []Entry   `json:"entries"`
+	// Due is what the clock will do, the next first.
+	Due       []Due      `json:"due"`
+	Workspace *Workspace `json:"workspace"`
 	// Tasks are those that are open.
 	Tasks []Task `json:"tasks"`
 }
@@ -116,6 +118,17 @@ type Entry struct {
 	Reference string    `json:"reference"`
 }
 
+// Due is something that the clock will do about an object: see [billing.Why].
+type Due struct {
+	At     time.Time   `json:"at"`
+	Why    billing.Why `json:"why"`
+	Object string      `json:"object"`
+	// Step counts the steps of dunning, 0 for what has none.
+	Step int `json:"step"`
+	// Event is the one that made it due.
+	Event string `json:"event"`
+}
+
 // Workspace is what the workspace was last brought to. It lags behind [Access] while that is on its way.
 type Workspace struct {
 	Version   int64     `json:"version"`
@@ -183,6 +196,9 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		a.Invoices = a.Invoices[:MostInvoices]
 	}
 	if a.Entries, err = list(ctx, tx, pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID, MostInvoices); err != nil {
+		return err
+	}
+	if a.Due, err = list(ctx, tx, pgx.RowToStructByPos[Due], dueSQL, a.ID, a.Mode); err != nil {
 		return err
 	}
 	workspaces, err := list(ctx, tx, pgx.RowToStructByPos[Workspace], workspaceSQL, a.Mode, a.ID)

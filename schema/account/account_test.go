@@ -53,6 +53,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference)
 		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 'F-1')`)
 	exec(t, db, `insert into workspaces (mode, account, version, state, plan, quantity, features, effect_key) values ('live', 'acme', 1, 'active', 'pro', 3, '{sso}', 'w')`)
+	exec(t, db, `insert into due (mode, owner, account, object, why, step, at, next_at, provider, event_id, receipt_id, occurred_at) values
+		('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now()),
+		('live', 'sub_1', 'acme', 'in_a', 'dunning', 2, '2026-12-03', '2026-12-03', 'stripe', 'evt_1', gen_random_uuid(), now())`)
 	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
 		values ('00000000-0000-0000-0000-000000000002', 's', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now(), '', 'processed')`)
 	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
@@ -113,6 +116,9 @@ func TestShow_WholeAccount(t *testing.T) {
 	}
 	if len(a.Entries) != 1 || a.Entries[0].Reference != "F-1" || a.Workspace == nil || a.Workspace.Plan != "pro" {
 		t.Errorf("entries = %+v, workspace = %+v", a.Entries, a.Workspace)
+	}
+	if len(a.Due) != 2 || a.Due[0].Why != billing.DueDunning || a.Due[0].Step != 2 || a.Due[1].Why != billing.DueEnd || a.Due[1].Event != "evt_1" {
+		t.Errorf("due = %+v, want the next first", a.Due)
 	}
 	if len(a.Tasks) != 1 || a.Tasks[0].Kind != "onboarding" || a.Tasks[0].Event != "evt_2" {
 		t.Errorf("tasks = %+v, want the one that is open, and its event", a.Tasks)

@@ -9,6 +9,7 @@ var Statements = map[string]string{
 	"subscriptions": subscriptionsSQL,
 	"invoices":      invoicesSQL,
 	"entries":       entriesSQL,
+	"due":           dueSQL,
 	"workspace":     workspaceSQL,
 	"tasks":         tasksSQL,
 	"open tasks":    openTasksSQL,
@@ -48,6 +49,8 @@ const invoicesSQL = `select state from invoices where mode = $1 and account = $2
 const entriesSQL = `
 select created_at, kind, object, invoice, amount, tax, currency, reference
   from finance_entries where mode = $1 and account = $2 order by created_at desc, effect_key limit $3`
+
+const dueSQL = `select at, why, object, step, event_id from due where account = $1 and mode = $2 order by at, object, why`
 
 const workspaceSQL = `
 select version, state, plan, quantity, features, updated_at from workspaces where mode = $1 and account = $2`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -45,6 +46,9 @@ const (
 	WorkspaceReleased  = "released"
 )
 
+// Kept names what is kept of an account while it has no access: its workspace, each time that it was suspended.
+func (t Target) Kept(account string) string { return account + ":v" + strconv.FormatInt(t.Version, 10) }
+
 // Same reports whether two targets are the same, whatever their version.
 func (t Target) Same(o Target) bool {
 	t.Version = o.Version
@@ -80,7 +84,11 @@ func Grants(subscriptions []Subscription, orders []Order, held bool, p Policy) [
 	var grants []Grant
 	for _, s := range subscriptions {
 		if s.grants() {
-			grants = append(grants, Grant{s.ID, s.Plan, s.Quantity, s.AddOns, s.Until, s.EndsAt, s.Because})
+			g := Grant{s.ID, s.Plan, s.Quantity, s.AddOns, s.Until, s.EndsAt, s.Because}
+			if s.Paid != nil {
+				g.Plan, g.Quantity, g.AddOns = s.Paid.Plan, s.Paid.Quantity, s.Paid.AddOns
+			}
+			grants = append(grants, g)
 		}
 	}
 	for _, o := range orders {

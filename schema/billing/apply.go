@@ -20,7 +20,8 @@ const mostInvoices = 24
 
 // Apply appends the facts of one event, folds what they are about, and writes what that comes to: rows, and news in the
 // outbox. It does so in tx, which also holds the effect's ledger row. Facts that are there already are not appended
-// again. at is the time for what the clock ends.
+// again. at is the time for what the clock ends; the zero time is the database's own, read while the account is locked:
+// it never goes back for an account.
 //
 // Locks, in this order: the payment, then the invoice, that the facts are about or that what they are about belongs to;
 // the row of the provider's customer, so that facts of one customer are applied one after the other; then the rows of the
@@ -80,9 +81,11 @@ type applying struct {
 	subscriptions []Subscription
 	invoices      []Invoice
 	books         books
-	accounts      map[string]accountRow
-	grants        map[string][]Grant
-	change        Change
+	// billed are the newest invoices of the subscription that the facts are about, folded.
+	billed   []Invoice
+	accounts map[string]accountRow
+	grants   map[string][]Grant
+	change   Change
 }
 
 // name finds what the facts are about. An event is about one subscription and one invoice at most.
@@ -152,7 +155,10 @@ func (a *applying) readLinked(b *pgx.Batch) {
 // began.
 func (a *applying) begins(rows pgx.Rows) error {
 	from, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
-	a.change.Silent = a.facts[0].Origin == FromImport || len(from) > 0 && a.subject.OccurredAt.Before(from[0])
+	if len(from) > 0 {
+		a.policy.EffectsFrom = from[0]
+	}
+	a.change.Silent = a.facts[0].Origin == FromImport || a.subject.OccurredAt.Before(a.policy.EffectsFrom)
 	return err
 }
 
@@ -201,6 +207,7 @@ func (a *applying) fold(context.Context) error {
 		if invoice != nil && invoice.Subscription == a.subscription {
 			invoices = append(invoices, *invoice)
 		}
+		a.billed = invoices
 		s := FoldSubscription(a.subscription, a.withHolds(a.about[a.subscription], a.ofSubscription(invoice)), invoices, a.policy)
 		s.Account = AccountOf(s.Named, s.Customer, ofCustomer)
 		s = s.after(a.held.subscription)
@@ -273,23 +280,30 @@ func (a *applying) lock(ctx context.Context) error {
 		if id == account {
 			customer = a.subject.Customer
 		}
-		b.Queue(lockAccountSQL, a.subject.Mode, id, a.subject.Provider, customer).Query(func(rows pgx.Rows) error {
-			row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[accountRow])
-			a.accounts[id] = row
-			return err
-		})
-		b.Queue(grantsSQL, a.subject.Mode, id).Query(func(rows pgx.Rows) error {
-			grants, err := pgx.CollectRows(rows, scanGrant)
-			a.grants[id] = grants
-			a.change.Rows += len(grants)
-			return err
-		})
+		a.lockAccount(b, id, customer)
 	}
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
+	if a.at.IsZero() {
+		a.at = latest(a.accounts[account].Now, a.accounts[left].Now).UTC()
+	}
 	a.access(account, left)
 	return nil
+}
+
+func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
+	b.Queue(lockAccountSQL, a.subject.Mode, id, a.subject.Provider, customer).Query(func(rows pgx.Rows) error {
+		row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[accountRow])
+		a.accounts[id] = row
+		return err
+	})
+	b.Queue(grantsSQL, a.subject.Mode, id).Query(func(rows pgx.Rows) error {
+		grants, err := pgx.CollectRows(rows, scanGrant)
+		a.grants[id] = grants
+		a.change.Rows += len(grants)
+		return err
+	})
 }
 
 func scanGrant(row pgx.CollectableRow) (Grant, error) {
@@ -408,9 +422,14 @@ func (a *applying) write(ctx context.Context) error {
 	for _, g := range a.grants[account] {
 		b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
 	}
+	a.schedule(b)
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
+	over, cause := a.over()
+	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, over, cause)
 	if left := a.change.Left; left != nil {
-		a.writeAccess(b, a.accounts[left.Account].target(), *left)
+		before := a.accounts[left.Account].target()
+		a.writeAccess(b, before, *left)
+		a.keep(b, before, *left, a.subject.OccurredAt, causeOf(a.facts[0]))
 	}
 	if err := a.announce(b); err != nil {
 		return err

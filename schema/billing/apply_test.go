@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
@@ -23,8 +25,9 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 var errUndo = errors.New("nothing of this is kept")
 
-// applied applies facts, an event each, in the order given, and returns what the rows then hold; nothing is kept.
-func applied(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy, now time.Time) (lines []string) {
+// applied applies facts, an event each, in the order given, and returns what the rows then hold, and what is due; nothing
+// is kept.
+func applied(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy, now time.Time) (lines, due []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for n, f := range facts {
@@ -33,13 +36,80 @@ func applied(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.P
 				return fmt.Errorf("after %s: %w", told(facts[:n+1]), err)
 			}
 		}
-		lines = rows(t, tx)
+		lines, due = rows(t, tx), dueRows(t, tx)
+		checkNews(t, tx)
 		return errUndo
 	})
 	if !errors.Is(err, errUndo) {
 		t.Fatal(err)
 	}
+	return lines, due
+}
+
+// dueRows says what the clock will do, in the order of its words: "why object step at".
+func dueRows(t *testing.T, tx ledger.Tx) []string {
+	t.Helper()
+	found, err := tx.Query(t.Context(), `select why || ' ' || object || coalesce(' ' || nullif(step, 0), ''), at from due order by why, object, step`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (string, error) {
+		var what string
+		var due time.Time
+		err := row.Scan(&what, &due)
+		return fmt.Sprintf("%s at %s", what, due.Sub(begin)), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return lines
+}
+
+// checkNews looks at what was told, in the order in which it was: of an account's target no older version after a newer
+// one, of an object nothing twice that happens once, and of a subscription nothing after its end.
+func checkNews(t *testing.T, tx ledger.Tx) {
+	t.Helper()
+	found, err := tx.Query(t.Context(), `select type, account, coalesce(data->>'version', ''), coalesce(data->>'invoice', ''), coalesce(data->>'subscription', ''), coalesce(data->>'attempt', '') from outbox order by id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type told struct{ Type, Account, Version, Invoice, Subscription, Attempt string }
+	list, err := pgx.CollectRows(found, pgx.RowToStructByPos[told])
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, once := map[string]int{}, map[string]bool{}
+	for _, n := range list {
+		var of string
+		switch n.Type {
+		case "access.changed":
+			v, err := strconv.Atoi(n.Version)
+			if err != nil || v <= version[n.Account] {
+				t.Errorf("told version %s of %s after %d: %+v", n.Version, n.Account, version[n.Account], list)
+			}
+			version[n.Account] = v
+			continue
+		case "subscription.changed":
+			if once["subscription.ended "+n.Subscription+" "] {
+				t.Errorf("told that %s has changed after it had ended: %+v", n.Subscription, list)
+			}
+			continue
+		case "subscription.ended":
+			of = n.Subscription
+		default:
+			of = n.Invoice
+		}
+		if key := n.Type + " " + of + " " + n.Attempt; once[key] {
+			t.Errorf("told twice: %s: %+v", key, list)
+		} else {
+			once[key] = true
+		}
+	}
+}
+
+// ofFacts leaves out what is due of the workspace: whether there ever was one is history.
+func ofFacts(due []string) []string {
+	return slices.DeleteFunc(slices.Clone(due), func(line string) bool { return strings.HasPrefix(line, "keep ") })
 }
 
 // rows says what the rows hold, in the words of [world.lines]. Accounts that nothing belongs to are left out: that they
@@ -51,7 +121,7 @@ func rows(t *testing.T, tx ledger.Tx) []string {
 		`select concat_ws(' ', id || ':', account, coalesce(nullif(status, ''), 'unknown'), coalesce(nullif(plan, ''), 'no-plan'), quantity) from subscriptions`,
 		`select concat_ws(' ', id || ':', account, status, amount) from invoices`,
 		`select concat_ws(' ', id || ':', coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), case when target_plan <> '' then target_quantity end, nullif(array_to_string(target_features, ','), ''))
-		   from accounts a where target_plan <> '' or exists (select from subscriptions s where s.account = a.id) or exists (select from invoices i where i.account = a.id and i.subscription = '')`,
+		   from accounts a where target_plan <> '' or exists (select from subscriptions s where s.account = a.id) or exists (select from invoices i where i.account = a.id and i.subscription = '' and i.status = 'paid')`,
 		`select concat_ws(' ', 'features of', account, string_agg(feature, ',' order by feature)) from entitlements where enabled group by account`,
 	} {
 		found, err := tx.Query(t.Context(), sql)
@@ -102,9 +172,17 @@ func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 			p, now := c.terms()
 			facts := events(c.facts, true)
 			want := wantRows(c.want, fold(facts, p, now).invoices)
+			due := c.due
 			orders(facts, func(delivered []billing.Fact) {
-				if got := applied(t, pool, delivered, p, now); !slices.Equal(got, want) {
+				got, gotDue := applied(t, pool, delivered, p, now)
+				if !slices.Equal(got, want) {
 					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
+				}
+				if gotDue = ofFacts(gotDue); due == nil {
+					due = gotDue
+				}
+				if !slices.Equal(gotDue, due) {
+					t.Fatalf("after %s what is due is\n got %q\nwant %q", told(delivered), gotDue, due)
 				}
 			})
 		})
@@ -120,8 +198,12 @@ func TestApply_GeneratedHistories_SameRows(t *testing.T) {
 			for n := range uint64(15) {
 				h := newHistory(seed+n, 20)
 				want := wantRows(h.want(), fold(h.facts, policy, at(h.second)).invoices)
-				if got := applied(t, pool, h.deliver(h.random), policy, at(h.second)); !slices.Equal(got, want) {
+				got, due := applied(t, pool, h.deliver(h.random), policy, at(h.second))
+				if !slices.Equal(got, want) {
 					t.Fatalf("seed %d: what happened was %s\n got %q\nwant %q", seed+n, told(h.facts), got, want)
+				}
+				if due, wantDue := ofFacts(due), h.wantDue(); !slices.Equal(due, wantDue) {
+					t.Fatalf("seed %d: what happened was %s\ndue is %q\n  want %q", seed+n, told(h.facts), due, wantDue)
 				}
 			}
 		})
@@ -150,10 +232,16 @@ func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for f := range queue {
-				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					_, err := billing.Apply(ctx, tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
-					return err
-				})
+				try := func() error {
+					return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+						_, err := billing.Apply(ctx, tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
+						return err
+					})
+				}
+				err := try()
+				for busy := (&pgconn.PgError{}); errors.As(err, &busy) && busy.Code == "55P03"; err = try() {
+					// Whoever has waited for a lock for too long steps back, and is tried again.
+				}
 				if err != nil {
 					t.Errorf("apply %s: %v", f.EventID, err)
 				}

@@ -28,8 +28,9 @@ type Checkout struct {
 	AddOns                []string `json:",omitempty"`
 	// For is how long it grants from when it was paid; 0 for not at all.
 	For time.Duration `json:",omitempty"`
-	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid.
+	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid; PaidBy is that fact.
 	PaidAt time.Time `json:",omitzero"`
+	PaidBy Cause     `json:",omitzero"`
 	// Refunded is what was paid back of it; see [Payment].
 	Refunded int64 `json:",omitempty"`
 	// Withheld is set while what it grants is taken back, Held while a hold is on it.
@@ -58,7 +59,7 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 		c.PaymentStatus = higher([]string{"unpaid", "no_payment_required", "paid"}, c.PaymentStatus, seen.PaymentStatus)
 		c.Amount, c.Currency, c.Tax = seen.Amount, seen.Currency, seen.Tax
 		if seen.PaymentStatus != "unpaid" && seen.Status == "complete" {
-			c.PaidAt = cmp.Or(c.PaidAt, f.OccurredAt)
+			c.PaidAt, c.PaidBy = cmp.Or(c.PaidAt, f.OccurredAt), cmp.Or(c.PaidBy, causeOf(f))
 		}
 		if len(seen.Lines) > 0 {
 			lines = seen.Lines

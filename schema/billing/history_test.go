@@ -34,6 +34,7 @@ type billed struct {
 	id, plan string
 	account  string
 	status   string
+	at       time.Time
 	paid     int64
 	failures []int
 }
@@ -152,7 +153,7 @@ func (h *history) update(s *happened, rank billing.Rank, change func(*billing.Su
 
 // bill makes an invoice of the current plan and tells how it came to its status.
 func (h *history) bill(s *happened, status string) {
-	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status}
+	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status, at: at(h.second)}
 	h.invoices = append(h.invoices, b)
 	told := []string{"open"}
 	if status != "open" {
@@ -224,6 +225,36 @@ func (h *history) want() []string {
 	}
 	for account, of := range subscriptions {
 		want = append(want, wantAccess(account, of, at(h.second)))
+	}
+	slices.Sort(want)
+	return want
+}
+
+// wantDue says what the clock will do, by what happened, in the words of [dueRows].
+func (h *history) wantDue() []string {
+	var want []string
+	add := func(what string, due time.Time) {
+		if due.After(at(h.second)) {
+			want = append(want, fmt.Sprintf("%s at %s", what, due.Sub(begin)))
+		}
+	}
+	for _, b := range h.invoices {
+		if b.status != "open" || b.failures == nil || !b.of.is.EndedAt.IsZero() {
+			continue
+		}
+		for n, after := range policy.Dunning[1:] {
+			add(fmt.Sprintf("dunning %s %d", b.id, n+2), b.at.Add(after))
+		}
+	}
+	for _, s := range h.subscriptions {
+		ends := s.ends()
+		switch {
+		case !slices.Contains([]string{"active", "trialing", "past_due"}, s.is.Status):
+		case s.is.CancelAtPeriodEnd && ends.Equal(s.is.Items[0].PeriodEnd):
+			add("end "+s.id, ends)
+		case !ends.IsZero():
+			add("grace "+s.id, ends)
+		}
 	}
 	slices.Sort(want)
 	return want

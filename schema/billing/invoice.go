@@ -59,8 +59,10 @@ type Invoice struct {
 	Held     bool `json:",omitempty"`
 	// Review says what about it a person must look at, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
-	// Because is the event whose snapshot decides.
-	Because string `json:",omitempty"`
+	// Because is the event whose snapshot decides, and Cause the fact. FailedBy is the first that told of a failure.
+	Because  string `json:",omitempty"`
+	Cause    Cause  `json:",omitzero"`
+	FailedBy Cause  `json:",omitzero"`
 }
 
 // The reviews of an invoice.
@@ -130,7 +132,7 @@ func height(f Fact) int { return slices.Index(statuses, f.Invoice.Status) }
 // see takes over the first snapshot at the highest status.
 func (i *Invoice) see(f Fact) {
 	in := f.Invoice
-	i.Status, i.Because, i.OccurredAt = in.Status, f.EventID, f.OccurredAt
+	i.Status, i.Because, i.OccurredAt, i.Cause = in.Status, f.EventID, f.OccurredAt, causeOf(f)
 	i.Due, i.Paid, i.Remaining, i.Tax, i.Currency = in.Due, in.Paid, in.Remaining, in.Tax, in.Currency
 	i.Reason, i.OutOfBand = in.Reason, in.OutOfBand
 }
@@ -143,6 +145,7 @@ func (i *Invoice) note(f Fact) {
 	i.Attempts = max(i.Attempts, in.Attempts)
 	if in.Failed {
 		i.Failures = append(i.Failures, in.Attempts)
+		i.FailedBy = cmp.Or(i.FailedBy, causeOf(f))
 	}
 	switch in.Status {
 	case "open":

@@ -225,7 +225,7 @@ func TestCheck_Money_NoDifference(t *testing.T) {
 			facts := events(c.facts, true)
 			slices.Reverse(facts)
 			if _, err := pool.Exec(t.Context(), `truncate facts, customers, accounts, subscriptions, invoices, payments, refunds, disputes, fraud_warnings,
-				credit_notes, checkouts, grants, entitlements, tasks, outbox`); err != nil {
+				credit_notes, checkouts, grants, due, entitlements, tasks, outbox`); err != nil {
 				t.Fatal(err)
 			}
 			deliver(t, pool, facts, at(1000))

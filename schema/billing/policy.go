@@ -23,6 +23,17 @@ type Policy struct {
 	// HoldOnDispute holds back what was paid for with a charge that is disputed, until that is decided; EndOnLostDispute
 	// while the dispute is lost.
 	HoldOnDispute, EndOnLostDispute bool
+	// GrantOnPayment grants a higher plan, or more seats, once an invoice for them is paid, and not with the change.
+	GrantOnPayment bool
+	// Dunning says how long after the first attempt that failed the customer is reminded of an invoice, ascending.
+	Dunning []time.Duration
+	// Settle is how long a paid invoice waits for its subscription's event before a person is asked.
+	Settle time.Duration
+	// Keep is how long the workspace of an account without access is kept before a person is asked to release it.
+	Keep time.Duration
+	// EffectsFrom is when effects began, as [Apply] reads it from the database: nothing is due for what occurred before.
+	// Zero for no such time.
+	EffectsFrom time.Time
 }
 
 // Compare orders two plans, the lower one first. Plans that are not in Order stand below all others, in the order of

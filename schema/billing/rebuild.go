@@ -43,7 +43,7 @@ type projection struct {
 
 var projections = []projection{
 	{
-		name: "accounts", key: "id", except: []string{"customer", "target_version"},
+		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at"},
 		// That an account once had something is history, and not the same in every order.
 		data: `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
 	},
@@ -57,6 +57,8 @@ var projections = []projection{
 	{name: "credit_notes", key: "id"},
 	{name: "checkouts", key: "id"},
 	{name: "grants", key: "object"},
+	// What does not settle counts from when that was seen, and whether a workspace is there to be kept is history.
+	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep')"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled"},
 }
 
@@ -119,7 +121,7 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 const rebuilt = "rebuild"
 
 // Repair folds what belongs to an account anew, and writes the rows, the target and the news of what that changes: each
-// object in a transaction of its own, as its events do. at is the time for what the clock ends. It returns how many
+// object in a transaction of its own, as its events do. at is the time for what the clock ends, the zero time the database's own. It returns how many
 // objects it has folded. An account's objects are those that its rows name, and those of its customers.
 func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
 	facts, err := of.facts(ctx, pool)

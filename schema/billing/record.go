@@ -35,6 +35,13 @@ type Task struct {
 	Subscription string
 }
 
+// The kinds of tasks that later facts cancel: TaskReconcile asks to hold a subscription against the provider's, TaskRelease
+// to release a workspace.
+const (
+	TaskReconcile = "reconcile"
+	TaskRelease   = "release"
+)
+
 // TaskReview is the kind of a task that a parked run asks for, and waits for.
 const TaskReview = "review"
 

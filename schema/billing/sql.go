@@ -24,6 +24,11 @@ var Statements = map[string]string{
 	"write target":              writeTargetSQL,
 	"enable features":           enableFeaturesSQL,
 	"disable features":          disableFeaturesSQL,
+	"forget due":                forgetDueSQL,
+	"move due":                  moveDueSQL,
+	"await":                     awaitSQL,
+	"take due":                  takeDueSQL,
+	"over":                      overSQL,
 	"announce":                  announceSQL,
 	"open task":                 openTaskSQL,
 	"close task":                closeTaskSQL,
@@ -53,7 +58,7 @@ var Statements = map[string]string{
 	"settle task":               settleTaskSQL,
 }
 
-const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held`
+const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now`
 
 const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
 
@@ -139,6 +144,26 @@ insert into entitlements as e (mode, account, feature, enabled) select $1, $2, f
 
 const disableFeaturesSQL = `
 update entitlements set enabled = false, updated_at = now() where mode = $1 and account = $2 and enabled and feature <> all($3)`
+
+// forgetDueSQL takes away what is not due any more. What still is stays, also where its time has come: see stays.
+const forgetDueSQL = `
+delete from due where owner = $2 and mode = $1
+   and object || ' ' || why || ' ' || (extract(epoch from at) * 1000000)::bigint <> all($3)`
+
+const moveDueSQL = `update due set account = $3 where mode = $1 and owner = $2`
+
+const awaitSQL = `
+insert into due (mode, owner, account, object, why, step, at, provider, provider_account, event_id, receipt_id, occurred_at, next_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, $12, $7)
+    on conflict (mode, object, why, at) do update set owner = excluded.owner, account = excluded.account, step = excluded.step,
+       provider = excluded.provider, provider_account = excluded.provider_account, event_id = excluded.event_id,
+       receipt_id = excluded.receipt_id, occurred_at = excluded.occurred_at`
+
+const takeDueSQL = `
+delete from due where account = $2 and mode = $1 and at <= $3
+returning object, why, step, at, provider, provider_account, event_id, receipt_id::text, occurred_at`
+
+const overSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
 
 const announceSQL = `
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)

@@ -18,13 +18,17 @@ type State struct {
 // Change is what applying facts came to. It stands in the ledger and in workflow histories: what follows from the facts
 // is planned from it alone.
 type Change struct {
-	Facts         []Fact
+	Facts []Fact
+	// Subject is whom a change is about that no fact has made, but the clock.
+	Subject       Subject `json:",omitzero"`
 	Before, After State
 	// Left is what is left of the access of the account that the object belonged to before, where it has moved; nil
 	// otherwise. Before.Access and After.Access are those of the account that it belongs to now.
 	Left *Access `json:",omitempty"`
 	// Silent is set where nothing follows: the facts were imported, or occurred before effects began.
 	Silent bool `json:",omitempty"`
+	// Due is what the clock does now.
+	Due []Due `json:",omitempty"`
 	// Rows is how many rows were read to fold them.
 	Rows int
 }

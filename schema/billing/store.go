@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -104,6 +105,9 @@ type accountRow struct {
 	Quantity int64    `db:"target_quantity"`
 	Features []string `db:"target_features"`
 	Held     bool     `db:"held"`
+	// OverAt is when what granted access last was over, null while nothing was. Now is the database's time.
+	OverAt *time.Time `db:"over_at"`
+	Now    time.Time  `db:"now"`
 }
 
 func (r accountRow) target() Target {

@@ -21,6 +21,8 @@ type Subscription struct {
 	Plan     string   `json:",omitempty"`
 	Quantity int64    `json:",omitempty"`
 	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
+	// Paid is what is granted while more was ordered than is paid for, nil where what was ordered is: see Policy.GrantOnPayment.
+	Paid *PaidFor `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
@@ -38,8 +40,10 @@ type Subscription struct {
 	PastDueSince time.Time `json:",omitzero"`
 	// EndedAt is when it ended for good, zero while it has not. A subscription that has ended never comes back.
 	EndedAt time.Time `json:",omitzero"`
-	// Because is the event that decides.
-	Because string `json:",omitempty"`
+	// Because is the event that decides, and Cause the fact. PastDueBy is the first of the present run of past_due.
+	Because   string `json:",omitempty"`
+	Cause     Cause  `json:",omitzero"`
+	PastDueBy Cause  `json:",omitzero"`
 	// EverGranted is set once any fact made it grant: a subscription that never did has nothing to take away.
 	EverGranted bool `json:",omitempty"`
 	// Evidence is set where a paid invoice stands in for a snapshot that has not come.
@@ -57,6 +61,13 @@ type Subscription struct {
 	PaidAfterEnd []string `json:",omitempty"`
 	// Review says what about the subscription a person must look at, "" for nothing: [ReviewImport].
 	Review string `json:",omitempty"`
+}
+
+// PaidFor is what the newest paid invoice was for.
+type PaidFor struct {
+	Plan     string
+	Quantity int64    `json:",omitempty"`
+	AddOns   []string `json:",omitempty"`
 }
 
 // ReviewImport is the review of a subscription that an import shows as alive after an event has ended it.
@@ -112,11 +123,29 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	if s.Status == "" || s.Status == "incomplete" {
 		s.believe(invoices, p)
 	}
+	if p.GrantOnPayment {
+		s.Paid = s.paidFor(invoices, p)
+	}
 	s.EverGranted = everGranted(snapshots) || slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
 	s.Withheld = withheld(facts, s.Plan, s.Quantity)
 	s.Held = OnHold(facts)
 	s.PaidBack = p.EndOnFullRefund && newestPaid(invoices).paidBack()
 	return s
+}
+
+// paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now; nil
+// otherwise. What costs less is granted with the change, and what no invoice was seen of, too.
+func (s Subscription) paidFor(invoices []Invoice, p Policy) *PaidFor {
+	for _, i := range slices.Backward(invoices) {
+		if !i.paid() || i.Plan == "" {
+			continue
+		}
+		if more := p.Compare(s.Plan, i.Plan); more > 0 || more == 0 && s.Quantity > i.Quantity {
+			return &PaidFor{i.Plan, i.Quantity, i.AddOns}
+		}
+		break
+	}
+	return nil
 }
 
 // terminal reports whether a subscription of this status has ended: the provider never revives one.
@@ -128,6 +157,7 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 	last := fact.Subscription
 	b := bought(last.Items, p)
 	s.Status, s.Because, s.TrialEnd = last.Status, fact.EventID, last.TrialEnd
+	s.Cause = causeOf(fact)
 	s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.addOns, b.unknown
 	s.PeriodStart, s.PeriodEnd = b.start, b.end
 	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // the newest plan that was known stays
@@ -137,7 +167,8 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 	s.PlannedEnd = plannedEnd(last, s.PeriodEnd)
 	s.EndsAt = s.PlannedEnd
 	if last.Status == "past_due" {
-		s.PastDueSince = pastDueSince(snapshots)
+		s.PastDueBy = pastDueBy(snapshots)
+		s.PastDueSince = s.PastDueBy.At
 		if grace := s.PastDueSince.Add(p.Grace); compareEnds(grace, s.EndsAt) < 0 {
 			s.EndsAt = grace
 		}
@@ -154,15 +185,15 @@ func plannedEnd(s *SubscriptionFact, periodEnd time.Time) time.Time {
 	return s.CancelAt
 }
 
-// pastDueSince returns when the run of past_due that the last snapshot belongs to began.
-func pastDueSince(snapshots []Fact) (since time.Time) {
+// pastDueBy returns the first fact of the run of past_due that the last snapshot belongs to.
+func pastDueBy(snapshots []Fact) (by Cause) {
 	for _, f := range slices.Backward(snapshots) {
 		if f.Subscription.Status != "past_due" {
 			break
 		}
-		since = f.OccurredAt
+		by = causeOf(f)
 	}
-	return since
+	return by
 }
 
 // end takes over the snapshot that ended it, the first of those given, and looks at what came after.
@@ -172,6 +203,7 @@ func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
 		s.EndedAt = snapshots[0].OccurredAt
 	}
 	s.PlannedEnd, s.EndsAt, s.Until, s.PastDueSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	s.PastDueBy = Cause{}
 	for _, i := range invoices {
 		switch {
 		case !i.paid():
@@ -200,6 +232,7 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	}
 	newest := paid[len(paid)-1]
 	s.Evidence, s.Status, s.Because = true, "active", newest.Because
+	s.Cause = newest.Cause
 	if newest.Free && newest.Reason == "subscription_create" {
 		s.Status = "trialing"
 	}

@@ -161,7 +161,7 @@ create table runs (
     workflow_id     text        not null,
     run_id          text        not null,
     receipt_id      uuid        not null,
-    kind            text        not null check (kind in ('original', 'replay', 'reset')),
+    kind            text        not null check (kind in ('original', 'replay', 'reset', 'due')),
     requested_by    text        not null default '',
     reason          text        not null default '',
     previous_run_id text        not null default '',
@@ -298,6 +298,8 @@ create table accounts (
     target_features text[]      not null default '{}',
     -- held: a hold is on all that the account has.
     held            boolean     not null default false,
+    -- over_at is when what granted access last was over; null while nothing was.
+    over_at         timestamptz,
     created_at      timestamptz not null default now(),
     updated_at      timestamptz not null default now(),
     primary key (mode, id)
@@ -479,6 +481,31 @@ create table grants (
     primary key (mode, object)
 );
 create index grants_account on grants (account, mode);
+
+-- What the clock does: one row for each time at which something changes without a fact. Facts write and replace them; a
+-- run takes those whose time has come.
+create table due (
+    mode             text        not null check (mode in ('live', 'test')),
+    -- owner is whose facts write the row: a subscription for itself and its invoices, what was bought once, an account.
+    owner            text        not null,
+    account          text        not null,
+    object           text        not null,
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'dunning', 'settle', 'keep')),
+    step             integer     not null default 0,
+    at               timestamptz not null,
+    -- The fact that made it due: what is done belongs to its receipt.
+    provider         text        not null,
+    provider_account text        not null default '',
+    event_id         text        not null,
+    receipt_id       uuid        not null,
+    occurred_at      timestamptz not null,
+    -- next_at is when the sweep looks at it next: at its time, and again where no run has taken it since.
+    next_at          timestamptz not null,
+    primary key (mode, object, why, at)
+);
+create index due_next on due (next_at);
+create index due_account on due (account, mode, at);
+create index due_owner on due (owner, mode);
 
 create table entitlements (
     mode       text        not null check (mode in ('live', 'test')),

@@ -167,4 +167,5 @@ const (
 	Original Kind = "original"
 	Replay   Kind = "replay"
 	Reset    Kind = "reset"
+	ByClock  Kind = "due" // what the clock does about a fact of the receipt
 )

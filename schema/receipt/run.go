@@ -166,7 +166,7 @@ with ended as materialized (
      cross join lateral (select r.status, r.fence from receipts r where r.id = i.id for no key update) held
 ), ran as (
     insert into runs (workflow_id, run_id, receipt_id, kind, previous_run_id, started_at, closed_at, outcome)
-    select i.workflow_id, i.run_id, i.id, case when i.previous_run_id = '' then 'original' else 'reset' end,
+    select i.workflow_id, i.run_id, i.id, case when i.previous_run_id <> '' then 'reset' when i.workflow_id like 'due:%' then 'due' else 'original' end,
            i.previous_run_id, i.started_at, now(), i.outcome
       from ended i where not i.outrun
     on conflict (workflow_id, run_id) do update set closed_at = excluded.closed_at, outcome = excluded.outcome

@@ -20,6 +20,8 @@ var Statements = map[string]string{
 	"transition":        transitionSQL,
 	"run anew":          runAnewSQL,
 	"due":               dueSQL,
+	"clock":             clockSQL,
+	"begin":             beginSQL,
 	"release":           releaseSQL,
 	"quiet":             quietSQL,
 	"quiet sample":      quietSampleSQL,

@@ -88,7 +88,7 @@ func mustGet(t testing.TB, s *receipt.Store, id string) receipt.Receipt {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), receipt.Statements, schematest.OnPurpose{Open: []string{"backlog", "counts", "due", "quiet", "quiet sample", "sink waiters", "waits for sink"}})
+	schematest.CheckStatements(t, schematest.New(t), receipt.Statements, schematest.OnPurpose{Walks: []string{"clock"}, Open: []string{"backlog", "counts", "due", "quiet", "quiet sample", "sink waiters", "waits for sink"}})
 }
 
 func TestInsert_KeepsWhatCameIn(t *testing.T) {

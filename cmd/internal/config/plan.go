@@ -55,6 +55,14 @@ type Policy struct {
 	Dispute string `yaml:"dispute"`
 	// DisputeLost is "keep" (default) or "end": what becomes of access when a dispute is lost.
 	DisputeLost string `yaml:"dispute_lost"`
+	// GrantPlanOn is "change" (default) or "payment": when a higher plan, or more seats, are granted.
+	GrantPlanOn string `yaml:"grant_plan_on"`
+	// Dunning says how long after the first failed attempt the customer is reminded; default 0d, 3d, 7d, 14d.
+	Dunning []time.Duration `yaml:"dunning"`
+	// Settle is how long a paid invoice may be all that is known of a subscription; default 10m.
+	Settle time.Duration `yaml:"settle"`
+	// Keep is how long the workspace of an account without access is kept; default 30d.
+	Keep time.Duration `yaml:"keep"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }
@@ -72,7 +80,7 @@ func (w WhoWrites) off() (off []string) {
 		who   string
 		names []string
 	}{
-		{w.Receipt, []string{letters.Receipt}}, {w.Dunning, []string{letters.ActionRequired}}, {w.Trial, []string{letters.TrialEnding}},
+		{w.Receipt, []string{letters.Receipt}}, {w.Dunning, []string{letters.ActionRequired, letters.Dunning}}, {w.Trial, []string{letters.TrialEnding}},
 	} {
 		if kind.who == "stripe" {
 			off = append(off, kind.names...)
@@ -95,6 +103,12 @@ func (p *Policy) setDefaults() {
 	or(&p.End, "at_once")
 	or(&p.Cancel, "park")
 	or(&p.ZeroInvoices, "ignore")
+	or(&p.GrantPlanOn, "change")
+	if p.Dunning == nil {
+		p.Dunning = []time.Duration{0, 3 * day, 7 * day, 14 * day}
+	}
+	or(&p.Settle, 10*time.Minute)
+	or(&p.Keep, 30*day)
 	or(&p.Letters.Receipt, "pawl")
 	or(&p.Letters.Dunning, "pawl")
 	or(&p.Letters.Trial, "pawl")
@@ -110,6 +124,16 @@ func (c *checker) policy() {
 	c.oneOf("policy.end", p.End, "at_once", "period_end")
 	c.oneOf("policy.cancel", p.Cancel, "park", "compensate")
 	c.oneOf("policy.zero_invoices", p.ZeroInvoices, "ignore", "book")
+	c.oneOf("policy.grant_plan_on", p.GrantPlanOn, "change", "payment")
+	c.positive("policy.settle", p.Settle)
+	c.positive("policy.keep", p.Keep)
+	for i, after := range p.Dunning {
+		key := fmt.Sprintf("policy.dunning[%d]", i)
+		c.positive(key, after)
+		if i > 0 && after <= p.Dunning[i-1] {
+			c.bad(key, fmt.Sprintf("%s does not come after the step before it", after), "list the steps in their order, each once")
+		}
+	}
 	c.oneOf("policy.letters.receipt", p.Letters.Receipt, "pawl", "stripe")
 	c.oneOf("policy.letters.dunning", p.Letters.Dunning, "pawl", "stripe")
 	c.oneOf("policy.letters.trial", p.Letters.Trial, "pawl", "stripe")

@@ -16,7 +16,7 @@ plans:
   prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
   features: {pro: [api], starter: []}
   order: [starter, pro]
-policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}}
+policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d]}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,8 @@ policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe
 		t.Errorf("prices %+v, want %+v", cfg.Plans.Prices, want)
 	}
 	letters := config.WhoWrites{Receipt: "stripe", Dunning: "pawl", Trial: "pawl"}
-	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters}); !reflect.DeepEqual(cfg.Policy, want) {
+	if want := (config.Policy{Grace: 36 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters,
+		GrantPlanOn: "change", Dunning: []time.Duration{0, 48 * time.Hour}, Settle: 10 * time.Minute, Keep: 720 * time.Hour}); !reflect.DeepEqual(cfg.Policy, want) {
 		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
 	}
 	if set := cfg.Mail.Set; !set.Off("receipt") || set.Off("action-required") || set.Off("correction") {
@@ -46,7 +47,7 @@ func TestLoad_Plans_Faults(t *testing.T) {
 plans:
   prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}}
   features: {pro: [api], starter: []}
-policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d}
+policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d, keep: -1d, letters: {trial: me}, grant_plan_on: order}
 `), map[string]string{
 		"plans.prices.price_x":     "has a plan, and adds features",
 		"plans.prices.price_y":     "means nothing",
@@ -61,7 +62,13 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"policy.full_refund":       "keep or end",
 		"policy.dispute":           "keep or hold",
 		"policy.dispute_lost":      "keep or end",
-		"policy.dunning":           "not a known key",
+		"policy.dunning":           "is not a list",
+		"policy.keep":              "negative",
+		"policy.letters.trial":     "pawl or stripe",
+		"policy.grant_plan_on":     "change or payment",
+	})
+	wantFaults(t, faultsOf(t, noSinks+"policy: {dunning: [0d, 7d, 3d, -1d]}\n"), map[string]string{
+		"policy.dunning[2]": "does not come after", "policy.dunning[3]": "negative",
 	})
 	wantFaults(t, faultsOf(t, noSinks+"plans: {features: {pro: [api], starter: [], team: []}, order: [starter, pro, pro, gold]}\n"), map[string]string{
 		"plans.order":    `does not tell where "team" stands`,

@@ -202,7 +202,8 @@ var branches = []branch{
 		prepare: func(r *rig, e forge.Event) {
 			r.result(r.receive(rename(r.T, purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour)), e.ID+"_paid")), "")
 		},
-		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done"},
+		// It comes months late: the workspace was kept for long enough.
+		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done", "release-task": "done"},
 		done:    map[string]int{"workspaces": 2, "finance": 1, "email": 2, "events": 5},
 	},
 	{
@@ -216,7 +217,7 @@ var branches = []branch{
 			r.fault(`{"service":"workspaces","status":422}`)
 		},
 		parks: receipt.NeedsReview, reason: "effect_refused: provision-workspace is refused", decide: workflows.UpdateRetry,
-		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done"},
+		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done", "release-task": "done"},
 		done:    map[string]int{"workspaces": 2, "finance": 1, "email": 2, "events": 5},
 	},
 	{name: "lines-fetched", key: true, lines: 23, plan: "enterprise", outcome: "processed", effects: healthy("fetch-object", "done", "onboarding-task", "done"), done: once(nil)},
@@ -260,8 +261,9 @@ var branches = []branch{
 	{
 		flow: "PaymentFailed", name: "failed", plan: "starter", eventType: "invoice.payment_failed", outcome: "processed",
 		prepare: sent("customer.subscription.created", -time.Hour),
-		effects: map[string]string{"apply-facts": "done", "action-required-notice": "done"},
-		done:    map[string]int{"workspaces": 1, "finance": 0, "email": 1, "events": 3},
+		// It comes months late: the last of the reminders is due as well.
+		effects: map[string]string{"apply-facts": "done", "action-required-notice": "done", "dunning-notice": "done"},
+		done:    map[string]int{"workspaces": 1, "finance": 0, "email": 2, "events": 3},
 	},
 	{
 		flow: "PaymentFailed", name: "paid-meanwhile", plan: "starter", eventType: "invoice.payment_failed", outcome: "processed",
@@ -587,7 +589,7 @@ func noCanary(t *testing.T, history *historypb.History) {
 		t.Fatal(err)
 	}
 	readable := func(word string) bool { return bytes.Contains(raw, []byte(word)) }
-	if !slices.ContainsFunc([]string{"apply-facts", "unreadable_payload", "lines_incomplete", "relay:"}, readable) {
+	if !slices.ContainsFunc([]string{"apply-facts", "apply-due", "unreadable_payload", "lines_incomplete", "relay:"}, readable) {
 		t.Error("the history holds no readable payload; this test would see nothing")
 	}
 	if at := bytes.Index(raw, []byte(canary)); at >= 0 {

@@ -509,6 +509,7 @@ func (r *rig) footprint() map[string][]string {
 		"facts":         `select concat_ws(' ', object, kind, event_id) from facts order by object, event_id, kind`,
 		"subscriptions": `select concat_ws(' ', id, account, status, plan, quantity) from subscriptions order by id`,
 		"accounts":      `select concat_ws(' ', id, target_version, target_state, target_plan) from accounts order by id`,
+		"due":           `select concat_ws(' ', why, object, step, account) from due order by why, object, step`,
 		"invoices":      `select concat_ws(' ', id, status, amount) from invoices order by id`,
 		"entitlements":  `select concat_ws(' ', feature, enabled) from entitlements order by feature`,
 		"workspaces":    `select concat_ws(' ', account, version, plan, state) from workspaces order by account`,

@@ -40,5 +40,5 @@ func RepairRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bil
 	}); err != nil {
 		return 0, err
 	}
-	return billing.Repair(ctx, pool, of, p, time.Now())
+	return billing.Repair(ctx, pool, of, p, time.Time{}) // the database's time
 }

@@ -19,6 +19,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		Order: c.Plans.Order, Features: c.Plans.Features,
 		Grace: c.Policy.Grace, Renewal: c.Policy.Renewal, EndAtPeriodEnd: c.Policy.End == "period_end",
 		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold", EndOnLostDispute: c.Policy.DisputeLost == "end",
+		GrantOnPayment: c.Policy.GrantPlanOn == "payment", Dunning: c.Policy.Dunning, Settle: c.Policy.Settle, Keep: c.Policy.Keep,
 	}
 }
 

@@ -185,7 +185,7 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 		&activities.Billing{
 			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: Prices(n.Config), Policy: BillingPolicy(n.Config),
 			Planning: planning(n.Config), Sinks: sinkSettings(n.Config), Accounts: connectedAccounts(n.Config),
-			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake, Now: time.Now,
+			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake,
 		},
 		objects,
 		&activities.Workspaces{Effects: effects, Targets: state, Sinks: n.httpSinks(workflows.SinkWorkspaces, n.Config.Sinks.Workspaces)},

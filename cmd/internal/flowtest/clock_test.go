@@ -1,0 +1,158 @@
+package flowtest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// later has days pass for what is due, and for what it follows from.
+func (r *rig) later(days int) {
+	r.Helper()
+	back := fmt.Sprintf("interval '%d days'", days)
+	r.exec(`update grants set ends = ends - ` + back + ` where ends is not null`)
+	r.exec(`update invoices set state = jsonb_set(state, '{FailedBy,At}', to_jsonb((state->'FailedBy'->>'At')::timestamptz - ` + back + `)) where state ? 'FailedBy'`)
+	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back)
+}
+
+// clockRun waits until the clock's run of an event's receipt is there, and returns its ID.
+func (r *rig) clockRun(e forge.Event) (workflowID string) {
+	r.Helper()
+	r.until("the clock has started a run", func() bool {
+		found := r.rows(`select workflow_id from receipts where event_id = $1 and workflow_id like 'due:%'`, e.ID)
+		if len(found) == 1 {
+			workflowID = found[0]
+		}
+		return len(found) == 1
+	})
+	return workflowID
+}
+
+// keysOf are the effects of a run that are of a kind of the clock's.
+func keysOf(result workflows.EventResult) (keys []string) {
+	for _, e := range result.Effects {
+		kind, _, _ := strings.Cut(e.Key, ":")
+		keys = append(keys, kind+" "+e.State)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// checkClock holds the run of the clock against what it is to do, and resets it: nothing happens again.
+func (r *rig) checkClock(e forge.Event, workflowID, branch string, want ...string) {
+	r.Helper()
+	result := r.result(workflowID, "")
+	if got := keysOf(result); result.Outcome != "processed" || !slices.Equal(got, want) {
+		r.Errorf("outcome %s (%s), effects\n got %q\nwant %q", result.Outcome, result.Reason, got, want)
+	}
+	r.status(e, receipt.Processed)
+	first := r.Temporal.GetWorkflow(r.Context(), workflowID, "").GetRunID()
+	history := r.history(workflowID, first)
+	noCanary(r.T, history)
+	if *update {
+		writeGolden(r.T, workflows.ClockFlow, branch, history)
+	}
+	before := r.footprint()
+	resetID := r.reset(workflowID, history)
+	r.result(workflowID, resetID)
+	if after := r.footprint(); !reflect.DeepEqual(before, after) {
+		r.Errorf("the reset changed\n%v\nto\n%v", before, after)
+	}
+	r.status(e, receipt.Processed)
+	runs := r.rows(`select concat_ws(' ', run_id, kind, outcome) from runs where workflow_id = $1 order by started_at, kind`, workflowID)
+	if want := []string{first + " due processed", resetID + " reset processed"}; !slices.Equal(runs, want) {
+		r.Errorf("runs\n got %q\nwant %q", runs, want)
+	}
+}
+
+func (r *rig) seed(branch string) string {
+	if *update {
+		return branch
+	}
+	return branch + "-" + uuid.NewString()[:8]
+}
+
+// What was planned to end ends by the clock: the workspace is suspended, and the run is one of the receipt that planned it.
+func TestAccountDue_PlannedEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	seed := r.seed("planned-end")
+	paid := purchaseAt(t, seed, "invoice.paid", "starter", bought)
+	r.result(r.receive(rename(t, paid, paid.ID+"_paid")), "")
+	end := time.Now().Add(48 * time.Hour)
+	e := change(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", bought.Add(time.Hour)), func(body map[string]any) {
+		body["data"].(map[string]any)["object"].(map[string]any)["cancel_at"] = end.Unix()
+	})
+	r.result(r.receive(e), "")
+	r.footprint() // waits for the outbox
+	if got := r.rows(`select target_state from accounts`); !slices.Equal(got, []string{"active"}) {
+		t.Errorf("before the end the workspace is %q", got)
+	}
+	r.later(3)
+	r.checkClock(e, r.clockRun(e), "planned-end", "apply-due done", "provision-workspace done")
+	if all := r.journal("workspaces"); all[len(all)-1].Body["state"] != "suspended" {
+		t.Errorf("the workspace was left as %v", all[len(all)-1].Body)
+	}
+	if got := r.rows(`select type from outbox order by id desc limit 1`); !slices.Equal(got, []string{"access.changed"}) {
+		t.Errorf("announced last: %q", got)
+	}
+	if got := r.rows(`select why from due`); !slices.Equal(got, []string{"keep"}) {
+		t.Errorf("due is %q, want that a person is asked about the workspace", got)
+	}
+	r.later(31)
+	r.until("a person is asked to release the workspace", func() bool {
+		return slices.Equal(r.rows(`select kind || ' ' || state from tasks`), []string{"release open"})
+	})
+}
+
+// A reminder that cannot be sent parks the receipt of the failed payment; the steps that come after wait for it, and the
+// newest is told. A payment takes away the rest.
+func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	seed := r.seed("reminded")
+	created := purchaseAt(t, seed, "customer.subscription.created", "starter", bought)
+	r.result(r.receive(rename(t, created, created.ID+"_created")), "")
+	e := purchaseAt(t, seed, "invoice.payment_failed", "starter", time.Now().Truncate(time.Second))
+	r.result(r.receive(e), "")
+	r.footprint()
+	if got := r.done("email"); got != 1 {
+		t.Errorf("%d mails, want one about the attempt", got)
+	}
+	r.fault(`{"service":"email","next":3,"status":451}`)
+	r.later(4)
+	first := r.clockRun(e)
+	r.status(e, receipt.Dead)
+	if got := r.rows(`select reason from receipts where event_id = $1`, e.ID); !strings.HasPrefix(got[0], "effect_failed: dunning-notice is failed") {
+		t.Errorf("parked because %q", got[0])
+	}
+	r.later(5) // the next step is due, too, and waits
+	r.clearFaults()
+	r.decide(first, workflows.UpdateRetry, workflows.DecisionInput{})
+	r.until("the next step's run has ended", func() bool {
+		return len(r.rows(`select workflow_id from runs where workflow_id like 'due:%' and workflow_id <> $1 and closed_at is not null`, first)) == 1
+	})
+	second := r.clockRun(e)
+	r.checkClock(e, second, "reminded", "apply-due done", "dunning-notice done")
+	if got := r.rows(`select key || ' ' || state from effects where kind = 'dunning-notice' order by key`); len(got) != 2 ||
+		!strings.HasSuffix(got[0], ":2 skipped") && !strings.HasSuffix(got[0], ":2 done") || !strings.HasSuffix(got[1], ":3 done") {
+		t.Errorf("steps %q", got)
+	}
+	mails := r.done("email")
+	r.result(r.receive(rename(t, purchaseAt(t, seed, "invoice.paid", "starter", time.Now()), e.ID+"_paid")), "")
+	if got := r.rows(`select why from due`); len(got) != 0 {
+		t.Errorf("due after the payment: %q", got)
+	}
+	if got := r.done("email"); got != mails+1 {
+		t.Errorf("%d mails, want the receipt alone beside %d", got, mails)
+	}
+}

@@ -1,0 +1,91 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// clock starts runs for what is due until ctx ends. While Temporal is down, the sweep is the one that knocks.
+func (d *Dispatcher) clock(ctx context.Context) {
+	for {
+		found := 0
+		if !d.down.Load() {
+			var err error
+			if found, err = d.ClockOnce(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnable) {
+				d.cfg.Log.Warn("what is due is not started; the next sweep tries again", "error", err)
+			}
+		}
+		pause := d.cfg.Every
+		if found == sweepBatch {
+			pause = 0 // there is more
+		}
+		if !wait(ctx, pause) {
+			return
+		}
+	}
+}
+
+// ClockOnce starts a run for each account of which something is due, one batch of them, and returns how many accounts it
+// has found. What belongs to a receipt that is at work, or parked, waits for that.
+func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
+	due, err := d.cfg.Receipts.Clock(ctx, sweepBatch)
+	if err != nil {
+		return 0, err
+	}
+	var faults []error
+	for _, c := range due {
+		err := d.startClock(ctx, c)
+		if faults = append(faults, err); errors.Is(err, errUnable) {
+			break
+		}
+	}
+	return len(due), errors.Join(faults...)
+}
+
+// startClock starts the run for what is due. The receipt is given to the run before it is started: should this process
+// die in between, the receipt is found without its run, which is then started.
+func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
+	in := eventInput(c.Pending)
+	in.Due = &workflows.DueInput{Account: c.DueAccount, At: c.DueAt}
+	workflowID := in.ID()
+	was, err := d.cfg.Receipts.Begin(ctx, c.ReceiptID, workflowID)
+	if err != nil || was == "" {
+		return err
+	}
+	in.Due.Compensated = was == receipt.Compensated
+	runID, already, err := d.executeAs(ctx, workflowID, in.Flow(), in)
+	if err != nil {
+		if errors.Is(err, errUnable) {
+			d.down.Store(true)
+		}
+		return fmt.Errorf("start %s: %w", workflowID, err)
+	}
+	if already {
+		// It runs for another receipt where facts have changed since what was due: that run does all of it.
+		err := d.askOwner(ctx, workflowID, c.ReceiptID)
+		var another *anotherError
+		if errors.As(err, &another) {
+			if was == receipt.Processing {
+				was = receipt.Processed
+			}
+			return d.cfg.Receipts.Transition(ctx, c.ReceiptID, was, "", "")
+		}
+		return err
+	}
+	d.metrics.start(ctx, c.Provider, "due")
+	d.markLater(receipt.Started{ReceiptID: c.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now(), Kind: receipt.ByClock})
+	return nil
+}
+
+// runOf returns what a receipt's run starts with: the event or, where its workflow ID tells so, what is due by it.
+func runOf(p receipt.Pending) workflows.EventInput {
+	in := eventInput(p)
+	if due, ok := workflows.DueOf(p.WorkflowID); ok {
+		in.Due = due
+	}
+	return in
+}

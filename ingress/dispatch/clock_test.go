@@ -1,0 +1,184 @@
+package dispatch_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// rested returns a receipt whose run has ended.
+func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pending {
+	t.Helper()
+	p := b.insert(t, change...)
+	if err := b.store.FinishRun(t.Context(), receipt.Finish{
+		ReceiptID: p.ReceiptID, WorkflowID: "stripe:" + p.EventID, RunID: "first", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// await writes what is due of acme by a fact of p, since a time that the database says.
+func (b *bench) await(t *testing.T, p receipt.Pending, object, at string) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `
+		insert into due (mode, owner, account, object, why, at, next_at, provider, event_id, receipt_id, occurred_at)
+		values ('live', 'sub_1', 'acme', $1, 'dunning', $2, $2, 'stripe', $3, $4::uuid, now())`, object, at, p.EventID, p.ReceiptID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) clock(t *testing.T) (found int) {
+	t.Helper()
+	found, err := b.d.ClockOnce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (b *bench) leaseOver(t *testing.T) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `update due set next_at = at`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	yesterday   = "2026-03-22T00:00:10Z"
+	yesterdayID = "due:live:acme:20260322T000010Z"
+)
+
+// What is due of an account at one time is one run, under the receipt of a fact that made it due; what lies ahead is none.
+func TestClock_Due_OneRunForAccountAndTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := rested(t, b)
+	b.await(t, p, "in_1", yesterday)
+	b.await(t, p, "in_2", yesterday)
+	b.await(t, p, "in_3", time.Now().Add(time.Hour).Format(time.RFC3339))
+	other := b.dispatcher(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := other.ClockOnce(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	b.clock(t)
+	wg.Wait()
+	s, ok := b.temporal.get(yesterdayID)
+	if !ok || s.flow != "AccountDue" || s.in.ReceiptID != p.ReceiptID || s.in.Due == nil || s.in.Due.Account != "acme" || len(b.temporal.runs) != 1 {
+		t.Fatalf("runs %+v, want one for what is due", b.temporal.runs)
+	}
+	if got := mustGet(t, b, p); got.Status != receipt.Processing || got.WorkflowID != yesterdayID {
+		t.Errorf("receipt %s of run %s, want it at work in the clock's", got.Status, got.WorkflowID)
+	}
+	if found := b.clock(t); found != 0 {
+		t.Errorf("found %d while the lease lasts", found)
+	}
+}
+
+// A process that dies before the start, or before it has heard of it, costs a lease and no second run.
+func TestClock_StartLost_OnceMore_OneRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := rested(t, b)
+	b.await(t, p, "in_1", yesterday)
+	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
+	if _, err := b.d.ClockOnce(t.Context()); err == nil {
+		t.Error("a start whose reply was lost passed for success")
+	}
+	b.leaseOver(t)
+	b.d = b.dispatcher(t)
+	if found := b.clock(t); found != 1 || len(b.temporal.runs) != 1 {
+		t.Errorf("found %d, runs %+v; want the one", found, b.temporal.runs)
+	}
+}
+
+// What was taken back stays so, whatever else is due by its fact.
+func TestClock_Compensated_RunKnows(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := rested(t, b)
+	b.await(t, p, "in_1", yesterday)
+	if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Compensated, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	b.clock(t)
+	if s, ok := b.temporal.get(yesterdayID); !ok || !s.in.Due.Compensated {
+		t.Errorf("started %+v, want it to know", s.in.Due)
+	}
+}
+
+// What belongs to a receipt that is at work or parked waits: a person decides about one run of a receipt at a time.
+func TestClock_ReceiptIsOpen_Waits(t *testing.T) {
+	t.Parallel()
+	for _, status := range []receipt.Status{receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := rested(t, b)
+			b.await(t, p, "in_1", yesterday)
+			if err := b.store.Transition(t.Context(), p.ReceiptID, status, "parked", ""); err != nil {
+				t.Fatal(err)
+			}
+			if b.clock(t); len(b.temporal.runs) != 0 || b.status(t, p.ReceiptID) != status {
+				t.Fatalf("runs %+v, receipt %s; want it left alone", b.temporal.runs, b.status(t, p.ReceiptID))
+			}
+			if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Processed, "", ""); err != nil {
+				t.Fatal(err)
+			}
+			b.leaseOver(t)
+			if b.clock(t); len(b.temporal.runs) != 1 {
+				t.Errorf("runs %+v, want one once it is at rest", b.temporal.runs)
+			}
+		})
+	}
+}
+
+// The run for what is due may have been started for another receipt, whose fact was replaced meanwhile. It does all.
+func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second := rested(t, b), rested(t, b, id("evt_2"))
+	b.await(t, first, "in_1", yesterday)
+	b.clock(t)
+	if _, err := b.pool.Exec(t.Context(), `delete from due`); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, second, "in_2", yesterday)
+	b.clock(t)
+	if n := len(b.temporal.runs); n != 1 || b.status(t, second.ReceiptID) != receipt.Processed || b.status(t, first.ReceiptID) != receipt.Processing {
+		t.Errorf("%d runs, receipts %s and %s", n, b.status(t, first.ReceiptID), b.status(t, second.ReceiptID))
+	}
+}
+
+// A run of the clock that Temporal has forgotten is started again as what it was.
+func TestLookOnce_ClockRunForgotten_StartedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := rested(t, b)
+	b.await(t, p, "in_1", yesterday)
+	b.clock(t)
+	b.temporal.set(func(tp *temporal) { clear(tp.runs) })
+	b.silent(t)
+	if mended := b.lookOnce(t); mended != 1 {
+		t.Errorf("mended %d, want 1", mended)
+	}
+	if s, ok := b.temporal.get(yesterdayID); !ok || s.flow != "AccountDue" || s.in.Due == nil || !s.in.Due.At.Equal(time.Date(2026, 3, 22, 0, 0, 10, 0, time.UTC)) {
+		t.Errorf("started %+v", s)
+	}
+}
+
+func mustGet(t *testing.T, b *bench, p receipt.Pending) receipt.Receipt {
+	t.Helper()
+	got, err := b.store.Get(t.Context(), p.ReceiptID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}

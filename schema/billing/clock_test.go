@@ -1,0 +1,221 @@
+package billing_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// clock is an account whose facts come, and whose time passes.
+type clock struct {
+	*testing.T
+	tx ledger.Tx
+	n  int
+}
+
+// passing calls f with a clock on an empty database, of which nothing is kept.
+func passing(t *testing.T, f func(c *clock)) {
+	t.Helper()
+	t.Parallel()
+	pool := schematest.New(t)
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		f(&clock{T: t, tx: tx})
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		t.Fatal(err)
+	}
+}
+
+// told applies facts at a second, and returns what was due with the last of them.
+func (c *clock) told(second int, facts ...billing.Fact) (due []string) {
+	c.Helper()
+	for _, f := range facts {
+		c.n++
+		f = events([]billing.Fact{f}, false)[0]
+		f.EventID, f.ReceiptID = fmt.Sprint("evt_", c.n), fmt.Sprintf("00000000-0000-7000-8000-%012d", c.n)
+		change, err := billing.Apply(c.Context(), c.tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(second))
+		if err != nil {
+			c.Fatal(err)
+		}
+		due = wordsOf(change)
+	}
+	return due
+}
+
+// comes lets the clock come to a second, and returns what is due.
+func (c *clock) comes(second int) (due []string) {
+	c.Helper()
+	subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
+	if second < 0 {
+		c.Fatalf("second %d", second)
+	}
+	change, err := billing.ApplyDue(c.Context(), c.tx, subject, "acme", at(second), policy, fmt.Sprint("apply-due:", second))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return wordsOf(change)
+}
+
+// wordsOf says what was due, by whose event, and what the account has then.
+func wordsOf(change billing.Change) (due []string) {
+	for _, d := range change.Due {
+		due = append(due, words(string(d.Why), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
+	}
+	return append(due, describeAccess(change.After.Access))
+}
+
+func (c *clock) want(when string, got []string, want ...string) {
+	c.Helper()
+	if !slices.Equal(got, want) {
+		c.Errorf("%s\n got %q\nwant %q", when, got, want)
+	}
+}
+
+func (c *clock) announced() (types []string) {
+	c.Helper()
+	found, err := c.tx.Query(c.Context(), `select type from outbox order by id`)
+	if err == nil {
+		types, err = pgx.CollectRows(found, pgx.RowTo[string])
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return types
+}
+
+const (
+	proActive = "acme: active pro 1 api,projects"
+	aDay      = 24 * hour
+)
+
+// years lie ahead of the database's own time, which the clock never stays behind.
+func years(second int) int { return second + int(time.Since(begin)/time.Second) + aDay }
+
+func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(0, created(0, "active", "pro"))
+		c.want("past due", c.told(10, updated(10, "past_due", "pro")), proActive)
+		c.want("failed", c.told(10, failed(1, 10, 1, "pro")), proActive)
+		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s", "grace sub_1 at 504h0m10s")
+		// The database's time is past all of that: of three reminders the newest is told, and it is that of the invoice's event.
+		c.want("the clock comes", c.comes(0), "dunning in_1 4 by evt_3", "keep acme by evt_2", "acme: suspended")
+		c.want("it came before", c.comes(0), "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx))
+		c.want("paid", c.told(years(0), paid(1, 22*aDay, "pro"), updated(22*aDay, "active", "pro")), proActive)
+		c.want("due", dueRows(c.T, c.tx))
+		if got := c.announced(); !slices.Equal(got, []string{"subscription.changed", "access.changed", "payment.failed", "access.changed", "invoice.paid", "access.changed"}) {
+			c.Errorf("announced %q", got)
+		}
+	})
+}
+
+func TestApplyDue_Case30_PlannedEnd(t *testing.T) {
+	passing(t, func(c *clock) {
+		end := years(aDay)
+		c.want("planned", c.told(50, updated(50, "active", "pro", with(func(s *billing.SubscriptionFact) { s.CancelAt = at(end) }))), proActive)
+		c.want("before it", c.comes(end-1), proActive)
+		c.want("at it", c.comes(end), "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx), fmt.Sprintf("keep acme at %s", time.Duration(end)*time.Second+policy.Keep))
+		c.want("after the keep", c.comes(end+30*aDay), "keep acme by evt_1", "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}
+
+// What was planned and taken back is not due any more; what another subscription grants stays.
+func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
+	passing(t, func(c *clock) {
+		end := years(aDay)
+		until := with(func(s *billing.SubscriptionFact) { s.CancelAt = at(end) })
+		c.told(50, updated(50, "active", "pro", until), updated(60, "active", "pro"))
+		c.want("taken back", dueRows(c.T, c.tx))
+		c.told(70, updated(70, "active", "pro", until), created(70, "active", "starter", of("sub_2", "acme", "cus_2")))
+		c.want("one ends", c.comes(end), "acme: active starter 1 projects")
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}
+
+// A step whose time has passed before its fact came is the event's own to do, and the later ones are the clock's.
+func TestApply_LateFailure_NewestStepAtOnce(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(0, created(0, "active", "pro"))
+		c.want("eight days late", c.told(8*aDay, failed(1, 10, 1, "pro")), "dunning in_1 3 by evt_2", proActive)
+		c.want("due", dueRows(c.T, c.tx), "dunning in_1 4 at 336h0m10s")
+		c.want("a second attempt, told in between", c.told(9*aDay, failed(1, 20, 2, "pro")), "dunning in_1 3 by evt_2", proActive)
+		c.want("due", dueRows(c.T, c.tx), "dunning in_1 4 at 336h0m10s")
+		c.want("paid", c.told(10*aDay, paid(1, 10*aDay, "pro")), proActive)
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}
+
+// A row whose time has come stays for the clock's run when another fact comes first, and moves with its account.
+func TestApply_RowWhoseTimeHasCome_Stays(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(0, created(0, "active", "pro"), failed(1, 10, 1, "pro"))
+		c.told(4*aDay, updated(4*aDay, "active", "enterprise", of("sub_1", "umbrella", "")))
+		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s", "keep acme at 816h0m0s")
+		if found, err := c.tx.Query(c.Context(), `select distinct account from due where why = 'dunning'`); err != nil {
+			c.Fatal(err)
+		} else if accounts, err := pgx.CollectRows(found, pgx.RowTo[string]); err != nil || !slices.Equal(accounts, []string{"umbrella"}) {
+			c.Errorf("the steps are those of %q, %v", accounts, err)
+		}
+	})
+}
+
+// A workspace is kept for a while after all is over, and not while there is access again.
+func TestApply_Keep(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(0, created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "acme", "cus_2")))
+		c.told(100, deleted(100, "pro"))
+		c.want("one has ended", dueRows(c.T, c.tx))
+		c.told(100, deleted(50, "pro", of("sub_2", "acme", "cus_2")))
+		c.want("both have, the later first", dueRows(c.T, c.tx), "keep acme at 720h1m40s")
+		c.told(200, created(200, "active", "starter", of("sub_3", "acme", "")))
+		c.want("it is back", dueRows(c.T, c.tx))
+		if got := strings.Join(c.told(80*aDay, deleted(300, "starter", of("sub_3", "acme", ""))), ", "); got != "keep acme by evt_6, acme: suspended" {
+			c.Errorf("an end that is told after its time: %s", got)
+		}
+	})
+}
+
+// What was bought once ends by the clock, whether an invoice or a session tells of it.
+func TestApplyDue_OneOff(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(20, sale(20, "complete", "paid"), paid(1, 20, "starter", oneOff(40*day)))
+		c.want("due", dueRows(c.T, c.tx), "one_off cs_1 at 720h0m20s", "one_off in_1 at 960h0m20s")
+		c.want("both are over", c.comes(0), "keep acme by evt_2", "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}
+
+// Case 3: a paid invoice stands in for its subscription's event. Where that does not come, a person is asked; when it
+// comes after all, nobody need look any more.
+func TestApplyDue_Case3_Settle(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(100, paid(1, 1, "pro"))
+		c.want("due", dueRows(c.T, c.tx), "settle sub_1 at 10m1s")
+		c.want("nothing has come", c.comes(601), "settle sub_1 by evt_1", proActive)
+		open := billing.OpenTask(billing.Task{Mode: "live", Kind: billing.TaskReconcile, Object: "sub_1", Account: "acme", Subscription: "sub_1"})
+		if _, err := c.tx.Exec(c.Context(), open.SQL, open.Args...); err != nil {
+			c.Fatal(err)
+		}
+		c.told(700, updated(1, "active", "pro"))
+		found, err := c.tx.Query(c.Context(), `select state from tasks`)
+		if err != nil {
+			c.Fatal(err)
+		}
+		if states, err := pgx.CollectRows(found, pgx.RowTo[string]); err != nil || !slices.Equal(states, []string{"cancelled"}) {
+			c.Errorf("tasks %q, %v; want it cancelled", states, err)
+		}
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}

@@ -1,0 +1,171 @@
+package billing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// What the clock does is a row for each time at which something changes by itself. The rows follow from the facts: who
+// folds an object writes those of it anew. Nothing sleeps meanwhile, and a payment takes away what a failed one made due.
+
+// Why says what the clock does.
+type Why string
+
+// What the clock does.
+const (
+	// DueEnd: what the object grants ends, as was planned. DueGrace: the grace of what is past due is over. DueOneOff: the
+	// time is over for which something was bought.
+	DueEnd    Why = "end"
+	DueGrace  Why = "grace"
+	DueOneOff Why = "one_off"
+	// DueDunning: the customer is reminded of an invoice that is still open.
+	DueDunning Why = "dunning"
+	// DueSettle: an invoice was paid, and no event of its subscription has told that it is active.
+	DueSettle Why = "settle"
+	// DueKeep: the workspace of an account without access was kept for long enough.
+	DueKeep Why = "keep"
+)
+
+// Due is something that the clock does, once its time has come.
+type Due struct {
+	At  time.Time
+	Why Why
+	// Object is what it is about: a subscription, an invoice, or an account.
+	Object string
+	// Step counts the steps of the dunning of an invoice, the first is 1.
+	Step int `json:",omitempty"`
+	// Until is when the next step of the dunning is due, zero after the last.
+	Until time.Time `json:",omitzero"`
+	// Cause is the fact that made it due: what is done belongs to its receipt.
+	Cause Cause
+	// Invoice is the one of a step whose time has come.
+	Invoice *Invoice `json:",omitempty"`
+}
+
+// Cause names a fact.
+type Cause struct {
+	Provider        string
+	ProviderAccount string `json:",omitempty"`
+	EventID         string
+	ReceiptID       string
+	At              time.Time
+}
+
+func causeOf(f Fact) Cause {
+	return Cause{f.Provider, f.ProviderAccount, f.EventID, f.ReceiptID, f.OccurredAt}
+}
+
+// dueOf returns what the clock does about a subscription and its invoices. What does not settle is given its time from
+// now on where its facts came late: the event that is missing may be as late.
+func dueOf(s Subscription, invoices []Invoice, p Policy, now time.Time) []Due {
+	var due []Due
+	if s.grants() && !s.EndsAt.IsZero() {
+		d := Due{At: s.EndsAt, Why: DueEnd, Object: s.ID, Cause: s.Cause}
+		if s.Status == "past_due" && !s.EndsAt.Equal(s.PlannedEnd) {
+			d.Why, d.Cause = DueGrace, s.PastDueBy
+		}
+		due = append(due, d)
+	}
+	if s.Evidence && !s.Ended() && !s.Cause.At.Before(p.EffectsFrom) {
+		settled := s.Cause.At.Add(p.Settle)
+		if !settled.After(now) {
+			settled = now.Add(p.Settle)
+		}
+		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Cause})
+	}
+	if s.Ended() {
+		return due
+	}
+	for _, i := range invoices {
+		due = append(due, i.dunning(p)...)
+	}
+	return due
+}
+
+// due returns what the clock does about an invoice outside of any subscription.
+func (i Invoice) due(p Policy) []Due {
+	due := i.dunning(p)
+	if o, grants := i.Order(); grants {
+		due = append(due, Due{At: o.PaidAt.Add(o.For), Why: DueOneOff, Object: i.ID, Cause: i.Cause})
+	}
+	return due
+}
+
+// due returns what the clock does about what was bought at a checkout.
+func (c Checkout) due() []Due {
+	o, grants := c.Order()
+	if !grants {
+		return nil
+	}
+	return []Due{{At: o.PaidAt.Add(o.For), Why: DueOneOff, Object: c.ID, Cause: c.PaidBy}}
+}
+
+// dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed. A
+// step at once is none of the clock's: the event tells of it.
+func (i Invoice) dunning(p Policy) []Due {
+	if !i.Failing() || i.FailedBy.At.Before(p.EffectsFrom) {
+		return nil
+	}
+	var due []Due
+	for n, after := range p.Dunning {
+		if after == 0 {
+			continue
+		}
+		d := Due{At: i.FailedBy.At.Add(after), Why: DueDunning, Object: i.ID, Step: n + 1, Cause: i.FailedBy}
+		if n+1 < len(p.Dunning) {
+			d.Until = i.FailedBy.At.Add(p.Dunning[n+1])
+		}
+		due = append(due, d)
+	}
+	return due
+}
+
+// come returns what is due at a time. Of the dunning of an invoice that is the newest step alone: nobody is reminded
+// twice because the clock stood still.
+func come(due []Due, at time.Time) []Due {
+	var come []Due
+	for _, d := range due {
+		if d.At.After(at) || d.Why == DueDunning && !d.Until.IsZero() && !d.Until.After(at) {
+			continue
+		}
+		come = append(come, d)
+	}
+	slices.SortFunc(come, func(a, b Due) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Why, b.Why))
+	})
+	return come
+}
+
+// over returns when what the subscription granted was over, at a time: zero where it is not.
+func (s Subscription) over(at time.Time) time.Time {
+	switch {
+	case !s.EverGranted, s.Held, s.Withheld: // what is held back, or taken back, is with a person
+		return time.Time{}
+	case s.Ended() && s.EndsAt.After(at):
+		return time.Time{}
+	case s.Ended():
+		return latest(s.EndedAt, s.EndsAt)
+	case !granting(s.Status):
+		return s.Cause.At
+	case !s.EndsAt.IsZero() && !s.EndsAt.After(at):
+		return s.EndsAt
+	}
+	return time.Time{}
+}
+
+// overOnce returns when what was bought once was over, at a time: zero where it is not.
+func overOnce(order func() (Order, bool), at time.Time) time.Time {
+	o, grants := order()
+	if ends := o.PaidAt.Add(o.For); grants && !ends.After(at) {
+		return ends
+	}
+	return time.Time{}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,108 @@
+package workflows
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// ClockFlow is the workflow type of what the clock does.
+const ClockFlow = "AccountDue"
+
+// DueInput names an account of which something is due, and since when.
+type DueInput struct {
+	Account string
+	At      time.Time
+	// Compensated is set where what the event had done was taken back: its receipt stays so.
+	Compensated bool `json:",omitempty"`
+}
+
+const (
+	duePrefix = "due:"
+	// dueTime has no colon, which separates the parts of an ID.
+	dueTime = "20060102T150405.999999Z"
+)
+
+// id is the workflow ID of what is due: "due:live:acme:20260322T000010Z".
+func (d DueInput) id(mode string) string { return bounded(duePrefix + mode + ":" + d.object()) }
+
+func (d DueInput) object() string {
+	return printable(d.Account, ":") + ":" + d.At.UTC().Format(dueTime)
+}
+
+// DueOf returns what is due by the workflow ID of its run, and false for any other.
+func DueOf(workflowID string) (*DueInput, bool) {
+	parts := strings.Split(workflowID, ":")
+	if len(parts) != 4 || parts[0]+":" != duePrefix {
+		return nil, false
+	}
+	account, err := url.PathUnescape(parts[2])
+	if err != nil {
+		return nil, false
+	}
+	at, err := time.Parse(dueTime, parts[3])
+	return &DueInput{Account: account, At: at}, err == nil
+}
+
+// AccountDue is what the clock does about an account: what was planned to end ends, grace is over, a customer is reminded
+// of an invoice that is still open, a person is asked about what does not settle. It is planned like what follows from an
+// event, and belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
+func AccountDue(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return runBilling(ctx, ClockFlow, in, planAccountDue)
+}
+
+func planAccountDue(c billing.Change, _ activities.Planning) plan {
+	if c.After.Access.Target.Version == c.Before.Access.Target.Version {
+		return plan{}
+	}
+	if s := workspaceOf(subjectOf(c), c.After.Access); s != nil { // it stands in for nothing: a refusal parks
+		return plan{steps: []*step{s}}
+	}
+	return plan{}
+}
+
+// dueSteps are what the clock does with a change: of a fact whose consequences were due before it came, too.
+func dueSteps(c billing.Change) []*step {
+	var steps []*step
+	for _, d := range c.Due {
+		subject := billing.Subject{
+			Provider: d.Cause.Provider, ProviderAccount: d.Cause.ProviderAccount, Mode: subjectOf(c).Mode,
+			EventID: d.Cause.EventID, ReceiptID: d.Cause.ReceiptID, OccurredAt: d.At,
+		}
+		switch d.Why {
+		case billing.DueDunning:
+			steps = append(steps, reminder(subject, d))
+		case billing.DueSettle:
+			steps = append(steps, reconcileTask.step(object(subject, d.Object), activities.Task{
+				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object, Subscription: d.Object,
+				Title: "Subscription " + d.Object + " was paid for, and no event says that it is active: look at it in the provider's dashboard",
+			}))
+		case billing.DueKeep:
+			if s := release(subject, d.Object, c); s != nil {
+				steps = append(steps, s)
+			}
+		}
+	}
+	return steps
+}
+
+// release asks a person to release the workspace of an account that has no access, once each time that it has lost it.
+func release(subject billing.Subject, account string, c billing.Change) *step {
+	access := c.After.Access
+	if c.Left != nil && c.Left.Account == account {
+		access = *c.Left
+	}
+	if access.Account != account || access.Target.State != billing.WorkspaceSuspended {
+		return nil
+	}
+	of := access.Target.Kept(account)
+	return releaseTask.step(object(subject, of), activities.Task{
+		Kind: activities.TaskRelease, Mode: subject.Mode, Account: account, Object: of,
+		Title: "The workspace of " + account + " was kept since its access ended: release it",
+	})
+}
