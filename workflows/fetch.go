@@ -68,18 +68,14 @@ func (w *billingFlow) askForOrder(change billing.Change) *step {
 	return fetchObject.step(object(f.Subject, s.ID+":"+f.EventID), activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
 }
 
-// askForInvoice asks which invoice a payment has paid, of which a refund tells whose account nobody knows: since
-// 2025-03-31.basil neither a refund nor its charge names the invoice.
+// askForInvoice asks which invoice a payment intent has paid, where money of it has moved and nothing has told: since
+// 2025-03-31.basil its charge does not say so. It is asked once for each.
 func (w *billingFlow) askForInvoice(change billing.Change) *step {
-	for _, r := range change.After.Refunds {
-		i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.Kind == billing.RefundSeen && f.Object == r.ID })
-		if i < 0 || r.Account != "" || r.PaymentIntent == "" {
-			continue
-		}
-		f := w.facts[i]
-		return fetchObject.step(object(f.Subject, r.PaymentIntent+":"+f.EventID), activities.Wanted{Subject: f.Subject, Kind: billing.PaymentSeen, Object: r.PaymentIntent})
+	p := change.After.Payment
+	if p == nil || !change.AsksInvoice() {
+		return nil
 	}
-	return nil
+	return fetchObject.step(object(subjectOf(change), p.ID), activities.Wanted{Subject: subjectOf(change), Kind: billing.PaymentSeen, Object: p.ID})
 }
 
 // fetched returns the facts that were asked for, none where there is no such object.

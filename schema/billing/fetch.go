@@ -8,6 +8,23 @@ func (f Fact) LacksLines() bool {
 	return f.Invoice != nil && f.Invoice.Partial && f.Invoice.Status == "paid"
 }
 
+// AsksInvoice reports whether money of a payment intent has moved, and nothing tells which invoice it has paid. What was
+// paid in a checkout session of its own has none.
+func (c Change) AsksInvoice() bool {
+	p := c.After.Payment
+	if p == nil || p.Invoice != "" || c.After.Checkout != nil || p.Charge == p.ID {
+		return false
+	}
+	intent := p.Charge != "" && p.Refunded > 0
+	for _, r := range c.After.Refunds {
+		intent = intent || r.PaymentIntent == p.ID
+	}
+	for _, d := range c.After.Disputes {
+		intent = intent || d.PaymentIntent == p.ID
+	}
+	return intent
+}
+
 // Behind reports whether a snapshot that was fetched shows an object as it was before what is known of it: of an invoice,
 // a lower status; of a subscription, nothing from after the newest second, or a state from before it, or what a change of
 // that second led away from, and none that a change led to. The provider then answered too early, or from a copy that has

@@ -45,3 +45,32 @@ func TestBehind(t *testing.T) {
 		}
 	}
 }
+
+func TestChange_AsksInvoice(t *testing.T) {
+	t.Parallel()
+	moved := Change{After: State{Payment: &Payment{ID: "pi_1", Charge: "ch_1"}, Refunds: []Refund{{ID: "re_1", PaymentIntent: "pi_1"}}}}
+	with := func(edit func(*State)) Change {
+		c := moved
+		p := *c.After.Payment
+		c.After.Payment = &p
+		edit(&c.After)
+		return c
+	}
+	for name, tt := range map[string]struct {
+		change Change
+		want   bool
+	}{
+		"a refund":                       {moved, true},
+		"a dispute":                      {with(func(s *State) { s.Refunds, s.Disputes = nil, []Dispute{{PaymentIntent: "pi_1"}} }), true},
+		"what the charge says in sum":    {with(func(s *State) { s.Refunds, s.Payment.Refunded = nil, 5 }), true},
+		"nothing has moved":              {with(func(s *State) { s.Refunds = nil }), false},
+		"the invoice is known":           {with(func(s *State) { s.Payment.Invoice = "in_1" }), false},
+		"it was paid in a session":       {with(func(s *State) { s.Checkout = &Checkout{ID: "cs_1"} }), false},
+		"a charge without an intent":     {with(func(s *State) { s.Payment.ID, s.Refunds = "ch_1", []Refund{{Charge: "ch_1"}} }), false},
+		"nothing about a payment at all": {Change{}, false},
+	} {
+		if got := tt.change.AsksInvoice(); got != tt.want {
+			t.Errorf("%s: AsksInvoice() = %t", name, got)
+		}
+	}
+}

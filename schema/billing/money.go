@@ -236,14 +236,15 @@ func (a *applying) moveMoney(b *pgx.Batch, by, id, account string) {
 	}
 }
 
-// tell puts into the change what the facts are about, and what waited for its account.
+// tell puts into the change what the facts are about, and what waited for its account, or for its invoice, which may say
+// another.
 func (a *applying) tell() {
 	h, now, n := a.held.books, a.books, a.money
 	before, after := &a.change.Before, &a.change.After
-	before.Refunds, after.Refunds = toTell(h.refunds, now.refunds, n.refund, refundID, func(r Refund) string { return r.Account })
-	before.Disputes, after.Disputes = toTell(h.disputes, now.disputes, n.dispute, disputeID, func(d Dispute) string { return d.Account })
-	before.Warnings, after.Warnings = toTell(h.warnings, now.warnings, n.warning, warningID, func(w Warning) string { return w.Account })
-	before.Credits, after.Credits = toTell(h.credits, now.credits, n.credit, creditID, func(c Credit) string { return c.Account })
+	before.Refunds, after.Refunds = toTell(h.refunds, now.refunds, n.refund, refundID, func(r Refund) string { return r.known() })
+	before.Disputes, after.Disputes = toTell(h.disputes, now.disputes, n.dispute, disputeID, func(d Dispute) string { return d.known() })
+	before.Warnings, after.Warnings = toTell(h.warnings, now.warnings, n.warning, warningID, func(w Warning) string { return w.known() })
+	before.Credits, after.Credits = toTell(h.credits, now.credits, n.credit, creditID, func(c Credit) string { return Owner{Account: c.Account, Invoice: c.Invoice}.known() })
 	before.Payment, after.Payment = find(h.payments, n.payment, paymentID), find(now.payments, n.payment, paymentID)
 	before.Checkout, after.Checkout = find(h.checkouts, n.session, checkoutID), find(now.checkouts, n.session, checkoutID)
 }
@@ -271,10 +272,10 @@ func wasTold[O any](held []O, name string, id func(O) string, told func(O) bool)
 }
 
 // toTell returns what is to be told of objects, as they were and as they are.
-func toTell[O any](held, now []O, about string, id, account func(O) string) (before, after []O) {
+func toTell[O any](held, now []O, about string, id, known func(O) string) (before, after []O) {
 	for _, o := range now {
 		was := find(held, id(o), id)
-		if id(o) == about || account(o) != "" && was != nil && account(*was) == "" {
+		if id(o) == about || was != nil && known(o) > known(*was) {
 			if after = append(after, o); was != nil {
 				before = append(before, *was)
 			}

@@ -1,11 +1,15 @@
 package billing_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -286,4 +290,127 @@ func texts(t *testing.T, tx ledger.Tx, sql string) []string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// What names one payment comes to many workers at once, by different names: a refund names no customer, a tie no charge.
+// Nobody waits for ever, nothing that waited is forgotten, and all of it is told once.
+func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pool := schematest.New(t)
+	const purchases = 12
+	var facts []billing.Fact
+	for n := range purchases {
+		of := func(f billing.Fact) {
+			rename := func(id *string) {
+				if *id != "" {
+					*id += fmt.Sprint("_", n)
+				}
+			}
+			rename(&f.Object)
+			switch {
+			case f.Invoice != nil:
+				rename(&f.Invoice.Subscription)
+				for i := range f.Invoice.Lines {
+					rename(&f.Invoice.Lines[i].Subscription)
+				}
+			case f.Payment != nil:
+				rename(&f.Payment.Invoice)
+				rename(&f.Payment.Charge)
+			case f.Refund != nil:
+				rename(&f.Refund.Charge)
+			case f.Dispute != nil:
+				rename(&f.Dispute.Charge)
+			case f.Credit != nil:
+				rename(&f.Credit.Invoice)
+			}
+			facts = append(facts, f)
+		}
+		for _, f := range []billing.Fact{
+			paid(1, 1, "pro"), basil(1, 0), tie(1, "in_1"), refunded("re_1", 10, "succeeded", 100), refunded("re_1", 20, "failed", 100),
+			disputed(30, billing.RankEnd, "lost"), credited(40, "issued"), updated(50, "active", "pro", changeAccount),
+		} {
+			of(f)
+		}
+	}
+	facts = events(facts, true)
+	random := rand.New(rand.NewPCG(3, 3))
+	random.Shuffle(len(facts), func(i, j int) { facts[i], facts[j] = facts[j], facts[i] })
+	queue := make(chan billing.Fact)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for f := range queue {
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					_, err := billing.Apply(ctx, tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
+					return err
+				})
+				if err != nil {
+					t.Errorf("apply %s of %s: %v", f.EventID, f.Object, err)
+				}
+			}
+		})
+	}
+	for _, f := range facts {
+		queue <- f
+	}
+	close(queue)
+	workers.Wait()
+	for sql, want := range map[string]int{
+		`select id from payments where account = 'umbrella' and subscription <> ''`:   purchases,
+		`select id from refunds where account = 'umbrella' and status = 'failed'`:     purchases,
+		`select id from disputes where account = 'umbrella' and status = 'lost'`:      purchases,
+		`select id from credit_notes where account = 'umbrella'`:                      purchases,
+		`select object from tasks where account = 'umbrella' and state = 'cancelled'`: purchases,
+		`select type from outbox where type in ('refund.succeeded', 'refund.failed')`: 2 * purchases,
+		`select type from outbox where type like 'dispute.%'`:                         purchases,
+	} {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if got := texts(t, tx, sql); len(got) != want {
+				t.Errorf("%s gives %d rows, want %d", sql, len(got), want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// changeAccount moves a subscription.
+func changeAccount(f *billing.Fact) { f.Subscription.Account = "umbrella" }
+
+// A fold reads what its payment left, and not how many payments the account has made.
+func TestApply_Money_OldAccount_ReadsNoMoreRows(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	read := func(renewals int) (rows int) {
+		facts := []billing.Fact{paid(1, 1, "pro"), charge(1, 0)}
+		for n := range renewals {
+			facts = append(facts, paid(n+2, n+2, "pro"), changed(charge(n+2, 0), func(f *billing.Fact) {
+				f.Object, f.Payment.Charge, f.Payment.Invoice = fmt.Sprint("ch_", n+2), fmt.Sprint("ch_", n+2), fmt.Sprint("in_", n+2)
+			}), changed(refunded(fmt.Sprint("re_", n+2), n+2, "succeeded", 1), func(f *billing.Fact) { f.Refund.Charge = fmt.Sprint("ch_", n+2) }))
+		}
+		facts = events(append(facts, refunded("re_1", 5000, "succeeded", 10)), false)
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			for _, f := range facts {
+				change, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, "apply", at(6000))
+				if err != nil {
+					return err
+				}
+				rows = change.Rows
+			}
+			return errUndo
+		})
+		if !errors.Is(err, errUndo) {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	young, old := read(0), read(40)
+	t.Logf("a refund reads %d rows, of an account with 40 renewals %d", young, old)
+	if young > 10 || old > young+24 { // the subscription's newest invoices
+		t.Errorf("a refund reads %d rows, of an account with 40 renewals %d", young, old)
+	}
 }

@@ -124,6 +124,17 @@ type Owner struct {
 	Told bool `json:",omitempty"`
 }
 
+// known says what is known, for comparisons: more is greater.
+func (o Owner) known() string {
+	switch {
+	case o.Account == "":
+		return ""
+	case o.Invoice == "":
+		return "account"
+	}
+	return "invoice"
+}
+
 // refundedOf sums what was paid back of an invoice, or of a session.
 func refundedOf(payments []Payment, of func(Payment) bool) (sum int64) {
 	for _, p := range payments {

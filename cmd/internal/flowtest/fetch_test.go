@@ -161,6 +161,41 @@ func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
 			}
 			if got := r.journal("finance"); len(got) != want {
 				t.Errorf("booked %v, want %d entries", got, want)
+// Since 2025-03-31.basil a charge names no invoice: where no event ties them together, Stripe is asked, once for each
+// payment.
+func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		tied   bool
+		states []string
+	}{
+		{"Stripe knows", true, []string{"done"}},
+		{"Stripe does not", false, []string{"skipped"}}, // it is its customer's, then
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, true, nil)
+			e := purchase(t, "asked-"+uuid.NewString()[:8], "refund.updated", "starter")
+			all(sent("invoice.paid", -1e9), sent("charge.succeeded", -1e9))(r, e)
+			if tt.tied {
+				r.tell(purchaseAt(t, seedOf(e), "invoice_payment.paid", "starter", bought))
+			}
+			r.result(r.receive(e), "")
+			r.result(r.receive(rename(t, e, e.ID+"_again")), "")
+			if got := r.rows(`select state from effects where kind = 'fetch-object'`); !slices.Equal(got, tt.states) {
+				t.Errorf("asking is %v, want %v", got, tt.states)
+			}
+			account := r.rows(`select account from invoices`)[0]
+			if !tt.tied {
+				account = r.rows(`select customer from invoices`)[0]
+			}
+			if got := r.rows(`select concat_ws(' ', kind, account, (invoice <> '')::text) from finance_entries where kind = 'refund'`); !slices.Equal(got, []string{fmt.Sprintf("refund %s %t", account, tt.tied)}) {
+				t.Errorf("booked %v, want it under %s", got, account)
+			}
+			r.footprint() // waits for the outbox
+			if got := r.rows(`select type from outbox where type like 'refund.%'`); len(got) != 1 {
+				t.Errorf("told %v, want it once", got)
 			}
 		})
 	}
