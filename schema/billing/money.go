@@ -204,13 +204,13 @@ func (a *applying) settleMoney() {
 		}
 	}
 	for k, o := range now.refunds {
-		a.own(&now.refunds[k].Owner, o.Payment(), wasTold(held.refunds, o.ID, refundID, func(o Refund) bool { return o.Told }))
+		a.own(&now.refunds[k].Owner, o.Payment(), o.toTell(), wasTold(held.refunds, o.ID, refundID, func(o Refund) []string { return o.Told }))
 	}
 	for k, o := range now.disputes {
-		a.own(&now.disputes[k].Owner, o.Payment(), wasTold(held.disputes, o.ID, disputeID, func(o Dispute) bool { return o.Told }))
+		a.own(&now.disputes[k].Owner, o.Payment(), o.toTell(), wasTold(held.disputes, o.ID, disputeID, func(o Dispute) []string { return o.Told }))
 	}
 	for k, o := range now.warnings {
-		a.own(&now.warnings[k].Owner, o.Payment(), wasTold(held.warnings, o.ID, warningID, func(o Warning) bool { return o.Told }))
+		a.own(&now.warnings[k].Owner, o.Payment(), nil, wasTold(held.warnings, o.ID, warningID, func(o Warning) []string { return o.Told }))
 	}
 	for k, c := range now.credits {
 		if c.ID == n.credit || linked(c.Customer) || invoice != nil && c.Invoice == invoice.ID {
@@ -249,8 +249,9 @@ func (a *applying) tell() {
 	before.Checkout, after.Checkout = find(h.checkouts, n.session, checkoutID), find(now.checkouts, n.session, checkoutID)
 }
 
-// own says what is known of the owner of something: what its payment says, or what it belongs to and moves with.
-func (a *applying) own(o *Owner, payment string, told bool) {
+// own says what is known of the owner of something: what its payment says, or what it belongs to and moves with. due is
+// what is to be announced of it, told what was.
+func (a *applying) own(o *Owner, payment string, due, told []string) {
 	p := find(a.books.payments, payment, paymentID)
 	s := find(a.subscriptions, o.Subscription, func(s Subscription) string { return s.ID })
 	i := find(a.invoices, o.Invoice, func(i Invoice) string { return i.ID })
@@ -262,13 +263,17 @@ func (a *applying) own(o *Owner, payment string, told bool) {
 	case i != nil:
 		o.Account = i.Account
 	}
-	o.Told = told || o.Account != ""
+	if o.Told = told; o.Account != "" {
+		o.Told = set(slices.Concat(told, due))
+	}
 }
 
-// wasTold reports whether something was told of what was held.
-func wasTold[O any](held []O, name string, id func(O) string, told func(O) bool) bool {
-	was := find(held, name, id)
-	return was != nil && told(*was)
+// wasTold returns what was announced of something that was held.
+func wasTold[O any](held []O, name string, id func(O) string, told func(O) []string) []string {
+	if was := find(held, name, id); was != nil {
+		return told(*was)
+	}
+	return nil
 }
 
 // toTell returns what is to be told of objects, as they were and as they are.

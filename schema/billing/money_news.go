@@ -46,22 +46,13 @@ type checkoutNews struct {
 func newsOfMoney(s Subject, before, after State) (list []news) {
 	for _, r := range after.Refunds {
 		data := refundNews{r.Account, s.Mode, r.ID, r.Charge, r.Invoice, r.Status, r.Amount, r.Currency, s.EventID}
-		was := told(before.Refunds, r.ID, refundID, func(r Refund) bool { return r.Told })
-		if r.Succeeded() && !was.Succeeded() {
-			list = append(list, news{r.Account, "refund.succeeded", data})
-		}
-		if r.Failed() && !was.Failed() {
-			list = append(list, news{r.Account, "refund.failed", data})
-		}
+		was := wasTold(before.Refunds, r.ID, refundID, func(r Refund) []string { return r.Told })
+		list = append(list, anew(r.Account, r.Told, was, data)...)
 	}
 	for _, d := range after.Disputes {
 		data := disputeNews{d.Account, s.Mode, d.ID, d.Charge, d.Invoice, d.Status, d.Reason, d.Amount, d.Currency, timestamp(d.EvidenceDue), s.EventID}
-		was := told(before.Disputes, d.ID, disputeID, func(d Dispute) bool { return d.Told })
-		for _, status := range d.Statuses {
-			if !slices.Contains(was.Statuses, status) {
-				list = append(list, news{d.Account, "dispute." + status, data})
-			}
-		}
+		was := wasTold(before.Disputes, d.ID, disputeID, func(d Dispute) []string { return d.Told })
+		list = append(list, anew(d.Account, d.Told, was, data)...)
 	}
 	if c := after.Checkout; c != nil && c.Sells() && c.Paid() {
 		if was := before.Checkout; was == nil || !was.Paid() || was.Account == "" {
@@ -71,10 +62,31 @@ func newsOfMoney(s Subject, before, after State) (list []news) {
 	return list
 }
 
-// told returns what was told of an object before: nothing while its account was not known.
-func told[O any](list []O, name string, id func(O) string, was func(O) bool) (none O) {
-	if o := find(list, name, id); o != nil && was(*o) {
-		return *o
+// anew returns the news that were not told before.
+func anew(account string, told, was []string, data any) (list []news) {
+	for _, kind := range told {
+		if !slices.Contains(was, kind) {
+			list = append(list, news{account, kind, data})
+		}
 	}
-	return none
+	return list
+}
+
+// toTell lists what is to be announced of a refund.
+func (r Refund) toTell() (kinds []string) {
+	if r.Succeeded() {
+		kinds = append(kinds, "refund.succeeded")
+	}
+	if r.Failed() {
+		kinds = append(kinds, "refund.failed")
+	}
+	return kinds
+}
+
+// toTell lists what is to be announced of a dispute: each status that was shown.
+func (d Dispute) toTell() (kinds []string) {
+	for _, status := range d.Statuses {
+		kinds = append(kinds, "dispute."+status)
+	}
+	return kinds
 }

@@ -120,8 +120,9 @@ type Owner struct {
 	Invoice      string `json:",omitempty"`
 	Subscription string `json:",omitempty"`
 	Customer     string `json:",omitempty"`
-	// Told is set once the account was known, and told of it: a payment can come to name an invoice that is not known yet.
-	Told bool `json:",omitempty"`
+	// Told is what was announced of it: only while the account is known, which a payment can lose again by naming an invoice
+	// that is not known yet.
+	Told []string `json:",omitempty"`
 }
 
 // known says what is known, for comparisons: more is greater.

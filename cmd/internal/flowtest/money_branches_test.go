@@ -76,7 +76,7 @@ var moneyBranches = []branch{
 		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done"}, done: once(map[string]int{"workspaces": 2, "events": 4}),
 	},
 	{
-		flow: "RefundChanged", name: "dead-retry", plan: "starter", eventType: "refund.updated", outcome: "processed",
+		flow: "RefundChanged", name: "finance-down", plan: "starter", eventType: "refund.updated", outcome: "processed",
 		prepare: all(charged, faults(financeDown)), parks: receipt.Dead, reason: "effect_failed: refund-entry is failed", decide: workflows.UpdateRetry,
 		effects: map[string]string{"apply-facts": "done", "refund-entry": "done"}, done: once(map[string]int{"finance": 2, "events": 4}),
 	},
@@ -91,7 +91,7 @@ var moneyBranches = []branch{
 		effects: healthy("refund-entry", "done"), done: once(map[string]int{"finance": 2, "events": 4}),
 	},
 	{
-		flow: "DisputeChanged", name: "created", plan: "starter", eventType: "charge.dispute.created", outcome: "processed", prepare: charged,
+		flow: "DisputeChanged", name: "disputed", plan: "starter", eventType: "charge.dispute.created", outcome: "processed", prepare: charged,
 		effects: map[string]string{"apply-facts": "done", "dispute-entry": "done"}, done: once(map[string]int{"finance": 2, "events": 4}),
 	},
 	{
