@@ -161,6 +161,11 @@ func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
 			}
 			if got := r.journal("finance"); len(got) != want {
 				t.Errorf("booked %v, want %d entries", got, want)
+			}
+		})
+	}
+}
+
 // Since 2025-03-31.basil a charge names no invoice: where no event ties them together, Stripe is asked, once for each
 // payment.
 func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
