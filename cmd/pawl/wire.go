@@ -53,7 +53,7 @@ func (a *app) commands() []*cobra.Command {
 		a.send(),
 		a.verify(),
 		a.version(),
-		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchServe()),
+		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchOutage(), a.benchServe()),
 	}
 }
 
