@@ -125,8 +125,8 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 // and 5xx can pass. Every other answer is a fault: the same request would get it again, and it may come from any hop on
 // the way. Only who knows the other side can tell that one is a refusal.
 //
-// 401 and 403 are a fault, too, but of everything that is sent with our token: they wait for its mend, behind the sink's
-// breaker.
+// 401 and 403 are about our token, and so about everything that is sent with it: they can pass once somebody has mended
+// that, and wait for it behind the sink's breaker.
 //
 // 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) turn a request away before the work.
 // Every other answer that can pass leaves open whether the work was done, and counts as unanswered: a

@@ -891,7 +891,7 @@ func TestFromStatus(t *testing.T) {
 				t.Errorf("%d: %v", status, err)
 			}
 			continue
-		case status == 408, status == 409, status == 425, status == 429, status >= 500:
+		case status == 401, status == 403, status == 408, status == 409, status == 425, status == 429, status >= 500:
 			want = ledger.Transient
 		default:
 			want = ledger.Fault
@@ -899,7 +899,7 @@ func TestFromStatus(t *testing.T) {
 		if got, _ := effect.Classify(err); got != want || err.Error() != fmt.Sprintf("sink.test answered %d – because", status) {
 			t.Errorf("%d is %s (%v), want %s", status, got, err, want)
 		}
-		open := want == ledger.Transient && status != 425 && status != 429 && status != 503
+		open := want == ledger.Transient && status != 401 && status != 403 && status != 425 && status != 429 && status != 503
 		if err.Unanswered != open {
 			t.Errorf("%d: %+v; want unanswered %v", status, err, open)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stripe/stripe-go/v76/form"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -238,5 +239,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if missing && said.Error.Code == string(api.ErrorCodeResourceMissing) {
 		return nil, ErrNotFound
 	}
-	return nil, effect.FromStatus(resp, said.Error.Code, time.Now())
+	failure := effect.FromStatus(resp, said.Error.Code, time.Now())
+	if failure.Health == effect.Denied { // there is no breaker to wait behind for a key that may read
+		failure.Class, failure.RetryAfter = ledger.Fault, 0
+	}
+	return nil, failure
 }

@@ -14,7 +14,7 @@ import (
 // The parts of a file of one's own that `pawl dev` runs with: always what is sold and decided, and where it is asked for,
 // also who sends and what is reached.
 var (
-	ownRules = []string{"plans", "policy", "mail", "retries"}
+	ownRules = []string{"plans", "policy", "mail"}
 	ownWorld = []string{"sources", "consumers", "sinks"}
 )
 
@@ -47,7 +47,9 @@ func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 		}
 	}
 	if world {
-		has := func(name string) bool { return slices.ContainsFunc(given, func(s section) bool { return s.name == name }) }
+		has := func(name string) bool {
+			return slices.ContainsFunc(given, func(s section) bool { return s.name == name })
+		}
 		if !has("sources") {
 			return nil, fmt.Errorf("%s has no sources", path)
 		}
