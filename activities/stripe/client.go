@@ -15,8 +15,8 @@ import (
 	"github.com/stripe/stripe-go/v76/form"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Client asks Stripe's API for objects. It only reads: a restricted key that may read subscriptions and invoices is

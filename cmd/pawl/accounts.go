@@ -68,7 +68,7 @@ func (a *app) writeAccount(acc *account.Account) error {
 		head = append(head, []string{"because", grantOf(g)})
 	}
 	head = append(head, []string{"workspace", workspaceOf(acc)})
-	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
+	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), claimRows(acc.Claims), entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
 	for i, rows := range parts {
 		if i > 0 && len(rows) == 1 {
 			continue // a heading alone
@@ -190,6 +190,14 @@ func entryRows(entries []account.Entry) [][]string {
 	rows := [][]string{{"BOOKED", "ENTRY", "OBJECT", "AMOUNT", "REFERENCE"}}
 	for _, e := range entries {
 		rows = append(rows, []string{clock(e.At), e.Kind, e.Object, stripe.Money(e.Amount, e.Currency), e.Reference})
+	}
+	return rows
+}
+
+func claimRows(claims []account.Claim) [][]string {
+	rows := [][]string{{"CLAIM", "KIND", "STATUS", "INVOICE", "AMOUNT"}}
+	for _, c := range claims {
+		rows = append(rows, []string{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice, stripe.Money(c.Amount, c.Currency)})
 	}
 	return rows
 }

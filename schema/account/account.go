@@ -34,6 +34,8 @@ type Account struct {
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
 	Entries      []Entry   `json:"entries"`
+	// Claims are refunds, disputes and credit notes, the newest [MostInvoices] of each.
+	Claims []Claim `json:"claims"`
 	// Due is what the clock will do, the next first.
 	Due       []Due      `json:"due"`
 	Workspace *Workspace `json:"workspace"`
@@ -118,6 +120,17 @@ type Entry struct {
 	Reference string    `json:"reference"`
 }
 
+// Claim is money that goes back, or is asked back. Amount is in minor units of Currency.
+type Claim struct {
+	// Kind is "refund", "dispute" or "credit_note".
+	Kind     string `json:"kind"`
+	ID       string `json:"id"`
+	Status   string `json:"status"`
+	Invoice  string `json:"invoice"`
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+}
+
 // Due is something that the clock will do about an object: see [billing.Why].
 type Due struct {
 	At     time.Time   `json:"at"`
@@ -196,6 +209,9 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		a.Invoices = a.Invoices[:MostInvoices]
 	}
 	if a.Entries, err = list(ctx, tx, pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID, MostInvoices); err != nil {
+		return err
+	}
+	if a.Claims, err = list(ctx, tx, pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID, MostInvoices); err != nil {
 		return err
 	}
 	if a.Due, err = list(ctx, tx, pgx.RowToStructByPos[Due], dueSQL, a.ID, a.Mode); err != nil {

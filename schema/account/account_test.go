@@ -52,6 +52,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 	}
 	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference)
 		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 'F-1')`)
+	exec(t, db, `insert into refunds (mode, id, account, invoice, status, amount, currency, state) values ('live', 're_1', 'acme', 'in_a', 'succeeded', 400, 'usd', '{}')`)
+	exec(t, db, `insert into disputes (mode, id, account, status, amount, currency, state) values ('live', 'dp_1', 'acme', 'lost', 1000, 'usd', '{}'),
+		('test', 'dp_2', 'acme', 'lost', 1000, 'usd', '{}')`)
 	exec(t, db, `insert into workspaces (mode, account, version, state, plan, quantity, features, effect_key) values ('live', 'acme', 1, 'active', 'pro', 3, '{sso}', 'w')`)
 	exec(t, db, `insert into due (mode, owner, account, object, why, step, at, next_at, provider, event_id, receipt_id, occurred_at) values
 		('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now()),
@@ -116,6 +119,9 @@ func TestShow_WholeAccount(t *testing.T) {
 	}
 	if len(a.Entries) != 1 || a.Entries[0].Reference != "F-1" || a.Workspace == nil || a.Workspace.Plan != "pro" {
 		t.Errorf("entries = %+v, workspace = %+v", a.Entries, a.Workspace)
+	}
+	if len(a.Claims) != 2 || a.Claims[0] != (account.Claim{Kind: "refund", ID: "re_1", Status: "succeeded", Invoice: "in_a", Amount: 400, Currency: "usd"}) || a.Claims[1].ID != "dp_1" {
+		t.Errorf("claims = %+v", a.Claims)
 	}
 	if len(a.Due) != 2 || a.Due[0].Why != billing.DueDunning || a.Due[0].Step != 2 || a.Due[1].Why != billing.DueEnd || a.Due[1].Event != "evt_1" {
 		t.Errorf("due = %+v, want the next first", a.Due)
