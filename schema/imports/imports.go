@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -42,7 +43,7 @@ type Progress struct {
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL, "begin effects": beginEffectsSQL, "effects from": effectsFromSQL,
+	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL, "begin effects": beginEffectsSQL, "effects from": effectsFromSQL, "receipt": receiptSQL,
 }
 
 const beginSQL = `insert into imports (source) values ($1) on conflict (source) where finished_at is null do nothing`
@@ -59,6 +60,38 @@ const beginEffectsSQL = `
 insert into effects_from (provider, mode, at) values ($1, $2, date_trunc('second', now())) on conflict (mode, provider) do nothing`
 
 const effectsFromSQL = `select mode, at from effects_from where provider = $1`
+
+// receiptSQL keeps the one receipt of an object that an import has read. What becomes due by its facts is the receipt's,
+// as it is where an event has told them.
+const receiptSQL = `
+insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, occurred_at, received_at, body_hash, status)
+values ($1, $2, $3, $4, $5, $6, 'id', 'import', $7, $8, now(), sha256($9::bytea), 'processed')
+    on conflict (event_id, provider, account, mode) do update set duplicates = receipts.duplicates
+returning id::text`
+
+// Object is an object that an import has read.
+type Object struct {
+	Source, Provider, Account, Mode string
+	// EventID stands for the import and the object: it is that of the object's facts.
+	EventID string
+	ID      string
+	// At is when the object was as Body says. The body is not kept: it holds personal data.
+	At   time.Time
+	Body []byte
+}
+
+// Receipt files an object, in the transaction that applies its facts, and returns the ID of its receipt. An object that
+// is read twice in one import has one.
+func Receipt(ctx context.Context, tx pgx.Tx, o Object) (id string, err error) {
+	made, err := uuid.NewV7()
+	if err == nil {
+		err = tx.QueryRow(ctx, receiptSQL, [16]byte(made), o.Source, o.Provider, o.Account, o.Mode, o.EventID, o.ID, o.At, o.Body).Scan(&id)
+	}
+	if err != nil {
+		return "", fmt.Errorf("file %s: %w", o.ID, err)
+	}
+	return id, nil
+}
 
 // Begin begins the import of a source's objects, or finds the one that was broken off. From the first one of a mode on,
 // nothing follows from what occurred before it.

@@ -139,7 +139,7 @@ func (r *run) page(ctx context.Context, list stripe.List, key, account string) (
 func (r *run) object(ctx context.Context, o stripe.Listed, account string) error {
 	subject := billing.Subject{
 		Provider: provider, ProviderAccount: account, Mode: o.Mode, Account: r.Accounts[account],
-		EventID: "import:" + r.ID, EventType: "import", ReceiptID: r.ID,
+		EventID: "import:" + r.ID + ":" + o.ID, EventType: "import",
 	}
 	facts, err := o.ImportedFacts(subject, r.Prices)
 	var review *stripe.ReviewError
@@ -154,7 +154,16 @@ func (r *run) object(ctx context.Context, o stripe.Listed, account string) error
 		return nil
 	}
 	return pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
-		_, err := billing.Apply(ctx, tx, facts, r.Policy, subject.EventID, time.Now())
+		receipt, err := imports.Receipt(ctx, tx, imports.Object{
+			Source: r.Source, Provider: provider, Account: account, Mode: o.Mode, EventID: subject.EventID, ID: o.ID, At: o.At, Body: o.Body,
+		})
+		if err != nil {
+			return err
+		}
+		for i := range facts {
+			facts[i].ReceiptID = receipt
+		}
+		_, err = billing.Apply(ctx, tx, facts, r.Policy, subject.EventID, time.Now())
 		return err
 	})
 }

@@ -91,6 +91,8 @@ func (w *world) clean() {
 	w.Helper()
 	for _, sql := range []string{
 		`select count(*) from outbox`, `select count(*) from effects`, `select count(*) from tasks`, `select count(*) from facts where origin <> 'import'`,
+		// What becomes due by a fact belongs to the fact's receipt.
+		`select count(*) from facts f where not exists (select from receipts r where r.id = f.receipt_id and r.event_id = f.event_id and r.status = 'processed')`,
 	} {
 		if n := w.one(sql); n != 0 {
 			w.Errorf("%s: %d", sql, n)
