@@ -66,9 +66,9 @@ consumers:
 			t.Errorf("%s was answered %d", source, resp.StatusCode)
 		}
 	}
-	refund := func(id, note string) forge.Event {
-		return forge.Event{ID: id, Type: "charge.refunded", Body: []byte(fmt.Sprintf(
-			`{"id":%q,"object":"event","type":"charge.refunded","livemode":true,"created":1772366400,"data":{"object":{"id":"ch_1","note":%q}}}`, id, note))}
+	product := func(id, note string) forge.Event {
+		return forge.Event{ID: id, Type: "product.updated", Body: []byte(fmt.Sprintf(
+			`{"id":%q,"object":"event","type":"product.updated","livemode":true,"created":1772366400,"data":{"object":{"id":"prod_1","note":%q}}}`, id, note))}
 	}
 	var events []invoice
 	var authentic [][]byte // what the consumer is to get: an event with a flow of its own is relayed, too
@@ -76,8 +76,8 @@ consumers:
 		for _, before := range []bool{true, false} {
 			e := newInvoice(t, func(p *forge.Params) { p.Live = true })
 			forged := newInvoice(t, func(p *forge.Params) { p.EventID, p.Seed, p.Live = e.ID, "forged-"+e.ID, true })
-			id := fmt.Sprintf("evt_refund_%s_%t", source, before)
-			real, fake := refund(id, "real"), refund(id, "forged")
+			id := fmt.Sprintf("evt_product_%s_%t", source, before)
+			real, fake := product(id, "real"), product(id, "forged")
 			events, authentic = append(events, e, invoice{Event: real}), append(authentic, e.Body, real.Body)
 			if before {
 				post(source, stolen, forged.Event)

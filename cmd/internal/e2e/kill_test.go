@@ -12,7 +12,7 @@ import (
 
 // recovery is how long that may take: a claim lapses after the sink's time-out and three seconds, a
 // workflow task after ten, and the machine is busy.
-const recovery = 90 * time.Second
+const recovery = 4 * time.Minute
 
 func TestKill_Ingress(t *testing.T) {
 	t.Parallel()
