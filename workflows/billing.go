@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -234,12 +235,20 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	if decided.Left != nil {
 		change.Left = decided.Left
 	}
-	// What waited for the event's own facts waits for no others.
-	change.After.Refunds = append(change.After.Refunds, decided.After.Refunds...)
-	change.After.Disputes = append(change.After.Disputes, decided.After.Disputes...)
-	change.After.Credits = append(change.After.Credits, decided.After.Credits...)
-	change.After.Warnings = append(change.After.Warnings, decided.After.Warnings...)
+	// What is known of an object now takes the place of what was known of it before the answer.
+	change.After.Refunds = newest(change.After.Refunds, decided.After.Refunds, func(r billing.Refund) string { return r.ID })
+	change.After.Disputes = newest(change.After.Disputes, decided.After.Disputes, func(d billing.Dispute) string { return d.ID })
+	change.After.Credits = newest(change.After.Credits, decided.After.Credits, func(c billing.Credit) string { return c.ID })
+	change.After.Warnings = newest(change.After.Warnings, decided.After.Warnings, func(w billing.Warning) string { return w.ID })
 	return change, nil
+}
+
+// newest are the objects of both lists; of one that is in both, that of the later.
+func newest[O any](earlier, later []O, id func(O) string) []O {
+	all := slices.DeleteFunc(slices.Clone(earlier), func(o O) bool {
+		return slices.ContainsFunc(later, func(l O) bool { return id(l) == id(o) })
+	})
+	return append(all, later...)
 }
 
 // recorded reads what a step came to, from the ledger's record of it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -23,7 +24,7 @@ type trouble struct {
 
 // long is a wait that outlasts a rig's time-out, short one that does not.
 const (
-	long  = 700
+	long  = int(patience/time.Millisecond) + 200
 	short = 50
 )
 

@@ -23,7 +23,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newRig(t, neverHasty)
 			if _, err := r.Pool.Exec(t.Context(), `drop trigger pass_time on effects`); err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 // The last try of all comes when the time is over, also behind a breaker: then a person is asked.
 func TestOutage_TimeIsOver_Dead(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newRig(t, neverHasty)
 	if _, err := r.Pool.Exec(t.Context(), `drop trigger pass_time on effects`); err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "GITHUB_SECRET": testSecret}
 	for name, consumer := range to {
 		env[strings.ToUpper(name)] = consumer.secret
-		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 500ms, retries: {first: 10ms, max: 40ms}, secrets: [{value: env:" + strings.ToUpper(name) + "}]}\n"
+		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 5s, retries: {first: 10ms, max: 40ms}, secrets: [{value: env:" + strings.ToUpper(name) + "}]}\n"
 	}
 	file := filepath.Join(dir, "pawl.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

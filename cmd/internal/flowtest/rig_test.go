@@ -216,7 +216,7 @@ func write(t *testing.T, file, content string) {
 }
 
 // patience is how long a rig's worker waits for a sink.
-const patience = 500 * time.Millisecond
+const patience = 2 * time.Second
 
 // canary is in every place of the payload where personal data stands; it must be nowhere in Temporal.
 const canary = "canary"
@@ -297,7 +297,7 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 // until calls ready until it says true.
 func (r *rig) until(what string, ready func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -331,7 +331,7 @@ func (r *rig) status(e forge.Event, wanted ...receipt.Status) (got receipt.Statu
 // result waits for the end of a run; "" is the latest one.
 func (r *rig) result(workflowID, runID string) workflows.EventResult {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
 	defer cancel()
 	var result workflows.EventResult
 	// The start goes through the dispatcher; until then there is nothing to wait for.
@@ -348,7 +348,7 @@ func (r *rig) result(workflowID, runID string) workflows.EventResult {
 // decide sends an operator's decision to a parked run.
 func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
 	defer cancel()
 	// The receipt shows that a run parks a moment before the run can take a decision.
 	r.until("the decision is taken", func() bool {
