@@ -14,9 +14,10 @@ var intake = []string{
 }
 
 // grantIngress lets role do what an ingress does, which is open to the network, and nothing else: read and write what
-// is in [intake].
+// is in [intake], and look for what the clock has to do.
 func grantIngress(ctx context.Context, tx pgx.Tx, role string) error {
-	return grant(ctx, tx, role, "grant select, insert, update, delete on "+strings.Join(intake, ", ")+" to %s")
+	return grant(ctx, tx, role, "grant select, insert, update, delete on "+strings.Join(intake, ", ")+" to %s",
+		"grant select, update (next_at) on due to %s")
 }
 
 // grantWorker lets role do what a worker does, and who operates pawl: read and write all rows but those of the audit
