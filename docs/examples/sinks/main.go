@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"sync"
+	"time"
 )
 
 type sinks struct {
@@ -49,5 +50,9 @@ func (s *sinks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func main() {
-	log.Fatal(http.ListenAndServe("127.0.0.1:9000", &sinks{keys: map[string][]byte{}, versions: map[string]int64{}}))
+	server := http.Server{
+		Addr: "127.0.0.1:9000", ReadHeaderTimeout: 5 * time.Second,
+		Handler: &sinks{keys: map[string][]byte{}, versions: map[string]int64{}},
+	}
+	log.Fatal(server.ListenAndServe())
 }
