@@ -82,35 +82,15 @@ func union(pairs ...string) string {
 	return strings.Join(parts, "\nunion all ")
 }
 
-const writePaymentSQL = `
-insert into payments (mode, id, account, invoice, subscription, customer, status, amount, refunded, currency, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    on conflict (mode, id) do update set account = excluded.account, invoice = excluded.invoice, subscription = excluded.subscription, customer = excluded.customer, status = excluded.status, amount = excluded.amount, refunded = excluded.refunded, currency = excluded.currency, state = excluded.state, updated_at = now()`
-
-const writeRefundSQL = `
-insert into refunds (mode, id, account, payment, invoice, subscription, customer, status, amount, currency, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    on conflict (mode, id) do update set account = excluded.account, payment = excluded.payment, invoice = excluded.invoice, subscription = excluded.subscription, customer = excluded.customer, status = excluded.status, amount = excluded.amount, currency = excluded.currency, state = excluded.state, updated_at = now()`
-
-const writeDisputeSQL = `
-insert into disputes (mode, id, account, payment, invoice, subscription, customer, status, amount, currency, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    on conflict (mode, id) do update set account = excluded.account, payment = excluded.payment, invoice = excluded.invoice, subscription = excluded.subscription, customer = excluded.customer, status = excluded.status, amount = excluded.amount, currency = excluded.currency, state = excluded.state, updated_at = now()`
-
-const writeWarningSQL = `
-insert into fraud_warnings (mode, id, account, payment, invoice, subscription, customer, actionable, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-    on conflict (mode, id) do update set account = excluded.account, payment = excluded.payment, invoice = excluded.invoice, subscription = excluded.subscription, customer = excluded.customer, actionable = excluded.actionable, state = excluded.state, updated_at = now()`
-
-const writeCreditSQL = `
-insert into credit_notes (mode, id, account, invoice, subscription, customer, status, amount, currency, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-    on conflict (mode, id) do update set account = excluded.account, invoice = excluded.invoice, subscription = excluded.subscription, customer = excluded.customer, status = excluded.status, amount = excluded.amount, currency = excluded.currency, state = excluded.state, updated_at = now()`
-
-const writeCheckoutSQL = `
-insert into checkouts (mode, id, account, payment, customer, status, payment_status, amount, currency, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-    on conflict (mode, id) do update set account = excluded.account, payment = excluded.payment, customer = excluded.customer, status = excluded.status, payment_status = excluded.payment_status, amount = excluded.amount, currency = excluded.currency, state = excluded.state, updated_at = now()`
+// The statements that write the rows of folded objects, a parameter for each column.
+var (
+	writePaymentSQL  = upsert("payments", "account", "invoice", "subscription", "customer", "status", "amount", "refunded", "currency", "state")
+	writeRefundSQL   = upsert("refunds", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
+	writeDisputeSQL  = upsert("disputes", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
+	writeWarningSQL  = upsert("fraud_warnings", "account", "payment", "invoice", "subscription", "customer", "actionable", "state")
+	writeCreditSQL   = upsert("credit_notes", "account", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
+	writeCheckoutSQL = upsert("checkouts", "account", "payment", "customer", "status", "payment_status", "amount", "currency", "state")
+)
 
 // moved are the tables whose rows move with a subscription, or with an invoice of none. Finance entries stay where they
 // were booked.

@@ -1,5 +1,10 @@
 package billing
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"account":                   accountSQL,
@@ -110,17 +115,21 @@ select receipt_id::text from invoices where mode = $1 and customer = $2 and cust
 
 const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2`
 
-const writeSubscriptionSQL = `
-insert into subscriptions (mode, id, account, customer, status, plan, quantity, ended, state) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-    on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, status = excluded.status,
-       plan = excluded.plan, quantity = excluded.quantity, ended = excluded.ended, state = excluded.state, updated_at = now()`
+// upsert writes a row of an object, whose mode and ID are $1 and $2, with columns as $3 and on, in the place of the one
+// that is there.
+func upsert(table string, columns ...string) string {
+	values, sets := "$1, $2", ""
+	for n, column := range columns {
+		values += ", $" + strconv.Itoa(n+3)
+		sets += column + " = excluded." + column + ", "
+	}
+	return "insert into " + table + " (mode, id, " + strings.Join(columns, ", ") + ") values (" + values + ")" +
+		" on conflict (mode, id) do update set " + sets + "updated_at = now()"
+}
 
-const writeInvoiceSQL = `
-insert into invoices (mode, id, account, subscription, customer, status, amount, currency, period_start, occurred_at, receipt_id, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, $12)
-    on conflict (mode, id) do update set account = excluded.account, subscription = excluded.subscription, customer = excluded.customer,
-       status = excluded.status, amount = excluded.amount, currency = excluded.currency, period_start = excluded.period_start,
-       occurred_at = excluded.occurred_at, receipt_id = excluded.receipt_id, state = excluded.state, updated_at = now()`
+var writeSubscriptionSQL = upsert("subscriptions", "account", "customer", "status", "plan", "quantity", "ended", "state")
+
+var writeInvoiceSQL = upsert("invoices", "account", "subscription", "customer", "status", "amount", "currency", "period_start", "occurred_at", "receipt_id", "state")
 
 // moveInvoicesSQL moves the invoices of a subscription with it. Finance entries stay where they were booked.
 const moveInvoicesSQL = `
