@@ -170,16 +170,6 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	return names, nil
 }
 
-// Objects returns the provider's objects of an account, its customers among them.
-func Objects(ctx context.Context, db DB, name Name) ([]string, error) {
-	rows, _ := db.Query(ctx, objectsSQL, name.Mode, name.ID) // CollectRows returns its error
-	objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list objects of account %q: %w", name.ID, err)
-	}
-	return objects, nil
-}
-
 // Show returns everything about an account, as of one moment. One that is not there is [pgx.ErrNoRows].
 func Show(ctx context.Context, db DB, name Name) (*Account, error) {
 	a := &Account{Mode: name.Mode, ID: name.ID}

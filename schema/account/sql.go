@@ -4,7 +4,6 @@ package account
 var Statements = map[string]string{
 	"find":          findSQL,
 	"account":       accountSQL,
-	"objects":       objectsSQL,
 	"grants":        grantsSQL,
 	"subscriptions": subscriptionsSQL,
 	"invoices":      invoicesSQL,
@@ -31,14 +30,6 @@ order by 1, 2`
 const accountSQL = `
 select customer, provider, target_version, target_state, target_plan, target_quantity, target_features, held
   from accounts where mode = $1 and id = $2`
-
-const objectsSQL = `
-select id from subscriptions where mode = $1 and account = $2
-union select customer from subscriptions where mode = $1 and account = $2
-union select id from invoices where mode = $1 and account = $2
-union select customer from invoices where mode = $1 and account = $2
-union select object from grants where mode = $1 and account = $2
-union select customer from accounts where mode = $1 and id = $2`
 
 const grantsSQL = `
 select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2 order by object`

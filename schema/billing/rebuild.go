@@ -146,13 +146,22 @@ func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
 		rows, _ := db.Query(ctx, objectsSQL) // CollectRows returns its error
 		return pgx.CollectRows(rows, scanFact)
 	}
-	rows, _ := db.Query(ctx, objectsOfAccountSQL, s.Mode, s.Account)
-	objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	objects, err := s.Objects(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	rows, _ = db.Query(ctx, factOfEachSQL, objects, s.Mode)
+	rows, _ := db.Query(ctx, factOfEachSQL, objects, s.Mode)
 	return pgx.CollectRows(rows, scanFact)
+}
+
+// Objects returns the provider's objects of an account: those that its rows name, and its customers.
+func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
+	rows, _ := db.Query(ctx, objectsOfAccountSQL, s.Mode, s.Account) // CollectRows returns its error
+	objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list objects of account %q: %w", s.Account, err)
+	}
+	return objects, nil
 }
 
 // scratch makes an empty table beside each that Apply writes. Temporary tables are found before all others. It returns
@@ -294,6 +303,7 @@ union select id from invoices where mode = $1 and account = $2
 union select object from grants where mode = $1 and account = $2
 union select customer from accounts where mode = $1 and id = $2
 union select customer from subscriptions where mode = $1 and account = $2
+union select customer from invoices where mode = $1 and account = $2
 union select id from payments where mode = $1 and account = $2
 union select id from refunds where mode = $1 and account = $2
 union select id from disputes where mode = $1 and account = $2

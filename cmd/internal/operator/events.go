@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -66,7 +67,7 @@ func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Recei
 	}
 	objects := []string{}
 	for _, name := range names {
-		of, err := account.Objects(ctx, db, name)
+		of, err := billing.Scope{Mode: name.Mode, Account: name.ID}.Objects(ctx, db)
 		if err != nil {
 			return nil, err
 		}
