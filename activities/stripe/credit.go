@@ -22,7 +22,7 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 }
 
 // refundedBy returns how much of what was credited the credit note's refunds pay back. Up to 2024 it names one refund,
-// which pays back what neither the balance nor another way does.
+// and does not say how much of it: what was put on no balance, and not paid back in another way.
 func (r *reader) refundedBy(f *fields, credited int64) (sum int64) {
 	if !f.null("refunds") {
 		for _, o := range f.elements("refunds") {
