@@ -210,3 +210,47 @@ func linkedByCheckout(facts []Fact) string {
 	}
 	return ""
 }
+
+const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now`
+
+const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
+
+// lockCustomerSQL makes the customer's row, or locks it: facts of one customer are applied one after the other.
+const lockCustomerSQL = `
+insert into customers (mode, provider, provider_account, id) values ($1, $2, $3, $4)
+    on conflict (id, mode, provider, provider_account) do update set seen_at = now()`
+
+// lockAccountSQL makes the account's row, or locks it. Its outbox then has the order in which its changes commit.
+const lockAccountSQL = `
+insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)
+    on conflict (mode, id) do update set provider = excluded.provider
+returning ` + accountColumns
+
+const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2`
+
+const giveSQL = `
+insert into grants (mode, object, account, plan, quantity, add_ons, until, ends, because) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    on conflict (mode, object) do update set account = excluded.account, plan = excluded.plan, quantity = excluded.quantity,
+       add_ons = excluded.add_ons, until = excluded.until, ends = excluded.ends, because = excluded.because`
+
+const takeSQL = `delete from grants where mode = $1 and object = $2`
+
+const writeTargetSQL = `
+update accounts set target_version = $3, target_state = $4, target_plan = $5, target_quantity = $6, target_features = $7, updated_at = now()
+ where mode = $1 and id = $2`
+
+const enableFeaturesSQL = `
+insert into entitlements as e (mode, account, feature, enabled) select $1, $2, feature, true from unnest($3::text[]) as feature order by feature
+    on conflict (mode, account, feature) do update set enabled = true, updated_at = now() where not e.enabled`
+
+const disableFeaturesSQL = `
+update entitlements set enabled = false, updated_at = now() where mode = $1 and account = $2 and enabled and feature <> all($3)`
+
+const overSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
+
+// holdsSQL reads the holds on an account, whoever's customers it has.
+const holdsSQL = `
+select ` + factColumns + ` from facts
+ where object = $2 and mode = $1 and kind in ('held', 'released') and data->'Decision'->>'Account' = object`
+
+const holdSQL = `update accounts set held = $3, updated_at = now() where mode = $1 and id = $2 and held <> $3`

@@ -64,6 +64,8 @@ type applying struct {
 	subscription, invoice string
 	linked                bool
 	money                 moneyNames
+	// holds is the account that they hold or release as a whole, "" for none.
+	holds string
 
 	// held is what was there before; about the facts by their object.
 	held struct {
@@ -102,6 +104,8 @@ func (a *applying) name() {
 		case f.Decision != nil && f.Decision.Invoice == f.Object:
 			a.invoice = f.Object
 		case f.Decision != nil && f.Decision.Checkout == f.Object:
+		case f.Decision != nil && f.Decision.Account == f.Object:
+			a.holds = f.Object
 		case f.Kind == SubscriptionSeen, f.Kind == Linked, f.Decision != nil:
 			a.subscription = f.Object
 		}
@@ -113,7 +117,7 @@ func (a *applying) append(ctx context.Context) error {
 	s := a.subject
 	b := &pgx.Batch{}
 	a.lockMoney(b)
-	if !a.money.any() {
+	if !a.money.any() && a.holds == "" { // the account's own row does for a hold
 		b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
 	}
 	b.Queue(effectsFromSQL, s.Mode, s.Provider).Query(a.begins)
@@ -244,6 +248,8 @@ func (a *applying) fold(context.Context) error {
 func (a *applying) account() (account, left string) {
 	var before string
 	switch {
+	case a.holds != "":
+		return a.holds, ""
 	case a.change.After.Subscription != nil:
 		account = a.change.After.Subscription.Account
 	case a.change.After.Invoice != nil:
@@ -282,6 +288,7 @@ func (a *applying) lock(ctx context.Context) error {
 		}
 		a.lockAccount(b, id, customer)
 	}
+	a.readHolds(b)
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
@@ -302,6 +309,22 @@ func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
 		grants, err := pgx.CollectRows(rows, scanGrant)
 		a.grants[id] = grants
 		a.change.Rows += len(grants)
+		return err
+	})
+}
+
+// readHolds folds the holds on an account from its facts, where those that are applied are about it. They are read once
+// the account is locked, so that of two who hold and release it the second knows of both.
+func (a *applying) readHolds(b *pgx.Batch) {
+	if a.holds == "" {
+		return
+	}
+	b.Queue(holdsSQL, a.subject.Mode, a.holds).Query(func(rows pgx.Rows) error {
+		facts, err := pgx.CollectRows(rows, scanFact)
+		row := a.accounts[a.holds]
+		row.Held = OnHold(facts)
+		a.accounts[a.holds] = row
+		a.change.Rows += len(facts)
 		return err
 	})
 }
@@ -422,6 +445,10 @@ func (a *applying) write(ctx context.Context) error {
 	for _, g := range a.grants[account] {
 		b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
 	}
+	if a.holds != "" {
+		b.Queue(holdSQL, mode, a.holds, a.accounts[a.holds].Held)
+	}
+	a.askForPlans(b)
 	a.schedule(b)
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
 	over, cause := a.over()
@@ -431,10 +458,22 @@ func (a *applying) write(ctx context.Context) error {
 		a.writeAccess(b, before, *left)
 		a.keep(b, before, *left, a.subject.OccurredAt, causeOf(a.facts[0]))
 	}
+	if a.holds != "" && a.change.After.Access.Target.Version != a.change.Before.Access.Target.Version { // no run is about such a fact
+		a.await(b, a.holds, a.holds, Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
+	}
 	if err := a.announce(b); err != nil {
 		return err
 	}
 	return a.tx.SendBatch(ctx, b).Close()
+}
+
+// askForPlans opens the tasks about prices that no mapping knows, and closes those whose prices are known by now.
+func (a *applying) askForPlans(b *pgx.Batch) {
+	for _, s := range a.subscriptions {
+		if t, asks := planTask(s); asks {
+			b.Queue(settleTaskSQL, a.subject.Mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key)
+		}
+	}
 }
 
 // receiptOf is the receipt whose body shows the invoice: that of the last of its facts.

@@ -86,3 +86,5 @@ func higher(order []string, a, b string) string {
 	}
 	return a
 }
+
+var writeCheckoutSQL = upsert("checkouts", "account", "payment", "customer", "status", "payment_status", "amount", "currency", "state")

@@ -53,3 +53,5 @@ func (c Credit) belongsTo(mapped string, invoice *Invoice, ofCustomer []Fact) st
 	}
 	return cmp.Or(mapped, linkOf(ofCustomer))
 }
+
+var writeCreditSQL = upsert("credit_notes", "account", "invoice", "subscription", "customer", "status", "amount", "currency", "state")

@@ -44,7 +44,9 @@ func FoldDispute(id string, facts []Fact) Dispute {
 		d.Status, d.Reason, d.Amount, d.Currency, d.EvidenceDue = seen.Status, seen.Reason, seen.Amount, seen.Currency, seen.EvidenceDue
 		d.Statuses = append(d.Statuses, seen.Status)
 		for _, m := range seen.Movements {
-			m.OccurredAt = f.OccurredAt
+			if m.OccurredAt.IsZero() { // the movement does not say when it was
+				m.OccurredAt = f.OccurredAt
+			}
 			d.Movements = append(d.Movements, m)
 		}
 	}
@@ -88,3 +90,5 @@ func HoldsOf(disputes []Dispute, p Policy) (holds []Fact) {
 	}
 	return holds
 }
+
+var writeDisputeSQL = upsert("disputes", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")

@@ -25,6 +25,8 @@ const (
 	DueSettle Why = "settle"
 	// DueKeep: the workspace of an account without access was kept for long enough.
 	DueKeep Why = "keep"
+	// DueHold: a person has held back all that an account has, or released it, and the workspace follows.
+	DueHold Why = "hold"
 )
 
 // Due is something that the clock does, once its time has come.
@@ -169,3 +171,21 @@ func latest(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// forgetDueSQL takes away what is not due any more. What still is stays, also where its time has come: see stays.
+const forgetDueSQL = `
+delete from due where owner = $2 and mode = $1
+   and object || ' ' || why || ' ' || (extract(epoch from at) * 1000000)::bigint <> all($3)`
+
+const moveDueSQL = `update due set account = $3 where mode = $1 and owner = $2`
+
+const awaitSQL = `
+insert into due (mode, owner, account, object, why, step, at, provider, provider_account, event_id, receipt_id, occurred_at, next_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, $12, $7)
+    on conflict (mode, object, why, at) do update set owner = excluded.owner, account = excluded.account, step = excluded.step,
+       provider = excluded.provider, provider_account = excluded.provider_account, event_id = excluded.event_id,
+       receipt_id = excluded.receipt_id, occurred_at = excluded.occurred_at`
+
+const takeDueSQL = `
+delete from due where account = $2 and mode = $1 and at <= $3
+returning object, why, step, at, provider, provider_account, event_id, receipt_id::text, occurred_at`

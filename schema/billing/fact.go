@@ -252,7 +252,7 @@ type Movement struct {
 	ID       string
 	Amount   int64
 	Currency string
-	// OccurredAt is when the first event told of it; of what is folded only.
+	// OccurredAt is when it was made; where it does not say so, of what is folded, when the first event told of it.
 	OccurredAt time.Time `json:",omitzero"`
 }
 
@@ -295,4 +295,23 @@ type DecisionFact struct {
 	// Invoice, or Checkout, is the one whose provisioning was refused, "" for none.
 	Invoice  string `json:",omitempty"`
 	Checkout string `json:",omitempty"`
+	// Account is ours that is held, or released, as a whole: it is the fact's object. "" where a subscription is meant.
+	Account string `json:",omitempty"`
 }
+
+// effectsFromSQL says when effects began, with no row where they did from the start.
+const effectsFromSQL = `select at from effects_from where mode = $1 and provider = $2`
+
+const factColumns = `provider, provider_account, mode, kind, object, customer, account, event_id, event_type, receipt_id::text, occurred_at, rank, origin, data`
+
+// appendFactSQL keeps a fact that is there as it is: a fact is never changed.
+const appendFactSQL = `
+insert into facts (provider, provider_account, mode, kind, object, customer, account, event_id, event_type, receipt_id, occurred_at, rank, origin, data)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::uuid, $11, $12, $13, $14)
+    on conflict (object, event_id, kind, mode, provider, provider_account) do nothing`
+
+const factsSQL = `
+select ` + factColumns + ` from facts
+ where object = any($1) and mode = $2 and provider = $3 and provider_account = $4`
+
+const factsOfReceiptSQL = `select ` + factColumns + ` from facts where receipt_id = $1::uuid and origin = 'event' and kind <> 'withheld' order by id`

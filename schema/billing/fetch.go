@@ -25,6 +25,9 @@ func (c Change) AsksInvoice() bool {
 	return intent
 }
 
+// Over reports whether the snapshot is of a subscription that has ended for good.
+func (s *SubscriptionFact) Over() bool { return terminal(s.Status) }
+
 // Behind reports whether a snapshot that was fetched shows an object as it was before what is known of it: of an invoice,
 // a lower status; of a subscription, nothing from after the newest second, or a state from before it, or what a change of
 // that second led away from, and none that a change led to. The provider then answered too early, or from a copy that has

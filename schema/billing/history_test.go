@@ -20,6 +20,9 @@ type history struct {
 	subscriptions []*happened
 	invoices      []*billed
 	links         map[string]string // customer to account
+	sessions      map[string]string // customer to the account that its first session named
+	// billed is told of each invoice, nil for nobody.
+	billed func(*billed)
 }
 
 // happened is a subscription as the provider has it.
@@ -27,6 +30,9 @@ type happened struct {
 	id, customer string
 	is           billing.SubscriptionFact
 	pastDueSince time.Time
+	// known is the newest item whose price is mapped to a plan. unknown is set once one was not, granted once it granted.
+	known            billing.Item
+	unknown, granted bool
 }
 
 type billed struct {
@@ -35,6 +41,7 @@ type billed struct {
 	account  string
 	status   string
 	at       time.Time
+	period   time.Time
 	paid     int64
 	failures []int
 }
@@ -86,7 +93,11 @@ func (h *history) step() {
 // live is a step of a subscription in good standing.
 func (h *history) live(s *happened) {
 	change := func(c func(*billing.SubscriptionFact)) { h.update(s, billing.RankChange, c) }
-	switch h.random.IntN(10) {
+	switch h.random.IntN(11) {
+	case 10: // a price that no mapping knows; of a second's plans it leaves the newest that can be told
+		h.second++
+		change(func(is *billing.SubscriptionFact) { is.Items[0].Plan, is.Items[0].Price = "", "price_new" })
+		h.second++
 	case 0, 1:
 		change(func(is *billing.SubscriptionFact) {
 			is.Items[0].Plan = pick(h.random, policy.Order...)
@@ -128,6 +139,7 @@ func (h *history) subscribe() {
 	s.is = *snapshot(pick(h.random, "incomplete", "trialing", "active"), pick(h.random, policy.Order...))
 	s.is.Account = pick(h.random, "acme", "umbrella", "")
 	h.subscriptions = append(h.subscriptions, s)
+	s.note()
 	h.tell(fact(billing.SubscriptionSeen, s.id, h.second, billing.RankCreated, billing.Data{Subscription: clone(s.is)}, customer(s.customer)))
 }
 
@@ -142,6 +154,7 @@ func (h *history) update(s *happened, rank billing.Rank, change func(*billing.Su
 	if rank == billing.RankChange {
 		seen.Before = before
 	}
+	s.note()
 	switch {
 	case s.is.Status != "past_due":
 		s.pastDueSince = time.Time{}
@@ -151,9 +164,19 @@ func (h *history) update(s *happened, rank billing.Rank, change func(*billing.Su
 	h.tell(fact(billing.SubscriptionSeen, s.id, h.second, rank, billing.Data{Subscription: seen}, customer(s.customer)))
 }
 
+// note remembers what the subscription once was.
+func (s *happened) note() {
+	if item := s.is.Items[0]; item.Plan != "" {
+		s.known = item
+	} else {
+		s.unknown = true
+	}
+	s.granted = s.granted || slices.Contains([]string{"active", "trialing", "past_due"}, s.is.Status)
+}
+
 // bill makes an invoice of the current plan and tells how it came to its status.
 func (h *history) bill(s *happened, status string) {
-	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status, at: at(h.second)}
+	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status, at: at(h.second), period: s.is.Items[0].PeriodStart}
 	h.invoices = append(h.invoices, b)
 	told := []string{"open"}
 	if status != "open" {
@@ -162,12 +185,16 @@ func (h *history) bill(s *happened, status string) {
 	for i, each := range told {
 		f := invoice(1, h.second, each, b.plan, customer(s.customer))
 		f.Object, f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = b.id, s.id, s.is.Account, s.id
+		f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = b.period, s.is.Items[0].PeriodEnd
 		if i == 0 && h.random.IntN(2) == 0 {
 			f.Invoice.Failed, f.Invoice.Attempts = true, 1
 			b.failures = []int{1}
 		}
 		b.paid = f.Invoice.Paid
 		h.tell(f)
+	}
+	if h.billed != nil {
+		h.billed(b)
 	}
 }
 
@@ -185,7 +212,7 @@ func clone(s billing.SubscriptionFact) *billing.SubscriptionFact {
 }
 
 func (h *history) account(s *happened) string {
-	return cmp.Or(s.is.Account, h.links[s.customer], s.customer)
+	return cmp.Or(s.is.Account, h.links[s.customer], h.sessions[s.customer], s.customer)
 }
 
 // ends is when the clock ends what the subscription grants, zero for never.
@@ -215,9 +242,8 @@ func (h *history) want() []string {
 	var want []string
 	subscriptions := map[string][]*happened{}
 	for _, s := range h.subscriptions {
-		item := s.is.Items[0]
-		want = append(want, words(s.id+":", h.account(s), s.is.Status, item.Plan, fmt.Sprint(item.Quantity), after("until", s.ends()), after("ends", s.ends()),
-			after("ended", s.is.EndedAt), after("past-due", s.pastDueSince)))
+		want = append(want, words(s.id+":", h.account(s), s.is.Status, s.known.Plan, fmt.Sprint(s.known.Quantity), after("until", s.ends()), after("ends", s.ends()),
+			after("ended", s.is.EndedAt), after("past-due", s.pastDueSince), when(s.is.Items[0].Plan == "", "unknown-price=price_new")))
 		subscriptions[h.account(s)] = append(subscriptions[h.account(s)], s)
 	}
 	for _, b := range h.invoices {
@@ -266,7 +292,7 @@ func wantAccess(account string, of []*happened, now time.Time) string {
 		if !s.grants(now) {
 			continue
 		}
-		item := s.is.Items[0]
+		item := s.known
 		for _, f := range policy.Features[item.Plan] {
 			if !slices.Contains(features, f) {
 				features = append(features, f)

@@ -206,3 +206,24 @@ func ascending(numbers []int) []int {
 	slices.Sort(numbers)
 	return slices.Compact(numbers)
 }
+
+const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
+
+// invoicesOfSubscriptionSQL takes the newest ones. They decide what a subscription is; see mostInvoices.
+const invoicesOfSubscriptionSQL = `
+select state from invoices where mode = $1 and subscription = $2 and subscription <> ''
+ order by period_start desc, occurred_at desc, id desc limit $3`
+
+// invoicesOfCustomerSQL takes those outside of any subscription.
+const invoicesOfCustomerSQL = `
+select state from invoices where mode = $1 and customer = $2 and customer <> '' and subscription = ''`
+
+const newestInvoiceSQL = `
+select receipt_id::text from invoices where mode = $1 and customer = $2 and customer <> '' order by occurred_at desc limit 1`
+
+var writeInvoiceSQL = upsert("invoices", "account", "subscription", "customer", "status", "amount", "currency", "period_start", "occurred_at", "receipt_id", "state")
+
+// moveInvoicesSQL moves the invoices of a subscription with it. Finance entries stay where they were booked.
+const moveInvoicesSQL = `
+update invoices set account = $3, state = jsonb_set(state, '{Account}', to_jsonb($3::text)), updated_at = now()
+ where mode = $1 and subscription = $2 and subscription <> '' and account <> $3`

@@ -116,7 +116,7 @@ func (a *applying) collectBooks(rows pgx.Rows) error {
 func hold[O any](list *[]O, state []byte, id func(O) string) error {
 	var o O
 	err := json.Unmarshal(state, &o)
-	*list = replace(*list, o, id)
+	*list = Replaced(*list, id, o)
 	return err
 }
 
@@ -127,16 +127,16 @@ func (a *applying) foldMoney() {
 	a.books = books{slices.Clone(h.payments), slices.Clone(h.refunds), slices.Clone(h.disputes), slices.Clone(h.warnings), slices.Clone(h.credits), slices.Clone(h.checkouts)}
 	now := &a.books
 	if n.refund != "" {
-		now.refunds = replace(now.refunds, FoldRefund(n.refund, a.about[n.refund]), refundID)
+		now.refunds = Replaced(now.refunds, refundID, FoldRefund(n.refund, a.about[n.refund]))
 	}
 	if n.dispute != "" {
-		now.disputes = replace(now.disputes, FoldDispute(n.dispute, a.about[n.dispute]), disputeID)
+		now.disputes = Replaced(now.disputes, disputeID, FoldDispute(n.dispute, a.about[n.dispute]))
 	}
 	if n.warning != "" {
-		now.warnings = replace(now.warnings, FoldWarning(n.warning, a.about[n.warning]), warningID)
+		now.warnings = Replaced(now.warnings, warningID, FoldWarning(n.warning, a.about[n.warning]))
 	}
 	if n.credit != "" {
-		now.credits = replace(now.credits, FoldCredit(n.credit, a.about[n.credit]), creditID)
+		now.credits = Replaced(now.credits, creditID, FoldCredit(n.credit, a.about[n.credit]))
 	}
 	for _, c := range h.checkouts { // the payment's
 		if n.payment != "" && c.PaymentIntent == n.payment {
@@ -144,12 +144,12 @@ func (a *applying) foldMoney() {
 		}
 	}
 	if id := a.money.session; id != "" && len(a.about[id]) > 0 {
-		now.checkouts = replace(now.checkouts, FoldCheckout(id, a.about[id], a.policy), checkoutID)
+		now.checkouts = Replaced(now.checkouts, checkoutID, FoldCheckout(id, a.about[id], a.policy))
 	}
 	if n.payment != "" {
 		refunds := slices.DeleteFunc(slices.Clone(now.refunds), func(r Refund) bool { return r.Payment() != n.payment })
 		p := FoldPayment(n.payment, a.about[n.payment], refunds).made(now.checkouts)
-		now.payments = replace(now.payments, p, paymentID)
+		now.payments = Replaced(now.payments, paymentID, p)
 		a.invoice = cmp.Or(a.invoice, p.Invoice)
 		a.subject.Customer = cmp.Or(a.subject.Customer, p.Customer)
 	}

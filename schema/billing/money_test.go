@@ -414,3 +414,26 @@ func TestApply_Money_OldAccount_ReadsNoMoreRows(t *testing.T) {
 		t.Errorf("a refund reads %d rows, of an account with 40 renewals %d", young, old)
 	}
 }
+
+// A refund of which nothing tells whose it is shows after a while, until something does. One that never succeeded does
+// not: nothing has moved.
+func TestStore_Unclaimed(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	store := billing.New(pool)
+	want := func(when string, want billing.Unclaimed, longer time.Duration) {
+		t.Helper()
+		if got, err := store.Unclaimed(t.Context(), longer); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
+		}
+	}
+	facts := events([]billing.Fact{
+		refunded("re_1", 10, "succeeded", 100), refunded("re_2", 10, "pending", 100), disputed(20, billing.RankCreated, "needs_response", withdrawn),
+		changed(credited(30, "issued"), nobody), paid(1, 1, "pro"), tie(1, "in_1"),
+	}, false)
+	deliver(t, pool, facts[:4], at(100))
+	want("at once", billing.Unclaimed{}, time.Hour)
+	want("after a while", billing.Unclaimed{Refunds: 1, Disputes: 1, Credits: 1}, 0)
+	deliver(t, pool, facts[4:], at(100))
+	want("when it is known", billing.Unclaimed{}, 0)
+}

@@ -146,8 +146,12 @@ func refundedOf(payments []Payment, of func(Payment) bool) (sum int64) {
 	return sum
 }
 
-// replace puts what was folded in the place of what was held, by ID.
-func replace[O any](held []O, folded O, id func(O) string) []O {
-	held = slices.DeleteFunc(slices.Clone(held), func(o O) bool { return id(o) == id(folded) })
-	return append(held, folded)
+// Replaced returns what was held, with what is known now in the place of those that have its IDs.
+func Replaced[O any](held []O, id func(O) string, now ...O) []O {
+	held = slices.DeleteFunc(slices.Clone(held), func(o O) bool {
+		return slices.ContainsFunc(now, func(n O) bool { return id(n) == id(o) })
+	})
+	return append(held, now...)
 }
+
+var writePaymentSQL = upsert("payments", "account", "invoice", "subscription", "customer", "status", "amount", "refunded", "currency", "state")

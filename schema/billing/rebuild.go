@@ -57,8 +57,9 @@ var projections = []projection{
 	{name: "credit_notes", key: "id"},
 	{name: "checkouts", key: "id"},
 	{name: "grants", key: "object"},
-	// What does not settle counts from when that was seen, and whether a workspace is there to be kept is history.
-	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep')"},
+	// What does not settle counts from when that was seen; whether a workspace is there to be kept, or to follow a hold, is
+	// history.
+	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep', 'hold')"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled"},
 }
 
@@ -164,6 +165,21 @@ func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
 	return objects, nil
 }
 
+// LastFact returns the last fact that is known of an account's objects, nil for none: of those whose receipt is at rest
+// where there are any, since what belongs to another waits for it.
+func (s Scope) LastFact(ctx context.Context, db querier) (*Fact, error) {
+	objects, err := s.Objects(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := db.Query(ctx, lastFactSQL, objects, s.Mode) // CollectRows returns its error
+	facts, err := pgx.CollectRows(rows, scanFact)
+	if err != nil || len(facts) == 0 {
+		return nil, err
+	}
+	return &facts[0], nil
+}
+
 // scratch makes an empty table beside each that Apply writes. Temporary tables are found before all others. It returns
 // the schema of the others.
 func scratch(ctx context.Context, tx pgx.Tx) (home string, err error) {
@@ -194,7 +210,7 @@ func (p projection) compare(ctx context.Context, tx pgx.Tx, home string, of Scop
 	}
 	sql := `select mode, key, l.data, f.data from ` + side(pgx.Identifier{home, p.name}) + ` l full join ` + side(pgx.Identifier{"pg_temp", p.name}) +
 		` f using (mode, key) where l.data is distinct from f.data order by mode, key`
-	except := append([]string{"updated_at", "created_at"}, p.except...)
+	except := slices.Concat(alwaysExcept, p.except)
 	rows, _ := tx.Query(ctx, sql, except, of.Mode, of.Account) // CollectRows returns its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Difference, error) {
 		d := Difference{Table: p.name}
@@ -282,20 +298,28 @@ func (d Difference) String() string {
 	return row + ": " + strings.Join(d.Columns, ", ")
 }
 
+// says puts the facts of a payment first that name its invoice: what it belongs to is read before it is folded.
+const says = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
+
 // objectsSQL takes one fact of each object: one that shows it, rather than what a person decided about it.
 const objectsSQL = `
 select ` + factColumns + ` from (
     select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
       from facts
-     order by mode, provider, provider_account, object, (customer = ''), (data ? 'Decision'), id desc
+     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
 ) f order by first`
 
 const factOfEachSQL = `
 select ` + factColumns + ` from (
     select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
       from facts where object = any($1) and mode = $2
-     order by mode, provider, provider_account, object, (customer = ''), (data ? 'Decision'), id desc
+     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
 ) f order by first`
+
+const lastFactSQL = `
+select ` + factColumns + ` from facts f
+ where object = any($1) and mode = $2
+ order by (select r.status in ('processed', 'compensated') from receipts r where r.id = f.receipt_id) desc nulls last, id desc limit 1`
 
 const objectsOfAccountSQL = `
 select id from subscriptions where mode = $1 and account = $2
@@ -309,4 +333,5 @@ union select id from refunds where mode = $1 and account = $2
 union select id from disputes where mode = $1 and account = $2
 union select id from fraud_warnings where mode = $1 and account = $2
 union select id from credit_notes where mode = $1 and account = $2
-union select id from checkouts where mode = $1 and account = $2`
+union select id from checkouts where mode = $1 and account = $2
+union select object from facts where object = $2 and mode = $1 and kind in ('held', 'released')`

@@ -33,23 +33,6 @@ func check(t *testing.T, pool *pgxpool.Pool, of billing.Scope, now time.Time) []
 	return lines
 }
 
-// Whatever was delivered, and in whichever order: the rows are what the facts fold to.
-func TestCheck_GeneratedHistories_NoDifference(t *testing.T) {
-	t.Parallel()
-	for name, seed := range seeds(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for n := range uint64(5) {
-				pool, h := schematest.New(t), newHistory(seed+n, 25)
-				deliver(t, pool, h.deliver(h.random), at(h.second))
-				if lines := check(t, pool, billing.Scope{}, at(h.second)); len(lines) > 0 {
-					t.Errorf("seed %d: %s\nwhat happened was %s", seed+n, strings.Join(lines, "\n"), told(h.facts))
-				}
-			}
-		})
-	}
-}
-
 // deliver applies facts for good, an event each.
 func deliver(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, now time.Time) {
 	t.Helper()

@@ -65,3 +65,16 @@ func CloseTask(t Task, state string) ledger.Statement {
 
 // texts is never nil: Postgres takes nil for null.
 func texts(list []string) []string { return append([]string{}, list...) }
+
+// workspaceSQL records what a workspace was brought to. A worker that stalled between the sink's answer and this record
+// does not write over a newer version.
+const workspaceSQL = `
+insert into workspaces as w (mode, account, version, state, plan, quantity, features, effect_key) values ($1, $2, $3, $4, $5, $6, $7, $8)
+    on conflict (mode, account) do update set version = excluded.version, state = excluded.state, plan = excluded.plan,
+       quantity = excluded.quantity, features = excluded.features, effect_key = excluded.effect_key, updated_at = now()
+ where w.version <= excluded.version`
+
+const financeEntrySQL = `
+insert into finance_entries (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, reference)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    on conflict (effect_key) do nothing`

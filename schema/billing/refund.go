@@ -53,3 +53,5 @@ func FoldRefund(id string, facts []Fact) Refund {
 	}
 	return r
 }
+
+var writeRefundSQL = upsert("refunds", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")

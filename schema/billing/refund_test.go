@@ -92,6 +92,18 @@ func TestFoldDispute_EveryOrder_LastStatusAndAllMovements(t *testing.T) {
 	}
 }
 
+// An entry says when the money moved, whichever event was the first to tell of it; what does not say so moved when it was
+// first told of.
+func TestFoldDispute_Movement_HasItsOwnTime(t *testing.T) {
+	t.Parallel()
+	own := billing.Movement{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: at(7)}
+	without := billing.Movement{ID: "txn_2", Amount: 100, Currency: "usd"}
+	got := billing.FoldDispute("dp_1", events([]billing.Fact{dispute(20, billing.RankEnd, "lost", own, without)}, true)).Movements
+	if len(got) != 2 || !got[0].OccurredAt.Equal(at(7)) || !got[1].OccurredAt.Equal(at(20)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestFoldCheckout_EveryOrder_TerminalIsAbsorbing(t *testing.T) {
 	t.Parallel()
 	session := func(second int, status, payment string) billing.Fact {

@@ -12,14 +12,17 @@ import (
 )
 
 // Store reads facts and what they fold to. What changes them is [Apply], in a transaction that the ledger's row shares.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct{ db rowQuerier }
 
 // New returns the store of a migrated database.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+func New(pool *pgxpool.Pool) *Store { return Reading(pool) }
+
+// Reading returns the store of a migrated database as db sees it, a transaction for one.
+func Reading(db rowQuerier) *Store { return &Store{db: db} }
 
 // Target returns what the workspace of an account shall be now; the zero target for an account that is not known.
 func (s *Store) Target(ctx context.Context, mode, account string) (Target, error) {
-	row, err := one[accountRow](ctx, s.pool, accountSQL, mode, account)
+	row, err := one[accountRow](ctx, s.db, accountSQL, mode, account)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Target{}, nil
 	}
@@ -31,12 +34,25 @@ func (s *Store) Target(ctx context.Context, mode, account string) (Target, error
 
 // Invoice returns what is known of an invoice; the zero invoice where nothing is.
 func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
-	return known[Invoice](ctx, s.pool, invoiceSQL, mode, id)
+	return known[Invoice](ctx, s.db, invoiceSQL, mode, id)
+}
+
+// Unclaimed is money that moved, and of which nothing has told whose it is: it is not booked.
+type Unclaimed struct {
+	Refunds, Disputes, Credits int
+}
+
+// Unclaimed counts what has waited for longer than a time for a fact that tells whose it is.
+func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (u Unclaimed, err error) {
+	if err := s.db.QueryRow(ctx, unclaimedSQL, longer, "").Scan(&u.Refunds, &u.Disputes, &u.Credits); err != nil {
+		return u, fmt.Errorf("count money of nobody: %w", err)
+	}
+	return u, nil
 }
 
 // Subscription returns what is known of a subscription; the zero subscription where nothing is.
 func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription, error) {
-	return known[Subscription](ctx, s.pool, subscriptionSQL, mode, id)
+	return known[Subscription](ctx, s.db, subscriptionSQL, mode, id)
 }
 
 // known reads the state of an object, the zero state where there is none.
@@ -56,7 +72,7 @@ func known[S any](ctx context.Context, db querier, sql, mode, id string) (state 
 
 // OfReceipt returns the facts that the event of a receipt left, none where it left none.
 func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error) {
-	rows, err := s.pool.Query(ctx, factsOfReceiptSQL, receiptID)
+	rows, err := s.db.Query(ctx, factsOfReceiptSQL, receiptID)
 	if err != nil {
 		return nil, fmt.Errorf("read facts of receipt %s: %w", receiptID, err)
 	}
@@ -69,7 +85,7 @@ func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error)
 
 // About returns the facts about an object of the subject's scope.
 func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, error) {
-	rows, err := s.pool.Query(ctx, factsSQL, []string{object}, of.Mode, of.Provider, of.ProviderAccount)
+	rows, err := s.db.Query(ctx, factsSQL, []string{object}, of.Mode, of.Provider, of.ProviderAccount)
 	if err != nil {
 		return nil, fmt.Errorf("read facts about %s: %w", object, err)
 	}
@@ -83,7 +99,7 @@ func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, e
 // NewestInvoiceReceipt returns the receipt of a customer's newest invoice, "" for none: its body holds the customer's
 // address, which no event about a subscription does.
 func (s *Store) NewestInvoiceReceipt(ctx context.Context, mode, customer string) (receiptID string, err error) {
-	rows, err := s.pool.Query(ctx, newestInvoiceSQL, mode, customer)
+	rows, err := s.db.Query(ctx, newestInvoiceSQL, mode, customer)
 	if err == nil {
 		receiptID, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
 	}
@@ -141,6 +157,12 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// rowQuerier is a pool or a transaction.
+type rowQuerier interface {
+	querier
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 func one[R any](ctx context.Context, db querier, sql string, args ...any) (R, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
@@ -149,3 +171,9 @@ func one[R any](ctx context.Context, db querier, sql string, args ...any) (R, er
 	}
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[R])
 }
+
+// unclaimedSQL counts what is of account $2, "", by the indexes of accounts. A refund that never succeeded moved nothing.
+const unclaimedSQL = `
+select (select count(*) from refunds where account = $2::text and updated_at < now() - $1::interval and state ? 'SucceededAt'),
+       (select count(*) from disputes where account = $2::text and updated_at < now() - $1::interval and state ? 'Movements'),
+       (select count(*) from credit_notes where account = $2::text and updated_at < now() - $1::interval)`

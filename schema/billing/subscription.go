@@ -52,6 +52,8 @@ type Subscription struct {
 	Uncertain bool `json:",omitempty"`
 	// UnknownPrice is a price of the newest snapshot that no mapping knows, while none of its prices is mapped to a plan.
 	UnknownPrice string `json:",omitempty"`
+	// EverUnknown is set once any fact showed such a price.
+	EverUnknown bool `json:",omitempty"`
 	// Withheld is set while the plan and quantity are those that were taken back, Held while a hold is on it.
 	Withheld bool `json:",omitempty"`
 	Held     bool `json:",omitempty"`
@@ -127,6 +129,8 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 		s.Paid = s.paidFor(invoices, p)
 	}
 	s.EverGranted = everGranted(snapshots) || slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
+	s.EverUnknown = slices.ContainsFunc(snapshots, func(f Fact) bool { return bought(f.Subscription.Items, p).unknown != "" }) ||
+		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
 	s.Withheld = withheld(facts, s.Plan, s.Quantity)
 	s.Held = OnHold(facts)
 	s.PaidBack = p.EndOnFullRefund && newestPaid(invoices).paidBack()
@@ -298,3 +302,9 @@ func customerOf(facts []Fact, invoices []Invoice) (customer string) {
 	}
 	return customer
 }
+
+const subscriptionSQL = `select state from subscriptions where mode = $1 and id = $2`
+
+const subscriptionsOfCustomerSQL = `select state from subscriptions where mode = $1 and customer = $2 and customer <> ''`
+
+var writeSubscriptionSQL = upsert("subscriptions", "account", "customer", "status", "plan", "quantity", "ended", "state")

@@ -28,3 +28,5 @@ func FoldWarning(id string, facts []Fact) Warning {
 	}
 	return w
 }
+
+var writeWarningSQL = upsert("fraud_warnings", "account", "payment", "invoice", "subscription", "customer", "actionable", "state")

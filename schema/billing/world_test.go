@@ -245,6 +245,13 @@ func decided(kind billing.Kind, object string, second int, plan string, quantity
 	return fact(kind, object, second, billing.RankChange, billing.Data{Decision: &billing.DecisionFact{By: "sink", Plan: plan, Quantity: quantity}}, origin(billing.FromOperator))
 }
 
+// onAccount is a hold on a whole account, or its end.
+func onAccount(kind billing.Kind, account string, second int) billing.Fact {
+	f := decided(kind, account, second, "", 0)
+	f.Customer, f.Decision.Account = "", account
+	return f
+}
+
 // linked is what a person says about a customer or a subscription of cus_1.
 func linked(object string, second int, account string) billing.Fact {
 	f := fact(billing.Linked, object, second, billing.RankChange, billing.Data{Link: &billing.LinkFact{Account: account}}, origin(billing.FromOperator))

@@ -82,16 +82,6 @@ func union(pairs ...string) string {
 	return strings.Join(parts, "\nunion all ")
 }
 
-// The statements that write the rows of folded objects, a parameter for each column.
-var (
-	writePaymentSQL  = upsert("payments", "account", "invoice", "subscription", "customer", "status", "amount", "refunded", "currency", "state")
-	writeRefundSQL   = upsert("refunds", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
-	writeDisputeSQL  = upsert("disputes", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
-	writeWarningSQL  = upsert("fraud_warnings", "account", "payment", "invoice", "subscription", "customer", "actionable", "state")
-	writeCreditSQL   = upsert("credit_notes", "account", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
-	writeCheckoutSQL = upsert("checkouts", "account", "payment", "customer", "status", "payment_status", "amount", "currency", "state")
-)
-
 // moved are the tables whose rows move with a subscription, or with an invoice of none. Finance entries stay where they
 // were booked.
 var moved = []string{"payments", "refunds", "disputes", "fraud_warnings", "credit_notes"}
@@ -100,9 +90,3 @@ func moveSQL(table, by string) string {
 	return `update ` + table + ` set account = $3, state = jsonb_set(state, '{Account}', to_jsonb($3::text)), updated_at = now()
  where mode = $1 and ` + by + ` = $2 and ` + by + ` <> '' and account <> $3`
 }
-
-// settleTaskSQL makes a task what the facts say, open or cancelled. What a person has done stays done.
-const settleTaskSQL = `
-insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, $5, $6, $7)
-    on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),
-       state = case when t.state = 'done' then t.state else excluded.state end`

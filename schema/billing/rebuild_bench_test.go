@@ -1,0 +1,121 @@
+package billing_test
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// yearOf is a year of one account: a subscription that was upgraded once, twelve invoices that were each open, paid and
+// tied to their charge, one failure, one refund in part, and a notice: 53 facts. Each ID holds the word ACCOUNT.
+func yearOf() []billing.Fact {
+	sub := of("sub_ACCOUNT", "acct_ACCOUNT", "cus_ACCOUNT")
+	facts := []billing.Fact{created(0, "active", "starter", sub), updated(200*aDay, "active", "pro", sub)}
+	for n := range 12 {
+		at, id := n*month+hour, "in_"+strconv.Itoa(n)+"_ACCOUNT"
+		about := func(f *billing.Fact) {
+			f.Customer, f.Object = "cus_ACCOUNT", id
+			f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = "sub_ACCOUNT", "acct_ACCOUNT", "sub_ACCOUNT"
+		}
+		charged := charge(at, 0)
+		charged.Customer, charged.Object, charged.Payment.Charge, charged.Payment.Invoice = "cus_ACCOUNT", "ch_"+strconv.Itoa(n)+"_ACCOUNT", "ch_"+strconv.Itoa(n)+"_ACCOUNT", ""
+		tied := tie(at, id)
+		tied.Object = charged.Object
+		facts = append(facts, invoice(n+1, at-1, "open", "starter", about), paid(n+1, at, "starter", about), charged, tied)
+	}
+	facts = append(facts, failed(1, hour-1, 1, "starter", func(f *billing.Fact) {
+		f.Customer, f.Object = "cus_ACCOUNT", "in_0_ACCOUNT"
+		f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = "sub_ACCOUNT", "acct_ACCOUNT", "sub_ACCOUNT"
+	}))
+	repaid := refunded("re_ACCOUNT", 2*hour, "succeeded", 10)
+	repaid.Refund.Charge = "ch_0_ACCOUNT"
+	facts = events(append(facts, repaid, seen(13*month, billing.RankNotice, "active", "pro", sub)), false)
+	for i := range facts {
+		facts[i].EventID += "_ACCOUNT"
+	}
+	return facts
+}
+
+// multiply makes as many accounts of the one that is there, row by row of each table.
+func multiply(b *testing.B, pool *pgxpool.Pool, accounts int) {
+	b.Helper()
+	conn := own(b, pool)
+	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
+	tables := strings.Fields(`facts customers accounts subscriptions invoices payments refunds disputes fraud_warnings credit_notes checkouts grants due entitlements`)
+	for _, table := range tables {
+		rows, err := conn.Query(b.Context(), `select string_agg(quote_ident(column_name), ', ' order by ordinal_position) from information_schema.columns
+			where table_schema = current_schema() and table_name = $1 and is_identity = 'NO' and is_generated = 'NEVER'`, table)
+		if err != nil {
+			b.Fatal(err)
+		}
+		columns, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := conn.Exec(b.Context(), `insert into `+table+` (`+columns+`) select `+columns+` from generate_series(2, $1::int) n,
+			lateral (select (jsonb_populate_record(null::`+table+`, replace(to_jsonb(t)::text, 'ACCOUNT', n::text)::jsonb)).* from `+table+` t) made`, accounts); err != nil {
+			b.Fatalf("%s: %v", table, err)
+		}
+	}
+	if _, err := conn.Exec(b.Context(), `vacuum analyze`); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// own is a connection without a bound on its statements.
+func own(b *testing.B, pool *pgxpool.Pool) *pgx.Conn {
+	b.Helper()
+	conn, err := pgx.ConnectConfig(b.Context(), pool.Config().ConnConfig)
+	if err == nil {
+		_, err = conn.Exec(b.Context(), `set statement_timeout = 0`)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return conn
+}
+
+// BenchmarkCheck folds everything anew. PAWL_FACTS says how many facts there are, about.
+func BenchmarkCheck(b *testing.B) {
+	facts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_FACTS"), "5000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool := schematest.New(b)
+	one, now := yearOf(), at(14*month)
+	rows := 0
+	for _, f := range one {
+		err := pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
+			change, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, policy, "apply", now)
+			rows += change.Rows
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	multiply(b, pool, facts/len(one))
+	for b.Loop() {
+		conn := own(b, pool)
+		begin := time.Now()
+		found, err := billing.Check(b.Context(), conn, billing.Scope{}, policy, now, nil)
+		if err != nil || len(found) > 0 {
+			b.Fatalf("%d differences, %v: %.3v", len(found), err, found)
+		}
+		count := float64(facts / len(one) * len(one))
+		b.ReportMetric(count/time.Since(begin).Seconds(), "facts/s")
+		b.ReportMetric(count, "facts")
+		b.ReportMetric(float64(rows)/float64(len(one)), "rows/apply")
+		_ = conn.Close(context.WithoutCancel(b.Context()))
+	}
+}
