@@ -10,14 +10,14 @@ import (
 
 // intake are the tables that an ingress reads and writes: what comes in, and when it was handed on.
 var intake = []string{
-	"receipts", "receipt_bodies", "redeliveries", "transmissions", "handouts", "rejections", "rejection_counts", "secret_uses", "runs",
+	"receipts", "receipt_bodies", "redeliveries", "transmissions", "handouts", "rejections", "rejection_counts", "secret_uses", "probes", "runs", "interventions",
 }
 
 // grantIngress lets role do what an ingress does, which is open to the network, and nothing else: read and write what
-// is in [intake], and look for what the clock has to do.
+// is in [intake], look for what the clock has to do, and see which sources are paused.
 func grantIngress(ctx context.Context, tx pgx.Tx, role string) error {
 	return grant(ctx, tx, role, "grant select, insert, update, delete on "+strings.Join(intake, ", ")+" to %s",
-		"grant select, update (next_at) on due to %s")
+		"grant select, update (next_at) on due to %s", "grant select on pauses to %s")
 }
 
 // grantWorker lets role do what a worker does, and who operates pawl: read and write all rows but those of the audit

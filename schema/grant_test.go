@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/handout"
+	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -106,7 +107,7 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 			intake[name+" "+sql] = sql
 		}
 	}
-	for _, statements := range []map[string]string{ledger.Statements, billing.Statements, outbox.Statements, audit.Statements, timeline.Statements} {
+	for _, statements := range []map[string]string{ledger.Statements, billing.Statements, outbox.Statements, audit.Statements, timeline.Statements, job.Statements} {
 		for name, sql := range statements {
 			rest[name+" "+sql] = sql
 		}

@@ -8,6 +8,8 @@ var Statements = map[string]string{
 	"subscriptions": subscriptionsSQL,
 	"invoices":      invoicesSQL,
 	"entries":       entriesSQL,
+	"customers":     customersSQL,
+	"open objects":  openObjectsSQL,
 	"claims":        claimsSQL,
 	"due":           dueSQL,
 	"workspace":     workspaceSQL,

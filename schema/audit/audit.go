@@ -4,15 +4,13 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,23 +19,30 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"append": appendSQL, "before": beforeSQL, "all": allSQL}
+var Statements = map[string]string{"append": appendSQL, "recorded": recordedSQL, "list": listSQL, "page": pageSQL}
 
 // Store is the audit trail in Postgres.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+	// page is how many rows Verify holds at once.
+	page int
+}
 
-// New returns the trail of a migrated database.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+// New returns the trail of a migrated database. log is told of each action with the head of the chain after it: where
+// logs are kept elsewhere, so is the head, and who rewrites the chain, or cuts off its end, is found out.
+func New(pool *pgxpool.Pool, log *slog.Logger) *Store { return &Store{pool, log, verifyPage} }
 
 // Action is one deed of an operator.
 type Action struct {
 	// RequestID makes the record idempotent: a second one with the same ID changes nothing.
 	RequestID string
 	Actor     string
-	// Action is what was done: "retry", "skip" or "compensate" of a parked run, "run" of an event, "admit" of a
-	// refused request.
+	// Action is what was done: a verb of an event ("retry", "skip", "compensate", "done", "resend", "approve", "reject",
+	// "run", "replay"), "admit" of a refused request, ...
 	Action string
-	// Target is what it was done to: an event ID, or the ID of a refused request.
+	// Target is what it was done to: the ID of an event, of a refused request, of a job, of an object. It is logged, and
+	// holds no personal data.
 	Target string
 	Reason string
 	// Before and After are what the operator saw and what was to become of it.
@@ -50,79 +55,79 @@ const appendSQL = `
 insert into operator_actions (request_id, at, actor, action, target, reason, before, after, prev_hash, hash)
 select $1, $2, $3, $4, $5, $6, $7, $8, head.hash, sha256(head.hash || $9::bytea)
   from (select coalesce((select hash from operator_actions order by id desc limit 1), ''::bytea) as hash) head
-    on conflict (request_id) do nothing`
+    on conflict (request_id) do nothing
+returning encode(hash, 'hex')`
 
-const allSQL = `
-select id, request_id, at, actor, action, target, reason, before, after, prev_hash, hash from operator_actions order by id`
-
-// Append adds the action to the chain. It may be called twice with one RequestID.
+// Append adds the action to the chain and logs it with the chain's new head. It may be called twice with one RequestID:
+// the second call adds nothing.
 func (s *Store) Append(ctx context.Context, a Action) error {
+	_, err := s.appendBy(ctx, a, func(ctx context.Context, sql string, args []any) (string, error) {
+		return newHead(s.pool.QueryRow(ctx, sql, args...))
+	})
+	return err
+}
+
+// AppendWith adds the action to the chain in one transaction with what change does to the database: both are committed, or
+// neither. It returns false, and change is not called, where an action with its RequestID is recorded already. change
+// may be called more than once, in transactions of which one is committed at most; its error is returned as it is.
+func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Context, pgx.Tx) error) (added bool, err error) {
+	var changed error
+	added, err = s.appendBy(ctx, a, func(ctx context.Context, sql string, args []any) (head string, err error) {
+		changed = nil
+		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			var err error
+			if head, err = newHead(tx.QueryRow(ctx, sql, args...)); err == nil && head != "" {
+				changed = change(ctx, tx)
+				err = changed
+			}
+			return err
+		})
+		return head, err
+	})
+	if changed != nil {
+		return false, changed
+	}
+	return added, err
+}
+
+// newHead reads the head after an action was added, "" where it was there.
+func newHead(row pgx.Row) (head string, err error) {
+	if err = row.Scan(&head); errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return head, err
+}
+
+// appendBy adds the action by exec, which returns the head after it, and logs it once it is committed.
+func (s *Store) appendBy(
+	ctx context.Context, a Action, exec func(ctx context.Context, sql string, args []any) (head string, err error),
+) (added bool, err error) {
+	var head string
 	e := entry{RequestID: a.RequestID, At: time.Now().UTC().Truncate(time.Microsecond), Actor: a.Actor, Action: a.Action, Target: a.Target, Reason: a.Reason}
-	var err error
 	if e.Before, err = canonical(a.Before); err != nil {
-		return fmt.Errorf("encode before of %s: %w", a.RequestID, err)
+		return false, fmt.Errorf("encode before of %s: %w", a.RequestID, err)
 	}
 	if e.After, err = canonical(a.After); err != nil {
-		return fmt.Errorf("encode after of %s: %w", a.RequestID, err)
+		return false, fmt.Errorf("encode after of %s: %w", a.RequestID, err)
 	}
 	for extended := true; extended; {
-		_, err = s.pool.Exec(ctx, appendSQL, e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.digest())
+		head, err = exec(ctx, appendSQL, []any{e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.digest()})
 		extended = wasExtended(err) // by another: from there, then
 	}
 	if err != nil {
-		return fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
+		return false, fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
 	}
-	return nil
+	if head == "" { // it is there
+		return false, nil
+	}
+	s.log.InfoContext(ctx, "audit", "request_id", a.RequestID, "actor", a.Actor, "action", a.Action, "target", a.Target, "head", head)
+	return true, nil
 }
 
 // wasExtended reports whether somebody else has extended the chain at the same moment.
 func wasExtended(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.ConstraintName == "operator_actions_prev_hash_key"
-}
-
-const beforeSQL = `select before from operator_actions where request_id = $1`
-
-// Before returns what the operator saw when the action was recorded, and false where no such action is.
-func (s *Store) Before(ctx context.Context, requestID string) (before json.RawMessage, found bool, err error) {
-	err = s.pool.QueryRow(ctx, beforeSQL, requestID).Scan(&before)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read %s from the audit trail: %w", requestID, err)
-	}
-	return before, true, nil
-}
-
-// ErrBroken says that the chain has been tampered with; the wrapped text names the first bad row.
-var ErrBroken = errors.New("audit chain is broken")
-
-// Verify walks the chain. It returns the head, which is the last row's hash in hex and is to be kept elsewhere, and the
-// number of rows. kept is the head of an earlier call, "" for none. The error is [ErrBroken] at the first row that does
-// not follow from the one before, and where no row has the hash that was kept.
-func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int, err error) {
-	all, err := s.pool.Query(ctx, allSQL)
-	if err != nil {
-		return "", 0, fmt.Errorf("read audit trail: %w", err)
-	}
-	entries, err := pgx.CollectRows(all, pgx.RowToStructByName[entry])
-	if err != nil {
-		return "", 0, fmt.Errorf("read audit trail: %w", err)
-	}
-	var prev []byte
-	found := kept == ""
-	for _, e := range entries {
-		if !bytes.Equal(e.PrevHash, prev) || !bytes.Equal(e.Hash, e.hash()) {
-			return "", 0, fmt.Errorf("%w at row %d (%s by %s)", ErrBroken, e.ID, e.Action, e.Actor)
-		}
-		prev = e.Hash
-		found = found || hex.EncodeToString(e.Hash) == strings.ToLower(kept)
-	}
-	if !found {
-		return "", 0, fmt.Errorf("%w: none of its %d rows has the hash %.64q", ErrBroken, len(entries), kept)
-	}
-	return hex.EncodeToString(prev), len(entries), nil
 }
 
 // entry is one row.

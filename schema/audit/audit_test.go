@@ -1,13 +1,17 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -28,8 +32,10 @@ func setup(t *testing.T) bundle {
 	t.Helper()
 	t.Parallel()
 	pool := schematest.New(t)
-	return bundle{t, pool, audit.New(pool)}
+	return bundle{t, pool, audit.New(pool, quiet)}
 }
+
+var quiet = slog.New(slog.DiscardHandler)
 
 func (b bundle) append(n int) {
 	b.Helper()
@@ -75,6 +81,8 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 		"first deleted":  {`delete from operator_actions where id = 1`, "row 2"},
 		"reordered":      {`update operator_actions set id = case id when 2 then 103 else 102 end where id in (2, 3); update operator_actions set id = id - 100 where id > 100`, "row 2"},
 		"hash forged":    {`update operator_actions set actor = 'eve', hash = sha256('x') where id = 5`, "row 5"},
+		"one slipped in": {`insert into operator_actions (id, request_id, actor, action, target, reason, prev_hash, hash)
+			overriding system value values (6, 'x', 'eve', 'retry', 'evt', 'no reason', sha256('x'), sha256('y'))`, "row 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
@@ -82,14 +90,161 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 				b.append(n)
 			}
 			// An identity column says no to a plain update; whoever tampers takes that away first.
-			if _, err := b.pool.Exec(t.Context(), `alter table operator_actions alter column id drop identity; `+tt.sql); err != nil {
+			tamper := `alter table operator_actions alter column id drop identity; ` + strings.Replace(tt.sql, "overriding system value ", "", 1)
+			if _, err := b.pool.Exec(t.Context(), tamper); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := b.store.Verify(t.Context(), "")
-			if !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), tt.row) {
-				t.Errorf("verify: %v, want the chain broken at %s", err, tt.row)
+			// What was done to a row may stand at a border of two pages.
+			for page := 1; page <= 6; page++ {
+				b.store.InPagesOf(page)
+				_, _, err := b.store.Verify(t.Context(), "")
+				if !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), tt.row+" ") {
+					t.Errorf("verify in pages of %d: %v, want the chain broken at %s", page, err, tt.row)
+				}
 			}
 		})
+	}
+}
+
+// Of two who extend the chain at once the second burns an ID, and so does a request that is repeated: the chain has gaps
+// in its IDs and is whole.
+func TestVerify_GapsBetweenIDs_Whole(t *testing.T) {
+	b := setup(t)
+	for n := range 7 {
+		b.append(n)
+		b.append(n)
+		if _, err := b.pool.Exec(t.Context(), `select nextval(pg_get_serial_sequence('operator_actions', 'id')) from generate_series(1, $1)`, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last int
+	if err := b.pool.QueryRow(t.Context(), `select max(id) from operator_actions`).Scan(&last); err != nil || last < 20 {
+		t.Fatalf("the last ID is %d, %v: the test has made no gaps", last, err)
+	}
+	for page := 1; page <= 8; page++ {
+		b.store.InPagesOf(page)
+		b.verify(7)
+	}
+}
+
+// A trail of several pages of the real size.
+func TestVerify_ManyPages(t *testing.T) {
+	b := setup(t)
+	const rows = 1201
+	for n := range rows {
+		b.append(n)
+	}
+	head := b.verify(rows)
+	if _, err := b.pool.Exec(t.Context(), `delete from operator_actions where request_id = 'request-1000'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.store.Verify(t.Context(), head); !errors.Is(err, audit.ErrBroken) {
+		t.Errorf("a row of the third page was deleted: %v, want the chain broken", err)
+	}
+}
+
+// Each action's log line has the head after it, which the trail must hold for ever: whoever cuts off the end, and goes
+// on from there, is found out by any line of the log that came after.
+func TestAppend_HeadIsLogged_FindsACutEnd(t *testing.T) {
+	b := setup(t)
+	var logged bytes.Buffer
+	b.store = audit.New(b.pool, slog.New(slog.NewJSONHandler(&logged, nil)))
+	for n := range 3 {
+		b.append(n)
+		b.append(n) // is not done, and not logged, twice
+	}
+	type line struct{ Msg, Actor, Action, Target, Head, Request_ID string }
+	var lines []line
+	for text := range strings.Lines(logged.String()) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, l)
+		if strings.Contains(text, "looked at") {
+			t.Errorf("the log has the reason, which may name a person: %s", text)
+		}
+	}
+	if len(lines) != 3 || lines[2].Msg != "audit" || lines[2].Actor != "ada" || lines[2].Action != "retry" || lines[2].Target != "evt_2" || lines[2].Request_ID != "request-2" {
+		t.Fatalf("logged %+v", lines)
+	}
+	if head := b.verify(3); head != lines[2].Head {
+		t.Errorf("logged the head %s, want %s", lines[2].Head, head)
+	}
+	for n, l := range lines {
+		if _, _, err := b.store.Verify(t.Context(), l.Head); err != nil {
+			t.Errorf("with the head of line %d: %v", n, err)
+		}
+	}
+	if _, err := b.pool.Exec(t.Context(), `delete from operator_actions where request_id in ('request-1', 'request-2')`); err != nil {
+		t.Fatal(err)
+	}
+	b.append(4)
+	b.verify(2) // a good chain
+	for n, cut := range map[int]bool{0: false, 1: true, 2: true} {
+		b.store.InPagesOf(n + 1)
+		if _, _, err := b.store.Verify(t.Context(), lines[n].Head); errors.Is(err, audit.ErrBroken) != cut {
+			t.Errorf("with the head of line %d: %v, want it cut: %t", n, err, cut)
+		}
+	}
+}
+
+func TestList_FiltersAndPages(t *testing.T) {
+	b := setup(t)
+	began := time.Now()
+	for n := range 5 {
+		b.append(n)
+	}
+	for _, a := range []audit.Action{
+		{RequestID: "a", Actor: "bob", Action: "run", Target: "evt_1", Reason: "wanted"},
+		{RequestID: "b", Actor: "bob", Action: "retry", Target: "evt_9", Reason: "again"},
+	} {
+		if err := b.store.Append(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.pool.Exec(t.Context(), `update operator_actions set at = at - interval '1 day' where request_id = 'request-0'`); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		filter audit.Filter
+		want   string
+	}{
+		{audit.Filter{Limit: 50}, "b a request-4 request-3 request-2 request-1 request-0"},
+		{audit.Filter{Limit: 2}, "b a"},
+		{audit.Filter{Target: "evt_1", Limit: 50}, "a request-1"},
+		{audit.Filter{Actor: "bob", Limit: 50}, "b a"},
+		{audit.Filter{Action: "retry", Actor: "bob", Limit: 50}, "b"},
+		{audit.Filter{Since: began.Add(-time.Minute), Actor: "ada", Limit: 50}, "request-4 request-3 request-2 request-1"},
+		{audit.Filter{Target: "evt_none", Limit: 50}, ""},
+	} {
+		rows, err := b.store.List(t.Context(), tt.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := make([]string, len(rows))
+		for i, r := range rows {
+			ids[i] = r.RequestID
+		}
+		if got := strings.Join(ids, " "); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.filter, got, tt.want)
+		}
+	}
+	var paged []string
+	for f := (audit.Filter{Limit: 3}); ; {
+		rows, err := b.store.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			paged, f.OlderThan = append(paged, r.RequestID), r.ID
+		}
+		if len(rows) < f.Limit {
+			break
+		}
+	}
+	if got := strings.Join(paged, " "); got != "b a request-4 request-3 request-2 request-1 request-0" {
+		t.Errorf("in pages: %q", got)
 	}
 }
 
@@ -163,7 +318,7 @@ func TestAppend_OneStatement(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	b := bundle{t, pool, audit.New(pool)}
+	b := bundle{t, pool, audit.New(pool, quiet)}
 	b.append(1)
 	if n := sent.queries.Load(); n != 1 {
 		t.Errorf("%d statements, want one", n)

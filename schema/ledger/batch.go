@@ -221,8 +221,12 @@ func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
 	for key, list := range refused {
 		for _, i := range list {
 			g, known := found[key]
-			if !known { // what it needs for itself is another's
-				g = Grant{State: Claimed, LeaseUntil: held[b.ops[i].claim.Exclusive]}
+			claim := b.ops[i].claim
+			// A later round may repeat what has ended. Where it was not granted, what it needs for itself is another's, and
+			// how the round before has ended says nothing.
+			again := (g.State == Failed || g.State == Uncertain) && claim.Round > g.Round
+			if !known || again {
+				g = Grant{State: Claimed, LeaseUntil: held[claim.Exclusive]}
 			}
 			b.outcomes[i].grant = g
 		}
@@ -261,26 +265,14 @@ func lookAtHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until 
 }
 
 func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
-	rows, err := db.Query(ctx, lookSQL, list)
-	if err != nil {
-		return nil, err
-	}
 	found := map[string]Grant{}
-	var (
-		key                string
-		g                  Grant
-		committing, lapsed bool
-		doubtful           []string
-	)
-	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt, &g.Round,
-		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class, &g.Age, &g.Trying}, func() error {
+	var doubtful []string
+	err := eachHeld(ctx, db, list, func(key string, g Grant, committing, lapsed bool) {
 		if g.State == Claimed && committing && lapsed {
 			doubtful = append(doubtful, key)
-			g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt
+			g = g.doubted()
 		}
-		g.Result = slices.Clone(g.Result)
 		found[key] = g
-		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,8 @@
 //	   ├──────► failed     transient: claimable again; exhausted, fault or permanent: in a later round
 //	   └──────► uncertain  claimable in a later round: a person decided
 //
+// What failed, or is uncertain, also becomes done where a person says that it has happened: see [Store.Assert].
+//
 // An undo that is done makes what it undoes compensated, also where that is claimed, failed or uncertain: it may
 // have happened.
 //

@@ -365,6 +365,28 @@ func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 	}
 }
 
+// Two effects of one exclusive thing have failed, and a person has both tried again: the one that comes second waits for
+// the other, and has not failed again.
+func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
+	b := setup(t)
+	first, second := b.claim("evt_1", 0), b.claim("evt_1", 0)
+	first.Key, first.Exclusive = "notice:1", "notices:in_1"
+	second.Key, second.Exclusive = "notice:2", "notices:in_1"
+	for _, c := range []ledger.Claim{first, second} {
+		g := b.grant(c)
+		if _, err := b.store.Finish(t.Context(), ledger.Finish{Key: c.Key, Token: g.Token, State: ledger.Failed, Class: ledger.Exhausted, StartedAt: time.Now()}); err != nil || !g.Granted {
+			t.Fatalf("%+v, %v", g, err)
+		}
+	}
+	first.Round, second.Round = 1, 1
+	if g := b.grant(first); !g.Granted {
+		t.Fatalf("got %+v", g)
+	}
+	if g := b.grant(second); g.Granted || g.State != ledger.Claimed || g.LeaseUntil.IsZero() {
+		t.Errorf("got %+v, want it held by the other", g)
+	}
+}
+
 // A worker died, and nobody knows how far it had come: unless it has to set a mark first.
 func TestClaim_LapsedUnmarked_KnownToBeUnanswered(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ var Statements = map[string]string{
 	"compensate": compensateSQL,
 	"sight":      sightSQL,
 	"skip":       skipSQL,
+	"assert":     assertSQL,
 	"holders":    holdersSQL,
 	"let go":     letGoSQL,
 	"uncertain":  uncertainSQL,
@@ -83,6 +84,9 @@ select key, state, committing, lease_until, lease_until < now() as lapsed, gener
 // lapsedInDoubt is why a claim that lapsed after its point of no return is uncertain.
 const lapsedInDoubt = "the attempt ended between the point of no return and the answer; it may have happened"
 
+// lapsedUndone is why any other claim that lapsed is to be tried again.
+const lapsedUndone = "the attempt ended without an outcome"
+
 // doubtSQL turns such a claim into what it is. Its attempt stays known when a person has decided: whoever died
 // in it could not record it.
 const doubtSQL = `
@@ -154,7 +158,7 @@ select x.name, h.lease_until, h.lease_until < now() and not h.committing as laps
 // known to be refused, so they stay claimable with the same bytes. $2 says that they may have sent
 // something: what is exclusive is done in one way, whoever claims it.
 const letGoSQL = `
-update effects set state = 'failed', error_class = 'transient', error = 'the attempt ended without an outcome',
+update effects set state = 'failed', error_class = 'transient', error = '` + lapsedUndone + `',
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end
  where exclusive = $1 and exclusive <> '' and state = 'claimed' and lease_until < now() and not committing`
 

@@ -46,6 +46,10 @@ create table receipts (
     -- relay_of, where it is set, is the ID of an event that another source's receipt runs: this one relays it to the
     -- consumers of its own source, and does nothing else.
     relay_of       text        collate "C" not null default '',
+    -- waits is what its parked run waits for: the decisions that it takes, and the effects that they can be about.
+    waits          jsonb,
+    -- rerun is set while a person's replay waits for its start: who asked for it, why, and after which run.
+    rerun          jsonb,
     -- fence is when the workflow task began by which the status was written last, in Temporal's time; null
     -- where none wrote it. A write by an older task changes nothing: a worker that was stopped may finish a
     -- task that another has taken over since.
@@ -56,6 +60,13 @@ create table receipts (
 -- Partial, so that a finished receipt costs these indexes nothing.
 create index receipts_to_dispatch on receipts (dispatch_at) where status = 'received';
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
+-- Those that wait for their source's pause to end are due never.
+create index receipts_paused on receipts (source, id) where status = 'received' and dispatch_at = 'infinity';
+-- For lists: what has a reason, and what came to another end than processed. A healthy event costs them nothing.
+create index receipts_reason on receipts (reason_code, id) where reason_code <> '';
+create index receipts_ended on receipts (status, id) where status in ('compensated', 'ignored');
+-- For lists by source or type, or both. An event costs it one entry, with its end: what takes it in does not pay.
+create index receipts_kind on receipts (source, type, id) where status in ('processed', 'compensated', 'ignored');
 create index receipts_parked_object on receipts (object_id) where status in ('needs_review', 'dead');
 -- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes fall anywhere in
 -- an index, so that each insert of a large table touches a cold page of it; events whose ID is signed
@@ -157,6 +168,15 @@ create table secret_uses (
     primary key (source, label)
 );
 
+-- Deliveries that operators sent to see whether one arrives: for a day, and no events.
+create table probes (
+    id           text        not null,
+    source       text        not null,
+    received_at  timestamptz not null,
+    secret_label text        not null,
+    primary key (source, id)
+);
+
 create table runs (
     workflow_id     text        not null,
     run_id          text        not null,
@@ -172,6 +192,21 @@ create table runs (
 );
 create index runs_receipt on runs (receipt_id);
 create index runs_compensated on runs (closed_at) where outcome = 'compensated';
+
+-- What people did to runs in Temporal, where pawl was not asked, as its histories tell it. A reset stands under the run
+-- that it made.
+create table interventions (
+    workflow_id text        not null,
+    run_id      text        not null,
+    what        text        not null check (what in ('cancelled', 'terminated', 'reset')),
+    receipt_id  uuid        not null,
+    at          timestamptz not null,
+    -- who is the identity that was given to Temporal, why the reason; '' where it does not know.
+    who         text        not null default '',
+    why         text        not null default '',
+    primary key (workflow_id, run_id, what)
+);
+create index interventions_receipt on interventions (receipt_id);
 
 -- The ledger: one row per business effect. The key names the effect, never the run.
 create table effects (
@@ -243,6 +278,20 @@ create table breakers (
     probes   integer     not null default 0,
     probe_at timestamptz not null
 );
+
+-- What operators have paused, and had paused before: the effects of a sink wait then, or the runs of a source.
+create table pauses (
+    id    bigint      generated always as identity primary key,
+    kind  text        not null check (kind in ('sink', 'source')),
+    name  text        not null,
+    since timestamptz not null default now(),
+    until timestamptz,
+    who   text        not null,
+    why   text        not null,
+    -- told: some process lets in who has waited for the sink.
+    told  boolean     not null default false
+);
+create unique index pauses_now on pauses (kind, name) where until is null;
 
 -- What billing events say, and what it comes to. mode is part of every key: test and live never meet.
 
@@ -490,7 +539,7 @@ create table due (
     owner            text        not null,
     account          text        not null,
     object           text        not null,
-    why              text        not null check (why in ('end', 'grace', 'one_off', 'dunning', 'settle', 'keep')),
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'dunning', 'settle', 'keep', 'hold')),
     step             integer     not null default 0,
     at               timestamptz not null,
     -- The fact that made it due: what is done belongs to its receipt.
@@ -620,6 +669,48 @@ create unlogged table quotas (
     second   bigint  not null,
     requests integer not null
 );
+
+-- Bulk jobs: one decision of an operator about many events. The events are fixed when the job is made.
+create table jobs (
+    -- The ID of the request that made it: repeated, it is the same job.
+    id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
+    action      text             not null check (action in ('retry', 'skip', 'replay', 'run')),
+    -- effect is what a skip is narrowed to; '' for all that is not done.
+    effect      text             not null default '',
+    -- filter is what chose the events, in the words of the command's flags.
+    filter      jsonb            not null,
+    who         text             not null,
+    why         text             not null,
+    -- rate is how many events are begun in a second, at most.
+    rate        double precision not null check (rate > 0),
+    -- money is what the events are about, in minor units by currency.
+    money       jsonb            not null default '{}',
+    state       text             not null check (state in ('running', 'paused', 'cancelled', 'finished')),
+    state_note  text             not null default '',
+    -- done, refused and failed count the items with that result.
+    items       integer          not null,
+    done        integer          not null default 0,
+    refused     integer          not null default 0,
+    failed      integer          not null default 0,
+    created_at  timestamptz      not null default now(),
+    changed_at  timestamptz      not null default now(),
+    finished_at timestamptz
+);
+create index jobs_open on jobs (created_at) where state in ('running', 'paused');
+create index jobs_newest on jobs (created_at desc, id);
+
+create table job_items (
+    job        text        collate "C" not null,
+    receipt_id uuid        not null,
+    event_id   text        not null,
+    -- attempts counts those that ended in doubt, with the last one's words in note.
+    attempts   integer     not null default 0,
+    result     text        not null default '' check (result in ('', 'done', 'refused', 'failed')),
+    note       text        not null default '',
+    ended_at   timestamptz,
+    primary key (job, receipt_id)
+);
+create index job_items_open on job_items (job, attempts, receipt_id) where result = '';
 
 -- What operators did. Each row's hash covers the one before it, so that a changed, removed or
 -- reordered row shows. A full rewrite shows only against a head that was kept elsewhere.

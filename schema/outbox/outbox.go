@@ -3,9 +3,11 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +16,7 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"stand back": standBackSQL, "take": takeSQL, "settle": settleSQL, "pending": pendingSQL}
+var Statements = map[string]string{"stand back": standBackSQL, "take": takeSQL, "settle": settleSQL, "call back": callBackSQL, "pending": pendingSQL}
 
 // Store is the outbox in Postgres.
 type Store struct{ pool *pgxpool.Pool }
@@ -24,14 +26,15 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 // Event is one internal event. EventID is what consumers deduplicate by.
 type Event struct {
-	ID          int64
-	EventID     string
-	Mode        string
-	Account     string
-	Type        string
-	ReceiptID   string
-	Data        json.RawMessage
-	CreatedAt   time.Time
+	ID        int64
+	EventID   string
+	Mode      string
+	Account   string
+	Type      string
+	ReceiptID string
+	Data      json.RawMessage
+	CreatedAt time.Time
+	// Attempts counts how often it was taken as the oldest of its account.
 	Attempts    int
 	DeliveredTo []string
 }
@@ -41,7 +44,7 @@ type Event struct {
 const looked = 256
 
 // standBackSQL lets due events stand back behind the oldest unpublished event of their account, which is being delivered
-// or waits to be. settleSQL calls the next one back when that is published; after five minutes it would be looked at
+// or waits to be. callBackSQL calls the next one back when that is published; after five minutes it would be looked at
 // again by itself.
 //
 // It holds the oldest one's row meanwhile, and passes by where somebody else does: whoever settles that waits, and then
@@ -56,23 +59,34 @@ update outbox o set next_at = now() + interval '5 minutes'
          where oldest.id < due.id) behind
  where o.id = behind.id`
 
-// takeSQL takes the oldest unpublished event of each account where that is due. The lease (next_at) keeps other
-// publishers away; an account whose oldest event waits has nothing taken, so that order holds.
+// queued is how many events of one account are taken at once: what one change announces, with room.
+const queued = 16
+
+// takeSQL takes the oldest unpublished event of each account where that is due, and those that follow it. The lease
+// (next_at) keeps other publishers away; an account whose oldest event waits has nothing taken, so that order holds. Who
+// has the oldest one's row has what stands behind it.
 //
 // It goes by what is due, and reads nothing of what waits. To step from account to account took 195 ms a look where
 // 50,000 of them waited for a subscriber that was down, several times a second.
 const takeSQL = `
-update outbox o set attempts = o.attempts + 1, next_at = now() + make_interval(secs => $2)
-  from (select due.id from outbox due
-         where due.published_at is null and due.next_at <= now()
-           and not exists (select from outbox h where h.published_at is null and h.mode = due.mode and h.account = due.account and h.id < due.id)
-         order by due.next_at, due.id limit $1
-           for update skip locked) taken
+with oldest as (
+    select due.id, due.mode, due.account from outbox due
+     where due.published_at is null and due.next_at <= now()
+       and not exists (select from outbox h where h.published_at is null and h.mode = due.mode and h.account = due.account and h.id < due.id)
+     order by due.next_at, due.id limit $1
+       for update skip locked
+)
+update outbox o set attempts = o.attempts + (o.id = taken.oldest)::int, next_at = now() + make_interval(secs => $2)
+  from (select n.id, oldest.id as oldest from oldest
+         cross join lateral (select n.id from outbox n where n.published_at is null and n.mode = oldest.mode and n.account = oldest.account
+                              order by n.id limit $3) n) taken
  where o.id = taken.id
 returning o.id, o.event_id::text, o.mode, o.account, o.type, o.receipt_id::text, o.data, o.created_at, o.attempts, o.delivered_to`
 
-// Take takes up to limit due events, at most one per account. Who takes an event has it for the length
-// of lease; after that it is handed out again.
+// Take takes due events of up to limit accounts: of each the oldest, and those that follow it, which are to be
+// delivered in their order and only behind it. They come in that order. Who takes events has them for the length of
+// lease; after that they are handed out again. What came of an account's events is settled in one call: once one of them
+// is published, the next is handed out.
 func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (events []Event, err error) {
 	// Where all that was looked at had to stand back, there may be more behind it.
 	for stoodBack := int64(1); stoodBack > 0 && len(events) == 0; {
@@ -81,7 +95,7 @@ func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (event
 			stoodBack = tag.RowsAffected()
 			return nil
 		})
-		batch.Queue(takeSQL, limit, lease.Seconds()).Query(func(rows pgx.Rows) (err error) {
+		batch.Queue(takeSQL, limit, lease.Seconds(), queued).Query(func(rows pgx.Rows) (err error) {
 			events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
 			return err
 		})
@@ -89,6 +103,7 @@ func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (event
 			return nil, fmt.Errorf("take outbox events: %w", err)
 		}
 	}
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.ID, b.ID) })
 	return events, nil
 }
 
@@ -103,30 +118,42 @@ type Settled struct {
 	RetryIn time.Duration
 }
 
-// settleSQL also calls back the account's next event, where it was published: see standBackSQL.
 const settleSQL = `
-with settled as (
-    update outbox set delivered_to = $2, last_error = $4,
-           published_at = case when $3 then now() else published_at end,
-           next_at = now() + make_interval(secs => $5)
-     where id = $1 and published_at is null
-    returning mode, account
-)
+update outbox set delivered_to = $2, last_error = $4,
+       published_at = case when $3 then now() else published_at end,
+       next_at = now() + make_interval(secs => $5)
+ where id = $1 and published_at is null`
+
+// callBackSQL calls back what stands behind published events: see standBackSQL. It is a statement of its own, because
+// one that has waited for who let an event stand back does not see that event.
+const callBackSQL = `
 update outbox o set next_at = now()
-  from (select n.id from settled s cross join lateral (
-          select n.id from outbox n where n.published_at is null and n.mode = s.mode and n.account = s.account and n.id > $1
-           order by n.id limit 1) n
-         where $3) next
+  from (select mode, account, max(id) as id from outbox where id = any($1) group by mode, account) last
+ cross join lateral (select n.id from outbox n where n.published_at is null and n.mode = last.mode and n.account = last.account and n.id > last.id
+                      order by n.id limit 1) next
  where o.id = next.id`
 
 // Settle records what came of taken events, in one commit.
 func (s *Store) Settle(ctx context.Context, settled []Settled) error {
 	batch := &pgx.Batch{}
-	for _, e := range settled {
+	var published []int64
+	record := func(e Settled) {
 		if e.DeliveredTo == nil {
 			e.DeliveredTo = []string{}
 		}
 		batch.Queue(settleSQL, e.ID, e.DeliveredTo, e.Published, e.Error, e.RetryIn.Seconds())
+	}
+	for _, e := range settled {
+		if e.Published {
+			record(e)
+			published = append(published, e.ID)
+		}
+	}
+	batch.Queue(callBackSQL, published)
+	for _, e := range settled { // after what may call it back: it has a wait of its own
+		if !e.Published {
+			record(e)
+		}
 	}
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("settle outbox events: %w", err)

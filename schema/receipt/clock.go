@@ -14,7 +14,7 @@ type Clock struct {
 }
 
 // clockSQL takes one row for each account and time: the run that is started for it does all that is due by then. What is
-// not started, because its receipt is parked, say, is looked at again after a lease.
+// not started, because its receipt is parked or its source is paused, say, is looked at again after a lease.
 const clockSQL = `
 update due d set next_at = now() + ` + lease + `
   from (select mode, object, why, at from due d
@@ -22,16 +22,30 @@ update due d set next_at = now() + ` + lease + `
            and not exists (select from due o where o.account = d.account and o.mode = d.mode and o.at = d.at and (o.object, o.why) < (d.object, d.why))
          order by next_at limit $1 for no key update skip locked) t, receipts r
  where d.mode = t.mode and d.object = t.object and d.why = t.why and d.at = t.at and r.id = d.receipt_id
-returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of,
-       d.account as due_account, d.at as due_at`
+returning ` + PendingColumns + `, d.account as due_account, d.at as due_at,
+       exists (select from pauses p where p.kind = 'source' and p.name = r.source and p.until is null) as paused`
 
-// Clock takes up to limit accounts of which something is due, for a while.
+// Clock takes up to limit accounts of which something is due, for a while, but for what a paused source has told: what
+// waits may say otherwise.
 func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
-	due, err := query[Clock](ctx, s, clockSQL, limit)
-	if err != nil {
-		return nil, fmt.Errorf("take what is due: %w", err)
+	for {
+		found, err := query[struct {
+			Clock
+			Paused bool
+		}](ctx, s, clockSQL, limit)
+		if err != nil {
+			return nil, fmt.Errorf("take what is due: %w", err)
+		}
+		var due []Clock
+		for _, f := range found {
+			if !f.Paused {
+				due = append(due, f.Clock)
+			}
+		}
+		if len(due) > 0 || len(found) < limit {
+			return due, nil
+		}
 	}
-	return due, nil
 }
 
 // beginSQL reopens a receipt for a run of the clock. One that has another run at work, or a parked one, is left to that.
@@ -45,7 +59,7 @@ returning held.status`
 // another run, and is left alone. Where the run is not started after all, the dispatcher finds the receipt without one. It
 // may be called twice.
 func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, err error) {
-	u, err := parseID(id)
+	u, err := ParseID(id)
 	if err != nil {
 		return "", err
 	}
@@ -58,4 +72,23 @@ func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, e
 		return "", fmt.Errorf("reopen receipt %s for what is due: %w", id, err)
 	}
 	return was, nil
+}
+
+// overdueSQL finds what no run has taken by the index of what the sweep looks at: it comes back to such a row after each
+// lease.
+const overdueSQL = `
+select coalesce(extract(epoch from now() - min(d.at)), 0)::float8
+  from due d join receipts r on r.id = d.receipt_id
+ where d.next_at <= now() + $1::interval and d.at <= now() and r.status not in ('needs_review', 'dead')`
+
+// Overdue returns how long what is due has waited for a run, what waits longest; 0 where nothing is due. What belongs to
+// a parked receipt is not meant: a person is asked about that already.
+func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	var seconds float64
+	if err := s.pool.QueryRow(ctx, overdueSQL, Lease).Scan(&seconds); err != nil {
+		return 0, fmt.Errorf("ask since when something is due: %w", err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
 }

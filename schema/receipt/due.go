@@ -15,21 +15,42 @@ const (
 	lease = "interval '10 seconds'"
 )
 
-// dueSQL orders by due time, so that what was missed longest is started first.
+// dueSQL orders by due time, so that what was missed longest is started first. What belongs to a paused source is put
+// aside, so that it stands before nothing else.
 const dueSQL = `
-update receipts r set dispatch_at = now() + ` + lease + `
-  from (select id from receipts where status = 'received' and dispatch_at <= now()
-         order by dispatch_at limit $1 for no key update skip locked) due
+update receipts r set dispatch_at = case when due.pause is null then now() + ` + lease + ` else 'infinity' end,
+       reason = coalesce('` + Paused + `: source ' || r.source || ' ' || due.pause, r.reason),
+       updated_at = case when due.pause is null then r.updated_at else now() end
+  from (select d.id, (select ` + pauseWords + ` from pauses p where p.kind = 'source' and p.name = d.source and p.until is null) as pause
+          from receipts d where d.status = 'received' and d.dispatch_at <= now()
+         order by d.dispatch_at limit $1 for no key update skip locked) due
  where r.id = due.id
-returning r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of`
+returning ` + PendingColumns + `, due.pause is not null as paused`
 
-// Due takes up to limit receipts whose workflow nobody has started, for the length of [Lease].
+// PendingColumns are those of a [Pending], of receipts r.
+const PendingColumns = `r.id::text as receipt_id, r.source, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of, r.rerun`
+
+// Due takes up to limit receipts whose workflow nobody has started, for the length of [Lease]. Those of a paused source
+// it puts aside, until [Store.LetIn].
 func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
-	due, err := query[Pending](ctx, s, dueSQL, limit)
-	if err != nil {
-		return nil, fmt.Errorf("take due receipts: %w", err)
+	for {
+		found, err := query[struct {
+			Pending
+			Paused bool
+		}](ctx, s, dueSQL, limit)
+		if err != nil {
+			return nil, fmt.Errorf("take due receipts: %w", err)
+		}
+		var due []Pending
+		for _, f := range found {
+			if !f.Paused {
+				due = append(due, f.Pending)
+			}
+		}
+		if len(due) > 0 || len(found) < limit {
+			return due, nil
+		}
 	}
-	return due, nil
 }
 
 const releaseSQL = `
@@ -44,7 +65,7 @@ func (s *Store) Release(ctx context.Context, ids ...string) error {
 	}
 	uuids := make([][16]byte, len(ids))
 	for i, id := range ids {
-		u, err := parseID(id)
+		u, err := ParseID(id)
 		if err != nil {
 			return err
 		}
@@ -58,9 +79,9 @@ func (s *Store) Release(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-const backlogSQL = `select count(*), min(received_at) from receipts where status = 'received'`
+const backlogSQL = `select count(*), min(received_at) from receipts where status = 'received' and dispatch_at < 'infinity'`
 
-// Backlog is how many receipts wait for their workflow.
+// Backlog is how many receipts wait for their workflow, but for those of paused sources.
 type Backlog struct {
 	Count int
 	// Oldest is when the one that waits longest came in; zero when none waits.

@@ -3,44 +3,11 @@ package receipt_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
-
-// joining is a context that tells when a group commit is waited for with it.
-type joining struct {
-	context.Context
-	joined func()
-}
-
-func (j joining) Done() <-chan struct{} {
-	j.joined()
-	return j.Context.Done()
-}
-
-// inOneFlush calls writes so that they share a flush, in their order, and returns what each returned: they wait while
-// first is written, which waits for a transaction with the statement sql.
-func inOneFlush(t *testing.T, pool *pgxpool.Pool, first func() error, sql string, arg []any, writes ...func(context.Context) error) []error {
-	t.Helper()
-	errs := make([]error, len(writes))
-	var wg sync.WaitGroup
-	if err := behindUntil(t, pool, first, func() {
-		for i, write := range writes {
-			joined := make(chan struct{})
-			wg.Go(func() { errs[i] = write(joining{t.Context(), sync.OnceFunc(func() { close(joined) })}) })
-			<-joined
-		}
-	}, sql, arg...); err != nil {
-		t.Fatal(err)
-	}
-	wg.Wait()
-	return errs
-}
 
 // Two deliveries of the same bytes under IDs that nothing signs share a flush, and the first of them is refused: the
 // other one is no replay of what is not held.
@@ -56,7 +23,7 @@ func TestInsert_UnsignedID_TwinRefused_Runs(t *testing.T) {
 		}
 	}
 	var before, first, second []receipt.Outcome
-	errs := inOneFlush(t, pool, func() error { return insert(&before, event("before"))(t.Context()) },
+	errs := schematest.InOneFlush(t, pool, func() error { return insert(&before, event("before"))(t.Context()) },
 		`lock table receipts in share mode`, nil,
 		insert(&first, unsigned("guid-1", "same bytes"), refused),
 		insert(&second, unsigned("guid-2", "same bytes")))
@@ -65,64 +32,6 @@ func TestInsert_UnsignedID_TwinRefused_Runs(t *testing.T) {
 	}
 	if second[0].Status != receipt.Received {
 		t.Errorf("got %+v, want it received", second[0])
-	}
-}
-
-// Two runs of a receipt end at the same moment: the one that began its last task later has the last word, whichever
-// of them comes first in the flush.
-func TestFinishRun_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
-	t.Parallel()
-	s, pool := setup(t)
-	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	finish := func(id, run string, task time.Time, to receipt.Status) func(context.Context) error {
-		return func(ctx context.Context) error {
-			return s.FinishRun(ctx, receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: run, StartedAt: began,
-				Outcome: string(to), Status: to, AsOf: task})
-		}
-	}
-	for _, later := range []string{"a", "b"} {
-		earlier := map[string]string{"a": "b", "b": "a"}[later]
-		before := mustInsert(t, s, delivery(event("before "+later)))[0].ReceiptID
-		id := mustInsert(t, s, delivery(event("evt_"+later)))[0].ReceiptID
-		errs := inOneFlush(t, pool, func() error { return finish(before, later+" before", began, receipt.Processed)(t.Context()) },
-			`select from receipts where id = $1 for update`, []any{before},
-			finish(id, later+"-"+later, began.Add(time.Second), receipt.Compensated),
-			finish(id, later+"-"+earlier, began, receipt.Processed))
-		if errs[0] != nil || errs[1] != nil {
-			t.Errorf("got %v", errs)
-		}
-		if r := mustGet(t, s, id); r.Status != receipt.Compensated {
-			t.Errorf("run %s is the later one: the receipt is %s, want compensated", later, r.Status)
-		}
-		if n := count(t, pool, `select count(*) from runs where receipt_id = $1 and closed_at is not null`, id); n != 2 {
-			t.Errorf("%d runs are closed, want 2", n)
-		}
-	}
-}
-
-// Two runs of a receipt begin at the same moment: both are recorded.
-func TestMarkStarted_TwoRunsInOneFlush_BothRecorded(t *testing.T) {
-	t.Parallel()
-	s, pool := setup(t)
-	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	start := func(id, run string, kind receipt.Kind) func(context.Context) error {
-		return func(ctx context.Context) error {
-			return s.MarkStarted(ctx, receipt.Started{ReceiptID: id, WorkflowID: "w", RunID: run, StartedAt: began, Kind: kind})
-		}
-	}
-	before := mustInsert(t, s, delivery(event("before")))[0].ReceiptID
-	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
-	errs := inOneFlush(t, pool, func() error { return start(before, "before", receipt.Original)(t.Context()) },
-		`select from receipts where id = $1 for update`, []any{before},
-		start(id, "first", receipt.Original), start(id, "second", receipt.Reset))
-	if errs[0] != nil || errs[1] != nil {
-		t.Errorf("got %v", errs)
-	}
-	if n := count(t, pool, `select count(*) from runs where receipt_id = $1`, id); n != 2 {
-		t.Errorf("%d runs are recorded, want 2", n)
-	}
-	if r := mustGet(t, s, id); r.Status != receipt.Processing {
-		t.Errorf("the receipt is %s, want processing", r.Status)
 	}
 }
 
@@ -170,7 +79,7 @@ func TestInsert_Large_NoNeighboursCommit(t *testing.T) {
 	insert := func(events ...receipt.New) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := s.Insert(ctx, delivery(events...)); return err }
 	}
-	for i, err := range inOneFlush(t, pool, func() error { return insert(event("before"))(t.Context()) }, `lock table receipts in share mode`, nil,
+	for i, err := range schematest.InOneFlush(t, pool, func() error { return insert(event("before"))(t.Context()) }, `lock table receipts in share mode`, nil,
 		insert(large), insert(event("small-1")), insert(batch...), insert(event("small-2"))) {
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)

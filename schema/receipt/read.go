@@ -17,7 +17,7 @@ const getSQL = `select ` + receiptColumns + ` from receipts r where r.id = $1`
 
 // Get returns a receipt by its ID, or [ErrNotFound].
 func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
-	u, err := parseID(id)
+	u, err := ParseID(id)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -42,7 +42,7 @@ select b.headers, coalesce(b.body, (
 
 // Body returns what came in, or [ErrNotFound] when there is no such receipt or its body is erased.
 func (s *Store) Body(ctx context.Context, id string) (Body, error) {
-	u, err := parseID(id)
+	u, err := ParseID(id)
 	if err != nil {
 		return Body{}, err
 	}

@@ -22,7 +22,7 @@ type Delivery struct {
 	// Relays says that the source has consumers of its own.
 	Relays     bool
 	ReceivedAt time.Time
-	// Secret is the label of the secret that admitted the request.
+	// Secret is the label of the secret that admitted the request, or [ByAPI].
 	Secret string
 	// Correlation ties what came in one request together.
 	Correlation string
@@ -32,6 +32,9 @@ type Delivery struct {
 	Transmission Transmission
 	Events       []New
 }
+
+// ByAPI stands for the secret of what no secret has admitted: the provider's API has shown it.
+const ByAPI = "(api)"
 
 // Identity says what identifies an event, which decides what is a duplicate, a replay or an event of its own.
 //
@@ -103,6 +106,7 @@ type Outcome struct {
 // Pending is a receipt that waits for its workflow: what a start needs, and no payload.
 type Pending struct {
 	ReceiptID  string
+	Source     string
 	Provider   string
 	Account    string
 	Mode       string
@@ -114,6 +118,8 @@ type Pending struct {
 	WorkflowID string
 	// RelayOf is [Receipt]'s.
 	RelayOf string
+	// Rerun is set where a person has asked for another run.
+	Rerun *Rerun
 }
 
 // Receipt is the durable record of one event.
@@ -158,14 +164,3 @@ func (b Body) Header() (h http.Header, err error) {
 	}
 	return h, nil
 }
-
-// Kind says why a run exists.
-type Kind string
-
-// The kinds of runs.
-const (
-	Original Kind = "original"
-	Replay   Kind = "replay"
-	Reset    Kind = "reset"
-	ByClock  Kind = "due" // what the clock does about a fact of the receipt
-)

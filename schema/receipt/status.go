@@ -48,10 +48,17 @@ const (
 
 	StartRefused = "start_refused"
 
+	// Dismissed: of what is Ignored, or ends as Processed, because a person decided that nothing shall be done.
+	Dismissed = "dismissed"
+
 	// Of what is Retrying. SinkOut: its sink is out, and the words begin with the sink's name. SinkBusy: all places at
 	// its sink are taken.
 	SinkOut  = "sink_out"
 	SinkBusy = "sink_busy"
+
+	// Of what is Retrying, because a person has paused its sink, and the words begin with the sink's name; or of what is
+	// Received, because its source is paused.
+	Paused = "paused"
 )
 
 // Statuses lists every status in the order of a receipt's life.
@@ -67,11 +74,11 @@ var next = map[Status][]Status{
 	// Parked with a run: the run goes on after a person's decision. Parked without one (a
 	// suspected replay, an unreadable body): a person sends it on its way, or dismisses it.
 	NeedsReview: {Received, Processing, Retrying, Dead, Processed, Compensated, Ignored},
-	Dead:        {Processing, Retrying, NeedsReview, Processed, Compensated, Ignored},
-	// A reset or a replay reopens what is at rest, on purpose; it may park like any run. Nothing
-	// at rest ever waits for a first start again.
-	Processed:   {Processing, Retrying, NeedsReview, Dead, Compensated},
-	Compensated: {Processing, Retrying, NeedsReview, Dead, Processed},
+	Dead:        {Received, Processing, Retrying, NeedsReview, Processed, Compensated, Ignored},
+	// A reset or a replay reopens what is at rest, on purpose; it may park like any run. It is received
+	// while a replay waits for its start.
+	Processed:   {Received, Processing, Retrying, NeedsReview, Dead, Compensated},
+	Compensated: {Received, Processing, Retrying, NeedsReview, Dead, Processed},
 	// "Run it after all."
 	Ignored: {Received},
 }
@@ -95,8 +102,8 @@ func Next(from, to Status) error {
 	return &TransitionError{From: from, To: to}
 }
 
-// mayPrecede returns the statuses that to may follow, itself included.
-func mayPrecede(to Status) (from []string) {
+// MayPrecede returns the statuses that to may follow, itself included.
+func MayPrecede(to Status) (from []string) {
 	for _, f := range Statuses {
 		if Next(f, to) == nil {
 			from = append(from, string(f))

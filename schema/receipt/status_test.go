@@ -18,9 +18,9 @@ func TestNext_AllPairs(t *testing.T) {
 		receipt.Processing:  ".    =    x    x    x    x    x    .",
 		receipt.Retrying:    ".    x    =    x    x    x    x    .",
 		receipt.NeedsReview: "x    x    x    =    x    x    x    x",
-		receipt.Dead:        ".    x    x    x    =    x    x    x",
-		receipt.Processed:   ".    x    x    x    x    =    x    .",
-		receipt.Compensated: ".    x    x    x    x    x    =    .",
+		receipt.Dead:        "x    x    x    x    =    x    x    x",
+		receipt.Processed:   "x    x    x    x    x    =    x    .",
+		receipt.Compensated: "x    x    x    x    x    x    =    .",
 		receipt.Ignored:     "x    .    .    .    .    .    .    =",
 	}
 	if len(graph) != len(receipt.Statuses) {

@@ -27,6 +27,18 @@ type Options struct {
 	Commit groupcommit.Config
 }
 
+// WithDefaults returns o with what is not set filled in.
+func (o Options) WithDefaults() Options {
+	if o.Timeout <= 0 {
+		o.Timeout = 700 * time.Millisecond
+	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = 5 * time.Second
+	}
+	o.Commit.Timeout = o.Timeout
+	return o
+}
+
 // Store reads and writes receipts. Make one per process with [NewStore]: callers of one Store
 // share commits. It is safe for concurrent use.
 type Store struct {
@@ -38,26 +50,16 @@ type Store struct {
 	// bulk is for what would keep the inserts of others waiting: see [insertion.large].
 	bulk       *groupcommit.Committer[*insertion, []Outcome]
 	duplicates *groupcommit.Committer[repeats, []Outcome]
-	started    *groupcommit.Committer[Started, struct{}]
-	finished   *groupcommit.Committer[Finish, error]
 }
 
 // NewStore returns a store on pool. The pool's ConnectTimeout should be a second or two: with
 // pgxpool's default of two minutes, connects to a dead server hold the pool's places long after
 // the server is back.
 func NewStore(pool *pgxpool.Pool, o Options) *Store {
-	if o.Timeout <= 0 {
-		o.Timeout = 700 * time.Millisecond
-	}
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = 5 * time.Second
-	}
-	o.Commit.Timeout = o.Timeout
+	o = o.WithDefaults()
 	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
 	s.inserts = groupcommit.New(o.Commit, s.flushInserts)
 	s.bulk = groupcommit.New(o.Commit, s.flushInserts)
-	s.started = groupcommit.New(o.Commit, s.flushStarted)
-	s.finished = groupcommit.New(o.Commit, s.flushFinished)
 	s.duplicates = groupcommit.New(o.Commit, s.flushDuplicates)
 	return s
 }
@@ -68,8 +70,6 @@ func (s *Store) Close() {
 	s.inserts.Close()
 	s.bulk.Close()
 	s.duplicates.Close()
-	s.started.Close()
-	s.finished.Close()
 }
 
 const readySQL = `
@@ -120,7 +120,8 @@ func (s *Store) CheckDurability(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-func parseID(id string) (uuid.UUID, error) {
+// ParseID reads the ID of a receipt. Its error is [ErrNotFound]: what is no ID names no receipt.
+func ParseID(id string) (uuid.UUID, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {
 		return u, fmt.Errorf("receipt %q: %w", id, ErrNotFound)

@@ -88,7 +88,7 @@ func mustGet(t testing.TB, s *receipt.Store, id string) receipt.Receipt {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), receipt.Statements, schematest.OnPurpose{Walks: []string{"clock"}, Open: []string{"backlog", "counts", "due", "quiet", "quiet sample", "sink waiters", "waits for sink"}})
+	schematest.CheckStatements(t, schematest.New(t), receipt.Statements, schematest.OnPurpose{Walks: []string{"clock"}, Open: []string{"backlog", "counts", "due", "source pauses", "source waiters"}})
 }
 
 func TestInsert_KeepsWhatCameIn(t *testing.T) {
@@ -412,92 +412,6 @@ func TestCheckDurability_NamesEverySetting(t *testing.T) {
 	}
 }
 
-func TestRuns_StartedAndFinished(t *testing.T) {
-	t.Parallel()
-	s, pool := setup(t)
-	ctx := t.Context()
-	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
-	start := receipt.Started{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: time.Now()}
-	for range 2 { // may be called twice
-		if err := s.MarkStarted(ctx, start); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if r := mustGet(t, s, id); r.Status != receipt.Processing || r.WorkflowID != "stripe:evt_1" {
-		t.Errorf("after start: %s, workflow %q", r.Status, r.WorkflowID)
-	}
-	end := receipt.Finish{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: start.StartedAt, Outcome: "processed", Status: receipt.Processed}
-	for range 2 {
-		if err := s.FinishRun(ctx, end); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A start that is marked late does not take the receipt back.
-	if err := s.MarkStarted(ctx, start); err != nil {
-		t.Fatal(err)
-	}
-	reset := end
-	reset.RunID, reset.PreviousRunID, reset.Outcome, reset.Status = "run-2", "run-1", "compensated", receipt.Compensated
-	if err := s.FinishRun(ctx, reset); err != nil {
-		t.Fatal(err)
-	}
-	if r := mustGet(t, s, id); r.Status != receipt.Compensated {
-		t.Errorf("after the reset run: %s, want compensated", r.Status)
-	}
-	runs := show(t, pool, id).Runs
-	if len(runs) != 2 {
-		t.Fatalf("runs %+v; want 2", runs)
-	}
-	if runs[0].Kind != string(receipt.Original) || runs[0].Outcome != "processed" || runs[0].ClosedAt == nil {
-		t.Errorf("first run %+v", runs[0])
-	}
-	if runs[1].Kind != string(receipt.Reset) || runs[1].PreviousRunID != "run-1" || runs[1].ClosedAt == nil {
-		t.Errorf("reset run %+v", runs[1])
-	}
-	if n := count(t, pool, `select count(*) from runs`); n != 2 {
-		t.Errorf("runs: got %d, want 2", n)
-	}
-}
-
-// A run can end before anybody has marked its start; marking it later keeps the end.
-func TestFinishRun_BeforeStarted(t *testing.T) {
-	t.Parallel()
-	s, pool := setup(t)
-	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
-	end := receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}
-	if err := s.FinishRun(t.Context(), end); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.MarkStarted(t.Context(), receipt.Started{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	r := mustGet(t, s, id)
-	runs := show(t, pool, id).Runs
-	if r.Status != receipt.Processed || r.WorkflowID != "w" || len(runs) != 1 || runs[0].Kind != string(receipt.Original) || runs[0].ClosedAt == nil {
-		t.Errorf("receipt %s %q, runs %+v", r.Status, r.WorkflowID, runs)
-	}
-}
-
-func TestFinishRun_RefusedAndUnknown(t *testing.T) {
-	t.Parallel()
-	s, _ := setup(t)
-	ignored := event("evt_1")
-	ignored.Status, ignored.Reason = receipt.Ignored, "type"
-	id := mustInsert(t, s, delivery(ignored))[0].ReceiptID
-	var refused *receipt.TransitionError
-	err := s.FinishRun(t.Context(), receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
-	if !errors.As(err, &refused) || refused.From != receipt.Ignored {
-		t.Errorf("got %v, want a transition from ignored refused", err)
-	}
-	if r := mustGet(t, s, id); r.Status != receipt.Ignored {
-		t.Errorf("status %s, want ignored", r.Status)
-	}
-	err = s.FinishRun(t.Context(), receipt.Finish{ReceiptID: uuid.NewString(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
-	if !errors.Is(err, receipt.ErrNotFound) {
-		t.Errorf("got %v, want ErrNotFound", err)
-	}
-}
-
 // Store and table agree: what Next refuses, SQL refuses, for every pair.
 func TestTransition_FollowsNext(t *testing.T) {
 	t.Parallel()
@@ -571,7 +485,7 @@ func TestOpen_CountsAndAges(t *testing.T) {
 	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
 	mustInsert(t, s, delivery(event("evt_2")))
 	mustInsert(t, s, delivery(event("evt_3")))
-	if err := s.MarkStarted(ctx, receipt.Started{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "r", StartedAt: time.Now()}); err != nil {
+	if err := s.Transition(ctx, id, receipt.Processing, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(ctx, `update receipts set received_at = now() - case event_id when 'evt_1' then interval '1 hour' when 'evt_2' then interval '1 minute' else interval '0' end`); err != nil {
@@ -607,57 +521,5 @@ func TestCounts_Add(t *testing.T) {
 	}
 	if n := count(t, pool, `select uses from secret_uses where source = 'a'`); n != 10 {
 		t.Errorf("uses: got %d, want 10", n)
-	}
-}
-
-// Statements on overlapping receipts in opposite order do not deadlock.
-func TestRuns_OverlappingBatches(t *testing.T) {
-	t.Parallel()
-	a, pool := setup(t)
-	b := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
-	defer b.Close()
-	var ids []string
-	for i := range 40 {
-		ids = append(ids, mustInsert(t, a, delivery(event(fmt.Sprint("evt_", i))))[0].ReceiptID)
-	}
-	var wg sync.WaitGroup
-	for i, id := range ids {
-		wg.Go(func() {
-			if err := a.MarkStarted(t.Context(), receipt.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: time.Now()}); err != nil {
-				t.Error(err)
-			}
-		})
-		wg.Go(func() {
-			f := receipt.Finish{ReceiptID: ids[len(ids)-1-i], WorkflowID: "w" + ids[len(ids)-1-i], RunID: "r", StartedAt: time.Now(), Status: receipt.Processed}
-			if err := b.FinishRun(t.Context(), f); err != nil {
-				t.Error(err)
-			}
-		})
-		wg.Go(func() {
-			if _, err := b.Insert(t.Context(), delivery(event(fmt.Sprint("evt_", i)))); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if n := count(t, pool, `select count(*) from receipts where status = 'processed' and duplicates = 1`); n != 40 {
-		t.Errorf("processed with one duplicate: got %d, want 40", n)
-	}
-}
-
-func TestCompensated_CountsTheLastHours(t *testing.T) {
-	t.Parallel()
-	s, pool := setup(t)
-	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
-	for run, closed := range map[string]string{
-		"('a', 'compensated'": "now() - interval '30 minutes'", "('b', 'compensated'": "now() - interval '2 hours'", "('c', 'processed'": "now()", "('d', 'compensated'": "now()",
-	} {
-		if _, err := pool.Exec(t.Context(), `insert into runs (workflow_id, outcome, run_id, receipt_id, kind, closed_at)
-			values `+run+`, 'r', '`+id+`', 'original', `+closed+`)`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := s.Compensated(t.Context(), time.Hour); err != nil || n != 2 {
-		t.Errorf("%d runs were compensated within the hour (%v), want 2", n, err)
 	}
 }

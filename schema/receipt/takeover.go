@@ -14,8 +14,8 @@ import (
 const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
         and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
 
-// notWanted tells whether receipt r was kept as what its source did not want.
-const notWanted = `r.status = 'ignored' and r.reason_code in ('` + ModeNotWanted + `', '` + AccountNotWanted + `', '` + TypeNotWanted + `')`
+// notWanted tells whether receipt r was kept as what its source did not want; see [schema.Handling].
+const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeNotWanted + `', '` + AccountNotWanted + `', '` + TypeNotWanted + `'])::text[])`
 
 // takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several
 // does. What was ignored was compared with nothing, so the same bytes under another ID are looked for here, but for

@@ -17,7 +17,9 @@ with held as materialized (
 ), moved as (
     update receipts r
        set status = $2, reason = $3, last_error = $4, updated_at = now(), fence = greatest(r.fence, $6),
-           dispatch_at = case when $2 = 'received' then now() else r.dispatch_at end
+           dispatch_at = case when $2 = 'received' then now() else r.dispatch_at end, waits = $7::jsonb,
+           -- A start that Temporal refused is still the one that was asked for.
+           rerun = case when $2 in ('received', 'needs_review') then r.rerun end
       from held where r.id = held.id and held.status = any($5::text[]) and not held.outrun
     returning r.id
 )
@@ -34,7 +36,35 @@ func (s *Store) Transition(ctx context.Context, id string, to Status, reason, la
 // TransitionAsOf is Transition by a workflow task that began at asOf. Where a later one has written the
 // status, it changes nothing and returns [ErrOutrun]. The zero time is never too old.
 func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string) error {
-	u, err := parseID(id)
+	return s.transition(ctx, asOf, id, to, reason, lastError, nil)
+}
+
+// Waits is what a parked run waits for.
+type Waits struct {
+	// Decisions are those that the run takes.
+	Decisions []string `json:"decisions"`
+	// Effects are those that are not done, and that a decision can be about.
+	Effects []OpenEffect `json:"effects,omitempty"`
+}
+
+// OpenEffect is an effect that a parked run asks about.
+type OpenEffect struct {
+	Key  string `json:"key"`
+	Kind string `json:"kind"`
+	// State is what it came to in the run, "" where it was not begun.
+	State string `json:"state"`
+	// Uncertain is set where nobody knows whether it has happened, ByHand where a person can say that it has.
+	Uncertain bool `json:"uncertain,omitempty"`
+	ByHand    bool `json:"by_hand,omitempty"`
+}
+
+// Park is [Store.TransitionAsOf] to needs_review or dead, for a reason, by a run that waits for a decision from then on.
+func (s *Store) Park(ctx context.Context, asOf time.Time, id string, to Status, reason string, waits Waits) error {
+	return s.transition(ctx, asOf, id, to, reason, reason, &waits)
+}
+
+func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string, waits *Waits) error {
+	u, err := ParseID(id)
 	if err != nil {
 		return err
 	}
@@ -42,7 +72,7 @@ func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, t
 	defer cancel()
 	var from Status
 	var outrun, moved bool
-	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, mayPrecede(to), fence(asOf)).Scan(&from, &outrun, &moved)
+	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, MayPrecede(to), Fence(asOf), waits).Scan(&from, &outrun, &moved)
 	switch {
 	case notFound(err):
 		err = ErrNotFound
@@ -57,31 +87,8 @@ func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, t
 	return nil
 }
 
-const runAnewSQL = `
-update receipts set status = 'received', reason = '', last_error = '', workflow_id = $2, dispatch_at = now(), updated_at = now()
- where id = $1 and status = (select 'needs_review')` // see [schema.Handling]
-
-// RunAnew has a receipt that is needs_review started under a workflow ID of its own. It fails where the receipt
-// has moved on.
-func (s *Store) RunAnew(ctx context.Context, id, workflowID string) error {
-	u, err := parseID(id)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	tag, err := s.pool.Exec(ctx, runAnewSQL, [16]byte(u), workflowID)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = errors.New("it is needs_review no more")
-	}
-	if err != nil {
-		return fmt.Errorf("run receipt %s anew: %w", id, err)
-	}
-	return nil
-}
-
-// fence is asOf as the database has it: null for the zero time.
-func fence(asOf time.Time) *time.Time {
+// Fence is asOf as the database has it: null for the zero time.
+func Fence(asOf time.Time) *time.Time {
 	if asOf.IsZero() {
 		return nil
 	}

@@ -1,13 +1,14 @@
 package timeline
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Receipt is our record of the event, without its body.
@@ -39,11 +40,16 @@ type Receipt struct {
 	LastError  string    `json:"last_error"`
 	Duplicates int       `json:"duplicates"`
 	UpdatedAt  time.Time `json:"updated_at"`
+	// StartAt is when a sweep starts the run of an event that is received, nil for any other, and for one that waits for the
+	// end of a pause.
+	StartAt *time.Time `json:"start_at,omitempty"`
 	// OurAccount is the account of ours that the event is about, "" where it is about none or has not been read yet.
 	OurAccount string `json:"our_account"`
 	// Amount is the money that it is about, in minor units of Currency; nil where it is about none.
 	Amount   *int64 `json:"amount"`
 	Currency string `json:"currency"`
+	// Waits is what the receipt's parked run waits for, nil for one that is not parked.
+	Waits *receipt.Waits `json:"waits,omitempty"`
 }
 
 // Filter narrows a list; empty fields let everything pass.
@@ -60,23 +66,6 @@ type Filter struct {
 }
 
 const defaultLimit = 50
-
-// List returns the receipts that pass f, the newest first.
-func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	args := []any{f.Status, f.Source, f.Type, f.ReasonCode, firstID(f.Since), cmp.Or(f.OlderThan, uuid.Max.String()), f.Since, f.Limit}
-	sql := listSQL
-	if f.About != nil {
-		sql, args = listAboutSQL, append(args, f.About)
-	}
-	receipts, err := collect[Receipt](ctx, db, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list receipts: %w", err)
-	}
-	return receipts, nil
-}
 
 // firstID is before every ID that was made at a time: they begin with its milliseconds (RFC 9562, version 7). A minute is
 // taken off, since whoever makes an ID does not read the clock that said when the request came.

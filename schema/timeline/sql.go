@@ -2,21 +2,30 @@ package timeline
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"receipt":    receiptSQL,
-	"list":       listSQL,
-	"list about": listAboutSQL,
-	"find":       findSQL,
-	"deliveries": deliveriesSQL,
-	"runs":       runsSQL,
-	"effects":    effectsSQL,
-	"steps":      stepsSQL,
-	"actions":    actionsSQL,
+	"receipt":     receiptSQL,
+	"list":        listSQL,
+	"list open":   listOpenSQL,
+	"list ended":  listEndedSQL,
+	"list reason": listReasonSQL,
+	"list kind":   listKindSQL,
+	"list about":  listAboutSQL,
+	"find":        findSQL,
+	"deliveries":  deliveriesSQL,
+	"runs":        runsSQL,
+	"effects":     effectsSQL,
+	"steps":       stepsSQL,
+	"actions":     actionsSQL,
+	"due":         dueSQL,
+	"parked":      parkedSQL,
+	"waiting":     waitingSQL,
+	"oldest":      oldestSQL,
 }
 
 // columns are the fields of [Receipt].
 const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.relay_of, r.identity, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
-    r.correlation_id, r.status, r.reason, r.reason_code, r.workflow_id, r.last_error, r.duplicates, r.updated_at,
+    r.correlation_id, r.status, r.reason, r.reason_code, r.workflow_id, r.last_error, r.duplicates, r.updated_at, r.waits,
+    case when r.status = 'received' and isfinite(r.dispatch_at) then r.dispatch_at end as start_at,
     coalesce(about.account, '') as our_account, about.amount, coalesce(about.currency, '') as currency`
 
 // about is what the event's facts tell in a line: whose it is, as it is folded now, and how much money it is about. An
@@ -33,7 +42,8 @@ const about = `
                       nullif(f.account, ''), f.data -> 'Link' ->> 'Account', f.customer) as account,
              coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,
                       (told.what ->> 'Amount')::bigint) as amount,
-             coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency
+             coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency,
+             f.object as told_of
         from facts f
        cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute', f.data -> 'Credit') as what) told
        where f.receipt_id = r.id and f.origin = 'event'
@@ -41,26 +51,6 @@ const about = `
        limit 1) about on true`
 
 const receiptSQL = `select ` + columns + ` from receipts r` + about + ` where r.id = $1::uuid`
-
-// passing are the conditions of a [Filter], less what it is about. An ID holds the time it was made at, so that a list
-// ends where its time does.
-const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
-   and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7
- order by r.id desc limit $8`
-
-const listSQL = `select ` + columns + ` from receipts r` + about + ` where ` + passing
-
-// listAboutSQL goes by what events told: the objects are the provider's, its customers among them. A parked event that
-// told nothing is found by the object that its envelope names.
-const listAboutSQL = `
-with told as materialized (
-    select receipt_id as id from facts where object = any($9)
-    union
-    select receipt_id from facts where customer = any($9) and customer <> ''
-    union
-    select id from receipts where object_id = any($9) and status in ('needs_review', 'dead')
-)
-select ` + columns + ` from receipts r join told using (id)` + about + ` where ` + passing
 
 // findSQL looks an ID up under each of its meanings. One that is no UUID cannot be a receipt's. An event that may not
 // have the ID that it came with is held under that ID, "~" and a mark: it is found where nothing has the ID itself.
@@ -121,7 +111,7 @@ select a.ended_at as at,
        coalesce(e.kind, '')
          || case when a.outcome = 'already_done' then ', by ' || coalesce(e.event_id, 'another event') else '' end
          || case when a.generation > 1 then ', generation ' || a.generation else '' end as detail,
-       a.key, a.run_id, case when a.outcome in ('done', 'already_done') then '' else a.error end
+       a.key, a.run_id, case when a.outcome = 'already_done' then '' else a.error end
   from effect_attempts a left join effects e using (key)
  where a.receipt_id = $1::uuid
 union all
@@ -130,6 +120,9 @@ union all
 select published_at, 'event-published',
        type || case when delivered_to = '{}' then '' else ' to ' || array_to_string(delivered_to, ', ') end, effect_key, '', last_error
   from outbox where receipt_id = $1::uuid and published_at is not null
+union all
+select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by ' || who end || case when why = '' then '' else ': ' || why end, '', run_id, ''
+  from interventions where receipt_id = $1::uuid
  order by at`
 
 // actionsSQL takes what an operator did to the receipt under any of its names, and that one of its deliveries

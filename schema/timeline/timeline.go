@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // DB is a pool or a connection of pgx.
@@ -85,6 +87,7 @@ type Effect struct {
 type Entry struct {
 	At time.Time `json:"at"`
 	// What is a stable word: delivered, duplicate, ignored, replay, received, run-started, run-closed,
+	// run-cancelled, run-terminated and run-reset for what somebody did in Temporal,
 	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-skipped, effect-already-{state}
 	// for one that was met, order-uncertain, event-queued, event-published, or operator-{action}.
 	What string `json:"what"`
@@ -206,8 +209,11 @@ func (e *Event) Counts() (d Delivery) {
 }
 
 func signedWith(label string) string {
-	if label == "" {
+	switch label {
+	case "":
 		return ""
+	case receipt.ByAPI:
+		return ", shown by the provider's API and not signed"
 	}
 	return ", signed with " + label
 }

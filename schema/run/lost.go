@@ -1,4 +1,4 @@
-package receipt
+package run
 
 import (
 	"context"
@@ -6,16 +6,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Open is a receipt that has a run and has not come to rest.
 type Open struct {
-	Pending
-	Status Status
+	receipt.Pending
+	Status receipt.Status
 	Reason string
 }
 
-const openColumns = `r.id::text as receipt_id, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of, r.status, r.reason`
+const openColumns = receipt.PendingColumns + `, r.status, r.reason`
 
 // Receipts of which nothing was heard for the time $1, though a run of theirs should go on. One without a workflow ID has
 // a run where its status says so: the run has written that before anybody could record its start. Parked without one,
@@ -23,7 +25,7 @@ const openColumns = `r.id::text as receipt_id, r.provider, r.account, r.mode, r.
 const (
 	quietAndWorking = `r.status in ('processing', 'retrying') and r.updated_at < now() - $1::interval`
 	quietAndParked  = `r.status in ('needs_review', 'dead') and r.updated_at < now() - $1::interval and r.workflow_id <> ''
-       and r.reason_code not in ('` + RunEnded + `', '` + AnotherRun + `', '` + StartRefused + `')`
+       and r.reason_code not in ('` + receipt.RunEnded + `', '` + receipt.AnotherRun + `', '` + receipt.StartRefused + `')`
 )
 
 const quietSQL = `
@@ -81,9 +83,9 @@ update receipts set status = 'needs_review', reason = $4, last_error = $4, updat
 // ParkOpen moves o to needs_review with a reason, unless it has moved on since it was taken: its run
 // may have ended well meanwhile. It reports whether it did.
 func (s *Store) ParkOpen(ctx context.Context, o Open, reason string) (parked bool, err error) {
-	id, err := parseID(o.ReceiptID)
+	id, err := receipt.ParseID(o.ReceiptID)
 	if err == nil {
-		err = Next(o.Status, NeedsReview)
+		err = receipt.Next(o.Status, receipt.NeedsReview)
 	}
 	if err != nil {
 		return false, fmt.Errorf("park receipt: %w", err)
@@ -110,7 +112,7 @@ update receipts r
 // worker that was away for longer than its task may have moved the receipt afterwards, with what it knew. It
 // reports whether it did.
 func (s *Store) SettleOpen(ctx context.Context, o Open, runID string) (settled bool, err error) {
-	id, err := parseID(o.ReceiptID)
+	id, err := receipt.ParseID(o.ReceiptID)
 	if err != nil {
 		return false, fmt.Errorf("settle receipt: %w", err)
 	}

@@ -1,25 +1,30 @@
-package receipt
+package run
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// OutReason is the reason of a receipt whose run waits for a sink that is out; [Store.SinkWaiters] and
-// [Store.WaitsForSink] read it.
-func OutReason(sink, words string) string { return SinkOut + ": " + sink + " " + words }
+// OutReason is the reason of a receipt whose run waits for a sink that is out, and PausedReason of one whose sink is
+// paused; [Store.SinkWaiters] and [Store.WaitsForSink] read them.
+func OutReason(sink, words string) string { return receipt.SinkOut + ": " + sink + " " + words }
+
+// PausedReason is described at OutReason.
+func PausedReason(sink, words string) string { return receipt.Paused + ": " + sink + " " + words }
 
 const sinkWaitersSQL = `
-select split_part(substr(reason, length($1) + 3), ' ', 1) as sink, count(*)
-  from receipts where status = 'retrying' and reason_code = $1 group by 1`
+select split_part(substr(reason, length(reason_code) + 3), ' ', 1) as sink, count(*)
+  from receipts where status = 'retrying' and reason_code in ($1, $2) group by 1`
 
-// SinkWaiters counts the runs that wait for each sink that is out.
+// SinkWaiters counts the runs that wait for each sink that is out or paused.
 func (s *Store) SinkWaiters(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, sinkWaitersSQL, SinkOut)
+	rows, err := s.pool.Query(ctx, sinkWaitersSQL, receipt.SinkOut, receipt.Paused)
 	if err != nil {
 		return nil, fmt.Errorf("count the runs that wait for sinks: %w", err)
 	}
@@ -34,7 +39,7 @@ func (s *Store) SinkWaiters(ctx context.Context) (map[string]int, error) {
 
 const waitsForSinkSQL = `
 select id::text, workflow_id from receipts
- where status = 'retrying' and starts_with(reason, $1) and id > $2::uuid and workflow_id <> '' order by id limit $3`
+ where status = 'retrying' and (starts_with(reason, $1) or starts_with(reason, $2)) and id > $3::uuid and workflow_id <> '' order by id limit $4`
 
 // WaitsForSink returns the receipts whose runs wait for a sink, with their workflow IDs, as pages in the order of their
 // IDs: after is the last one before, "" for the first page.
@@ -44,7 +49,7 @@ func (s *Store) WaitsForSink(ctx context.Context, sink, after string, most int) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, waitsForSinkSQL, OutReason(sink, ""), after, most)
+	rows, err := s.pool.Query(ctx, waitsForSinkSQL, OutReason(sink, ""), PausedReason(sink, ""), after, most)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the runs that wait for %s: %w", sink, err)
 	}

@@ -1,4 +1,4 @@
-package receipt_test
+package run_test
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A worker that was stopped for longer than its workflow task ends that task as if nothing had happened, after
@@ -15,18 +17,18 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) // finer than the database keeps it
 	statuses := []receipt.Status{receipt.NeedsReview, receipt.Dead, receipt.Processing, receipt.Retrying, receipt.Processed, receipt.Compensated}
-	s, pool := setup(t)
+	s := setup(t)
 	write := func(id string, task time.Time, to receipt.Status) error {
 		if to == receipt.Processed || to == receipt.Compensated {
-			return s.FinishRun(t.Context(), receipt.Finish{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began,
+			return s.MarkFinished(t.Context(), run.Finished{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began,
 				Outcome: string(to), Status: to, AsOf: task})
 		}
-		return s.TransitionAsOf(t.Context(), task, id, to, string(to), string(to))
+		return s.receipts.TransitionAsOf(t.Context(), task, id, to, string(to), string(to))
 	}
 	for _, earlier := range statuses {
 		for _, later := range statuses {
 			t.Run(string(earlier)+" "+string(later), func(t *testing.T) {
-				id := mustInsert(t, s, delivery(event("evt_"+t.Name())))[0].ReceiptID
+				id := s.insert(t, "evt_"+t.Name())
 				for _, w := range []struct {
 					task    time.Time
 					to      receipt.Status
@@ -43,7 +45,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 					if err := write(id, w.task, w.to); errors.Is(err, receipt.ErrOutrun) != w.outrun || !w.outrun && err != nil {
 						t.Errorf("%s as of %s: %v", w.to, w.task, err)
 					}
-					if r := mustGet(t, s, id); r.Status != w.becomes {
+					if r := s.get(t, id); r.Status != w.becomes {
 						t.Errorf("after %s as of %s the receipt is %s, want %s", w.to, w.task, r.Status, w.becomes)
 					}
 				}
@@ -51,8 +53,8 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 		}
 	}
 	// Nor was a run closed that the later task has parked.
-	id := mustInsert(t, s, delivery(event("evt_parked")))[0].ReceiptID
-	start := receipt.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began}
+	id := s.insert(t, "evt_parked")
+	start := run.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began}
 	if err := s.MarkStarted(t.Context(), start); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	if err := write(id, began, receipt.Processed); !errors.Is(err, receipt.ErrOutrun) {
 		t.Errorf("finish: %v, want ErrOutrun", err)
 	}
-	if n := count(t, pool, `select count(*) from runs where receipt_id = $1 and (closed_at is not null or outcome <> '')`, id); n != 0 {
+	if n := s.count(t, `select count(*) from runs where receipt_id = $1 and (closed_at is not null or outcome <> '')`, id); n != 0 {
 		t.Error("the run is closed")
 	}
 }
@@ -70,28 +72,28 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 // Both tasks write at the same moment: the earlier one waits for the row, and then sees what the later one wrote.
 func TestStatus_OfTheLaterWorkflowTask_CommittedMeanwhile_Stands(t *testing.T) {
 	t.Parallel()
-	s, pool := setup(t)
+	s := setup(t)
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, write := range map[string]func(id string) error{
 		"finish": func(id string) error {
-			return s.FinishRun(t.Context(), receipt.Finish{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: began,
+			return s.MarkFinished(t.Context(), run.Finished{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: began,
 				Outcome: "processed", Status: receipt.Processed, AsOf: began})
 		},
 		"park": func(id string) error {
-			return s.TransitionAsOf(t.Context(), began, id, receipt.Dead, "exhausted", "exhausted")
+			return s.receipts.TransitionAsOf(t.Context(), began, id, receipt.Dead, "exhausted", "exhausted")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id := mustInsert(t, s, delivery(event("evt_"+name)))[0].ReceiptID
-			err := behind(t, pool, func() error { return write(id) },
+			id := s.insert(t, "evt_"+name)
+			err := schematest.Behind(t, s.pool, func() error { return write(id) },
 				`update receipts set status = 'needs_review', fence = $2 where id = $1`, id, began.Add(time.Second))
 			if !errors.Is(err, receipt.ErrOutrun) {
 				t.Errorf("got %v, want ErrOutrun", err)
 			}
-			if r := mustGet(t, s, id); r.Status != receipt.NeedsReview {
+			if r := s.get(t, id); r.Status != receipt.NeedsReview {
 				t.Errorf("the receipt is %s, want needs_review", r.Status)
 			}
-			if n := count(t, pool, `select count(*) from runs where receipt_id = $1`, id); n != 0 {
+			if n := s.count(t, `select count(*) from runs where receipt_id = $1`, id); n != 0 {
 				t.Errorf("%d runs are recorded, want none", n)
 			}
 		})

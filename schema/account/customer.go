@@ -1,0 +1,53 @@
+package account
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Customer is a customer of the provider's that an account was seen with. Account is the connected account that it is of,
+// "" for the provider's own.
+type Customer struct{ ID, Account string }
+
+const customersSQL = `
+select c.id, c.provider_account from customers c
+ where c.mode = $1 and c.provider = $3 and c.id in (
+       select customer from accounts where mode = $1 and id = $2
+        union select customer from subscriptions where mode = $1 and account = $2
+        union select customer from invoices where mode = $1 and account = $2)
+ order by 1, 2`
+
+// Customers returns the customers of a provider that an account was seen with.
+func Customers(ctx context.Context, db DB, name Name, provider string) ([]Customer, error) {
+	rows, _ := db.Query(ctx, customersSQL, name.Mode, name.ID, provider) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Customer])
+	if err != nil {
+		return nil, fmt.Errorf("list the customers of account %s (%s): %w", name.ID, name.Mode, err)
+	}
+	return list, nil
+}
+
+// OpenObject is a subscription that has not ended, or an invoice that is open, as our rows say.
+type OpenObject struct {
+	Kind     string
+	ID       string
+	Customer string
+}
+
+const openObjectsSQL = `
+select 'subscription' as kind, id, customer from subscriptions where mode = $1 and account = $2 and not ended
+union all
+select 'invoice', id, customer from invoices where mode = $1 and account = $2 and status in ('draft', 'open', 'uncollectible')
+order by 1 desc, 2`
+
+// OpenObjects returns what can still change of an account's subscriptions and invoices.
+func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
+	rows, _ := db.Query(ctx, openObjectsSQL, name.Mode, name.ID) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenObject])
+	if err != nil {
+		return nil, fmt.Errorf("list what is open of account %s (%s): %w", name.ID, name.Mode, err)
+	}
+	return list, nil
+}

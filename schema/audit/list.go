@@ -1,0 +1,62 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Row is one action of the trail.
+type Row struct {
+	// ID grows with time. There are gaps between the IDs, which mean nothing.
+	ID        int64     `json:"id"`
+	RequestID string    `json:"request_id"`
+	At        time.Time `json:"at"`
+	Actor     string    `json:"actor"`
+	Action    string    `json:"action"`
+	Target    string    `json:"target"`
+	Reason    string    `json:"reason"`
+	// Before and After are what the operator saw and what was to become of it.
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+	// Hash is the chain's head after the action, in hex.
+	Hash string `json:"hash"`
+}
+
+// Filter narrows a list; empty fields let everything pass.
+type Filter struct {
+	Target, Actor, Action string
+	// Since is the earliest time of an action that passes. The zero time is none.
+	Since time.Time
+	// OlderThan is the ID of a row: those before it pass. It is how a list goes on; 0 for none.
+	OlderThan int64
+	// Limit is how many rows at most, the newest first.
+	Limit int
+}
+
+const listSQL = `
+select id, request_id, at, actor, action, target, reason, before, after, encode(hash, 'hex') as hash
+  from operator_actions
+ where ($1 = '' or target = $1) and ($2 = '' or actor = $2) and ($3 = '' or action = $3) and at >= $4 and id < $5
+ order by id desc limit $6`
+
+// List returns the actions that pass f, the newest first.
+func (s *Store) List(ctx context.Context, f Filter) ([]Row, error) {
+	older := f.OlderThan
+	if older == 0 {
+		older = math.MaxInt64
+	}
+	rows, err := s.pool.Query(ctx, listSQL, f.Target, f.Actor, f.Action, f.Since, older, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list audit trail: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Row])
+	if err != nil {
+		return nil, fmt.Errorf("list audit trail: %w", err)
+	}
+	return list, nil
+}

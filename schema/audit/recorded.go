@@ -1,0 +1,34 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// DecisionID names in the trail what was decided about a receipt, or its run, by its request's ID.
+func DecisionID(receiptID, requestID string) string { return receiptID + "/" + requestID }
+
+const recordedSQL = `select actor, action, target, before, after from operator_actions where request_id = $1`
+
+// Recorded is an action as the trail holds it.
+type Recorded struct {
+	Actor, Action, Target string
+	Before, After         json.RawMessage
+}
+
+// Recorded returns the action with this RequestID, nil where none is recorded.
+func (s *Store) Recorded(ctx context.Context, requestID string) (*Recorded, error) {
+	rows, _ := s.pool.Query(ctx, recordedSQL, requestID) // CollectOneRow returns its error
+	r, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByName[Recorded])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s from the audit trail: %w", requestID, err)
+	}
+	return r, nil
+}

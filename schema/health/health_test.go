@@ -1,0 +1,73 @@
+package health_test
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/health"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	schematest.CheckStatements(t, schematest.New(t), health.Statements, schematest.OnPurpose{})
+}
+
+// Who migrates owns the tables and lacks nothing; a role that nobody has granted anything lacks all of it.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	other, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(context.Background()) }()
+	if _, err := other.Exec(t.Context(), `begin; select 1`); err != nil {
+		t.Fatal(err)
+	}
+	server, err := health.Read(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.Version == "" || server.Role == "" || !server.Owner || server.ReadOnly || server.Size == 0 || server.Connections < 2 || server.Most < 10 {
+		t.Errorf("server %+v", server)
+	}
+	if server.Oldest <= 0 || server.OldestBy == "" {
+		t.Errorf("oldest transaction %s by %q, want one", server.Oldest, server.OldestBy)
+	}
+	if off := time.Since(server.Now).Abs(); off > time.Minute {
+		t.Errorf("its clock is off by %s", off)
+	}
+	if lacks, err := health.Lacks(t.Context(), conn); err != nil || len(lacks) > 0 {
+		t.Errorf("the owner lacks %v, %v", lacks, err)
+	}
+	role := "nobody_" + strings.ToLower(rand.Text()[:6])
+	t.Cleanup(func() {
+		if conn, err := pgx.Connect(context.Background(), dsn); err == nil {
+			_, _ = conn.Exec(context.Background(), `drop role `+role)
+			_ = conn.Close(context.Background())
+		}
+	})
+	for _, sql := range []string{`create role ` + role, `set role ` + role} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lacks, err := health.Lacks(t.Context(), conn)
+	if err != nil || !slices.Contains(lacks, "insert on receipts") || !slices.Contains(lacks, "select on schema_version") || slices.Contains(lacks, "update on operator_actions") {
+		t.Errorf("nobody lacks %v, %v", lacks, err)
+	}
+}

@@ -1,0 +1,73 @@
+package job
+
+import (
+	"context"
+	"fmt"
+)
+
+// takeSQL has what was tried in vain last, so that it holds up nothing.
+const takeSQL = `
+select i.receipt_id::text as receipt_id, i.event_id, i.attempts, i.result, i.note, i.ended_at
+  from job_items i join jobs j on j.id = i.job
+ where i.job = $1 and j.state = (select 'running') and i.result = '' order by i.attempts, i.receipt_id limit $2`
+
+// Take returns the next items of a job that have no result, most at once; none where the job does not run. It claims
+// nothing: who works on a job works on it alone, or does twice what is done once.
+func (s *Store) Take(ctx context.Context, id string, most int) ([]Item, error) {
+	return collect[Item](ctx, s.pool, "read the items of job "+id, takeSQL, id, most)
+}
+
+const endSQL = `
+with ended as (
+    update job_items set result = $3, note = $4, ended_at = now() where job = $1 and receipt_id = $2::uuid and result = '' returning 1
+)
+update jobs
+   set done = done + ($3 = 'done')::int, refused = refused + ($3 = 'refused')::int, failed = failed + ($3 = 'failed')::int, changed_at = now()
+ where id = $1 and exists (select from ended)`
+
+// End records what came of an item. It may be called twice; the first result stays.
+func (s *Store) End(ctx context.Context, id, receiptID string, r Result, note string) error {
+	if _, err := s.pool.Exec(ctx, endSQL, id, receiptID, string(r), note); err != nil {
+		return fmt.Errorf("record the result of %s in job %s: %w", receiptID, id, err)
+	}
+	return nil
+}
+
+const triedSQL = `update job_items set attempts = attempts + 1, note = $3 where job = $1 and receipt_id = $2::uuid and result = ''`
+
+// Tried records that an item was tried in vain, and why. It is tried again after the others.
+func (s *Store) Tried(ctx context.Context, id, receiptID, note string) error {
+	if _, err := s.pool.Exec(ctx, triedSQL, id, receiptID, note); err != nil {
+		return fmt.Errorf("record a try of %s in job %s: %w", receiptID, id, err)
+	}
+	return nil
+}
+
+// itemsSQL has first what a person has to look at.
+const itemsSQL = `
+select receipt_id::text as receipt_id, event_id, attempts, result, note, ended_at
+  from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
+ order by array_position(array['failed', 'refused', '', 'done'], result), receipt_id limit $3`
+
+// Items returns items of a job, those first that failed or were refused. only narrows them to a result, or to "open";
+// "" is all.
+func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, error) {
+	return collect[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
+}
+
+const standingSQL = `
+select r.status, r.reason_code, count(*)::int as events
+  from job_items i join receipts r on r.id = i.receipt_id
+ where i.job = $1 and i.result = 'done' group by r.status, r.reason_code order by 3 desc, 1, 2`
+
+// Standing is how many events have a status, for a reason.
+type Standing struct {
+	Status     string `json:"status"`
+	ReasonCode string `json:"reason_code"`
+	Events     int    `json:"events"`
+}
+
+// Standing returns how the events stand now about which the job has decided.
+func (s *Store) Standing(ctx context.Context, id string) ([]Standing, error) {
+	return collect[Standing](ctx, s.pool, "look at the events of job "+id, standingSQL, id)
+}

@@ -1,0 +1,222 @@
+// Package job keeps the bulk jobs of operators: one decision about many events, whose events are fixed when the job is
+// made, and what came of each.
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{
+	"make": makeSQL, "get": getSQL, "list": listSQL, "open": openSQL, "move": moveSQL, "finish": finishSQL,
+	"take": takeSQL, "end": endSQL, "tried": triedSQL, "items": itemsSQL, "standing": standingSQL,
+}
+
+// State says where a job stands.
+type State string
+
+// The states. Finished: each item has its result. Cancelled: somebody has stopped it for good, and what was not begun
+// stays as it was.
+const (
+	Running   State = "running"
+	Paused    State = "paused"
+	Cancelled State = "cancelled"
+	Finished  State = "finished"
+)
+
+// Result is what came of an item.
+type Result string
+
+// The results. Done: the decision was taken; what the event comes to since stands on its receipt. Refused: it could not be
+// taken, as the note says, and nothing was changed. Failed: it was tried in vain, and nobody knows better than the note.
+const (
+	Open    Result = ""
+	Done    Result = "done"
+	Refused Result = "refused"
+	Failed  Result = "failed"
+)
+
+// Results are those that an item ends with.
+var Results = []Result{Done, Refused, Failed}
+
+// Job is one decision about many events.
+type Job struct {
+	// ID is the ID of the request: who repeats the request gets this job.
+	ID string `json:"id"`
+	// Action is what is done about each event: retry, skip, replay or run. Effect narrows a skip.
+	Action string `json:"action"`
+	Effect string `json:"effect,omitempty"`
+	// Filter is what chose the events, in the words of the command's flags.
+	Filter map[string]string `json:"filter"`
+	Who    string            `json:"who"`
+	Why    string            `json:"why"`
+	// Rate is how many events are begun in a second, at most.
+	Rate float64 `json:"rate"`
+	// Money is what the events are about, in minor units by currency, as far as it is known.
+	Money map[string]int64 `json:"money"`
+	State State            `json:"state"`
+	// StateNote says who has paused or cancelled it, and why.
+	StateNote string `json:"state_note,omitempty"`
+	// Items counts the events, and Done, Refused and Failed those that have a result.
+	Items   int `json:"items"`
+	Done    int `json:"done"`
+	Refused int `json:"refused"`
+	Failed  int `json:"failed"`
+	// CreatedAt is when it was made, ChangedAt when anything was last done for it.
+	CreatedAt  time.Time  `json:"created_at"`
+	ChangedAt  time.Time  `json:"changed_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+}
+
+// Left counts the events without a result.
+func (j *Job) Left() int { return j.Items - j.Done - j.Refused - j.Failed }
+
+// Item is one event of a job.
+type Item struct {
+	ReceiptID string `json:"receipt"`
+	EventID   string `json:"event_id"`
+	// Attempts counts the tries that ended in doubt.
+	Attempts int        `json:"attempts"`
+	Result   Result     `json:"result"`
+	Note     string     `json:"note"`
+	EndedAt  *time.Time `json:"ended_at"`
+}
+
+// ErrNotFound means that there is no such job.
+var ErrNotFound = errors.New("no such job")
+
+// Store is the jobs in Postgres.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns the jobs of a migrated database.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+
+const columns = `id, action, effect, filter, who, why, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
+
+const makeSQL = `
+insert into jobs (id, action, effect, filter, who, why, rate, money, state, items)
+values ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9)
+    on conflict (id) do nothing
+returning ` + columns
+
+// Make makes a running job of items, with all of them or not at all, and returns it. Where its ID is taken, it returns the
+// job that has it, and false.
+func (s *Store) Make(ctx context.Context, j Job, items []Item) (*Job, bool, error) {
+	var made *Job
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		filter, err := json.Marshal(j.Filter)
+		if err != nil {
+			return err
+		}
+		money, err := json.Marshal(j.Money)
+		if err != nil {
+			return err
+		}
+		rows, _ := tx.Query(ctx, makeSQL, j.ID, j.Action, j.Effect, filter, j.Who, j.Why, j.Rate, money, len(items)) // CollectOneRow returns its error
+		made, err = pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Job])
+		if errors.Is(err, pgx.ErrNoRows) {
+			made = nil
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "receipt_id", "event_id"},
+			pgx.CopyFromSlice(len(items), func(i int) ([]any, error) { return []any{j.ID, items[i].ReceiptID, items[i].EventID}, nil }))
+		return err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("make job %s: %w", j.ID, err)
+	}
+	if made == nil {
+		made, err = s.Get(ctx, j.ID)
+		return made, false, err
+	}
+	return made, true, nil
+}
+
+const getSQL = `select ` + columns + ` from jobs where id = $1`
+
+// Get returns a job, or [ErrNotFound].
+func (s *Store) Get(ctx context.Context, id string) (*Job, error) {
+	return one(ctx, s.pool, "read job "+id, getSQL, id)
+}
+
+const listSQL = `select ` + columns + ` from jobs order by created_at desc, id limit $1`
+
+// List returns the jobs, the newest first.
+func (s *Store) List(ctx context.Context, limit int) ([]Job, error) {
+	return collect[Job](ctx, s.pool, "list jobs", listSQL, limit)
+}
+
+const openSQL = `select ` + columns + ` from jobs where state in ('running', 'paused') order by created_at, id`
+
+// Open returns the jobs that run or are paused, the oldest first.
+func (s *Store) Open(ctx context.Context) ([]Job, error) {
+	return collect[Job](ctx, s.pool, "list open jobs", openSQL)
+}
+
+const moveSQL = `
+update jobs set state = $2, state_note = $3, changed_at = now(), finished_at = case when $2 = 'cancelled' then now() end
+ where id = $1 and state = any($4)
+returning ` + columns
+
+// Move brings a job that is in one of the states from into another, with a note for people. Where it is in none of them,
+// it returns the job as it is, and false.
+func (s *Store) Move(ctx context.Context, id string, to State, note string, from ...State) (*Job, bool, error) {
+	states := make([]string, len(from))
+	for i, f := range from {
+		states[i] = string(f)
+	}
+	j, err := one(ctx, s.pool, "change job "+id, moveSQL, id, string(to), note, states)
+	if errors.Is(err, ErrNotFound) {
+		j, err = s.Get(ctx, id)
+		return j, false, err
+	}
+	return j, err == nil, err
+}
+
+const finishSQL = `
+update jobs set state = 'finished', state_note = '', changed_at = now(), finished_at = now()
+ where id = $1 and state = 'running' and not exists (select from job_items i where i.job = jobs.id and i.result = '')
+returning ` + columns
+
+// Finish ends a running job of which each item has its result, and returns it, ended or not.
+func (s *Store) Finish(ctx context.Context, id string) (*Job, error) {
+	j, err := one(ctx, s.pool, "finish job "+id, finishSQL, id)
+	if errors.Is(err, ErrNotFound) {
+		return s.Get(ctx, id)
+	}
+	return j, err
+}
+
+func one(ctx context.Context, pool *pgxpool.Pool, what, sql string, args ...any) (*Job, error) {
+	rows, _ := pool.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
+	j, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Job])
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return j, nil
+}
+
+func collect[T any](ctx context.Context, pool *pgxpool.Pool, what, sql string, args ...any) ([]T, error) {
+	rows, _ := pool.Query(ctx, sql, args...) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if list == nil {
+		list = []T{} // a list without rows is [] in JSON
+	}
+	return list, nil
+}

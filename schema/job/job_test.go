@@ -1,0 +1,183 @@
+package job_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	schematest.CheckStatements(t, schematest.New(t), job.Statements, schematest.OnPurpose{})
+}
+
+func setup(t *testing.T) (*pgxpool.Pool, *job.Store) {
+	t.Helper()
+	t.Parallel()
+	pool := schematest.New(t)
+	return pool, job.New(pool)
+}
+
+func retry(id string) job.Job {
+	return job.Job{ID: id, Action: "retry", Filter: map[string]string{"status": "dead"}, Who: "ada", Why: "finance is back", Rate: 5, Money: map[string]int64{"usd": 100}}
+}
+
+func items(n int) []job.Item {
+	list := make([]job.Item, n)
+	for i := range list {
+		list[i] = job.Item{ReceiptID: uuid.NewString(), EventID: fmt.Sprintf("evt_%d", i)}
+	}
+	return list
+}
+
+func TestMake_SameIDTwice_OneJobWithItsItems(t *testing.T) {
+	_, jobs := setup(t)
+	var wg sync.WaitGroup
+	made := make([]bool, 4)
+	for i := range made {
+		wg.Go(func() {
+			j, isNew, err := jobs.Make(t.Context(), retry("x"), items(3))
+			if err != nil || j.Items != 3 || j.State != job.Running || j.Money["usd"] != 100 || j.Filter["status"] != "dead" {
+				t.Errorf("made %+v, %v", j, err)
+			}
+			made[i] = isNew
+		})
+	}
+	wg.Wait()
+	news := 0
+	for _, isNew := range made {
+		if isNew {
+			news++
+		}
+	}
+	all, err := jobs.Items(t.Context(), "x", "", 50)
+	if err != nil || news != 1 || len(all) != 3 {
+		t.Errorf("%d calls made the job, with %d items, %v; want one, with 3", news, len(all), err)
+	}
+	if _, err := jobs.Get(t.Context(), "y"); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("y: %v, want none", err)
+	}
+}
+
+// Items that cannot be written leave no job behind: the next call with the same ID makes it.
+func TestMake_ItemRefused_NoJob(t *testing.T) {
+	_, jobs := setup(t)
+	twice := items(1)
+	if _, _, err := jobs.Make(t.Context(), retry("x"), append(twice, twice...)); err == nil {
+		t.Fatal("a job was made that has an event twice")
+	}
+	if _, isNew, err := jobs.Make(t.Context(), retry("x"), twice); err != nil || !isNew {
+		t.Errorf("made anew: %t, %v", isNew, err)
+	}
+}
+
+func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
+	_, jobs := setup(t)
+	all := items(4)
+	if _, _, err := jobs.Make(t.Context(), retry("x"), all); err != nil {
+		t.Fatal(err)
+	}
+	end := func(i int, r job.Result, note string) {
+		t.Helper()
+		if err := jobs.End(t.Context(), "x", all[i].ReceiptID, r, note); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(0, job.Done, "")
+	end(0, job.Failed, "too late: the first result stays")
+	end(1, job.Refused, "not parked")
+	if err := jobs.Tried(t.Context(), "x", all[2].ReceiptID, "nobody answered"); err != nil {
+		t.Fatal(err)
+	}
+	j, err := jobs.Finish(t.Context(), "x")
+	if err != nil || j.State != job.Running || j.Done != 1 || j.Refused != 1 || j.Failed != 0 || j.Left() != 2 {
+		t.Errorf("two are left: %+v, %v", j, err)
+	}
+	// What was tried in vain comes last.
+	open, err := jobs.Take(t.Context(), "x", 10)
+	if err != nil || len(open) != 2 || open[0].EventID != "evt_3" || open[1].EventID != "evt_2" || open[1].Attempts != 1 {
+		t.Errorf("open: %+v, %v", open, err)
+	}
+	end(2, job.Failed, "nobody answered")
+	end(3, job.Done, "")
+	j, err = jobs.Finish(t.Context(), "x")
+	if err != nil || j.State != job.Finished || j.FinishedAt == nil || j.Done != 2 || j.Failed != 1 || j.Left() != 0 {
+		t.Errorf("all have a result: %+v, %v", j, err)
+	}
+	list, err := jobs.Items(t.Context(), "x", "", 50)
+	if err != nil || list[0].Result != job.Failed || list[1].Result != job.Refused || list[1].Note != "not parked" {
+		t.Errorf("items %+v, %v", list, err)
+	}
+	if refused, err := jobs.Items(t.Context(), "x", "refused", 50); err != nil || len(refused) != 1 {
+		t.Errorf("refused: %+v, %v", refused, err)
+	}
+}
+
+func TestMove_OnlyFromTheStatesNamed(t *testing.T) {
+	_, jobs := setup(t)
+	if _, _, err := jobs.Make(t.Context(), retry("x"), items(2)); err != nil {
+		t.Fatal(err)
+	}
+	move := func(to job.State, want bool, from ...job.State) {
+		t.Helper()
+		j, moved, err := jobs.Move(t.Context(), "x", to, "by ada", from...)
+		if err != nil || moved != want || want && j.State != to {
+			t.Errorf("to %s: %t, %+v, %v; want %t", to, moved, j, err, want)
+		}
+	}
+	taken := func(want int) {
+		t.Helper()
+		if open, err := jobs.Take(t.Context(), "x", 10); err != nil || len(open) != want {
+			t.Errorf("taken %+v, %v; want %d", open, err, want)
+		}
+	}
+	taken(2)
+	move(job.Running, false, job.Paused)
+	move(job.Paused, true, job.Running)
+	taken(0)
+	if open, err := jobs.Open(t.Context()); err != nil || len(open) != 1 || open[0].StateNote != "by ada" {
+		t.Errorf("open jobs %+v, %v", open, err)
+	}
+	move(job.Running, true, job.Paused)
+	move(job.Cancelled, true, job.Running, job.Paused)
+	taken(0)
+	move(job.Running, false, job.Running, job.Paused)
+	if open, err := jobs.Open(t.Context()); err != nil || len(open) != 0 {
+		t.Errorf("open jobs %+v, %v", open, err)
+	}
+	if _, _, err := jobs.Move(t.Context(), "y", job.Paused, "", job.Running); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("of no job: %v", err)
+	}
+}
+
+func TestStanding_HowTheEventsAreNow(t *testing.T) {
+	pool, jobs := setup(t)
+	all := items(3)
+	for i, now := range [][2]string{{"processed", ""}, {"dead", "effect_failed: x"}, {"dead", "effect_failed: y"}} {
+		if _, err := pool.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status, reason)
+			values ($1, 's', 'stripe', 'live', $2, 'id', now(), '\x01', $3, $4)`, all[i].ReceiptID, all[i].EventID, now[0], now[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := jobs.Make(t.Context(), retry("x"), all); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range []job.Result{job.Done, job.Done, job.Refused} {
+		if err := jobs.End(t.Context(), "x", all[i].ReceiptID, r, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := jobs.Standing(t.Context(), "x")
+	if want := "[{dead effect_failed 1} {processed  1}]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("standing %v, %v; want %s", got, err, want)
+	}
+}

@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Assertion is what a person says of an effect that nobody has recorded as done.
+type Assertion struct {
+	// Result is what the ledger keeps as the effect's, Note who says so, and why.
+	Result json.RawMessage
+	Note   string
+	// Compensates and Also are those of a [Finish].
+	Compensates string
+	Also        []Statement
+}
+
+// assertSQL takes an effect that is not done, and that nobody is at, also where it was never claimed.
+const assertSQL = `
+with asserted as (
+    insert into effects as e (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, result, error, done_at)
+    values ($1, $2, 'done', $3, $4, $5, $6, now(), $7, $8, now())
+        on conflict (key) do update set state = 'done', committing = false, token = e.token + 1, result = excluded.result,
+           error = excluded.error, error_class = '', done_at = now(), receipt_id = excluded.receipt_id, event_id = excluded.event_id,
+           workflow_id = excluded.workflow_id, run_id = excluded.run_id
+     where e.state in ('failed', 'uncertain') or (e.state = 'claimed' and e.lease_until < now())
+    returning key, generation, receipt_id, run_id, token
+)
+insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
+select key, generation, receipt_id, run_id, token, 'done', now(), $8 from asserted`
+
+// Assert records that an effect has happened, which a person says: it is done, and undone like any other. What our own
+// tables hold of it is written in the same transaction. It returns false, and changes nothing, where the effect is settled
+// already or another is at it.
+func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, err error) {
+	keys := []string{c.Key}
+	if a.Compensates != "" {
+		keys = append(keys, a.Compensates)
+	}
+	slices.Sort(keys) // the lock order
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockSQL, keys); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, assertSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID, cleanJSON(a.Result), clean(a.Note))
+		if held = tag.RowsAffected() > 0; err != nil || !held {
+			return err
+		}
+		if a.Compensates != "" {
+			if _, err := tx.Exec(ctx, compensateSQL, []string{a.Compensates}); err != nil {
+				return err
+			}
+		}
+		for _, also := range a.Also {
+			if _, err := tx.Exec(ctx, also.SQL, cleanArgs(also.Args)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("record that effect %s has happened: %w", c.Key, err)
+	}
+	return held, nil
+}

@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Peek returns what is recorded under the keys, as [Store.Look] does, and writes nothing: it may be asked in any
+// transaction. A claim that has run out shows as what the next one would meet: [Uncertain] past its point of no return,
+// else [Failed], and to be tried again.
+func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
+	found := map[string]Grant{}
+	err := eachHeld(ctx, db, keys, func(key string, g Grant, committing, lapsed bool) {
+		switch {
+		case g.State == Claimed && lapsed && committing:
+			g = g.doubted()
+		case g.State == Claimed && lapsed:
+			g.State, g.Class, g.Error = Failed, Transient, lapsedUndone
+		}
+		found[key] = g
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at %d effects: %w", len(keys), err)
+	}
+	return found, nil
+}
+
+// Claimable reports whether a claim of a round would be granted where g is what [Peek] has found: the condition of
+// claimSQL, for who only asks.
+func (g Grant) Claimable(round int) bool {
+	switch g.State {
+	case Failed:
+		return g.Class == Transient || round > g.Round
+	case Uncertain:
+		return round > g.Round
+	}
+	return false
+}
+
+// doubted is a claim that lapsed after its point of no return.
+func (g Grant) doubted() Grant {
+	g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt
+	return g
+}
+
+// eachHeld reads what is recorded under the keys.
+func eachHeld(ctx context.Context, db Tx, keys []string, f func(key string, g Grant, committing, lapsed bool)) error {
+	rows, err := db.Query(ctx, lookSQL, keys)
+	if err != nil {
+		return err
+	}
+	var (
+		key                string
+		g                  Grant
+		committing, lapsed bool
+	)
+	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt, &g.Round,
+		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class, &g.Age, &g.Trying}, func() error {
+		held := g
+		held.Result = slices.Clone(g.Result)
+		f(key, held, committing, lapsed)
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,94 @@
+//go:build !nodownload
+
+package localpg
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	embedded "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
+)
+
+// download fetches binaries with embedded-postgres into a cache. That library has no call that
+// only downloads: its server is started on a throw-away directory and stopped again. Started by
+// root it cannot initialise that directory, but by then the binaries are in place, so what counts
+// is whether they run.
+func download(ctx context.Context, acc account, log *slog.Logger) (binaries, error) {
+	cache, err := downloadCache()
+	if err != nil {
+		return binaries{}, err
+	}
+	bin := filepath.Join(cache, "pgsql", "bin")
+	if b, err := inspect(ctx, acc, bin); err == nil {
+		return b, nil
+	}
+	lock, err := keeper.Lock(ctx, filepath.Join(cache, "lock"))
+	if err != nil {
+		return binaries{}, err
+	}
+	defer func() { _ = lock.Close() }()
+	log.Info("downloading PostgreSQL", "to", cache)
+	// The library knows no context: on Ctrl-C its download is left to end with the process.
+	fetched := make(chan error, 1)
+	go func() { fetched <- fetch(cache) }()
+	select {
+	case err = <-fetched:
+	case <-ctx.Done():
+		return binaries{}, ctx.Err()
+	}
+	b, inspectErr := inspect(ctx, acc, bin)
+	if inspectErr == nil {
+		return b, nil
+	}
+	if err == nil {
+		err = inspectErr
+	}
+	return binaries{}, err
+}
+
+// fetch puts binaries under cache/pgsql. An error does not mean that they are not there.
+func fetch(cache string) error {
+	work, err := os.MkdirTemp("", "pawl-download-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	db := embedded.NewDatabase(embedded.DefaultConfig().
+		Version(embedded.V17).
+		CachePath(filepath.Join(cache, "archive")).
+		BinariesPath(filepath.Join(cache, "pgsql")).
+		RuntimePath(filepath.Join(work, "run")).
+		DataPath(filepath.Join(work, "data")).
+		Port(uint32(port)).
+		Logger(io.Discard))
+	if err := db.Start(); err != nil {
+		return err
+	}
+	return db.Stop()
+}
+
+// downloadCache is a directory that only the caller can write to; root's must be reachable for
+// the server's account, which root's home is not.
+func downloadCache() (string, error) {
+	base := "/var/cache"
+	if os.Geteuid() != 0 {
+		var err error
+		if base, err = os.UserCacheDir(); err != nil {
+			return "", err
+		}
+	}
+	dir := filepath.Join(base, "pawl", "postgresql")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, nil
+}

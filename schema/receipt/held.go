@@ -1,0 +1,37 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const heldSQL = `
+select i.n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) with ordinality as i(provider, account, mode, event_id, n)
+ where exists (select from receipts r where (r.provider, r.account, r.mode, r.event_id) = (i.provider, i.account, i.mode, i.event_id))`
+
+// Held returns, for each of the keys, whether there is a receipt of it.
+func (s *Store) Held(ctx context.Context, keys []Key) ([]bool, error) {
+	var texts [4][]string
+	for _, k := range keys {
+		for i, v := range [...]string{k.Provider, k.Account, k.Mode, k.EventID} {
+			texts[i] = append(texts[i], v)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, heldSQL, texts[0], texts[1], texts[2], texts[3])
+	if err != nil {
+		return nil, fmt.Errorf("look which events are held: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return nil, fmt.Errorf("look which events are held: %w", err)
+	}
+	held := make([]bool, len(keys))
+	for _, n := range found {
+		held[n-1] = true
+	}
+	return held, nil
+}

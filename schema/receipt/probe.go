@@ -1,0 +1,49 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Probe is a delivery that an operator sent to see whether one arrives. No event is in it.
+type Probe struct {
+	ID, Source  string
+	ReceivedAt  time.Time
+	SecretLabel string
+}
+
+// keepProbeSQL keeps a source's probes for a day.
+const keepProbeSQL = `
+with old as (delete from probes where source = $2 and received_at < now() - interval '1 day')
+insert into probes (id, source, received_at, secret_label) values ($1, $2, $3, $4)
+on conflict (source, id) do nothing`
+
+// KeepProbe commits that a probe has arrived. It may be called twice.
+func (s *Store) KeepProbe(ctx context.Context, p Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if _, err := s.pool.Exec(ctx, keepProbeSQL, p.ID, p.Source, p.ReceivedAt, p.SecretLabel); err != nil {
+		return fmt.Errorf("keep probe of %s: %w", p.Source, err)
+	}
+	return nil
+}
+
+const probeSQL = `select id, source, received_at, secret_label from probes where source = $2 and id = $1`
+
+// Probe returns a probe of a source, and [ErrNotFound] where none of this ID has arrived.
+func (s *Store) Probe(ctx context.Context, source, id string) (Probe, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	rows, _ := s.pool.Query(ctx, probeSQL, id, source) // CollectExactlyOneRow returns its error
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Probe])
+	if notFound(err) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Probe{}, fmt.Errorf("read probe of %s: %w", source, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,169 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Finished says how a run ended and what its receipt became.
+type Finished struct {
+	ReceiptID  string
+	WorkflowID string
+	RunID      string
+	StartedAt  time.Time
+	// Kind, RequestedBy, RunReason and PreviousRunID are those of [Started], for a run that nobody has recorded.
+	Kind          Kind
+	RequestedBy   string
+	RunReason     string
+	PreviousRunID string
+	// Outcome is the run's, in the flow's words.
+	Outcome string
+	// Status, Reason and LastError become the receipt's.
+	Status    receipt.Status
+	Reason    string
+	LastError string
+	// AsOf is when the workflow task began that finishes the run; the zero time is never too old.
+	AsOf time.Time
+
+	id uuid.UUID
+}
+
+// MarkFinished closes a run and sets its receipt's status in one transaction. A run that nobody has
+// recorded (a reset; or a run that ended before its start was marked) is recorded as well. It may
+// be called twice: the second call changes nothing but the closing time.
+//
+// A status that the graph does not allow closes the run and returns a *[receipt.TransitionError]. Where a later
+// workflow task has written the status, nothing is changed and [receipt.ErrOutrun] is returned.
+func (s *Store) MarkFinished(ctx context.Context, f Finished) error {
+	id, err := receipt.ParseID(f.ReceiptID)
+	if err != nil {
+		return err
+	}
+	f.id = id
+	refused, err := s.finished.Do(ctx, f)
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return fmt.Errorf("finish run %s of receipt %s: %w", f.RunID, f.ReceiptID, err)
+	}
+	return nil
+}
+
+// finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
+// transitions decides here too.
+//
+// Of two runs of one receipt, the one with the later task moves it. Sorting them also has all of ended read before the
+// first receipt is changed: Postgres finds no row to lock that the same statement has changed, and the second run was
+// neither closed nor refused.
+const finishedSQL = `
+with ended as materialized (
+    select i.*, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::timestamptz[],
+                  $12::text[], $13::text[], $14::text[])
+           as i(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence, kind, requested_by, run_reason)
+     cross join lateral (select r.status, r.fence from receipts r where r.id = i.id for no key update) held
+), ran as (
+    insert into runs (workflow_id, run_id, receipt_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome)
+    select i.workflow_id, i.run_id, i.id, case when i.kind <> '' then i.kind when i.workflow_id like 'due:%' then 'due' else 'original' end,
+           i.requested_by, i.run_reason, i.previous_run_id, i.started_at, now(), i.outcome
+      from ended i where not i.outrun
+    on conflict (workflow_id, run_id) do update set closed_at = excluded.closed_at, outcome = excluded.outcome
+), moved as (
+    update receipts r
+       set status = i.status, reason = i.reason, last_error = i.last_error, updated_at = now(), fence = greatest(r.fence, i.fence), rerun = null,
+           workflow_id = case when r.workflow_id = '' then i.workflow_id else r.workflow_id end
+      from (select distinct on (id) * from ended where not outrun order by id, fence desc nulls first) i
+     where r.id = i.id and i.was = any(string_to_array(i.follows, ' '))
+    returning r.id
+)
+select id, was, before, id in (select id from moved) from ended`
+
+func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, error) {
+	// An upsert may meet a row once: of a run that is finished twice at the same moment the later task
+	// counts, and the last of one task.
+	last := map[[2]string]Finished{}
+	for _, f := range reqs {
+		run := [2]string{f.WorkflowID, f.RunID}
+		if before, twice := last[run]; !twice || !f.AsOf.Before(before.AsOf) {
+			last[run] = f
+		}
+	}
+	rows := make([]Finished, 0, len(last))
+	for _, f := range last {
+		rows = append(rows, f)
+	}
+	// The order in which receipts are locked, and then runs.
+	slices.SortFunc(rows, func(a, b Finished) int {
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+	})
+
+	n := len(rows)
+	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
+	var texts [11][]string
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, f := range rows {
+		ids[i], at[i], asOf[i] = f.id, f.StartedAt, receipt.Fence(f.AsOf)
+		follows := strings.Join(receipt.MayPrecede(f.Status), " ")
+		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError, follows, string(f.Kind), f.RequestedBy, f.RunReason} {
+			texts[c][i] = v
+		}
+	}
+	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], texts[7], asOf,
+		texts[8], texts[9], texts[10])
+	if err != nil {
+		return nil, err
+	}
+	type state struct {
+		was   receipt.Status
+		fence *time.Time
+		moved bool
+	}
+	states := map[uuid.UUID]state{}
+	var id [16]byte
+	var was string
+	var before *time.Time
+	var moved bool
+	if _, err := pgx.ForEachRow(found, []any{&id, &was, &before, &moved}, func() error {
+		states[id] = state{receipt.Status(was), before, moved}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	results := make([]error, len(reqs))
+	for i, f := range reqs {
+		switch st, held := states[f.id]; {
+		case !held:
+			results[i] = receipt.ErrNotFound
+		case !f.AsOf.IsZero() && st.fence != nil && st.fence.After(f.AsOf):
+			results[i] = receipt.ErrOutrun
+		case !st.moved:
+			results[i] = &receipt.TransitionError{From: st.was, To: f.Status}
+		}
+	}
+	return results, nil
+}
+
+const compensatedSQL = `select count(*) from runs where outcome = 'compensated' and closed_at > now() - $1::interval`
+
+// Compensated counts the runs that ended within the time d by taking back what they had done.
+func (s *Store) Compensated(ctx context.Context, d time.Duration) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	if err := s.pool.QueryRow(ctx, compensatedSQL, d).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count compensated runs: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,101 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Started says that a workflow runs for a receipt.
+type Started struct {
+	ReceiptID  string
+	WorkflowID string
+	RunID      string
+	StartedAt  time.Time
+	// Kind is Original when empty. RequestedBy, Reason and PreviousRunID belong to the others.
+	Kind          Kind
+	RequestedBy   string
+	Reason        string
+	PreviousRunID string
+
+	id uuid.UUID
+}
+
+// MarkStarted records runs and moves their receipts from received to processing; a receipt that is
+// further already keeps its status, and a run that is recorded already stays as it is. It may be
+// called twice. An error concerns some of runs; all of them may be marked again.
+func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
+	// Runs are enqueued one by one rather than as a group, so that one that is refused fails alone.
+	errs := make(chan error, len(runs))
+	for _, r := range runs {
+		id, err := receipt.ParseID(r.ReceiptID)
+		if err != nil {
+			return err
+		}
+		r.id = id
+		go func() {
+			_, err := s.started.Do(ctx, r)
+			errs <- err
+		}()
+	}
+	var first error
+	for range runs {
+		if err := <-errs; err != nil && first == nil {
+			first = fmt.Errorf("mark started: %w", err)
+		}
+	}
+	return first
+}
+
+// startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Of two runs of one receipt, the one
+// that began later names its workflow.
+const startedSQL = `
+with started as materialized (
+    -- A short run has ended and said all of this itself: its receipt is not touched again.
+    -- While a replay waits for its start, the run before it may be marked late: that is not the run that was asked for.
+    select i.*, held.status as was, held.workflow_id as known,
+           held.rerun is null or i.kind <> 'original' and i.run_id <> coalesce(held.rerun ->> 'previous', '') as wanted
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
+           as i(id, workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at)
+     cross join lateral (
+           select r.status, r.workflow_id, r.rerun from receipts r
+            where r.id = i.id and (r.status = 'received' or r.workflow_id = '' or i.kind <> 'original')
+              for no key update) held
+), ran as (
+    insert into runs (workflow_id, run_id, receipt_id, kind, requested_by, reason, previous_run_id, started_at)
+    select workflow_id, run_id, id, kind, requested_by, reason, previous_run_id, started_at from started
+    on conflict (workflow_id, run_id) do nothing
+)
+update receipts r
+   set status = case when i.was = 'received' then 'processing' else i.was end,
+       workflow_id = i.workflow_id, rerun = null, updated_at = now()
+  from (select distinct on (id) * from started where wanted order by id, started_at desc) i
+ where r.id = i.id and (i.was = 'received' or i.known = '')`
+
+func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
+	// The order in which receipts are locked, and then runs.
+	slices.SortFunc(reqs, func(a, b Started) int {
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+	})
+	n := len(reqs)
+	ids, at := make([][16]byte, n), make([]time.Time, n)
+	var texts [6][]string
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, r := range reqs {
+		ids[i], at[i] = r.id, r.StartedAt
+		for c, v := range [...]string{r.WorkflowID, r.RunID, string(cmp.Or(r.Kind, Original)), r.RequestedBy, r.Reason, r.PreviousRunID} {
+			texts[c][i] = v
+		}
+	}
+	_, err := s.pool.Exec(ctx, startedSQL, ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], at)
+	return make([]struct{}, n), err
+}

@@ -1,0 +1,57 @@
+package timeline_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	if empty, err := timeline.ReadBacklog(t.Context(), db); err != nil || len(empty.Parked) != 0 || len(empty.Waiting) != 0 || empty.Oldest != nil {
+		t.Fatalf("of nothing: %+v, %v", empty, err)
+	}
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
+		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 's', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid',
+		       '2026-01-01T10:00:00Z'::timestamptz + n * interval '1 minute', '\x01', status, reason
+		  from (values (1, 'processed', ''), (2, 'dead', 'effect_failed: finance-export is failed'), (3, 'dead', 'effect_failed: other words'),
+		               (4, 'dead', 'effect_failed: the same invoice'), (5, 'dead', 'effect_failed: euros'), (6, 'needs_review', 'suspected_replay: x'),
+		               (7, 'retrying', 'sink_out: finance is out'), (8, 'retrying', 'sink_out: finance is out'), (9, 'processing', ''),
+		               (10, 'received', ''), (11, 'ignored', 'type_not_wanted')) as t(n, status, reason)`)
+	exec(t, db, `insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+		select 'stripe', 'live', 'invoice_seen', object, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
+		       jsonb_build_object('Invoice', jsonb_build_object('Paid', amount, 'Currency', currency))
+		  from (values (1, 'in_1', 1, 'usd'), (2, 'in_2', 49900, 'usd'), (3, 'in_3', 100, 'usd'), (4, 'in_3', 100, 'usd'), (5, 'in_5', 7000, 'eur')) as t(n, object, amount, currency)`)
+	b, err := timeline.ReadBacklog(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	minute := func(n int) time.Time { return time.Date(2026, 1, 1, 10, n, 0, 0, time.UTC) }
+	check := func(name string, got, want []timeline.Cause) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Fatalf("%s: %+v, want %d causes", name, got, len(want))
+		}
+		for i, w := range want {
+			if g := got[i]; g.Status != w.Status || g.ReasonCode != w.ReasonCode || g.Events != w.Events || !g.Oldest.Equal(w.Oldest) || !maps.Equal(g.Money, w.Money) {
+				t.Errorf("%s %d: %+v, want %+v", name, i, g, w)
+			}
+		}
+	}
+	check("parked", b.Parked, []timeline.Cause{
+		{"dead", "effect_failed", 4, minute(2), map[string]int64{"usd": 50000, "eur": 7000}}, // in_3 counts once
+		{"needs_review", "suspected_replay", 1, minute(6), map[string]int64{}},
+	})
+	check("waiting", b.Waiting, []timeline.Cause{
+		{Status: "retrying", ReasonCode: "sink_out", Events: 2, Oldest: minute(7)},
+		{Status: "processing", Events: 1, Oldest: minute(9)},
+		{Status: "received", Events: 1, Oldest: minute(10)},
+	})
+	if b.Oldest == nil || b.Oldest.EventID != "evt_2" || b.Oldest.Status != "dead" {
+		t.Errorf("the oldest is %+v, want evt_2", b.Oldest)
+	}
+}

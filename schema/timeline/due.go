@@ -1,0 +1,37 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Due is what the clock will do because of an event.
+type Due struct {
+	At time.Time `json:"at"`
+	// Why is that of the row: end, grace, one_off, dunning, settle or keep.
+	Why    string `json:"why"`
+	Object string `json:"object"`
+}
+
+// String says it to a person.
+func (d Due) String() string {
+	return map[string]string{
+		"end": "the access that was to end by then ends", "grace": "the time of grace is over", "one_off": "what was bought once ends",
+		"dunning": "the customer is reminded", "settle": "a person is asked where no event has told that it is active",
+		"keep": "a person is asked to release the workspace",
+	}[d.Why] + " (" + d.Object + ")"
+}
+
+// dueSQL goes by the account, which has few rows; those of an event that is about no account stand nowhere else.
+const dueSQL = `
+select at, why, object from due where account = $1 and mode = $2 and receipt_id = $3::uuid order by at, object limit 20`
+
+// DueOf returns what the clock will do because of a receipt's event, the next first.
+func DueOf(ctx context.Context, db DB, r Receipt) ([]Due, error) {
+	due, err := collect[Due](ctx, db, dueSQL, r.OurAccount, r.Mode, r.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read what is due of receipt %s: %w", r.ID, err)
+	}
+	return due, nil
+}

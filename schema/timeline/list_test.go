@@ -1,0 +1,97 @@
+package timeline_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// planned is what is needed of a node of a plan.
+type planned struct {
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []planned
+}
+
+// read returns how many rows the node, and what is below it, went through.
+func (p planned) read() int {
+	sum := int((p.Rows + p.Removed) * p.Loops)
+	for _, below := range p.Plans {
+		sum += below.read()
+	}
+	return sum
+}
+
+// What passes is rare, and older than nearly everything: no list goes through what lies before it.
+func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
+	t.Parallel()
+	const many = 60_000
+	db := schematest.New(t)
+	exec(t, db, `set statement_timeout = '2min'`)
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+		select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n between 1 and 20 then 'old' else 'stripe' end, 'stripe', 'live', 'evt_' || n, 'id',
+		       case when n between 21 and 40 then 'rare' else 'type' || n % 40 end, 'in_' || n, now(), '\x01',
+		       case when n between 41 and 60 then 'compensated' when n between 61 and 80 then 'ignored' when n between 81 and 100 then 'dead' else 'processed' end,
+		       case when n between 61 and 80 then 'type_not_wanted' when n between 81 and 100 then 'effect_failed: x' else '' end
+		  from generate_series(1, $1::int) n`, many)
+	exec(t, db, `insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
+		select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'cus_' || n / 10, 'evt_' || n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), 3, 'event', '{}'
+		  from generate_series(1, $1::int) n`, many)
+	exec(t, db, `analyze receipts, facts`)
+	for name, c := range map[string]struct {
+		filter timeline.Filter
+		want   int
+	}{
+		"everything":         {timeline.Filter{}, 50},
+		"processed":          {timeline.Filter{Status: "processed"}, 50},
+		"dead":               {timeline.Filter{Status: "dead"}, 20},
+		"received":           {timeline.Filter{Status: "received"}, 0},
+		"compensated":        {timeline.Filter{Status: "compensated"}, 20},
+		"ignored":            {timeline.Filter{Status: "ignored"}, 20},
+		"a reason":           {timeline.Filter{ReasonCode: "type_not_wanted"}, 20},
+		"no such reason":     {timeline.Filter{ReasonCode: "none"}, 0},
+		"a rare type":        {timeline.Filter{Type: "rare"}, 20},
+		"a common type":      {timeline.Filter{Type: "type7"}, 50},
+		"no such type":       {timeline.Filter{Type: "none"}, 0},
+		"an old source":      {timeline.Filter{Source: "old"}, 20},
+		"source and type":    {timeline.Filter{Source: "stripe", Type: "rare", Status: "processed"}, 20},
+		"an object":          {timeline.Filter{About: []string{"in_30"}}, 1},
+		"a customer":         {timeline.Filter{About: []string{"cus_3"}}, 10},
+		"a page":             {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
+		"a time":             {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
+		"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
+	} {
+		got, err := timeline.List(t.Context(), db, c.filter)
+		if err != nil || len(got) != c.want {
+			t.Errorf("%s: %d and %v, want %d", name, len(got), err, c.want)
+		}
+		sql, args := timeline.ListStatement(c.filter)
+		var text []byte
+		if err := db.QueryRow(t.Context(), `explain (analyze, format json) `+sql, args...).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		var explained []struct{ Plan planned }
+		if err := json.Unmarshal(text, &explained); err != nil {
+			t.Fatal(err)
+		}
+		// Each row that is shown costs some for whose it is, and each pair of source and type some.
+		if n := explained[0].Plan.read(); n > 6000 {
+			t.Errorf("%s: %d rows of %d were read", name, n, many)
+		}
+	}
+	// A page begins where the one before ended.
+	first, err := timeline.List(t.Context(), db, timeline.Filter{Source: "stripe", Limit: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := timeline.List(t.Context(), db, timeline.Filter{Source: "stripe", Limit: 30, OlderThan: first[29].ID})
+	if err != nil || len(second) != 30 || uuid.MustParse(second[0].ID).String() >= first[29].ID {
+		t.Errorf("second page begins with %v (%v), the first ends with %s", second, err, first[29].ID)
+	}
+}
