@@ -89,6 +89,9 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	body.keep()
 	conn.Verified()
 	c.Response().Header().Del("Connection")
+	if p, ok := source.probe(r, match); ok {
+		return s.keepProbe(c, &source, p, r, match, &l)
+	}
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
 }
@@ -214,7 +217,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	var pending []receipt.Pending
 	for i, o := range outcomes {
 		if e := &d.Events[i]; !o.Duplicate && o.Status == receipt.Received {
-			pending = append(pending, receipt.Pending{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account,
+			pending = append(pending, receipt.Pending{ReceiptID: o.ReceiptID, Source: d.Source, Provider: d.Provider, Account: e.Account,
 				Mode: e.Mode, EventID: o.EventID, Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt})
 		}
 	}

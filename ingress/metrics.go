@@ -22,6 +22,7 @@ const (
 	parked     outcome = "parked"
 	refused    outcome = "refused" // with the class of the refusal
 	handshake  outcome = "handshake"
+	probed     outcome = "probe" // of an operator, by `pawl doctor`
 	shed       outcome = "shed"
 	unfinished outcome = "unavailable" // not committed: 503
 )

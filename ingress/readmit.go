@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -30,12 +32,20 @@ func (s *Source) Readmit(ctx context.Context, r *webhook.Request) (receipt.Deliv
 	return s.delivery(&again, match), nil
 }
 
+// Filed returns the delivery of an event that the provider's API has shown, and that never came: what a live one of the
+// same bytes would have been, but for its secret, which is [receipt.ByAPI]. Nobody has signed it: the caller has it from
+// the API itself. account is the connected account that it is of, where the event does not say.
+func (s *Source) Filed(body []byte, account string, at time.Time) receipt.Delivery {
+	return s.delivery(&webhook.Request{Method: http.MethodPost, URL: s.CalledURL(""), Header: http.Header{}, Body: body, ReceivedAt: at},
+		webhook.Match{Secret: receipt.ByAPI}, func(e *webhook.Event) { e.Account = cmp.Or(e.Account, account) })
+}
+
 // maxEvents is how many events of a delivery are run. No provider sends more than some thousand at once; what has more
 // is kept whole, as one event that waits for a person.
 const maxEvents = 20_000
 
 // delivery is what is kept of a verified request, live or readmitted.
-func (s *Source) delivery(r *webhook.Request, match webhook.Match) receipt.Delivery {
+func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...func(*webhook.Event)) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	if len(events) > maxEvents {
 		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents, len(events), maxEvents)}}
@@ -43,6 +53,9 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match) receipt.Deliv
 	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, Relays: s.Relays, ReceivedAt: r.ReceivedAt,
 		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
 	for i, e := range events {
+		for _, change := range changes {
+			change(&e)
+		}
 		d.Events[i] = s.accept(e, r.Body)
 	}
 	if match.Transmission != "" {

@@ -26,6 +26,7 @@ import (
 type Receipts interface {
 	// Insert returns nil only when every event of d is committed.
 	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
+	KeepProbe(ctx context.Context, p receipt.Probe) error
 	CountRejections(ctx context.Context, counts []receipt.Rejections) error
 	CountSecretUses(ctx context.Context, uses []receipt.SecretUse) error
 }

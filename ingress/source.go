@@ -16,6 +16,8 @@ type Source struct {
 	Name     string
 	Provider webhook.Provider
 	Verifier webhook.Verifier
+	// Secrets are those of the verifier, by which a probe is known.
+	Secrets []webhook.Secret
 	// Mode is the source's declared mode; an event of the other mode is kept and ignored. Empty is for
 	// a provider whose events say their mode: both are then taken.
 	Mode webhook.Mode

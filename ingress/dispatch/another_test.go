@@ -7,6 +7,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -41,7 +42,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 
 	// A person has it run anew.
 	anew := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: "stripe", EventID: "evt_1"}.AnewID()
-	if err := b.store.RunAnew(t.Context(), p.ReceiptID, anew); err != nil {
+	if err := b.runAnew(t, p, anew); err != nil {
 		t.Fatal(err)
 	}
 	b.sweep(t)
@@ -49,7 +50,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	if r := b.get(t, p.ReceiptID); !ok || s.in.ReceiptID != p.ReceiptID || r.Status != receipt.Processing || r.WorkflowID != anew {
 		t.Errorf("started %+v, receipt %+v; want its own run under %s", s, r, anew)
 	}
-	if err := b.store.RunAnew(t.Context(), p.ReceiptID, anew); err == nil {
+	if err := b.runAnew(t, p, anew); err == nil {
 		t.Error("a receipt that runs is run anew")
 	}
 	b.silent(t)
@@ -80,7 +81,7 @@ func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 			b := setup(t)
 			b.forgotten(t)
 			p := b.insert(t)
-			if err := b.store.MarkStarted(t.Context(), receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1"}); err != nil {
+			if err := b.starts.MarkStarted(t.Context(), run.Started{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1"}); err != nil {
 				t.Fatal(err)
 			}
 			b.temporal.set(func(tp *temporal) { tp.ended = ended })
@@ -93,4 +94,10 @@ func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (b *bench) runAnew(t *testing.T, p receipt.Pending, workflowID string) error {
+	t.Helper()
+	r := b.get(t, p.ReceiptID)
+	return receipt.RunAnewIn(t.Context(), b.pool, p.ReceiptID, receipt.NeedsReview, r.Reason, workflowID)
 }

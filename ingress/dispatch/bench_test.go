@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -49,6 +50,8 @@ type temporal struct {
 	stale    bool
 	lists    int
 	noList   error
+	// noHistory is why the history of a run cannot be read.
+	noHistory error
 	// meanwhile, where set, happens while a run is looked at.
 	meanwhile func()
 }
@@ -60,12 +63,12 @@ type started struct {
 	options client.StartWorkflowOptions
 }
 
-type run struct {
+type handle struct {
 	client.WorkflowRun
 	id string
 }
 
-func (r run) GetRunID() string { return r.id }
+func (h handle) GetRunID() string { return h.id }
 
 func (tp *temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
 	tp.mu.Lock()
@@ -93,7 +96,7 @@ func (tp *temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowO
 	if old, ok := tp.runs[o.ID]; ok {
 		if o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE ||
 			o.WorkflowIDConflictPolicy != enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL || !o.WorkflowExecutionErrorWhenAlreadyStarted {
-			return run{id: "a second run of " + o.ID}, nil
+			return handle{id: "a second run of " + o.ID}, nil
 		}
 		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", old.runID)
 	}
@@ -103,7 +106,7 @@ func (tp *temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowO
 		tp.lost--
 		return nil, serviceerror.NewUnavailable("connection reset: reply lost")
 	}
-	return run{id: s.runID}, nil
+	return handle{id: s.runID}, nil
 }
 
 func (tp *temporal) set(f func(*temporal)) {
@@ -123,6 +126,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 type bench struct {
 	store    *receipt.Store
+	starts   *run.Store
 	pool     *pgxpool.Pool
 	temporal *temporal
 	d        *dispatch.Dispatcher
@@ -133,13 +137,15 @@ func setup(t *testing.T) *bench {
 	b := &bench{pool: schematest.New(t), temporal: &temporal{runs: map[string]started{}}}
 	b.store = receipt.NewStore(b.pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(b.store.Close)
+	b.starts = run.NewStore(b.pool, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(b.starts.Close)
 	b.d = b.dispatcher(t)
 	return b
 }
 
 func (b *bench) dispatcher(t *testing.T) *dispatch.Dispatcher {
 	t.Helper()
-	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Every: 20 * time.Millisecond})
+	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Every: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -77,7 +78,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		return err
 	}
 	d.metrics.start(ctx, c.Provider, "due")
-	d.markLater(receipt.Started{ReceiptID: c.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now(), Kind: receipt.ByClock})
+	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now(), Kind: run.ByClock})
 	return nil
 }
 

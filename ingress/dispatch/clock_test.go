@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 )
 
 // rested returns a receipt whose run has ended.
 func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pending {
 	t.Helper()
 	p := b.insert(t, change...)
-	if err := b.store.FinishRun(t.Context(), receipt.Finish{
+	if err := b.starts.MarkFinished(t.Context(), run.Finished{
 		ReceiptID: p.ReceiptID, WorkflowID: "stripe:" + p.EventID, RunID: "first", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed,
 	}); err != nil {
 		t.Fatal(err)
@@ -181,4 +182,34 @@ func mustGet(t *testing.T, b *bench, p receipt.Pending) receipt.Receipt {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// What no run has taken is seen by its age, also while the sweep has it. What waits for a person is not: he is asked.
+func TestClock_Overdue_SeenUnlessParked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := rested(t, b)
+	overdue := func() time.Duration {
+		age, err := b.store.Overdue(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return age.Round(time.Minute)
+	}
+	b.await(t, p, "in_1", time.Now().Add(time.Hour).Format(time.RFC3339))
+	if got := overdue(); got != 0 {
+		t.Errorf("overdue by %s, want nothing that lies ahead", got)
+	}
+	b.await(t, p, "in_2", time.Now().Add(-2*time.Hour).Format(time.RFC3339))
+	b.await(t, p, "in_3", time.Now().Add(-time.Hour).Format(time.RFC3339))
+	b.clock(t) // it has them for a while
+	if got := overdue(); got != 2*time.Hour {
+		t.Errorf("overdue by %s, want two hours", got)
+	}
+	if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.NeedsReview, "effect_refused: x", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := overdue(); got != 0 {
+		t.Errorf("overdue by %s, want nothing that waits for a person", got)
+	}
 }

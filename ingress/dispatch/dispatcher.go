@@ -11,10 +11,12 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 )
 
 // Temporal starts workflows and tells how they stand; a client.Client.
@@ -22,6 +24,7 @@ type Temporal interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 	// DescribeWorkflowExecution answers from the run itself and not from the visibility store, which lags.
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
@@ -31,24 +34,32 @@ type Receipts interface {
 	Clock(ctx context.Context, limit int) ([]receipt.Clock, error)
 	Begin(ctx context.Context, id, workflowID string) (was receipt.Status, err error)
 	Release(ctx context.Context, ids ...string) error
-	MarkStarted(ctx context.Context, runs ...receipt.Started) error
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
 	Get(ctx context.Context, id string) (receipt.Receipt, error)
+	SourcePauses(ctx context.Context) ([]receipt.SourcePause, error)
+	LetIn(ctx context.Context, source string, limit int) error
 	Backlog(ctx context.Context) (receipt.Backlog, error)
-	Quiet(ctx context.Context, d time.Duration) (ids []string, err error)
-	QuietSample(ctx context.Context, d time.Duration, n int) ([]receipt.Open, error)
-	Open(ctx context.Context, ids []string) ([]receipt.Open, error)
-	ParkOpen(ctx context.Context, o receipt.Open, reason string) (parked bool, err error)
-	SettleOpen(ctx context.Context, o receipt.Open, runID string) (settled bool, err error)
+	Intervened(ctx context.Context, i receipt.Intervention) error
 }
 
-// Config is what a dispatcher needs. Temporal, Receipts and TaskQueue are required.
+// Runs is where their runs are kept; a *run.Store.
+type Runs interface {
+	MarkStarted(ctx context.Context, runs ...run.Started) error
+	Quiet(ctx context.Context, d time.Duration) (ids []string, err error)
+	QuietSample(ctx context.Context, d time.Duration, n int) ([]run.Open, error)
+	Open(ctx context.Context, ids []string) ([]run.Open, error)
+	ParkOpen(ctx context.Context, o run.Open, reason string) (parked bool, err error)
+	SettleOpen(ctx context.Context, o run.Open, runID string) (settled bool, err error)
+}
+
+// Config is what a dispatcher needs. Temporal, Receipts, Runs and TaskQueue are required.
 type Config struct {
 	Temporal Temporal
 	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal turns out
 	// not to know them.
 	Prepare   func(context.Context) error
 	Receipts  Receipts
+	Runs      Runs
 	TaskQueue string
 	// Eager asks for eager workflow start: it saves a hop where a worker of the same process shares
 	// the client.
@@ -86,6 +97,9 @@ const (
 	// markEvery is how long a run may last before its start is recorded. Most have ended by then and
 	// have said so themselves.
 	markEvery = time.Second
+	// letIn is how many of the receipts that have waited for a source's pause are let in each second: about what a small
+	// engine runs beside what comes in.
+	letIn = 80
 	// sampleEvery is how often the backlog gauge looks at the table.
 	sampleEvery = 5 * time.Second
 )
@@ -95,6 +109,7 @@ type Dispatcher struct {
 	cfg     Config
 	queue   chan queued
 	down    atomic.Bool // the last start found Temporal unable
+	paused  atomic.Pointer[map[string]bool]
 	metrics *metrics
 	mine    mine
 
@@ -107,7 +122,7 @@ type Dispatcher struct {
 	preparing sync.Mutex
 
 	noting    sync.Mutex // guards what follows
-	toMark    []receipt.Started
+	toMark    []run.Started
 	toRelease []string
 }
 
@@ -153,6 +168,7 @@ func New(cfg Config) (*Dispatcher, error) {
 // Run starts workflows until ctx ends; it returns when no start is under way. What is still queued
 // then is in the table too, and due at once for whoever sweeps next.
 func (d *Dispatcher) Run(ctx context.Context) {
+	d.readPauses(ctx)
 	var wg sync.WaitGroup
 	var starting sync.WaitGroup
 	for range d.cfg.Workers {
@@ -166,6 +182,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 		started()
 	})
 	wg.Go(func() { d.noteAll(marks) })
+	wg.Go(func() { d.watchPauses(ctx) })
 	wg.Go(func() { d.sweep(ctx) })
 	wg.Go(func() { d.clock(ctx) })
 	wg.Go(func() { d.look(ctx) })

@@ -12,9 +12,13 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc/codes"
 
+	"github.com/pawlhq/pawl/activities/intervention"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -72,7 +76,7 @@ func (d *Dispatcher) look(ctx context.Context) {
 // itself, parks it, since nobody else would finish it; what a person has ended is not started again when
 // Temporal's retention is over.
 func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
-	ids, err := d.cfg.Receipts.Quiet(ctx, quiet)
+	ids, err := d.cfg.Runs.Quiet(ctx, quiet)
 	if err != nil {
 		return 0, fmt.Errorf("look for lost runs: %w", err)
 	}
@@ -95,7 +99,7 @@ func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended 
 			break
 		}
 	}
-	open, err := d.cfg.Receipts.Open(ctx, suspect)
+	open, err := d.cfg.Runs.Open(ctx, suspect)
 	if err != nil {
 		return 0, fmt.Errorf("look for lost runs: %w", err)
 	}
@@ -107,7 +111,7 @@ func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended 
 // in the end. It also finds one that no worker can go on with, because the flow was changed under it, which no list tells:
 // its receipt is parked, too, for what it says would otherwise stay as it was when the run still went on.
 func (d *Dispatcher) LookClosely(ctx context.Context, quiet time.Duration) (mended int, err error) {
-	open, err := d.cfg.Receipts.QuietSample(ctx, quiet, sample)
+	open, err := d.cfg.Runs.QuietSample(ctx, quiet, sample)
 	if err != nil {
 		return 0, fmt.Errorf("look at runs: %w", err)
 	}
@@ -126,8 +130,8 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 		if err != nil {
 			return fmt.Errorf("list running workflows: %w", err)
 		}
-		for _, run := range page.GetExecutions() {
-			if receiptID, ok := owner(run); ok && !f(receiptID) {
+		for _, info := range page.GetExecutions() {
+			if receiptID, ok := owner(info); ok && !f(receiptID) {
 				return nil
 			}
 		}
@@ -143,11 +147,11 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 
 // lookAtAll looks at the runs of open and returns how many it mended. A run that cannot be looked at does not keep the
 // others from being looked at; several of them in a row mean that Temporal as a whole does not answer, and end it.
-func (d *Dispatcher) lookAtAll(ctx context.Context, open []receipt.Open) (mended int, err error) {
+func (d *Dispatcher) lookAtAll(ctx context.Context, open []run.Open) (mended int, err error) {
 	var inARow atomic.Int64
 	var mu sync.Mutex // guards the results
 	var faults []error
-	each(lookers, open, func(o receipt.Open) {
+	each(lookers, open, func(o run.Open) {
 		if inARow.Load() >= lookFailures {
 			return
 		}
@@ -170,7 +174,7 @@ func (d *Dispatcher) lookAtAll(ctx context.Context, open []receipt.Open) (mended
 }
 
 // lookAt looks at the run of o, and mends what it finds.
-func (d *Dispatcher) lookAt(ctx context.Context, o receipt.Open) (mended bool, err error) {
+func (d *Dispatcher) lookAt(ctx context.Context, o run.Open) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	recorded := o.WorkflowID != ""
@@ -185,14 +189,14 @@ func (d *Dispatcher) lookAt(ctx context.Context, o receipt.Open) (mended bool, e
 	if err != nil {
 		return false, err
 	}
-	run := found.GetWorkflowExecutionInfo()
-	if another := checkOwner(run, o.ReceiptID); another != nil {
-		return d.cfg.Receipts.ParkOpen(ctx, o, another.Error())
+	info := found.GetWorkflowExecutionInfo()
+	if another := checkOwner(info, o.ReceiptID); another != nil {
+		return d.cfg.Runs.ParkOpen(ctx, o, another.Error())
 	}
 	if !recorded {
 		// The process that started it died before it could record that.
-		if err := d.cfg.Receipts.MarkStarted(ctx, receipt.Started{ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID,
-			RunID: run.GetExecution().GetRunId(), StartedAt: run.GetStartTime().AsTime()}); err != nil {
+		if err := d.cfg.Runs.MarkStarted(ctx, run.Started{ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID,
+			RunID: info.GetExecution().GetRunId(), StartedAt: info.GetStartTime().AsTime()}); err != nil {
 			return false, err
 		}
 	}
@@ -201,48 +205,71 @@ func (d *Dispatcher) lookAt(ctx context.Context, o receipt.Open) (mended bool, e
 }
 
 // settle has o say what its run does not say any more: that it has ended, or that no worker can go on with it.
-func (d *Dispatcher) settle(ctx context.Context, o receipt.Open, found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
+func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
 	var reason string
-	advice := " (`pawl events run` the event where Temporal no longer has it)"
+	advice := "; `pawl events replay` goes on with a new run"
 	switch status := found.GetWorkflowExecutionInfo().GetStatus(); status {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		terminated, err := d.terminated(ctx, o, found.GetWorkflowExecutionInfo())
+		if err != nil {
+			return false, err
+		}
+		reason = fmt.Sprintf("%s: the run was %s", receipt.RunEnded, terminated)
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		reason = fmt.Sprintf("%s: the run was ended from outside (%s); reset the workflow to go on", receipt.RunEnded, status)
+		reason = fmt.Sprintf("%s: the run was ended from outside (%s)", receipt.RunEnded, status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		// A worker that was stopped for a while goes on with a task that another one has finished meanwhile, and may
 		// park the receipt after the run has ended. The run itself has recorded its outcome: that one counts.
-		settled, err := d.cfg.Receipts.SettleOpen(ctx, o, found.GetWorkflowExecutionInfo().GetExecution().GetRunId())
+		settled, err := d.cfg.Runs.SettleOpen(ctx, o, found.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 		if settled || err != nil {
 			return settled, err
 		}
-		reason = receipt.RunEnded + ": the run is complete and has not finished this receipt; look at it, and reset the workflow to go on"
+		reason = receipt.RunEnded + ": the run is complete and has not finished this receipt"
 	default:
 		tries := found.GetPendingWorkflowTask().GetAttempt()
 		if tries < stuckAfter || strings.HasPrefix(o.Reason, receipt.RunStuck+": ") {
 			return false, nil
 		}
 		reason = fmt.Sprintf("%s: no worker can go on with the run: its workflow task was tried %d times, and the workers' log says why it fails", receipt.RunStuck, tries)
-		advice = "; where the run is older than the flow, reset the workflow to go on"
+		advice = "; where the run is older than the flow, `pawl events replay` ends it and goes on with a new one"
 	}
 	reason += advice
 	if o.Reason != "" {
 		reason += "; it was " + string(o.Status) + ": " + o.Reason
 	}
 	// A run finishes its receipt before it ends: one that ended between the two looks has moved it.
-	return d.cfg.Receipts.ParkOpen(ctx, o, reason)
+	return d.cfg.Runs.ParkOpen(ctx, o, reason)
+}
+
+// terminated records who has terminated o's run, and why. Where its history does not say so, because it may not be read
+// or is gone, that is all there is to say.
+func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowpb.WorkflowExecutionInfo) (receipt.Intervention, error) {
+	runID := info.GetExecution().GetRunId()
+	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, receipt.Terminated, o.WorkflowID, runID)
+	switch serviceerror.ToStatus(err).Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
+		return found, fmt.Errorf("read who terminated it: %w", err) // the next look may
+	}
+	if !ok {
+		found = receipt.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: receipt.Terminated, At: info.GetCloseTime().AsTime()}
+	}
+	found.ReceiptID = o.ReceiptID
+	return found, d.cfg.Receipts.Intervened(ctx, found)
 }
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.
-func (d *Dispatcher) startAgain(ctx context.Context, o receipt.Open) error {
+func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	in := runOf(o.Pending)
+	in.Replay = &workflows.ReplayInput{Who: "pawl", Why: "Temporal had forgotten the run"}
 	runID, _, err := d.executeAs(ctx, o.WorkflowID, in.Flow(), in)
 	if err != nil {
 		return err
 	}
 	d.cfg.Log.Warn("Temporal had forgotten a run; it was started again", "workflow_id", o.WorkflowID, "run_id", runID, "receipt_id", o.ReceiptID)
 	d.metrics.start(ctx, o.Provider, "restarted")
-	return d.cfg.Receipts.MarkStarted(ctx, receipt.Started{
+	return d.cfg.Runs.MarkStarted(ctx, run.Started{
 		ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID, RunID: runID, StartedAt: d.cfg.Now(),
-		Kind: receipt.Replay, RequestedBy: "pawl", Reason: "Temporal had forgotten the run",
+		Kind: run.Replay, RequestedBy: in.Replay.Who, Reason: in.Replay.Why,
 	})
 }

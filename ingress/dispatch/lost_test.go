@@ -12,13 +12,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -40,6 +43,37 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 		WorkflowExecutionInfo: tp.info(id, s),
 		PendingWorkflowTask:   &workflowpb.PendingWorkflowTaskInfo{Attempt: tp.tries},
 	}, nil
+}
+
+// GetWorkflowHistory has what the run ended with, where a person has ended it.
+func (tp *temporal) GetWorkflowHistory(_ context.Context, _, _ string, _ bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	if filter != enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT {
+		return &history{err: serviceerror.NewInvalidArgument("another filter than this fake knows")}
+	}
+	return &history{err: tp.noHistory, events: []*historypb.HistoryEvent{{
+		EventTime: timestamppb.Now(), Attributes: &historypb.HistoryEvent_WorkflowExecutionTerminatedEventAttributes{
+			WorkflowExecutionTerminatedEventAttributes: &historypb.WorkflowExecutionTerminatedEventAttributes{Identity: "ada@laptop", Reason: "customer called"},
+		},
+	}}}
+}
+
+// history is one that can be read, or an error.
+type history struct {
+	events []*historypb.HistoryEvent
+	err    error
+}
+
+func (h *history) HasNext() bool { return h.err != nil || len(h.events) > 0 }
+
+func (h *history) Next() (*historypb.HistoryEvent, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	next := h.events[0]
+	h.events = h.events[1:]
+	return next, nil
 }
 
 // info is what Temporal tells of a run.
@@ -163,8 +197,50 @@ func TestLookOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
 			if got := b.lookOnce(t); got != 1 {
 				t.Fatalf("mended %d, want 1", got)
 			}
-			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.Contains(r.Reason, ended.String()) {
+			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.Contains(strings.ToLower(r.Reason), strings.ToLower(ended.String())) {
 				t.Errorf("receipt is %s (%s); want needs_review with the reason", r.Status, r.Reason)
+			}
+		})
+	}
+}
+
+// What a person has done in Temporal stands on the receipt, in the timeline and with the run, as far as Temporal tells it.
+func TestLookOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		noHistory error
+		mended    int
+		reason    string
+		noted     string
+	}{
+		"Temporal tells": {nil, 1, "run_ended: the run was terminated in Temporal by ada@laptop (customer called); ", "terminated|ada@laptop|customer called"},
+		"it may not be asked": {
+			serviceerror.NewPermissionDenied("no", ""), 1, "run_ended: the run was terminated in Temporal; ", "terminated||",
+		},
+		"it does not answer now": {serviceerror.NewUnavailable("no"), 0, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := begun(t, b)
+			b.temporal.set(func(tp *temporal) {
+				tp.ended, tp.noHistory = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, c.noHistory
+			})
+			mended, err := b.d.LookOnce(t.Context(), time.Minute)
+			if mended != c.mended || (err == nil) != (c.mended == 1) {
+				t.Fatalf("mended %d, %v; want %d", mended, err, c.mended)
+			}
+			if r := b.get(t, p.ReceiptID); !strings.HasPrefix(r.Reason, c.reason) {
+				t.Errorf("receipt is %s (%s), want %s", r.Status, r.Reason, c.reason)
+			}
+			var noted, run string
+			if err := b.pool.QueryRow(t.Context(), `
+				select coalesce((select concat_ws('|', what, who, why) from interventions where workflow_id = 'stripe:evt_1' and run_id = 'run-1' and receipt_id = $1::uuid), ''),
+				       outcome || ' ' || (closed_at is not null) from runs`, p.ReceiptID).Scan(&noted, &run); err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]string{true: "terminated true", false: " false"}[c.mended == 1]; noted != c.noted || run != want {
+				t.Errorf("noted %q, run %q; want %q, %q", noted, run, c.noted, want)
 			}
 		})
 	}
@@ -258,7 +334,7 @@ func TestLookOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	b.temporal.set(func(tp *temporal) {
 		tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		tp.meanwhile = func() {
-			if err := b.store.FinishRun(t.Context(), receipt.Finish{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
+			if err := b.starts.MarkFinished(t.Context(), run.Finished{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
 				StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}); err != nil {
 				t.Error(err)
 			}
@@ -282,7 +358,7 @@ func TestLookOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
 				p := begun(t, b)
-				if err := b.store.FinishRun(t.Context(), receipt.Finish{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
+				if err := b.starts.MarkFinished(t.Context(), run.Finished{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
 					StartedAt: time.Now(), Outcome: string(outcome), Status: outcome}); err != nil {
 					t.Fatal(err)
 				}

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 )
 
 // markLater records a run soon. Most runs have ended by then and have said all of it themselves, which
 // saves a write of the receipt; should this process die before, the sweep finds the receipt and the run.
-func (d *Dispatcher) markLater(s receipt.Started) {
+func (d *Dispatcher) markLater(s run.Started) {
 	d.noting.Lock()
 	defer d.noting.Unlock()
 	d.toMark = append(d.toMark, s)
@@ -35,7 +35,7 @@ func (d *Dispatcher) note(ctx context.Context) (err error) {
 	if len(started) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 		defer cancel()
-		if err = d.cfg.Receipts.MarkStarted(ctx, started...); err == nil {
+		if err = d.cfg.Runs.MarkStarted(ctx, started...); err == nil {
 			d.mine.recorded(started)
 		}
 		failpoint.Hit("dispatch-after-mark")

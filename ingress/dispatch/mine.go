@@ -3,7 +3,7 @@ package dispatch
 import (
 	"sync"
 
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 )
 
 // mine are the receipts whose start this process has tried, and not recorded: a run that Temporal has of one of them
@@ -28,7 +28,7 @@ func (m *mine) add(receiptID string) (there bool) {
 	return there
 }
 
-func (m *mine) recorded(runs []receipt.Started) {
+func (m *mine) recorded(runs []run.Started) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range runs {

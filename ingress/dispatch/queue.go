@@ -39,7 +39,7 @@ func (d *Dispatcher) work(ctx context.Context) {
 			return
 		case q := <-d.queue:
 			// select has no preference, so ctx may have ended.
-			if ctx.Err() != nil || d.down.Load() || d.cfg.Now().After(q.until) {
+			if ctx.Err() != nil || d.down.Load() || d.isPaused(q.Source) || d.cfg.Now().After(q.until) {
 				d.letGo(q)
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -32,7 +33,7 @@ func TestRun_Overload_EachStartedOnce(t *testing.T) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	t.Cleanup(ticker.Stop)
 	var err error
-	b.d, err = dispatch.New(dispatch.Config{Temporal: slow{b.temporal, ticker.C}, Receipts: b.store, TaskQueue: "q", Every: 20 * time.Millisecond})
+	b.d, err = dispatch.New(dispatch.Config{Temporal: slow{b.temporal, ticker.C}, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Every: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestRun_Stopped_GivesBackItsQueue(t *testing.T) {
 			b := setup(t)
 			now := time.Now()
 			var err error
-			b.d, err = dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Now: func() time.Time { return now }})
+			b.d, err = dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Now: func() time.Time { return now }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +127,7 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 		t.Errorf("PawlReceipt %q, want %s", got, p.ReceiptID)
 	}
 	runs := b.runs(t, p.ReceiptID)
-	if len(runs) != 1 || runs[0].RunID != s.runID || runs[0].WorkflowID != "stripe:evt_1" || runs[0].Kind != string(receipt.Original) {
+	if len(runs) != 1 || runs[0].RunID != s.runID || runs[0].WorkflowID != "stripe:evt_1" || runs[0].Kind != string(run.Original) {
 		t.Errorf("runs %+v", runs)
 	}
 }

@@ -54,7 +54,7 @@ func TestSweep_EveryStartRefused(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			var log bytes.Buffer
-			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q", Log: slog.New(slog.NewTextHandler(&log, nil))})
+			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Log: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,11 +11,11 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -24,9 +24,12 @@ var errUnable = errors.New("temporal is unable")
 
 // start starts p's workflow and returns what is to be recorded of it. An error leaves the receipt as it
 // is, for the sweep; it is errUnable where no other start would fare better.
-func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Started, error) {
+func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started, error) {
 	in := runOf(p)
 	failpoint.Hit("dispatch-before-start")
+	if p.Rerun != nil {
+		return d.startRerun(ctx, p, in)
+	}
 	workflowID, runID, already, err := d.execute(ctx, in.Flow(), in, p.WorkflowID)
 	if err != nil {
 		outcome := "failed"
@@ -34,7 +37,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Star
 			outcome = "refused"
 		}
 		d.metrics.start(ctx, p.Provider, outcome)
-		return receipt.Started{}, fmt.Errorf("start %s: %w", in.ID(), err)
+		return run.Started{}, fmt.Errorf("start %s: %w", in.ID(), err)
 	}
 	d.down.Store(false)
 	if already {
@@ -44,7 +47,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (receipt.Star
 		d.metrics.lag.Record(ctx, d.cfg.Now().Sub(p.ReceivedAt).Seconds())
 	}
 	failpoint.Hit("dispatch-after-start")
-	return receipt.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()}, nil
+	return run.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()}, nil
 }
 
 func eventInput(p receipt.Pending) workflows.EventInput {
@@ -80,10 +83,11 @@ func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.Even
 
 // executeAs is one start under workflowID. Its error wraps errUnable where Temporal as a whole takes no starts.
 func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
-	answered := d.answered.Load()
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	run, err := d.cfg.Temporal.ExecuteWorkflow(starting, client.StartWorkflowOptions{
+	return d.executeWith(ctx, d.options(workflowID, in), flow, in)
+}
+
+func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
 		// How long a run stands still when its worker is killed in the middle of a task. The SDK keeps
@@ -97,7 +101,14 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 		EnableEagerStart:                         d.cfg.Eager,
 		StaticSummary:                            in.Summary(),
 		TypedSearchAttributes:                    in.SearchAttributes(),
-	}, flow, in)
+	}
+}
+
+func (d *Dispatcher) executeWith(ctx context.Context, options client.StartWorkflowOptions, flow string, in workflows.EventInput) (runID string, already bool, err error) {
+	answered := d.answered.Load()
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	run, err := d.cfg.Temporal.ExecuteWorkflow(starting, options, flow, in)
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	switch {
 	case err == nil:
@@ -141,7 +152,7 @@ func unregistered(err error) bool {
 		return false
 	}
 	says := strings.ToLower(invalid.Error())
-	for _, key := range []temporal.SearchAttributeKey{workflows.PawlProvider, workflows.PawlType, workflows.PawlReceipt} {
+	for _, key := range workflows.SearchAttributeKeys() {
 		name := strings.ToLower(key.GetName())
 		if strings.Contains(says, "no mapping defined for search attribute "+name) || strings.Contains(says, "search attribute "+name+" is not defined") {
 			return true

@@ -84,7 +84,7 @@ func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			prepared := 0
-			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, TaskQueue: "q",
+			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q",
 				Prepare: func(context.Context) error { prepared++; return nil }})
 			if err != nil {
 				t.Fatal(err)

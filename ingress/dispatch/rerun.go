@@ -1,0 +1,95 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// requestMemo is the memo under which a replay's run holds the ID of the request: whoever died after the start, before he
+// could record it, left the run to be recognised.
+const requestMemo = "pawl-request"
+
+// startRerun starts the run that a person has asked for, under the workflow ID of the one before. Each request starts one:
+// the run of an earlier try is found by its memo, and the receipt's lease keeps two processes from trying at once.
+func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workflows.EventInput) (run.Started, error) {
+	ask := p.Rerun
+	in.Replay = &workflows.ReplayInput{Request: ask.Request, Who: ask.Who, Why: ask.Why, Previous: ask.Previous}
+	started := run.Started{
+		ReceiptID: p.ReceiptID, WorkflowID: cmp.Or(p.WorkflowID, in.ID()), StartedAt: d.cfg.Now(),
+		Kind: run.Replay, RequestedBy: ask.Who, Reason: ask.Why, PreviousRunID: ask.Previous,
+	}
+	latest, err := d.latest(ctx, started.WorkflowID)
+	if err != nil {
+		return run.Started{}, fmt.Errorf("replay %s: %w", started.WorkflowID, err)
+	}
+	running := latest.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	switch {
+	case latest != nil && requestOf(latest) == ask.Request && latest.GetExecution().GetRunId() != ask.Previous:
+		started.RunID = latest.GetExecution().GetRunId()
+		d.down.Store(false)
+		return started, nil
+	case running && (!ask.Ends || latest.GetExecution().GetRunId() != ask.Previous):
+		// A reset in Temporal came first. It does what was asked for.
+		d.cfg.Log.Warn("a replay was asked for, and another run of the event goes on: it stands in for it",
+			"workflow_id", started.WorkflowID, "run_id", latest.GetExecution().GetRunId(), "receipt_id", p.ReceiptID)
+		d.down.Store(false)
+		return run.Started{ReceiptID: p.ReceiptID, WorkflowID: started.WorkflowID, RunID: latest.GetExecution().GetRunId(),
+			StartedAt: latest.GetStartTime().AsTime(), Kind: run.Reset, PreviousRunID: ask.Previous}, nil
+	}
+	options := d.options(started.WorkflowID, in)
+	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	if ask.Ends {
+		options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
+	}
+	options.Memo = map[string]any{requestMemo: ask.Request}
+	runID, already, err := d.executeWith(ctx, options, in.Flow(), in)
+	if err == nil && already {
+		err = errors.New("a run of the event has begun at this moment")
+	}
+	if err != nil {
+		d.metrics.start(ctx, p.Provider, "failed")
+		return run.Started{}, fmt.Errorf("replay %s: %w", started.WorkflowID, err)
+	}
+	d.down.Store(false)
+	d.metrics.start(ctx, p.Provider, "replayed")
+	started.RunID = runID
+	return started, nil
+}
+
+// latest returns the latest run that Temporal has under a workflow ID, nil for none.
+func (d *Dispatcher) latest(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	var missing *serviceerror.NotFound
+	var namespace *serviceerror.NamespaceNotFound
+	switch {
+	case errors.As(err, &missing) && !errors.As(err, &namespace):
+		return nil, nil
+	case err != nil && unable(err):
+		return nil, fmt.Errorf("%w: %w", errUnable, err)
+	case err != nil:
+		return nil, err
+	}
+	return found.GetWorkflowExecutionInfo(), nil
+}
+
+// requestOf returns the ID of the request that a run was started for, "" for none.
+func requestOf(run *workflowpb.WorkflowExecutionInfo) (request string) {
+	payload, ok := run.GetMemo().GetFields()[requestMemo]
+	if !ok || converter.GetDefaultDataConverter().FromPayload(payload, &request) != nil {
+		return ""
+	}
+	return request
+}
