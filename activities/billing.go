@@ -57,6 +57,9 @@ type Planning struct {
 // Onboards reports whether the plan's customers get an onboarding task.
 func (p Planning) Onboards(plan string) bool { return slices.Contains(p.Onboarding, plan) }
 
+// Reconciled is the type of a receipt that holds an object which a person had fetched.
+const Reconciled = stripe.Reconciled
+
 // LoadFactsInput names the receipt to read.
 type LoadFactsInput struct {
 	ReceiptID string
@@ -111,7 +114,10 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	if in.Due {
 		return result, nil
 	}
-	result.Consumers, result.Fetches = b.Consumers.of(held, result.Sinks), b.Fetches[held.Source]
+	result.Fetches = b.Fetches[held.Source]
+	if in.EventType != stripe.Reconciled { // which no provider has sent
+		result.Consumers = b.Consumers.of(held, result.Sinks)
+	}
 	subject := billing.Subject{
 		Provider: in.Provider, ProviderAccount: in.ProviderAccount, Mode: in.Mode,
 		EventID: in.EventID, EventType: in.EventType, ReceiptID: in.ReceiptID,
@@ -249,13 +255,20 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	if w.Object == "" { // there is nothing that was granted
 		return b.apply(ctx, in.Effect, nil)
 	}
-	fact := billing.Fact{
-		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange, Origin: billing.FromEvent,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + in.Effect.Compensates, Plan: w.Plan, Quantity: w.Quantity, Invoice: w.Invoice, Checkout: w.Checkout}},
-	}
 	task := billing.OpenTask(billing.Task{
 		Mode: w.Mode, Kind: TaskCorrection, Object: w.Object, Account: w.Account, EffectKey: in.Effect.Key,
 		Title: fmt.Sprintf("%s of %s was taken back: refund it, or mend what refused it", w.Object, w.Account),
 	})
-	return b.apply(ctx, in.Effect, []billing.Fact{fact}, task)
+	return b.apply(ctx, in.Effect, w.facts(in.Effect.Compensates), task)
+}
+
+// facts say that what an effect granted is taken back; none where nothing was granted.
+func (w Withholding) facts(compensates string) []billing.Fact {
+	if w.Object == "" {
+		return nil
+	}
+	return []billing.Fact{{
+		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange, Origin: billing.FromEvent,
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + compensates, Plan: w.Plan, Quantity: w.Quantity, Invoice: w.Invoice, Checkout: w.Checkout}},
+	}}
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
-
-	"go.temporal.io/sdk/activity"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -14,34 +13,32 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// RecallDecisionInput names a decision by its request.
-type RecallDecisionInput struct{ RequestID string }
+// RecallDecisionInput names a decision about a receipt's run by its request.
+type RecallDecisionInput struct{ ReceiptID, RequestID string }
 
 // RecallDecisionResult is what the audit trail holds of a decision.
 type RecallDecisionResult struct {
 	Found bool
-	// Effects are the keys that were not done when it was decided.
+	// Effects are the keys that were not done when it was decided, and Code is that of the reason why the run was parked.
 	Effects []string
+	Code    string
 }
 
 // RecallDecision reads what a decision was taken for, before a reset re-applies it.
 func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (RecallDecisionResult, error) {
-	before, found, err := r.Audit.Before(ctx, auditID(ctx, in.RequestID))
-	if err != nil || !found {
+	recorded, err := r.Audit.Recorded(ctx, audit.DecisionID(in.ReceiptID, in.RequestID))
+	if err != nil || recorded == nil {
 		return RecallDecisionResult{}, err
 	}
 	var seen struct {
 		Effects []string `json:"effects_open"`
+		Reason  string   `json:"reason"`
 	}
-	if err := json.Unmarshal(before, &seen); err != nil {
+	if err := json.Unmarshal(recorded.Before, &seen); err != nil {
 		return RecallDecisionResult{}, fmt.Errorf("read decision %s: %w", in.RequestID, err)
 	}
-	return RecallDecisionResult{Found: true, Effects: seen.Effects}, nil
-}
-
-// auditID names a decision in the audit trail: an update's ID is only its workflow's.
-func auditID(ctx context.Context, requestID string) string {
-	return activity.GetInfo(ctx).WorkflowExecution.ID + "/" + requestID
+	code, _, _ := strings.Cut(seen.Reason, ": ")
+	return RecallDecisionResult{Found: true, Effects: seen.Effects, Code: code}, nil
 }
 
 // RecordDecisionInput is an operator's decision for the audit trail.
@@ -55,6 +52,9 @@ type RecordDecisionInput struct {
 	Why       string
 	// Effects are the keys that were not done when it was decided.
 	Effects []string
+	// About are those of them that it is about, and Reference is where one can be seen that is done.
+	About     []string `json:",omitempty"`
+	Reference string   `json:",omitempty"`
 	// AsOf is when the workflow task began that took the decision.
 	AsOf time.Time
 }
@@ -68,11 +68,18 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if err != nil {
 		return RecordDecisionResult{}, fmt.Errorf("read receipt %s: %w", in.ReceiptID, err)
 	}
+	after := map[string]any{"status": receipt.Processing}
+	if len(in.About) > 0 {
+		after["effects"] = in.About
+	}
+	if in.Reference != "" {
+		after["reference"] = in.Reference
+	}
 	err = r.Audit.Append(ctx, audit.Action{
-		RequestID: auditID(ctx, in.RequestID), Actor: in.Who, Action: in.Action,
+		RequestID: audit.DecisionID(in.ReceiptID, in.RequestID), Actor: in.Who, Action: in.Action,
 		Target: in.EventID, Reason: in.Why,
 		Before: map[string]any{"receipt": in.ReceiptID, "status": before.Status, "reason": before.Reason, "effects_open": in.Effects},
-		After:  map[string]any{"status": receipt.Processing},
+		After:  after,
 	})
 	if err != nil {
 		return RecordDecisionResult{}, fmt.Errorf("record decision about receipt %s: %w", in.ReceiptID, err)

@@ -54,6 +54,15 @@ type Entry struct {
 	Reverses string `json:"reverses,omitempty"`
 }
 
+// Net is what the entry brings in, negative for what it takes away.
+func (e Entry) Net() int64 {
+	switch e.Kind {
+	case ReversalEntry, RefundEntry, CreditEntry:
+		return -e.Amount
+	}
+	return e.Amount
+}
+
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
@@ -74,17 +83,21 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("encode entry of %s: %w", entry.Object, err)
 	}
-	return f.Effects.Do(ctx, in.Effect, sink.Policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		answer, err := sink.send(ctx, http.MethodPost, "/entries", map[string]string{"Pawl-Mode": entry.Mode}, a)
-		if err != nil {
-			return nil, err
-		}
-		ref := reference(answer)
+	booked := func(a *effect.Attempt, ref string) any {
 		a.Also(billing.RecordEntry(billing.Entry{
 			EffectKey: in.Effect.Key, Mode: entry.Mode, Account: entry.Account, ProviderAccount: entry.ProviderAccount,
 			Object: entry.Object, Invoice: entry.Invoice, Kind: string(entry.Kind),
 			Amount: entry.Amount, Tax: entry.Tax, Currency: entry.Currency, Reference: ref,
 		}))
-		return map[string]string{"reference": ref}, nil
+		return map[string]string{"reference": ref}
+	}
+	policy := sink.Policy
+	policy.ByHand = booked
+	return f.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		answer, err := sink.send(ctx, http.MethodPost, "/entries", map[string]string{"Pawl-Mode": entry.Mode}, a)
+		if err != nil {
+			return nil, err
+		}
+		return booked(a, reference(answer)), nil
 	})
 }

@@ -26,10 +26,10 @@ type SinkSettings struct {
 	Owner string `json:",omitempty"`
 }
 
+var errNotConfigured = &effect.NotWanted{Reason: "not configured"}
+
 // leaveOut records that an effect is not wanted, because its sink is not configured.
 func leaveOut(ctx context.Context, effects *effect.Runner, c effect.Call) (effect.Result, error) {
 	policy := effect.Policy{Timeout: time.Second, Marks: true}
-	return effects.Do(ctx, c, policy, nil, func(context.Context, *effect.Attempt) (any, error) {
-		return nil, &effect.NotWanted{Reason: "not configured"}
-	})
+	return effects.Do(ctx, c, policy, nil, func(context.Context, *effect.Attempt) (any, error) { return nil, errNotConfigured })
 }

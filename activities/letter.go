@@ -95,21 +95,9 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		policy.Exclusive = in.For.Notice.about(in.For.Mode)
 	}
 	return m.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		if m.Letters.Off(in.For.Template) {
-			return nil, &effect.NotWanted{Reason: "the letter " + in.For.Template + " is off"}
-		}
-		switch why, err := m.untrue(ctx, in.For); {
-		case err != nil:
-			return nil, effect.Infrastructure(err)
-		case why != "":
-			return nil, &effect.NotWanted{Reason: why}
-		}
-		to, err := m.addressee(ctx, in.For)
+		to, err := m.wanted(ctx, in.For)
 		if err != nil {
 			return nil, err
-		}
-		if to.Email == "" {
-			return nil, &effect.NotWanted{Reason: "no address is held: the object names none, or its body was erased"}
 		}
 		id := messageID(a.IdempotencyKey, sink.From)
 		message, err := m.compose(in.For, to, sink.From, id)
@@ -125,6 +113,24 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		}
 		return sentMail{MessageID: id}, nil
 	})
+}
+
+// wanted returns whom a letter is sent to. Its error is an [effect.NotWanted] where it is sent to nobody.
+func (m *Mail) wanted(ctx context.Context, l Letter) (stripe.Addressee, error) {
+	if m.Letters.Off(l.Template) {
+		return stripe.Addressee{}, &effect.NotWanted{Reason: "the letter " + l.Template + " is off"}
+	}
+	switch why, err := m.untrue(ctx, l); {
+	case err != nil:
+		return stripe.Addressee{}, effect.Infrastructure(err)
+	case why != "":
+		return stripe.Addressee{}, &effect.NotWanted{Reason: why}
+	}
+	to, err := m.addressee(ctx, l)
+	if err == nil && to.Email == "" {
+		err = &effect.NotWanted{Reason: "no address is held: the object names none, or its body was erased"}
+	}
+	return to, err
 }
 
 // failure makes an unknown outcome a repeatable one where the guarantee is at least once. It stays known

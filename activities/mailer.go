@@ -104,6 +104,24 @@ func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() e
 	return nil
 }
 
+// Check reaches the server, logs in and says who sends; no mail is sent.
+func (m *Mailer) Check(ctx context.Context, from string) error {
+	sender, err := mail.ParseAddress(from)
+	if err != nil {
+		return effect.Fault("from address of the configuration: %w", err)
+	}
+	s, err := m.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	if err := s.Mail(sender.Address, nil); err != nil {
+		return definite("MAIL FROM", err)
+	}
+	_ = s.Quit() // it has said all that was asked
+	return nil
+}
+
 // begin returns a session that has taken from as the sender of the next mail.
 func (m *Mailer) begin(ctx context.Context, from string) (*session, error) {
 	for {

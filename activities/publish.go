@@ -11,9 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2"
-	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
@@ -36,7 +33,7 @@ type Publisher struct {
 	once sync.Once
 	wake chan struct{}
 
-	// slow counts the events that a round has not waited for, and late ends when all of them are recorded.
+	// slow counts the accounts whose events a round has not waited for, and late ends when all of them are recorded.
 	slow atomic.Int64
 	late sync.WaitGroup
 }
@@ -85,7 +82,7 @@ func (p *Publisher) Run(ctx context.Context) {
 		if err != nil {
 			p.Log.WarnContext(ctx, "publishing the outbox failed, trying again", "error", err)
 		}
-		if !more || err != nil { // each round takes one event of an account: there may be a next one
+		if !more || err != nil { // a round takes some events of an account: there may be more
 			select {
 			case <-ctx.Done():
 				return
@@ -101,14 +98,13 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// RunOnce publishes what is due, at most one event per account, and reports whether it published any.
+// RunOnce publishes what is due, of each account the oldest events, and reports whether it published any.
 func (p *Publisher) RunOnce(ctx context.Context) (published bool, err error) {
 	return p.round(ctx, publishBatch, p.lease())
 }
 
-// round publishes up to limit events that are due, at most one per account, and records what came of those
-// that were settled within patience; the others are recorded when they are. It reports whether it published
-// any.
+// round publishes what is due of up to limit accounts, and records what came of those that were settled within patience;
+// the others are recorded when they are. It reports whether it published any.
 func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
 	if limit <= 0 {
 		return false, nil
@@ -117,41 +113,56 @@ func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration
 	if err != nil || len(events) == 0 {
 		return false, err
 	}
-	results := make(chan outbox.Settled, len(events))
+	type of struct{ mode, account string }
+	queues := map[of][]outbox.Event{}
 	for _, e := range events {
-		go func() { results <- p.publish(ctx, e) }()
+		queues[of{e.Mode, e.Account}] = append(queues[of{e.Mode, e.Account}], e)
+	}
+	results := make(chan []outbox.Settled, len(queues))
+	for _, queue := range queues {
+		go func() { results <- p.publishInOrder(ctx, queue) }()
 	}
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	var settled []outbox.Settled
-	for waiting := true; waiting && len(settled) < len(events); {
+	for left := len(queues); left > 0; left-- {
 		select {
 		case s := <-results:
-			settled = append(settled, s)
+			settled = append(settled, s...)
+			continue
 		case <-over.C:
-			p.leave(ctx, results, len(events)-len(settled))
-			waiting = false
+			p.leave(ctx, results, left)
 		}
+		break
 	}
 	published = slices.ContainsFunc(settled, func(s outbox.Settled) bool { return s.Published })
 	return published, p.record(ctx, settled)
 }
 
-// leave records n results as they come, those that come together in one commit. Their leases keep the
+// publishInOrder publishes an account's events one after the other, until one is not taken, or it has taken
+// publishPatience; the others stay behind it.
+func (p *Publisher) publishInOrder(ctx context.Context, queue []outbox.Event) (settled []outbox.Settled) {
+	for begin, i := time.Now(), 0; i < len(queue) && (i == 0 || settled[i-1].Published && time.Since(begin) < publishPatience); i++ {
+		settled = append(settled, p.publish(ctx, queue[i]))
+	}
+	return settled
+}
+
+// leave records n accounts' results as they come, those that come together in one commit. Their leases keep the
 // events from being taken again until then.
-func (p *Publisher) leave(ctx context.Context, results <-chan outbox.Settled, n int) {
+func (p *Publisher) leave(ctx context.Context, results <-chan []outbox.Settled, n int) {
 	p.slow.Add(int64(n))
 	p.late.Go(func() {
 		for n > 0 {
-			settled := []outbox.Settled{<-results}
-			for len(results) > 0 { // nobody else receives
-				settled = append(settled, <-results)
+			settled, accounts := <-results, 1
+			for ; len(results) > 0; accounts++ { // nobody else receives
+				settled = append(settled, <-results...)
 			}
 			if err := p.record(ctx, settled); err != nil {
 				p.Log.WarnContext(ctx, "published events not recorded, they will be sent again", "count", len(settled), "error", err)
 			}
-			n -= len(settled)
-			p.slow.Add(-int64(len(settled)))
+			n -= accounts
+			p.slow.Add(-int64(accounts))
 			p.Wake()
 		}
 	})
@@ -167,10 +178,10 @@ func (p *Publisher) record(ctx context.Context, settled []outbox.Settled) error 
 	return p.Outbox.Settle(ctx, settled)
 }
 
-// lease outlasts a round: every subscriber's time-out, one after the other, and the recording. An account
-// whose publisher was killed waits for this long.
+// lease outlasts a round: publishPatience, every subscriber's time-out after it, and the recording. An account whose
+// publisher was killed waits for this long.
 func (p *Publisher) lease() time.Duration {
-	lease := publishRecord
+	lease := publishPatience + publishRecord
 	for _, s := range p.Subscribers {
 		lease += s.Timeout
 	}
@@ -187,7 +198,7 @@ func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled 
 		if err := p.post(ctx, s, e); err != nil {
 			settled.Published = false
 			settled.Error = fmt.Sprintf("subscriber %s: %v", s.Name, err)
-			settled.RetryIn = min(time.Second<<min(e.Attempts-1, 16), publishBackoff)
+			settled.RetryIn = min(time.Second<<min(max(e.Attempts-1, 0), 16), publishBackoff)
 			p.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID, "attempt", e.Attempts, "error", err)
 			continue
 		}
@@ -198,18 +209,9 @@ func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled 
 
 // post sends one event in the binary mode of the CloudEvents HTTP binding.
 func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) error {
-	event := cloudevents.NewEvent()
-	event.SetID(e.EventID)
-	event.SetSource("/pawl/" + e.Mode)
-	event.SetType(e.Type)
-	event.SetSubject(e.Account)
-	event.SetTime(e.CreatedAt)
-	if err := event.SetData(cloudevents.ApplicationJSON, e.Data); err != nil {
-		return fmt.Errorf("encode event: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	req, err := cehttp.NewHTTPRequestFromEvent(ctx, s.URL, event)
+	req, err := cloudEvent(ctx, s.URL, e)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}

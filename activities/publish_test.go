@@ -86,7 +86,7 @@ func TestPublisher_CloudEvent(t *testing.T) {
 			t.Errorf("ce-%s is %q, want %q", name, r.CloudEvent[name], value)
 		}
 	}
-	if r.Method != "POST" || r.Path != "/events" || r.Authorization != "Bearer token" || r.ContentType != "application/json" || !strings.Contains(r.Body, `"plan":"pro"`) {
+	if r.Method != "POST" || r.Path != "/events" || r.Authorization != "Bearer token" || r.ContentType != "application/json" || !strings.Contains(r.Body, `"plan": "pro"`) {
 		t.Errorf("request %+v", r)
 	}
 }

@@ -100,22 +100,28 @@ func (c *Consumers) RelayEvent(ctx context.Context, in EffectInput[Delivery]) (e
 		policy = effect.Policy{Timeout: time.Second} // to record the fault
 	}
 	return c.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		if !known {
-			return nil, effect.Fault("consumer %s is not configured", in.For.Consumer)
+		body, err := c.held(ctx, in)
+		if err != nil {
+			return nil, err
 		}
 		r, err := c.Receipts.Get(ctx, in.Effect.ReceiptID)
 		if err != nil {
 			return nil, effect.Infrastructure(err)
 		}
-		body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
-		if errors.Is(err, receipt.ErrNotFound) {
-			return nil, effect.Fault("the receipt's body is no longer held")
-		}
-		if err != nil {
-			return nil, effect.Infrastructure(err)
-		}
 		return c.post(ctx, consumer, in.Effect.Key, a.IdempotencyKey, r, body)
 	})
+}
+
+// held returns the bytes that a consumer gets, or a fault where there are none, or no such consumer.
+func (c *Consumers) held(ctx context.Context, in EffectInput[Delivery]) (receipt.Body, error) {
+	if _, known := c.ByName[in.For.Consumer]; !known {
+		return receipt.Body{}, effect.Fault("consumer %s is not configured", in.For.Consumer)
+	}
+	body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
+	if errors.Is(err, receipt.ErrNotFound) {
+		return body, effect.Fault("the receipt's body is no longer held")
+	}
+	return body, effect.Infrastructure(err)
 }
 
 // post makes one request: under the effect's key, which tells the consumer the message, and the attempt's, which is
@@ -141,7 +147,7 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 			req.Header.Set(name, headerText(value))
 		}
 	}
-	signStandard(req.Header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
+	SignStandard(req.Header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
 	resp, err := call(c.Client, req)
 	if err != nil {
 		return nil, err
@@ -162,9 +168,9 @@ func webhookID(key string) string {
 	return "pawl_" + hex.EncodeToString(sum[:16])
 }
 
-// signStandard sets the headers of Standard Webhooks 1.0.0: the signature covers ID, time and body. The
+// SignStandard sets the headers of Standard Webhooks 1.0.0: the signature covers ID, time and body. The
 // time is that of the try, so that a late one passes the receiver's clock. Each key signs: the header holds a list.
-func signStandard(h http.Header, keys [][]byte, id string, at time.Time, body []byte) {
+func SignStandard(h http.Header, keys [][]byte, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	var signatures []string
 	for _, key := range keys {

@@ -12,18 +12,49 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/intervention"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 )
 
 // Runs records how runs stand, and what people decide about them: on the receipt, in the ledger and in the audit trail.
 type Runs struct {
 	Receipts *receipt.Store
+	Runs     *run.Store
 	Ledger   *ledger.Store
 	Audit    *audit.Store
 	// Lag takes the seconds from the start of the run to its end, by flow and outcome.
 	Lag metric.Float64Histogram
+}
+
+// Waits is the receipt's, for flows, which know nothing of it.
+type Waits = receipt.Waits
+
+// OpenEffect is the receipt's, too.
+type OpenEffect = receipt.OpenEffect
+
+// Replay says who has asked for a run, after an earlier one had ended, and why.
+type Replay struct {
+	// Request is the ID of the request: the run is started once for each.
+	Request  string
+	Who, Why string
+	// Previous is the run before, "" where none is known.
+	Previous string `json:",omitempty"`
+}
+
+// lineage says why a run exists: a reset of another, a replay, what the clock does, or "" for an original.
+func lineage(resetOf string, replay *Replay, due bool) (kind run.Kind, who, why, previous string) {
+	switch {
+	case resetOf != "":
+		return run.Reset, "", "", resetOf
+	case replay != nil:
+		return run.Replay, replay.Who, replay.Why, replay.Previous
+	case due:
+		return run.ByClock, "", "", ""
+	}
+	return "", "", "", ""
 }
 
 // ParkRunInput says why a run waits for a person.
@@ -32,8 +63,11 @@ type ParkRunInput struct {
 	// Status is receipt.NeedsReview or receipt.Dead.
 	Status string
 	Reason string
-	// ResetOf is the run that this one was reset from, "" for an original.
+	// Waits is what it waits for.
+	Waits Waits
+	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
 	ResetOf string
+	Replay  *Replay `json:",omitempty"`
 	// Due is set for a run of the clock.
 	Due       bool `json:",omitempty"`
 	StartedAt time.Time
@@ -47,21 +81,43 @@ type ParkRunResult struct{}
 // ParkRun shows on the receipt that its run waits for a person, and why. It also records the run: who
 // started it may have died before that, and a decision is sent to the run that the receipt names.
 func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
-	run := activity.GetInfo(ctx).WorkflowExecution
-	started := receipt.Started{ReceiptID: in.ReceiptID, WorkflowID: run.ID, RunID: run.RunID, StartedAt: in.StartedAt}
-	if in.ResetOf != "" {
-		started.Kind, started.PreviousRunID = receipt.Reset, in.ResetOf
-	} else if in.Due {
-		started.Kind = receipt.ByClock
-	}
-	if err := r.Receipts.MarkStarted(ctx, started); err != nil {
+	of := activity.GetInfo(ctx).WorkflowExecution
+	started := run.Started{ReceiptID: in.ReceiptID, WorkflowID: of.ID, RunID: of.RunID, StartedAt: in.StartedAt}
+	started.Kind, started.RequestedBy, started.Reason, started.PreviousRunID = lineage(in.ResetOf, in.Replay, in.Due)
+	if err := r.Runs.MarkStarted(ctx, started); err != nil {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
-	err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Reason)
+	err := r.Receipts.Park(ctx, in.AsOf, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Waits)
 	if err != nil && !settledOtherwise(err) {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
 	return ParkRunResult{}, nil
+}
+
+// RecordCancellationInput names the receipt of a run that was cancelled.
+type RecordCancellationInput struct{ ReceiptID string }
+
+// RecordCancellationResult says what was done, by whom and why, as far as Temporal knows.
+type RecordCancellationResult struct{ Words string }
+
+// readingHistory bounds the reading of a run's history.
+const readingHistory = 5 * time.Second
+
+// RecordCancellation records who cancelled the run, and why: the run itself is told neither. Where its history cannot be
+// read, the cancellation is recorded without.
+func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
+	of := activity.GetInfo(ctx).WorkflowExecution
+	reading, cancel := context.WithTimeout(ctx, readingHistory)
+	defer cancel()
+	found, ok, err := intervention.Find(reading, activity.GetClient(ctx), receipt.Cancelled, of.ID, of.RunID)
+	if !ok || err != nil {
+		found = receipt.Intervention{WorkflowID: of.ID, RunID: of.RunID, What: receipt.Cancelled, At: time.Now()}
+	}
+	found.ReceiptID = in.ReceiptID
+	if err := r.Receipts.Intervened(ctx, found); err != nil {
+		return RecordCancellationResult{}, err
+	}
+	return RecordCancellationResult{found.String()}, nil
 }
 
 // FinishRunInput says how a run ended.
@@ -72,8 +128,9 @@ type FinishRunInput struct {
 	// Reason says why, where it is not simply processed.
 	Reason string
 	Flow   string
-	// ResetOf is the run that this one was reset from, "" for an original.
+	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
 	ResetOf   string
+	Replay    *Replay `json:",omitempty"`
 	StartedAt time.Time
 	// AsOf is when the workflow task began that finishes the run.
 	AsOf time.Time
@@ -85,10 +142,12 @@ type FinishRunResult struct{}
 // FinishRun closes the run and the receipt in one commit.
 func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResult, error) {
 	info := activity.GetInfo(ctx)
-	err := r.Receipts.FinishRun(ctx, receipt.Finish{
+	finished := run.Finished{
 		ReceiptID: in.ReceiptID, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
-		PreviousRunID: in.ResetOf, Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt, AsOf: in.AsOf,
-	})
+		Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt, AsOf: in.AsOf,
+	}
+	finished.Kind, finished.RequestedBy, finished.RunReason, finished.PreviousRunID = lineage(in.ResetOf, in.Replay, false)
+	err := r.Runs.MarkFinished(ctx, finished)
 	if err != nil && !settledOtherwise(err) {
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
 	}
@@ -128,17 +187,26 @@ func (r *Runs) LookAtEffects(ctx context.Context, in LookAtEffectsInput) (LookAt
 	if err != nil {
 		return LookAtEffectsResult{}, err
 	}
+	stands := make(map[string]effect.Standing, len(found))
+	for key, g := range found {
+		stands[key] = effect.Standing(g)
+	}
+	return in.Of(stands), nil
+}
+
+// Of is what is seen where effects stand so.
+func (in LookAtEffectsInput) Of(stands map[string]effect.Standing) LookAtEffectsResult {
 	result := LookAtEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {
-		if g, ok := found[key]; ok && g.Settled() {
-			result.Settled[key] = effect.Recorded(g, in.EventID)
+		if s, ok := stands[key]; ok && s.Settled() {
+			result.Settled[key] = s.Met(in.EventID)
 		}
 	}
 	for _, key := range in.Undos {
-		if _, begun := found[key]; begun {
+		if _, begun := stands[key]; begun {
 			result.Undoing = key
 			break
 		}
 	}
-	return result, nil
+	return result
 }

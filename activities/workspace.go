@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -81,12 +82,19 @@ func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effe
 	}
 	policy := sink.Policy
 	policy.Exclusive = "workspace:" + in.For.Mode + ":" + in.For.Account
+	policy.ByHand = func(a *effect.Attempt, reference string) any {
+		a.Also(billing.RecordWorkspace(in.For.Mode, in.For.Account, in.For.target(), in.Effect.Key))
+		return map[string]string{"reference": reference}
+	}
 	return w.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		var sent Workspace // by the first try, which every later one repeats
 		if err := json.Unmarshal(a.Request, &sent); err != nil {
 			return nil, effect.Infrastructure(fmt.Errorf("read what is to be sent: %w", err))
 		}
-		if err := w.current(ctx, in.Effect, sent); err != nil {
+		if err := w.current(ctx, sent); err != nil {
+			if _, stale := errors.AsType[*effect.NotWanted](err); stale {
+				w.Effects.Stale(ctx, in.Effect)
+			}
 			return nil, err
 		}
 		header := map[string]string{"Pawl-Mode": sent.Mode, "Pawl-Target-Version": strconv.FormatInt(sent.Version, 10)}
@@ -99,13 +107,12 @@ func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effe
 }
 
 // current returns an error where what is to be sent is no longer the account's newest target.
-func (w *Workspaces) current(ctx context.Context, c effect.Call, sent Workspace) error {
+func (w *Workspaces) current(ctx context.Context, sent Workspace) error {
 	newest, err := w.Targets.Target(ctx, sent.Mode, sent.Account)
 	if err != nil {
 		return effect.Infrastructure(err)
 	}
 	if sent.Version < newest.Version {
-		w.Effects.Stale(ctx, c)
 		return &effect.NotWanted{Reason: fmt.Sprintf("superseded by version %d", newest.Version)}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/pause"
 )
 
 // Health is what the end of an attempt says about the sink, and not about the effect.
@@ -66,9 +67,15 @@ type outage struct {
 	probeAt time.Time
 	// waiting is how many runs wait for the sink.
 	waiting int
+	// paused, where it is set, says that a person has paused the sink: nothing goes through then, and only a person ends
+	// it. The rest says nothing then.
+	paused *pause.Pause
 }
 
 func (o outage) words() string {
+	if o.paused != nil {
+		return o.paused.Words()
+	}
 	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.reason)
 }
 
@@ -79,25 +86,41 @@ type health struct {
 	// failures counts the equal failures in a row; reason is what they have in common, key the last one's.
 	failures    int
 	reason, key string
+	// paused is the pause that lasts, pauses are that and those before.
+	paused *pause.Pause
+	pauses []span
 }
 
-// outage returns what is known of the sink's outage, false where it is not out.
+// outage returns what is known of the sink's outage, or of its pause, false where it is neither out nor paused.
 func (g *Gate) outage() (outage, bool) {
 	if g == nil {
 		return outage{}, false
 	}
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
+	switch h := &g.health; {
+	case h.paused != nil:
+		return outage{paused: h.paused}, true
+	case h.out != nil:
+		return *h.out, true
+	}
+	return outage{}, false
+}
+
+// Out returns since when the sink is out and why, false where it is not. One that is paused may be out as well.
+func (g *Gate) Out() (since time.Time, reason string, out bool) {
+	o, out := g.known()
+	return o.since, o.reason, out
+}
+
+// known is outage without the pause.
+func (g *Gate) known() (outage, bool) {
+	g.health.mu.Lock()
+	defer g.health.mu.Unlock()
 	if g.health.out == nil {
 		return outage{}, false
 	}
 	return *g.health.out, true
-}
-
-// Out returns since when the sink is out and why, false where it is not.
-func (g *Gate) Out() (since time.Time, reason string, out bool) {
-	o, out := g.outage()
-	return o.since, o.reason, out
 }
 
 func (g *Gate) set(o *outage) {
@@ -129,7 +152,8 @@ func (g *Gate) failed(key, reason string) int {
 }
 
 // held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its time
-// is over, or waits. What the ledger holds as ended is neither: the claim tells.
+// is over, or waits. Where the sink is paused, it waits: its time stands still. What the ledger holds as ended is
+// neither: the claim tells.
 func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, last bool, waits *Result, err error) {
 	found, err := r.Ledger.Look(ctx, []string{c.Key})
 	if err != nil {
@@ -141,10 +165,14 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, l
 	switch {
 	case tried && g.State != ledger.Claimed && (g.State != ledger.Failed || g.Class != ledger.Transient):
 		return false, false, nil, nil
+	case o.paused != nil:
+		waiting := r.waits(ctx, c, p, o, 0)
+		return false, false, &waiting, nil
 	case tried:
 		left = p.left(g.Trying, g.Age)
 	case !c.WaitingSince.IsZero():
-		left -= time.Since(c.WaitingSince)
+		waited := time.Since(c.WaitingSince)
+		left -= waited - p.Gate.pausedFor(waited)
 	}
 	if left <= 0 {
 		return false, true, nil, nil
@@ -165,11 +193,18 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, l
 	return false, false, &waiting, nil
 }
 
-// waits is the result of an effect whose sink is out. left is what remains of its time.
+// waits is the result of an effect whose sink is out or paused. left is what remains of its time while it is out.
+//
+// The end of a pause is told to who waits. They look seldom by themselves, for the case that nobody has told them: a
+// pause may last for days, and each look stands in the run's history.
 func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left time.Duration) Result {
-	r.Waits(ctx, c, p.Gate.sink, o.words(), true)
+	why, wait := SinkOut, min(r.Breaking.wait(o.waiting), left)
+	if o.paused != nil {
+		why, wait = SinkPaused, jitter(r.Breaking.MostWait)
+	}
+	r.Waits(ctx, c, p.Gate.sink, o.words(), why)
 	r.count(ctx, c, Waits)
-	return Result{State: Waits, Wait: min(r.Breaking.wait(o.waiting), left), Reason: p.Gate.sink + " " + o.words()}
+	return Result{State: Waits, Wait: wait, Reason: p.Gate.sink + " " + o.words()}
 }
 
 // judge takes what the end of an attempt says about the sink. What cannot be written is written at the next such end.
@@ -194,14 +229,14 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 		}
 	case health != Down && health != Denied:
 	case probe:
-		o, out := g.outage()
+		o, out := g.known()
 		in := jitter(r.Breaking.probeIn(o.probes + 1))
 		if r.Breakers.Failed(ctx, g.sink, reason, in) == nil && out {
 			o.reason, o.probes, o.probeAt = reason, o.probes+1, time.Now().Add(in)
 			g.set(&o)
 		}
 	case g.failed(c.Key, reason) >= r.Breaking.Failures || health == Denied:
-		if _, out := g.outage(); out {
+		if _, out := g.known(); out {
 			return
 		}
 		in := jitter(r.Breaking.probeIn(0))
@@ -229,7 +264,8 @@ func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.
 	}
 }
 
-// Read brings the gates to what the breakers say. Where they cannot be read, the gates stay as they are.
+// Read brings the gates to what the breakers and the pauses say. Where they cannot be read, the gates stay as they are.
+// Of a pause that is over, one process lets in who waited.
 func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -243,6 +279,10 @@ func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.C
 			open[b.Sink] = b
 		}
 	}
+	spans, err := r.Pauses.OfSinks(ctx)
+	if err != nil {
+		return
+	}
 	var counts map[string]int
 	if len(open) > 0 {
 		if counts, err = waiting(ctx); err != nil {
@@ -250,6 +290,8 @@ func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.C
 		}
 	}
 	for _, g := range gates {
+		g.setPauses(spans)
+		r.resume(ctx, g, spans)
 		b, out := open[g.sink]
 		if !out {
 			g.set(nil)

@@ -30,6 +30,15 @@ type Call struct {
 	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives what it was
 	// told when it began: its own bound around the attempt and the attempt's are then made of one value.
 	Timeout time.Duration
+	// ByHand is set where a person says that the effect has happened: nothing is sent, and it is recorded as done.
+	ByHand *ByHand `json:",omitempty"`
+}
+
+// ByHand says who knows that an effect has happened, and where that can be seen.
+type ByHand struct {
+	Who, Why string
+	// Reference is what the outside system calls what it has.
+	Reference string
 }
 
 // Policy says how an effect may be tried.
@@ -48,6 +57,9 @@ type Policy struct {
 	Marks bool
 	// Exclusive names what only one effect at a time may touch, "" for nothing.
 	Exclusive string
+	// ByHand records what our own tables hold of an effect of which a person says that it has happened, and returns what
+	// the ledger keeps of it. nil where nothing but the reference is kept.
+	ByHand func(a *Attempt, reference string) any
 }
 
 // lease outlasts an attempt by what recording its outcome may take, and half a second.
@@ -99,6 +111,8 @@ type Result struct {
 	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
 	// may have tried it in later rounds than the caller's.
 	Round int `json:",omitempty"`
+	// Met is set for an effect that is not done, where the ledger had that already: this call has tried nothing.
+	Met bool `json:",omitempty"`
 }
 
 // MayHaveHappened reports whether the other side may have done the effect, so that taking things

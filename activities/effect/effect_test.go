@@ -28,6 +28,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -52,8 +53,8 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(book.Close)
 	var err error
 	b.config = effect.Config{
-		Ledger: book, Meter: noop.Meter{}, Breakers: breaker.New(b.pool), Breaking: effect.DefaultBreaking,
-		Waits: func(_ context.Context, c effect.Call, sink, words string, _ bool) {
+		Ledger: book, Meter: noop.Meter{}, Breakers: breaker.New(b.pool), Pauses: pause.New(b.pool), Breaking: effect.DefaultBreaking,
+		Waits: func(_ context.Context, c effect.Call, sink, words string, _ effect.Hindrance) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.retrying = append(b.retrying, c.Key+" waits: "+sink+" "+words)

@@ -41,7 +41,7 @@ func (r Retries) next(failures int, left, asked time.Duration) (wait time.Durati
 // left is how much of the time for trying remains, when the round's first attempt was begun so long ago, and the key's
 // first so long. The last attempt ends before the sink forgets the key: after that it could be applied twice.
 func (p Policy) left(trying, age time.Duration) time.Duration {
-	left := p.Retries.For - trying
+	left := p.Retries.For - (trying - p.Gate.pausedFor(trying))
 	if p.KeyLifetime > 0 {
 		left = min(left, p.KeyLifetime-p.Timeout-age)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/failpoint"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/pause"
 )
 
 // Config is what a Runner needs.
@@ -27,16 +28,26 @@ type Config struct {
 	Ledger *ledger.Store
 	// Retrying is told of every failure that will be tried again, to show it on the receipt.
 	Retrying func(ctx context.Context, c Call, reason string)
-	// Waits is told of every effect that waits for its sink, in words that follow the sink's name: the sink is out, or all
-	// places there are taken.
-	Waits func(ctx context.Context, c Call, sink, words string, out bool)
-	// Breakers are shared with the other workers; nil leaves them out.
+	// Waits is told of every effect that waits for its sink, in words that follow the sink's name, and why it does.
+	Waits func(ctx context.Context, c Call, sink, words string, why Hindrance)
+	// Breakers and Pauses are shared with the other workers; nil leaves both out.
 	Breakers *breaker.Store
 	Breaking Breaking
-	// Back is told of a sink that is back, by the one process that has closed its breaker.
+	Pauses   *pause.Store
+	// Back is told of a sink that is back, or whose pause is over, in one process of all.
 	Back  func(sink string)
 	Meter metric.Meter
 }
+
+// Hindrance is why an effect waits for its sink.
+type Hindrance string
+
+// The hindrances: all places at the sink are taken, it is out, or a person has paused it.
+const (
+	SinkBusy   Hindrance = "busy"
+	SinkOut    Hindrance = "out"
+	SinkPaused Hindrance = "paused"
+)
 
 // Runner runs effects. It is safe for concurrent use.
 type Runner struct {
@@ -68,6 +79,9 @@ const claiming = 2 * time.Second
 // Whatever the flow has to decide on comes as a result, without an error. An error means "try again":
 // Temporal does, with the same arguments, and the ledger makes that safe.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn func(context.Context, *Attempt) (any, error)) (Result, error) {
+	if c.ByHand != nil {
+		return r.assert(ctx, c, p)
+	}
 	p.Timeout = cmp.Or(c.Timeout, p.Timeout)
 	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+claiming {
 		// A local try waits for its turn in its own time. What is left could cut the call off, and leave a mail in
@@ -143,7 +157,7 @@ func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err
 		words = fmt.Sprintf("takes %v a second, and more are waiting", p.Gate.pace.Limit())
 	}
 	if !info.IsLocalActivity {
-		r.Waits(ctx, c, p.Gate.sink, words, false)
+		r.Waits(ctx, c, p.Gate.sink, words, SinkBusy)
 	}
 	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind, p.Gate.sink, words)
 }
@@ -225,6 +239,7 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 // meet records that a run has met an effect that it may not do, and returns what had come of it before.
 func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
 	result := Recorded(g, c.EventID)
+	result.Met = !result.State.Settled()
 	note := string(g.State)
 	if result.By != "" {
 		note += " by " + g.EventID

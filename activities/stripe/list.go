@@ -41,16 +41,21 @@ func (l Listed) ImportedFacts(s billing.Subject, plans Plans) ([]billing.Fact, e
 // Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there are more.
 // An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Subscription] otherwise.
 func (c *Client) Page(ctx context.Context, list List, after, account string) (page []Listed, more bool, err error) {
-	const most = 100
 	query := &form.Values{}
-	query.Add("limit", strconv.Itoa(most))
 	if list.query[0] != "" {
 		query.Add(list.query[0], list.query[1])
 	}
+	return c.page(ctx, list.Name, query, after, account)
+}
+
+// page is a page of any list, which query narrows.
+func (c *Client) page(ctx context.Context, name string, query *form.Values, after, account string) (page []Listed, more bool, err error) {
+	const most = 100
+	query.Add("limit", strconv.Itoa(most))
 	if after != "" {
 		query.Add("starting_after", after)
 	}
-	fetched, err := c.get(ctx, "/v1/"+list.Name, account, query)
+	fetched, err := c.get(ctx, "/v1/"+name, account, query)
 	if err != nil {
 		return nil, false, err
 	}
@@ -65,7 +70,7 @@ func (c *Client) Page(ctx context.Context, list List, after, account string) (pa
 		page = append(page, listed(body, fetched.At))
 	}
 	if answer.HasMore && (len(page) == 0 || page[len(page)-1].ID == "") {
-		return nil, false, effect.Fault("%s: a page of %s after which nothing can be asked for", c.host, list.Name)
+		return nil, false, effect.Fault("%s: a page of %s after which nothing can be asked for", c.host, name)
 	}
 	return page, answer.HasMore, nil
 }

@@ -161,7 +161,7 @@ func disputeEvent(t testing.TB, version, eventType string) document {
 		"id": "dp_1", "charge": document{"id": "ch_1", "object": "charge"}, "amount": 1000, "currency": "usd", "status": "needs_response", "reason": "fraudulent",
 		"balance_transactions": []any{
 			document{"id": "txn_1", "object": "balance_transaction", "amount": -1000, "fee": 1500, "net": -2500, "currency": "usd", "description": "Chargeback"},
-			document{"id": "txn_2", "object": "balance_transaction", "amount": 1000, "fee": 0, "net": 1000, "currency": "eur"},
+			document{"id": "txn_2", "object": "balance_transaction", "created": periodEnd, "amount": 1000, "fee": 0, "net": 1000, "currency": "eur"},
 		},
 	})
 	o["evidence_details"].(document)["due_by"] = periodEnd
@@ -180,7 +180,7 @@ func TestRead_Dispute(t *testing.T) {
 		} {
 			same(t, read(t, disputeEvent(t, version, eventType)), about(billing.DisputeSeen, "dp_1", "", eventType, rank, billing.Data{Dispute: &billing.DisputeFact{
 				Status: "needs_response", Charge: "ch_1", Reason: "fraudulent", Amount: 1000, Currency: "usd", EvidenceDue: at(periodEnd),
-				Movements: []billing.Movement{{ID: "txn_1", Amount: -1000, Currency: "usd"}, {ID: "txn_2", Amount: 1000, Currency: "eur"}},
+				Movements: []billing.Movement{{ID: "txn_1", Amount: -1000, Currency: "usd"}, {ID: "txn_2", Amount: 1000, Currency: "eur", OccurredAt: at(periodEnd)}},
 			}}))
 		}
 	})

@@ -35,6 +35,9 @@ func Read(body []byte, s billing.Subject, plans Plans) ([]billing.Fact, error) {
 		return nil, created.err
 	}
 	r := reader{subject: s, plans: plans, origin: billing.FromEvent, previous: data.object("previous_attributes")}
+	if s.EventType == Reconciled {
+		r.origin = billing.FromFetch
+	}
 	return r.facts(o)
 }
 

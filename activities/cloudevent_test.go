@@ -1,0 +1,42 @@
+package activities_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+
+	"github.com/pawlhq/pawl/activities"
+)
+
+// What is published is what the CloudEvents project's own library reads as an event.
+func TestPublish_ReadByAnotherImplementation(t *testing.T) {
+	const account = `büro "100 %" 東京`
+	b := setup(t)
+	var got *cloudevents.Event
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var err error
+		if got, err = cloudevents.NewEventFromHTTPRequest(r); err != nil {
+			t.Errorf("read the event: %v", err)
+		}
+	}))
+	defer server.Close()
+	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
+		values (gen_random_uuid(), 'test', $1, 'access.changed', gen_random_uuid(), 'key', '{"plan": "pro"}')`, account)
+	if !b.publish(b.publisher(activities.Subscriber{Name: "one", URL: server.URL})) || got == nil {
+		t.Fatal("nothing was published")
+	}
+	if err := got.Validate(); err != nil {
+		t.Error(err)
+	}
+	id := b.lines(`select event_id::text from outbox`)
+	subject, err := url.PathUnescape(got.Subject()) // §3.1.3.2, which the library leaves to its user
+	if err != nil || subject != account || got.ID() != id[0] || got.Source() != "/pawl/test" || got.Type() != "access.changed" || got.Time().IsZero() {
+		t.Errorf("got %s", got)
+	}
+	if got.DataContentType() != "application/json" || string(got.Data()) != `{"plan": "pro"}` {
+		t.Errorf("the data is %s, %s", got.DataContentType(), got.Data())
+	}
+}

@@ -1,0 +1,43 @@
+package effect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// assert records that an effect has happened, because a person says so. One that is settled already stays as it is, and
+// one that is being done is waited for.
+func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
+	attempt := &Attempt{}
+	value := any(map[string]string{"reference": c.ByHand.Reference})
+	if p.ByHand != nil {
+		value = p.ByHand(attempt, c.ByHand.Reference)
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
+	}
+	held, err := r.Ledger.Assert(ctx, ClaimOf(ctx, c, 0), ledger.Assertion{
+		Result: encoded, Compensates: c.Compensates, Also: attempt.also,
+		Note: fmt.Sprintf("done by hand, %s says: %s (reference %s)", c.ByHand.Who, c.ByHand.Why, c.ByHand.Reference),
+	})
+	if err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
+	}
+	if held {
+		r.count(ctx, c, Done)
+		return Result{State: Done, Value: encoded}, nil
+	}
+	found, err := r.Ledger.Look(ctx, []string{c.Key})
+	if err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot look at %s", c.Key)
+	}
+	if now := found[c.Key]; now.Settled() {
+		return r.meet(ctx, c, now)
+	}
+	return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done at this moment", c.Key)
+}

@@ -1,0 +1,65 @@
+package effect
+
+import "github.com/pawlhq/pawl/schema/ledger"
+
+// Standing is how an effect stands in the ledger, for who asks what would come of it and does nothing.
+type Standing ledger.Grant
+
+// StandingAfter is how an effect stands once the run of an event has come to a result.
+func StandingAfter(r Result, eventID string) Standing {
+	s := Standing{EventID: eventID, Result: r.Value, Error: r.Reason, Round: r.Round}
+	switch r.State {
+	case Done, AlreadyDone:
+		s.State, s.Error = ledger.Done, ""
+	case Skipped:
+		s.State = ledger.Skipped
+	case Compensated:
+		s.State = ledger.Compensated
+	case Uncertain:
+		s.State, s.Class = ledger.Uncertain, ledger.Ambiguous
+	case Refused:
+		s.State, s.Class = ledger.Failed, ledger.Permanent
+	default:
+		s.State, s.Class = ledger.Failed, ledger.Fault
+	}
+	if r.Unanswered {
+		s.Result = unansweredResult
+	}
+	return s
+}
+
+// Claimable reports whether a run that comes to the effect in a round does it.
+func (s Standing) Claimable(round int) bool { return ledger.Grant(s).Claimable(round) }
+
+// UnderWay reports whether another run is doing it at this moment.
+func (s Standing) UnderWay() bool { return s.State == ledger.Claimed }
+
+// Settled reports whether nothing more is to be done about it.
+func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
+
+// Met is what the run of an event is told where it may not do the effect.
+func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
+
+// Foreseen is what a run is told of an effect of which it is known beforehand what comes of it: err is nil, or why it
+// will not be done. Trouble of our own is returned as an error.
+func Foreseen(value any, err error) (Result, error) {
+	finish, result, _, encodeErr := outcome{value: value, err: err}.conclude()
+	switch {
+	case encodeErr != nil:
+		return Result{}, encodeErr
+	case isInfrastructure(err):
+		return Result{}, err
+	}
+	switch finish.Class {
+	case ledger.Exhausted, ledger.Fault, ledger.Transient:
+		result.fail(finish.Class)
+	case ledger.Permanent:
+		result.State = Refused
+	case ledger.Ambiguous:
+		result.State = Uncertain
+	}
+	if result.State == Done {
+		result.Value = finish.Result
+	}
+	return result, nil
+}

@@ -1,0 +1,32 @@
+package stripe
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// Patience is how a person's command asks what the API cannot answer for now: so many times in a row, with First after
+// the first time, which doubles.
+type Patience struct {
+	Tries int
+	First time.Duration
+}
+
+// Do calls ask until it succeeds, cannot succeed, or the tries are used up. What the API asks to wait is waited.
+func (p Patience) Do(ctx context.Context, ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		class, wait := effect.Classify(err)
+		if err == nil || class != ledger.Transient || try >= p.Tries || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(max(wait, p.First<<(try-1))):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
