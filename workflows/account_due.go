@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,11 +54,14 @@ func DueOf(workflowID string) (*DueInput, bool) {
 // of an invoice that is still open, a person is asked about what does not settle. It is planned like what follows from an
 // event, and belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
 func AccountDue(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, ClockFlow, in, planAccountDue)
+	return accountDue.run(ctx, in)
 }
 
+var accountDue = billingPlan{flow: ClockFlow, make: planAccountDue}
+
 func planAccountDue(c billing.Change, _ activities.Planning) plan {
-	if c.After.Access.Target.Version == c.Before.Access.Target.Version {
+	held := slices.ContainsFunc(c.Due, func(d billing.Due) bool { return d.Why == billing.DueHold })
+	if c.After.Access.Target.Version == c.Before.Access.Target.Version && !held {
 		return plan{}
 	}
 	if s := workspaceOf(subjectOf(c), c.After.Access); s != nil { // it stands in for nothing: a refusal parks

@@ -3,7 +3,6 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -25,29 +24,30 @@ type review struct {
 	reason reason
 }
 
-// runBilling is the way of every billing event: load its facts, apply them, plan what follows, settle that.
+// billingPlan is what a flow makes of a change. The run of the flow and its preview have it from one place.
+type billingPlan struct {
+	flow string
+	make func(billing.Change, activities.Planning) plan
+	// forGood is set for events of which nothing can be taken back: a person can retry and skip, not compensate.
+	forGood bool
+}
+
+// run is the way of every billing event: load its facts, apply them, plan what follows, settle that.
 //
 // Applying comes first and alone: it is one transaction in our own database, and what follows depends on what it came
 // to. Where the rest cannot be had, applying is taken back as well: by a fact that says so.
-func runBilling(ctx workflow.Context, name string, in EventInput, makePlan func(billing.Change, activities.Planning) plan) (EventResult, error) {
-	f, err := newFlow(ctx, name, in)
+func (p billingPlan) run(ctx workflow.Context, in EventInput) (EventResult, error) {
+	f, err := newFlow(ctx, p.flow, in)
 	if err != nil {
 		return EventResult{}, err
 	}
-	f.irreversible = in.Due != nil
-	w := &billingFlow{flow: f, makePlan: makePlan}
-	return w.run()
+	return p.of(f).run()
 }
 
-// runForGood is [runBilling] for events of which nothing can be taken back: a person can retry and skip, not compensate.
-func runForGood(ctx workflow.Context, name string, in EventInput, makePlan func(billing.Change, activities.Planning) plan) (EventResult, error) {
-	f, err := newFlow(ctx, name, in)
-	if err != nil {
-		return EventResult{}, err
-	}
-	f.irreversible = true
-	w := &billingFlow{flow: f, makePlan: makePlan}
-	return w.run()
+// of is the flow's way on an engine.
+func (p billingPlan) of(f *flow) *billingFlow {
+	f.irreversible = p.forGood || f.in.Due != nil
+	return &billingFlow{flow: f, makePlan: p.make}
 }
 
 type billingFlow struct {
@@ -236,19 +236,11 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 		change.Left = decided.Left
 	}
 	// What is known of an object now takes the place of what was known of it before the answer.
-	change.After.Refunds = newest(change.After.Refunds, decided.After.Refunds, func(r billing.Refund) string { return r.ID })
-	change.After.Disputes = newest(change.After.Disputes, decided.After.Disputes, func(d billing.Dispute) string { return d.ID })
-	change.After.Credits = newest(change.After.Credits, decided.After.Credits, func(c billing.Credit) string { return c.ID })
-	change.After.Warnings = newest(change.After.Warnings, decided.After.Warnings, func(w billing.Warning) string { return w.ID })
+	change.After.Refunds = billing.Replaced(change.After.Refunds, func(r billing.Refund) string { return r.ID }, decided.After.Refunds...)
+	change.After.Disputes = billing.Replaced(change.After.Disputes, func(d billing.Dispute) string { return d.ID }, decided.After.Disputes...)
+	change.After.Credits = billing.Replaced(change.After.Credits, func(c billing.Credit) string { return c.ID }, decided.After.Credits...)
+	change.After.Warnings = billing.Replaced(change.After.Warnings, func(w billing.Warning) string { return w.ID }, decided.After.Warnings...)
 	return change, nil
-}
-
-// newest are the objects of both lists; of one that is in both, that of the later.
-func newest[O any](earlier, later []O, id func(O) string) []O {
-	all := slices.DeleteFunc(slices.Clone(earlier), func(o O) bool {
-		return slices.ContainsFunc(later, func(l O) bool { return id(l) == id(o) })
-	})
-	return append(all, later...)
 }
 
 // recorded reads what a step came to, from the ledger's record of it.
@@ -259,19 +251,31 @@ func recorded[V any](s *step) (value V, err error) {
 	return value, nil
 }
 
-// ask opens the review that a plan asks for, and waits until a person has looked: retry and skip let things stand,
-// compensate returns a reason to take everything back. A review that another event of the object has opened is that
-// one's to wait for.
+// ask opens the review that a plan asks for, and waits until a person has looked: approve and skip let things stand,
+// reject and compensate return a reason to take everything back; see [AtEnd]. A review that another event of the object
+// has opened is that one's to wait for; one that was answered, before a replay, is not asked again.
 func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 	if r == nil {
 		return "", nil
 	}
 	task := activities.Task{Kind: activities.TaskReview, Mode: w.in.Mode, Object: r.object, Title: r.reason.text}
-	open := reviewTask.step(r.object, task)
+	open, answered := reviewTask.step(r.object, task), closeReview.step(r.object, task)
 	if whyUndo, err := w.settle(open); err != nil || whyUndo != "" || open.skipped || open.result.By != "" {
 		return whyUndo, err
 	}
-	w.settling = nil
+	if w.in.Replay != nil && open.result.State == effect.AlreadyDone {
+		if _, err := w.compare([]*step{answered}); err != nil {
+			return "", err
+		}
+		if answered.settled() {
+			w.begin([]*step{answered})
+			return "", nil
+		}
+	}
+	w.settling, w.takes = nil, []string{UpdateApprove, UpdateSkip}
+	if !w.irreversible {
+		w.takes = append(w.takes, UpdateReject, UpdateCompensate)
+	}
 	d, err := w.park(needsReview, r.reason)
 	if err != nil {
 		return "", err
@@ -279,7 +283,7 @@ func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 	if whyUndo, err := w.follow(d, nil); err != nil || whyUndo != "" {
 		return whyUndo, err
 	}
-	return w.settle(closeReview.step(r.object, task))
+	return w.settle(answered)
 }
 
 // deliveries are the steps that relay the event to the consumers of its source.

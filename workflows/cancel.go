@@ -6,7 +6,9 @@ import "go.temporal.io/sdk/workflow"
 // and parks the run for a person; what was done stays done, unless configuration says otherwise.
 
 // isCancelled reports whether the run was cancelled and nobody has decided about that yet.
-func (f *flow) isCancelled() bool { return !f.cancelSeen && !f.undoing && f.cancelled.Err() != nil }
+func (f *flow) isCancelled() bool {
+	return f.preview == nil && !f.cancelSeen && !f.undoing && f.cancelled.Err() != nil
+}
 
 // untilCancelled returns a context for attempts that a cancellation of the run ends, and what to call when they are
 // over.

@@ -14,8 +14,10 @@ import (
 // When provisioning is refused for good, what the order grants is withheld, its entry reversed, a correction mailed, and a
 // task asks a person what becomes of the money.
 func CheckoutPaid(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "CheckoutPaid", in, planCheckoutPaid)
+	return checkoutPaid.run(ctx, in)
 }
+
+var checkoutPaid = billingPlan{flow: "CheckoutPaid", make: planCheckoutPaid}
 
 func planCheckoutPaid(c billing.Change, p activities.Planning) plan {
 	order := c.After.Checkout

@@ -53,12 +53,6 @@ func (f *flow) undo(s *step) error {
 // takeBack settles an undo, and what it asks for in turn. One whose activity was completed by hand may say of itself
 // that it was taken back: it is settled, too.
 func (f *flow) takeBack(undo *step) error {
-	for {
-		whyUndo, err := f.settle(undo)
-		if err != nil || whyUndo == "" || undo.settled() {
-			return err
-		}
-		// A person has decided to compensate, which is being done already: try it again.
-		undo.retry()
-	}
+	_, err := f.settle(undo)
+	return err
 }

@@ -12,28 +12,51 @@ import (
 )
 
 // The updates that a parked run takes. Each takes a DecisionInput and returns a DecisionResult as soon
-// as the decision is recorded; the run then goes on by itself.
+// as the decision is recorded; the run then goes on by itself. The update's ID is the request's: the same ID
+// twice is one decision.
 const (
-	UpdateRetry      = "retry"
-	UpdateSkip       = "skip"
+	// UpdateRetry tries again what is not done. What may have happened it leaves alone: see UpdateResend.
+	UpdateRetry = "retry"
+	// UpdateSkip goes on without what is not done.
+	UpdateSkip = "skip"
+	// UpdateCompensate takes back what was done.
 	UpdateCompensate = "compensate"
+	// UpdateDone says that an effect has happened: a person has seen it, or has done it by hand.
+	UpdateDone = "done"
+	// UpdateResend does an effect once more of which nobody knows whether it happened: it may then happen twice.
+	UpdateResend = "resend"
+	// UpdateApprove and UpdateReject answer a review: see [Reviews].
+	UpdateApprove = "approve"
+	UpdateReject  = "reject"
 )
+
+// Decisions lists the updates.
+func Decisions() []string {
+	return []string{UpdateRetry, UpdateSkip, UpdateCompensate, UpdateDone, UpdateResend, UpdateApprove, UpdateReject}
+}
 
 // DecisionInput is an operator's decision about a parked run.
 type DecisionInput struct {
 	// Who decides and Why: both are required and stand in the audit trail.
 	Who string
 	Why string
-	// Effect names the effect to skip by its key or kind; "" means every one that is not done. Retry
-	// and compensate concern the run.
+	// Effect names an effect that is not done by its key or kind. For retry and skip, "" means every one; done and resend
+	// are about one, and take "" where no other is open. The other decisions concern the run.
 	Effect string
+	// Reference says where outside an effect that is done can be found: an entry's number, a line of a mail server's log.
+	// Done requires it.
+	Reference string `json:",omitempty"`
+	// Confirm repeats the effect's key. Resend requires it: whoever sends it has been asked.
+	Confirm string `json:",omitempty"`
 }
 
 // DecisionResult says what the decision was taken for.
 type DecisionResult struct {
 	Action string
-	// Effects are the keys of the effects that were not done when the decision was taken.
+	// Effects are the keys of the effects that were not done when the decision was taken, and About those of them that
+	// it is about.
 	Effects []string
+	About   []string `json:",omitempty"`
 }
 
 // decision is what an operator decided.
@@ -52,14 +75,14 @@ const (
 	ErrTypeInvalidDecision = "InvalidDecision"
 )
 
-// maxWho and maxWhy bound a decision, in bytes: the run's result and its table repeat both for each effect, and
-// Temporal ends a run whose result is too large.
-const maxWho, maxWhy = 200, 2000
+// maxWho, maxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each effect,
+// and Temporal ends a run whose result is too large.
+const maxWho, maxWhy, maxReference = 200, 2000, 500
 
 // listen registers the updates. It is called before anything else happens, so that a decision that is
 // re-applied after a reset finds its handler.
 func (f *flow) listen() error {
-	for _, action := range []string{UpdateRetry, UpdateSkip, UpdateCompensate} {
+	for _, action := range Decisions() {
 		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
 			lasting, _ := workflow.NewDisconnectedContext(ctx) // a decision about a cancelled run is taken, too
 			return f.take(lasting, decision{workflow.GetCurrentUpdateInfo(ctx).ID, action, in})
@@ -81,19 +104,71 @@ func (f *flow) listen() error {
 func (f *flow) validate(action string, in DecisionInput) error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
-		return temporal.NewApplicationError("who and why are required: both go into the audit trail", ErrTypeInvalidDecision)
-	case !holdable(in.Who, maxWho) || !holdable(in.Why, maxWhy):
-		return temporal.NewApplicationError(fmt.Sprintf("who (%d bytes at most) and why (%d) must be text without NUL", maxWho, maxWhy), ErrTypeInvalidDecision)
-	case f.resetBegins && action != UpdateRetry && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
+		return invalid("who and why are required: both go into the audit trail")
+	case !holdable(in.Who, maxWho) || !holdable(in.Why, maxWhy) || !holdable(in.Reference, maxReference):
+		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", maxWho, maxWhy, maxReference)
+	case f.resetBegins && lasts(action) && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
 		return nil
 	case !f.parked || f.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
 	case action == UpdateCompensate && f.irreversible:
-		return temporal.NewApplicationError("what this run does cannot be taken back: retry, or skip what is not done", ErrTypeInvalidDecision)
-	case action == UpdateSkip && in.Effect != "" && len(f.match(in.Effect)) == 0:
-		return temporal.NewApplicationError(fmt.Sprintf("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", ")), ErrTypeInvalidDecision)
+		return invalid("what this run does cannot be taken back: it takes %s", strings.Join(f.takes, ", "))
+	case !slices.Contains(f.takes, action):
+		return invalid("the run takes no %s as it stands: it takes %s", action, strings.Join(f.takes, ", "))
 	}
-	return nil
+	_, err := f.concerned(action, in)
+	return err
+}
+
+func invalid(format string, args ...any) error {
+	return temporal.NewApplicationError(fmt.Sprintf(format, args...), ErrTypeInvalidDecision)
+}
+
+// lasts reports whether a decision is kept over a reset. What a retry, a done and a resend came to is in the ledger, and
+// what parks after them has to be looked at anew.
+func lasts(action string) bool {
+	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
+}
+
+// concerned returns the effects that a decision is about, none for one about the run, or why it cannot be taken for
+// what it names.
+func (f *flow) concerned(action string, in DecisionInput) ([]*step, error) {
+	var may func(*step) bool
+	switch action {
+	case UpdateRetry:
+		may = (*step).repeatable
+	case UpdateSkip:
+		may = func(*step) bool { return true }
+	case UpdateDone:
+		may = (*step).byHand
+	case UpdateResend:
+		may = (*step).uncertain
+	default:
+		return nil, nil
+	}
+	named := f.match(in.Effect)
+	about := slices.DeleteFunc(slices.Clone(named), func(s *step) bool { return !may(s) })
+	switch {
+	case len(f.unsettled()) == 0 && in.Effect == "": // a review: it is about the run
+		return nil, nil
+	case len(named) == 0:
+		return nil, invalid("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", "))
+	case len(about) == 0 && action == UpdateRetry:
+		return nil, invalid("%s may have happened, and a retry does not do it once more: see whether it has, then decide done, resend or skip", keysOf(named)[0])
+	case len(about) == 0 && action == UpdateResend:
+		return nil, invalid("%s is not in doubt: a retry does it, and only what is not known to have happened or not is sent again", keysOf(named)[0])
+	case len(about) == 0:
+		return nil, invalid("nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it", keysOf(named)[0])
+	case action != UpdateDone && action != UpdateResend:
+		return about, nil
+	case len(about) > 1:
+		return nil, invalid("%s is about one effect: name one of %s", action, strings.Join(keysOf(about), ", "))
+	case action == UpdateDone && strings.TrimSpace(in.Reference) == "":
+		return nil, invalid("done needs a reference: where outside it can be seen that %s has happened", about[0].key)
+	case action == UpdateResend && in.Confirm != about[0].key:
+		return nil, invalid("to send again may do it twice: confirm it with the effect's key, %s", about[0].key)
+	}
+	return about, nil
 }
 
 // holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. What was no
@@ -110,13 +185,18 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 		f.kept = append(f.kept, d)
 		return DecisionResult{Action: d.action}, nil
 	}
+	about, err := f.concerned(d.action, d.input)
+	if err != nil { // as recalled, where the run stands otherwise now
+		return DecisionResult{}, err
+	}
 	f.decided = &d
-	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled())}
-	err := f.execute(ctx, attempt{
+	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled()), About: keysOf(about)}
+	err = f.execute(ctx, attempt{
 		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
 			RequestID: d.request, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
-			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects, AsOf: f.asOf(),
+			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
+			About: result.About, Reference: d.input.Reference, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {
@@ -128,21 +208,20 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 }
 
 // recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
-// same effects was not done or, where none is open now, while none was. What was decided about another question has
-// to be decided anew. A retry is never among those that are kept: what it did is in the ledger, and what parks
-// after it has to be looked at anew.
-func (f *flow) recall() (decision, bool, error) {
+// same effects was not done or, where none is open now, for the same reason. What was decided about another question has
+// to be decided anew.
+func (f *flow) recall(why reason) (decision, bool, error) {
 	open := keysOf(f.unsettled())
 	for i, d := range f.kept {
 		var then activities.RecallDecisionResult
 		if err := f.execute(f.ctx, attempt{
 			name: "recall:" + d.request, activity: runs.RecallDecision,
-			input: activities.RecallDecisionInput{RequestID: d.request},
+			input: activities.RecallDecisionInput{ReceiptID: f.in.ReceiptID, RequestID: d.request},
 		}, &then); err != nil {
 			return decision{}, false, err
 		}
 		same := slices.ContainsFunc(open, func(key string) bool { return slices.Contains(then.Effects, key) })
-		if then.Found && (same || len(open) == 0 && len(then.Effects) == 0) {
+		if then.Found && (same || len(open) == 0 && len(then.Effects) == 0 && then.Code == why.code) {
 			f.kept = slices.Delete(f.kept, i, i+1)
 			return d, true, nil
 		}

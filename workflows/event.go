@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/pawlhq/pawl/activities"
 )
 
 // EventInput is what every flow starts with: references and routing words, never a payload and
@@ -23,7 +25,12 @@ type EventInput struct {
 	Object  string
 	// Due is set for what the clock does; the event is then the one that made it due.
 	Due *DueInput `json:",omitempty"`
+	// Replay is set where a person has asked for the run, after an earlier one had ended.
+	Replay *ReplayInput `json:",omitempty"`
 }
+
+// ReplayInput says who has asked for a run, after an earlier one had ended, and why.
+type ReplayInput = activities.Replay
 
 // Summary is what Temporal's pages show of a run, beside its ID.
 func (in EventInput) Summary() string {
@@ -40,6 +47,8 @@ func (in EventInput) Flow() string {
 		return ClockFlow
 	case in.RelayOf != "":
 		return relayFlow
+	case in.Type == ReconciledType:
+		return ReconciledFlow
 	}
 	return Route(in.Provider, in.Type)
 }

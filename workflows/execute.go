@@ -8,6 +8,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities/effect"
 )
 
 // attempt is one activity to execute.
@@ -39,9 +41,12 @@ func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout
 // it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
 // returns only what no retry can mend: cancellation, or a fault in our own code.
 func (f *flow) execute(ctx workflow.Context, a attempt, result any) error {
+	if f.preview != nil {
+		return f.preview.execute(a, result)
+	}
 	defer func() { f.resetBegins = false }()
 	err := f.try(ctx, a).Get(ctx, result)
-	if err == nil {
+	if err == nil || effect.NotDone(err, result) {
 		return nil
 	}
 	return f.escalate(ctx, a, err, result)
@@ -76,7 +81,11 @@ func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 		// Without a limit: the ledger counts the tries of an effect, and their time, and ends them.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 	})
-	return workflow.ExecuteActivity(regular, a.activity, a.input).Get(ctx, result)
+	err := workflow.ExecuteActivity(regular, a.activity, a.input).Get(ctx, result)
+	if effect.NotDone(err, result) {
+		return nil
+	}
+	return err
 }
 
 // waitAsTold waits for as long as the local try said.

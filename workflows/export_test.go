@@ -8,14 +8,19 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-var plans = map[string]func(billing.Change, activities.Planning) plan{
-	"InvoicePaid": planInvoicePaid, "PaymentFailed": planPaymentFailed, "InvoiceClosed": planInvoiceClosed, "TrialEnding": planTrialEnding,
-	"SubscriptionChanged": planSubscriptionChanged, "SubscriptionEnded": planSubscriptionEnded, "Record": planRecord, ClockFlow: planAccountDue,
+// planOf is the plan of a flow, by its name.
+func planOf(flow string) func(billing.Change, activities.Planning) plan {
+	for _, f := range Flows() {
+		if f.Name == flow {
+			return f.plan.make
+		}
+	}
+	return nil
 }
 
 // PlannedKeys are the keys of what a flow plans for a change, with those of its undos: "key <- undo".
 func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []string) {
-	for _, s := range append(plans[flow](c, p).steps, dueSteps(c)...) {
+	for _, s := range append(planOf(flow)(c, p).steps, dueSteps(c)...) {
 		key := s.key
 		if s.undo != nil {
 			key += " <- " + s.undo(effect.Result{}).key
@@ -27,7 +32,7 @@ func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []s
 
 // PlannedReview is the object of the review that a flow asks for, and the code of its reason; "" for none.
 func PlannedReview(flow string, c billing.Change) string {
-	r := plans[flow](c, activities.Planning{}).review
+	r := planOf(flow)(c, activities.Planning{}).review
 	if r == nil {
 		return ""
 	}
@@ -37,23 +42,25 @@ func PlannedReview(flow string, c billing.Change) string {
 // Toy is a flow for tests of the engine: whatever was applied, the same effects follow. It asks for a review where the
 // planning books zeroes.
 func Toy(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "Toy", in, func(_ billing.Change, p activities.Planning) plan {
-		subject := billing.Subject{Provider: "stripe", Mode: "live"}
-		access := billing.Access{Account: "acme", Target: billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro"}}
-		workspace := workspaceOf(subject, access)
-		workspace.refusalUndoesAll = true
-		const of = "stripe:live:in_1"
-		made := plan{steps: []*step{
-			workspace,
-			financeExport.step(of, activities.Entry{}).undoneBy(reverseEntry.step(of, activities.Entry{})),
-			receiptEmail.step(of, activities.Letter{}).undoneBy(correctionNotice.step(of, activities.Letter{})),
-		}}
-		if p.Onboards("pro") {
-			made.steps = append(made.steps, onboardingTask.step(of, activities.Task{}).undoneBy(cancelOnboarding.step(of, activities.Task{})))
-		}
-		if p.BookZero {
-			made.review = &review{object: of, reason: reason{"toy_review", "a person must look"}}
-		}
-		return made
-	})
+	return toy.run(ctx, in)
 }
+
+var toy = billingPlan{flow: "Toy", make: func(_ billing.Change, p activities.Planning) plan {
+	subject := billing.Subject{Provider: "stripe", Mode: "live"}
+	access := billing.Access{Account: "acme", Target: billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro"}}
+	workspace := workspaceOf(subject, access)
+	workspace.refusalUndoesAll = true
+	const of = "stripe:live:in_1"
+	made := plan{steps: []*step{
+		workspace,
+		financeExport.step(of, activities.Entry{}).undoneBy(reverseEntry.step(of, activities.Entry{})),
+		receiptEmail.step(of, activities.Letter{}).undoneBy(correctionNotice.step(of, activities.Letter{})),
+	}}
+	if p.Onboards("pro") {
+		made.steps = append(made.steps, onboardingTask.step(of, activities.Task{}).undoneBy(cancelOnboarding.step(of, activities.Task{})))
+	}
+	if p.BookZero {
+		made.review = &review{object: of, reason: reason{"toy_review", "a person must look"}}
+	}
+	return made
+}}

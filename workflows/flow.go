@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -54,6 +53,8 @@ type flow struct {
 	cancelCompensates bool
 	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
 	irreversible, undoing bool
+	// preview is set where nothing runs, and it is only looked at what would: it stands in for Temporal and the activities.
+	preview *preview
 
 	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
 	// that are being settled: a decision concerns them.
@@ -70,6 +71,10 @@ type flow struct {
 	parked   bool
 	decided  *decision
 	recorded bool
+	// takes are the decisions that it takes while it is parked.
+	takes []string
+	// marked is the run's PawlStatus, "" while it has none.
+	marked string
 
 	// sinksBack counts the signals that a sink is back; listening is set once they are listened to.
 	sinksBack int
@@ -112,6 +117,9 @@ func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
 // moves on with each local activity, by the worker's own clock: in a worker that was stopped it may pass the begin
 // of the task that took over.
 func (f *flow) asOf() time.Time {
+	if f.preview != nil {
+		return time.Time{}
+	}
 	if task := workflow.GetInfo(f.ctx).GetCurrentHistoryLength(); task != f.task {
 		f.task, f.taskBegun = task, workflow.Now(f.ctx)
 	}
@@ -132,6 +140,9 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	for {
 		if err := f.attemptAll(steps); err != nil {
 			return "", err
+		}
+		if f.tryAgain(steps) {
+			continue
 		}
 		if f.interrupted || len(unsettled(steps)) > 0 {
 			if whyUndo, err := f.look(); err != nil || whyUndo != "" {
@@ -184,21 +195,54 @@ func (f *flow) goOn(steps []*step) (whyUndo string, err error) {
 	return f.settle(next...)
 }
 
-// follow does with the steps what a person has decided. It returns a reason when that is to take everything back.
+// follow does with the steps what a person has decided. It returns a reason when that is to take everything back. What
+// the decision is not about is left as it is, and asked about again.
 func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
+	if d.action == UpdateCompensate || d.action == UpdateReject {
+		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
+	}
+	// Another run may have settled meanwhile what the decision is about, which leaves nothing to do.
+	about, _ := f.concerned(d.action, d.input)
+	for _, s := range unsettled(steps) {
+		s.held = !slices.Contains(about, s)
+	}
 	switch d.action {
-	case UpdateRetry:
-		for _, s := range unsettled(steps) {
+	case UpdateRetry, UpdateResend:
+		for _, s := range about {
 			if s.begun {
 				s.retry()
 			}
 		}
 	case UpdateSkip:
-		return "", f.skip(d, f.match(d.input.Effect))
-	case UpdateCompensate:
-		return fmt.Sprintf("%s decided to compensate: %s", d.input.Who, d.input.Why), nil
+		return "", f.skip(d, about)
+	case UpdateDone:
+		return "", f.sayDone(d, about)
 	}
 	return "", nil
+}
+
+// tryAgain has a replay that a person has asked for try again, once, what had failed before it began: like a retry, it is
+// the person's word. What may have happened stays in doubt.
+func (f *flow) tryAgain(steps []*step) (some bool) {
+	if f.in.Replay == nil || f.in.Replay.Request == "" {
+		return false
+	}
+	tried := toTry(steps)
+	some = slices.ContainsFunc(tried, (*step).hadFailed)
+	for _, s := range tried {
+		if s.hadFailed() {
+			s.retry()
+			s.again = true
+		} else {
+			s.held = some
+		}
+	}
+	return some
+}
+
+// toTry returns the steps that are to be tried now.
+func toTry(steps []*step) []*step {
+	return slices.DeleteFunc(unsettled(steps), func(s *step) bool { return s.held })
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.
@@ -215,8 +259,11 @@ func (f *flow) begin(steps []*step) {
 //
 // A run that is cancelled begins none of them. Those that are being retried end where they are.
 func (f *flow) attemptAll(steps []*step) error {
+	if f.preview != nil {
+		return f.preview.attemptAll(f, steps)
+	}
 	if f.isCancelled() {
-		for _, s := range unsettled(steps) {
+		for _, s := range toTry(steps) {
 			s.result = effect.Result{State: effect.Failed, Round: s.result.Round, Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
 		}
 		return nil
@@ -242,7 +289,7 @@ func (f *flow) attemptAll(steps []*step) error {
 	}
 	tries := workflow.NewSelector(f.ctx)
 	tried := 0
-	open := unsettled(steps)
+	open := toTry(steps)
 	for _, s := range open {
 		a := f.attempt(s)
 		s.begun = true
@@ -254,6 +301,7 @@ func (f *flow) attemptAll(steps []*step) error {
 		tried++
 		tries.AddFuture(f.try(f.ctx, a), func(local workflow.Future) {
 			switch err := local.Get(f.ctx, &s.result); {
+			case effect.NotDone(err, &s.result): // a person, or the rest of the flow, has to do with it
 			case err != nil:
 				goOn(s, func(ctx workflow.Context) error { return f.escalate(ctx, a, err, &s.result) })
 			case s.result.State == effect.Waits:
@@ -277,10 +325,13 @@ func (f *flow) attemptAll(steps []*step) error {
 	return nil
 }
 
+// skippedBy begins the reason of what a person has skipped.
+const skippedBy = "skipped by "
+
 // skip records that steps shall not be done. One that another run has done meanwhile counts as done.
 func (f *flow) skip(d decision, steps []*step) error {
 	for _, s := range steps {
-		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
+		reason := fmt.Sprintf(skippedBy+"%s: %s", d.input.Who, d.input.Why)
 		var skipped activities.SkipEffectResult
 		if err := f.execute(f.ctx, attempt{
 			name: "skip:" + s.key, activity: runs.SkipEffect,
@@ -297,6 +348,20 @@ func (f *flow) skip(d decision, steps []*step) error {
 	return nil
 }
 
+// sayDone records that steps have happened, as a person says: nothing is sent. One that another run has done meanwhile is
+// that one's.
+func (f *flow) sayDone(d decision, steps []*step) error {
+	for _, s := range steps {
+		call := f.call(s)
+		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
+		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
+		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, activity: s.activity, input: s.input(call)}, &s.result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // finish closes the receipt and the run.
 func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	f.show(outcome)
@@ -304,7 +369,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
 			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: why.String(), Flow: f.name,
-			ResetOf: f.resetOf(), StartedAt: f.begun, AsOf: f.asOf(),
+			ResetOf: f.resetOf(), Replay: f.in.Replay, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {
@@ -317,30 +382,23 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		}
 		result.Effects = append(result.Effects, EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
 	}
+	if f.preview != nil {
+		return result, nil
+	}
 	// A decision that was taken at the last moment must still get its answer.
 	return result, workflow.Await(f.ctx, func() bool { return workflow.AllHandlersFinished(f.ctx) })
 }
 
 // resetOf returns the run that this one was reset from, "" for an original.
 func (f *flow) resetOf() string {
+	if f.preview != nil {
+		return ""
+	}
 	info := workflow.GetInfo(f.cancelled)
 	if info.OriginalRunID == info.WorkflowExecution.RunID {
 		return ""
 	}
 	return info.OriginalRunID
-}
-
-// cell makes text fit into a cell of a Markdown table: a sink says what it likes.
-var cell = strings.NewReplacer("|", "/", "\r", "", "\n", " ")
-
-// show writes the run's effects as a table into the Temporal UI. It costs no event; what must last stands in the
-// ledger.
-func (f *flow) show(headline string) {
-	details := "**" + headline + "**\n\n| effect | state | by | reason |\n|---|---|---|---|\n"
-	for _, s := range f.steps {
-		details += "| `" + s.key + "` | " + string(s.result.State) + " | " + s.result.By + " | " + cell.Replace(s.result.Reason) + " |\n"
-	}
-	workflow.SetCurrentDetails(f.ctx, details)
 }
 
 // unsettled returns the steps that a decision can be about.

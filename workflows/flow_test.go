@@ -52,6 +52,8 @@ type flowTest struct {
 	// seen is what the ledger shows of other runs, look by look.
 	seen    []activities.LookAtEffectsResult
 	refused []string
+	// replay is set for a run that was asked for.
+	replay *workflows.ReplayInput
 }
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -107,6 +109,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	recorded[activities.FinishRunInput, activities.FinishRunResult](f, "FinishRun")
 	recorded[activities.SkipEffectInput, activities.SkipEffectResult](f, "SkipEffect")
 	recorded[activities.RecordDecisionInput, activities.RecordDecisionResult](f, "RecordDecision")
+	f.env.OnActivity("RecordCancellation", mock.Anything, mock.Anything).Return(activities.RecordCancellationResult{Words: "cancelled in Temporal by bob (a mistake)"}, nil)
 	f.env.OnActivity("LookAtEffects", mock.Anything, mock.Anything).Return(
 		func(ctx context.Context, in activities.LookAtEffectsInput) (activities.LookAtEffectsResult, error) {
 			f.record(ctx, effect.Call{}, in)
@@ -187,10 +190,17 @@ func (f *flowTest) decide(after time.Duration, action string, in workflows.Decis
 
 var ada = workflows.DecisionInput{Who: "ada", Why: "looked at it"}
 
+// confirmed is ada's word that an effect, by its key, may be sent twice.
+func confirmed(key string) workflows.DecisionInput {
+	in := ada
+	in.Effect, in.Confirm = key, key
+	return in
+}
+
 func (f *flowTest) run() workflows.EventResult {
 	f.Helper()
 	f.env.ExecuteWorkflow(workflows.Toy, workflows.EventInput{
-		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1",
+		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1", Replay: f.replay,
 	})
 	if !f.env.IsWorkflowCompleted() {
 		f.Fatal("the workflow has not ended")
@@ -493,7 +503,7 @@ func TestFlow_Skip_ByKindAndRecorded(t *testing.T) {
 	f.answer("finance-export", came(effect.Failed, "503"))
 	f.answer("receipt-email", came(effect.Uncertain, "no answer to the final dot"), came(effect.AlreadyDone, ""))
 	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "booked by hand", Effect: "finance-export"})
-	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	f.decide(2*time.Hour, workflows.UpdateResend, confirmed("receipt-email:stripe:live:in_1"))
 	result := f.run()
 	f.wantOutcome(result, "processed", "")
 	if got := states(result); got["finance-export:stripe:live:in_1"] != "skipped" {
@@ -625,9 +635,13 @@ func TestFlow_UndoRefused_ParksAndGoesOn(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
 	f.answer("reverse-finance-entry", came(effect.Refused, "period closed"), came(effect.Refused, "period closed"))
-	f.decide(time.Hour, workflows.UpdateCompensate, ada)
+	f.decide(time.Hour, workflows.UpdateCompensate, ada) // which is being done already
+	f.decide(time.Hour+time.Second, workflows.UpdateRetry, ada)
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "compensated", "refused")
+	if len(f.refused) != 1 || !strings.Contains(f.refused[0], "takes no compensate as it stands: it takes skip, retry, done") {
+		t.Errorf("refused %q", f.refused)
+	}
 	calls := f.callsOf("reverse-finance-entry")
 	if len(calls) != 2 || calls[1].effect.Round != 1 {
 		t.Errorf("undo calls: %+v, want a second one of round 1", calls)
@@ -739,7 +753,7 @@ func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 func TestFlow_ResultSaysNothing_Uncertain(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", failed(effect.TypeTransient, time.Minute), answer{})
-	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.decide(time.Hour, workflows.UpdateResend, confirmed("finance-export:stripe:live:in_1"))
 	f.wantOutcome(f.run(), "processed", "")
 	parked := f.callsOf("ParkRun")
 	if len(parked) != 1 {
@@ -779,7 +793,7 @@ func TestFlow_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 		"who and why are required: both go into the audit trail",
 		"who and why are required: both go into the audit trail",
 		`no unfinished effect "receipt-email"; unfinished are: finance-export:stripe:live:in_1`,
-		"who (200 bytes at most) and why (2000) must be text without NUL",
+		"who (200 bytes at most), why (2000) and reference (500) must be text without NUL",
 		"must be text without NUL",
 		"must be text without NUL",
 		"must be text without NUL",
@@ -890,7 +904,7 @@ func TestFlow_Cancelled_ParksAndTakesNothingBack(t *testing.T) {
 			f.wantOutcome(f.run(), "processed", "")
 			parked := f.callsOf("ParkRun")
 			in := parked[len(parked)-1].input.(activities.ParkRunInput)
-			if in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "cancelled: ") || !strings.Contains(in.Reason, tt.why) {
+			if in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "cancelled: the run was cancelled in Temporal by bob (a mistake); what was done stays done. ") || !strings.Contains(in.Reason, tt.why) {
 				t.Errorf("parked with %+v", in)
 			}
 			if n := len(f.callsOf("finance-export")); n != tt.exports {

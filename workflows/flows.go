@@ -14,6 +14,8 @@ type Flow struct {
 	Types map[string][]string
 	// Does says in one sentence what it does.
 	Does string
+	// plan is what it plans of a change; zero for the relay, which plans nothing.
+	plan billingPlan
 }
 
 // relayFlow is the workflow type of events for which no flow is written.
@@ -24,56 +26,56 @@ const relayFlow = "Relay"
 func Flows() []Flow {
 	return []Flow{
 		{
-			Name: "InvoicePaid", Run: InvoicePaid, Types: stripe("invoice.paid", "invoice.payment_succeeded"),
+			Name: "InvoicePaid", Run: InvoicePaid, plan: invoicePaid, Types: stripe("invoice.paid", "invoice.payment_succeeded"),
 			Does: "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
 		},
 		{
-			Name: "PaymentFailed", Run: PaymentFailed, Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
+			Name: "PaymentFailed", Run: PaymentFailed, plan: paymentFailed, Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
 			Does: "tells the customer where to pay, once for each attempt; access stays for the time of grace",
 		},
 		{
-			Name: "InvoiceClosed", Run: InvoiceClosed, Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
+			Name: "InvoiceClosed", Run: InvoiceClosed, plan: invoiceClosed, Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
 			Does: "ends the reminders, books what was paid of it",
 		},
 		{
-			Name: "SubscriptionEnded", Run: SubscriptionEnded, Types: stripe("customer.subscription.deleted"),
+			Name: "SubscriptionEnded", Run: SubscriptionEnded, plan: subscriptionEnding, Types: stripe("customer.subscription.deleted"),
 			Does: "ends access, suspends the workspace where nothing else grants it, says so by mail, closes its onboarding task",
 		},
 		{
-			Name: "SubscriptionChanged", Run: SubscriptionChanged, Types: stripe(
+			Name: "SubscriptionChanged", Run: SubscriptionChanged, plan: subscriptionChanged, Types: stripe(
 				"customer.subscription.created", "customer.subscription.updated",
 				"customer.subscription.paused", "customer.subscription.resumed"),
 			Does: "brings access and workspace to the plan, the seats and the status of the subscription; tells of a change by mail",
 		},
 		{
-			Name: "TrialEnding", Run: TrialEnding, Types: stripe("customer.subscription.trial_will_end"),
+			Name: "TrialEnding", Run: TrialEnding, plan: trialEnding, Types: stripe("customer.subscription.trial_will_end"),
 			Does: "says so by mail, while the trial lasts and the subscription goes on after it",
 		},
 		{
-			Name: "CheckoutPaid", Run: CheckoutPaid, Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
+			Name: "CheckoutPaid", Run: CheckoutPaid, plan: checkoutPaid, Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
 			Does: "links the customer and the subscription to an account; of what is bought once: provisions it, books the payment, confirms the order by mail",
 		},
 		{
-			Name: "RefundChanged", Run: RefundChanged, Types: stripe(
+			Name: "RefundChanged", Run: RefundChanged, plan: refundChanged, Types: stripe(
 				"refund.created", "refund.updated", "refund.failed", "charge.refunded", "charge.refund.updated"),
 			Does: "books a refund, and that it failed after all; ends access after a full one where that is the policy",
 		},
 		{
-			Name: "DisputeChanged", Run: DisputeChanged, Types: stripe(
+			Name: "DisputeChanged", Run: DisputeChanged, plan: disputeChanged, Types: stripe(
 				"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
 				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created", "radar.early_fraud_warning.updated"),
 			Does: "books what moves, opens and closes the task about it; holds or ends access where that is the policy",
 		},
 		{
-			Name: "CreditNoteIssued", Run: CreditNoteIssued, Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
+			Name: "CreditNoteIssued", Run: CreditNoteIssued, plan: creditNoteIssued, Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
 			Does: "books what of a credit note is no refund, and that it was voided",
 		},
 		{
-			Name: "AccountLinked", Run: AccountLinked, Types: stripe("customer.created", "customer.updated"),
+			Name: "AccountLinked", Run: AccountLinked, plan: accountLinked, Types: stripe("customer.created", "customer.updated"),
 			Does: "links a customer, or a subscription, to an account of ours, and brings the workspaces of both accounts to what they have",
 		},
 		{
-			Name: "Record", Run: Record, Types: stripe(
+			Name: "Record", Run: Record, plan: record, Types: stripe(
 				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
 				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated", "invoice.sent", "invoice.deleted",
 				"invoice.will_be_due", "invoice.overpaid", "invoice_payment.paid", "charge.succeeded", "payment_intent.succeeded",
@@ -81,8 +83,12 @@ func Flows() []Flow {
 			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known",
 		},
 		{
-			Name: ClockFlow, Run: AccountDue,
+			Name: ClockFlow, Run: AccountDue, plan: accountDue,
 			Does: "does what is due: ends what was planned to end, and the grace, reminds of open invoices, asks a person about what does not settle",
+		},
+		{
+			Name: ReconciledFlow, Run: Reconciled, plan: reconciled,
+			Does: "brings the workspace to what Stripe says now, and books what is not booked, by the keys of the events that were lost; mails nothing",
 		},
 		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
 	}

@@ -10,8 +10,10 @@ import (
 // InvoiceClosed is what happens when an invoice is voided, or given up as uncollectible: nobody is reminded of it any
 // more. What was paid of it is booked. What was not received is not written off: entries are cash.
 func InvoiceClosed(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "InvoiceClosed", in, planInvoiceClosed)
+	return invoiceClosed.run(ctx, in)
 }
+
+var invoiceClosed = billingPlan{flow: "InvoiceClosed", make: planInvoiceClosed}
 
 func planInvoiceClosed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}

@@ -13,8 +13,10 @@ import (
 // When provisioning is refused for good, the customer cannot get what was paid for: the grant is withheld, the entry
 // reversed, and the run ends compensated.
 func InvoicePaid(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "InvoicePaid", in, planInvoicePaid)
+	return invoicePaid.run(ctx, in)
 }
+
+var invoicePaid = billingPlan{flow: "InvoicePaid", make: planInvoicePaid}
 
 func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	invoice := c.After.Invoice

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -21,33 +22,71 @@ func (r reason) String() string {
 	return r.code + ": " + r.text
 }
 
+// as is how Temporal's lists have it: the receipt's status, and the code where there is one.
+func (r reason) as(status string) string {
+	if r.code == "" {
+		return status
+	}
+	return status + ":" + r.code
+}
+
 // The codes of the reasons that the engine itself has; the others come with the facts.
 const (
 	codeFailed      = "effect_failed"
 	codeUncertain   = "effect_uncertain"
 	codeRefused     = "effect_refused"
-	codeUndo        = "undo_failed"
+	codeUndo        = "undo_failed" // an undo is refused, in doubt or failed
 	codeCancelled   = "cancelled"
 	codeDismissed   = "dismissed"
 	codeCompensated = "compensated"
 )
 
+// engineCodes are all of them that a run parks with.
+var engineCodes = []string{codeFailed, codeUncertain, codeRefused, codeUndo, codeCancelled}
+
 // parkFor parks the run for the steps that are not done. A run that was cancelled parks for that.
 func (f *flow) parkFor(open []*step) (decision, error) {
 	status, why := f.whyParked(open)
+	f.takes = f.aboutEffects(open)
 	if f.isCancelled() {
 		return f.parkCancelled(why.text)
 	}
 	return f.park(status, why)
 }
 
+// aboutEffects lists the decisions that can be taken about effects that are not done.
+func (f *flow) aboutEffects(open []*step) []string {
+	takes := []string{UpdateSkip}
+	add := func(action string, may func(*step) bool) {
+		if slices.ContainsFunc(open, may) {
+			takes = append(takes, action)
+		}
+	}
+	add(UpdateRetry, (*step).repeatable)
+	add(UpdateDone, (*step).byHand)
+	add(UpdateResend, (*step).uncertain)
+	if !f.irreversible && !f.undoing {
+		takes = append(takes, UpdateCompensate)
+	}
+	return takes
+}
+
 // parkCancelled parks a run that was cancelled, or takes everything back where that is the policy.
 func (f *flow) parkCancelled(before string) (decision, error) {
 	f.cancelSeen = true
-	if f.cancelCompensates && !f.irreversible {
-		return decision{action: UpdateCompensate, input: DecisionInput{Who: "Temporal", Why: "the run was cancelled, and policy.cancel is compensate"}}, nil
+	cancelled := activities.RecordCancellationResult{Words: "cancelled in Temporal"}
+	if err := f.execute(f.ctx, attempt{
+		name: "cancelled", activity: runs.RecordCancellation, input: activities.RecordCancellationInput{ReceiptID: f.in.ReceiptID},
+	}, &cancelled); err != nil {
+		return decision{}, err
 	}
-	return f.park(needsReview, reason{codeCancelled, "the run was cancelled in Temporal; what was done stays done. " + before})
+	if f.cancelCompensates && !f.irreversible {
+		if err := f.mark(""); err != nil {
+			return decision{}, err
+		}
+		return decision{action: UpdateCompensate, input: DecisionInput{Who: "Temporal", Why: "the run was " + cancelled.Words + ", and policy.cancel is compensate"}}, nil
+	}
+	return f.park(needsReview, reason{codeCancelled, "the run was " + cancelled.Words + "; what was done stays done. " + before})
 }
 
 // whyParked is dead when trying by itself will not finish an effect, and needs_review when a person must judge.
@@ -65,7 +104,7 @@ func (f *flow) whyParked(open []*step) (status string, why reason) {
 		}
 		words = append(words, fmt.Sprintf("%s is %s: %s", s.kind, s.result.State, s.result.Reason))
 	}
-	if f.undoing && status == dead {
+	if f.undoing {
 		why.code = codeUndo
 		for _, s := range open {
 			if owner := f.settings[s.sink].Owner; owner != "" {
@@ -78,13 +117,25 @@ func (f *flow) whyParked(open []*step) (status string, why reason) {
 }
 
 // review parks a run of which nothing is done yet until a person has looked at it. It returns a reason to end the run
-// when the person decided that nothing shall be done, and none to try again.
+// when the person decided that nothing shall be done, and none to try again: see [AtLoad].
 func (f *flow) review(why reason) (dismissed reason, err error) {
+	f.settling, f.takes = nil, []string{UpdateApprove, UpdateReject, UpdateRetry, UpdateSkip}
 	d, err := f.park(needsReview, why)
-	if err != nil || d.action == UpdateRetry {
+	if err != nil || d.action == UpdateRetry || d.action == UpdateApprove {
 		return reason{}, err
 	}
 	return reason{codeDismissed, fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why)}, nil
+}
+
+// waits is what the run waits for.
+func (f *flow) waits() activities.Waits {
+	w := activities.Waits{Decisions: f.takes}
+	for _, s := range f.unsettled() {
+		w.Effects = append(w.Effects, activities.OpenEffect{
+			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(), ByHand: s.byHand(),
+		})
+	}
+	return w
 }
 
 // park shows on the receipt that a person must decide, and waits until one has.
@@ -93,13 +144,16 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	if err := f.execute(f.ctx, attempt{
 		name: "park", activity: runs.ParkRun,
 		input: activities.ParkRunInput{
-			ReceiptID: f.in.ReceiptID, Status: status, Reason: why.String(),
-			ResetOf: f.resetOf(), Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
+			ReceiptID: f.in.ReceiptID, Status: status, Reason: why.String(), Waits: f.waits(),
+			ResetOf: f.resetOf(), Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil); err != nil {
 		return decision{}, err
 	}
-	d, found, err := f.recall()
+	if f.preview != nil {
+		return f.preview.decide(f, why)
+	}
+	d, found, err := f.recall(why)
 	if err != nil {
 		return decision{}, err
 	}
@@ -107,13 +161,21 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	if found {
 		_, _ = f.take(f.ctx, d) // one that is not recorded is not followed: the run waits
 	}
-	f.show(status + ": " + why.String())
+	if !f.recorded {
+		if err := f.mark(why.as(status)); err != nil {
+			return decision{}, err
+		}
+	}
+	f.showParked(status, why)
 	if err := workflow.Await(f.ctx, func() bool { return f.recorded || f.isCancelled() && f.decided == nil }); err != nil {
 		return decision{}, err
 	}
 	f.parked = false
 	if !f.recorded {
 		return f.parkCancelled("It was parked: " + why.text)
+	}
+	if err := f.mark(""); err != nil {
+		return decision{}, err
 	}
 	f.show("going on after " + f.decided.action + " by " + f.decided.input.Who)
 	return *f.decided, nil

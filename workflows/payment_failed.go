@@ -10,8 +10,10 @@ import (
 // PaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer is
 // told where to pay, once for each attempt. Access stays for the time of grace.
 func PaymentFailed(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "PaymentFailed", in, planPaymentFailed)
+	return paymentFailed.run(ctx, in)
 }
+
+var paymentFailed = billingPlan{flow: "PaymentFailed", make: planPaymentFailed}
 
 func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}

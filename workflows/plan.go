@@ -29,8 +29,9 @@ func invoiceObject(c billing.Change, id string) string { return object(subjectOf
 func workspaceSteps(c billing.Change) []*step {
 	var steps []*step
 	if s := workspaceOf(subjectOf(c), c.After.Access); s != nil {
-		// Who cannot have what was paid for shall not pay for it; that a workspace is not suspended is no such case.
-		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive
+		// Who cannot have what was paid for shall not pay for it; that a workspace is not suspended is no such case. Where
+		// the event names nothing that could be withheld, a customer's link say, a person is asked.
+		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive && activities.WithholdingOf(c).Object != ""
 		steps = append(steps, s)
 	}
 	if c.Left != nil {

@@ -16,6 +16,11 @@ func Relay(ctx workflow.Context, in EventInput) (EventResult, error) {
 	if err != nil {
 		return EventResult{}, err
 	}
+	return f.relay()
+}
+
+// relay is the flow's way on an engine.
+func (f *flow) relay() (EventResult, error) {
 	f.irreversible = true
 	deliveries, dismissed, err := f.loadRelay()
 	if err != nil {

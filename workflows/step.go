@@ -32,8 +32,11 @@ type step struct {
 	// begun is set once the step was tried; round counts the operator's retries of it.
 	begun bool
 	round int
-	// skipped is set when an operator decided that the step shall not be done.
-	skipped bool
+	// again is set once a replay has tried again what had failed before it.
+	again bool
+	// skipped is set when an operator decided that the step shall not be done, held while the last decision was about
+	// others.
+	skipped, held bool
 }
 
 // undoneBy says which step takes this one back.
@@ -47,6 +50,18 @@ func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 // retry lets the step be done once more, in a round that the ledger has not seen: another run for the same fact, or
 // this one before a reset, may have asked for retries that this one knows nothing of.
 func (s *step) retry() { s.round, s.waitingSince = max(s.round, s.result.Round)+1, time.Time{} }
+
+// uncertain reports whether nobody knows whether the step has happened. Done again, it may happen twice.
+func (s *step) uncertain() bool { return s.result.State == effect.Uncertain }
+
+func (s *step) repeatable() bool { return !s.uncertain() }
+
+// hadFailed reports whether the step had failed before a replay, which has not tried it again yet.
+func (s *step) hadFailed() bool { return s.result.Met && s.repeatable() && !s.again }
+
+// byHand reports whether a person can say that the step has happened. What is in our own database nobody else does; and
+// what is asked for, a person cannot answer.
+func (s *step) byHand() bool { return s.sink != SinkDatabase && s.sink != SinkStripe }
 
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {

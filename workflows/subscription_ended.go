@@ -10,8 +10,10 @@ import (
 // SubscriptionEnded is what happens when a subscription has ended for good: access ends, the workspace is suspended
 // where nothing else grants it, and the customer is told.
 func SubscriptionEnded(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "SubscriptionEnded", in, planSubscriptionEnded)
+	return subscriptionEnding.run(ctx, in)
 }
+
+var subscriptionEnding = billingPlan{flow: "SubscriptionEnded", make: planSubscriptionEnded}
 
 func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
 	steps := workspaceSteps(c)

@@ -10,8 +10,10 @@ import (
 // TrialEnding is what happens some days before a trial ends: the customer is told, unless the trial is over by then, or
 // the subscription ends with it.
 func TrialEnding(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runBilling(ctx, "TrialEnding", in, planTrialEnding)
+	return trialEnding.run(ctx, in)
 }
+
+var trialEnding = billingPlan{flow: "TrialEnding", make: planTrialEnding}
 
 func planTrialEnding(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}

@@ -1,0 +1,228 @@
+package workflows_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+const (
+	exportKey = "finance-export:stripe:live:in_1"
+	mailKey   = "receipt-email:stripe:live:in_1"
+)
+
+// waits returns what the run waited for, park by park.
+func (f *flowTest) waits() (all []activities.Waits) {
+	for _, c := range f.callsOf("ParkRun") {
+		all = append(all, c.input.(activities.ParkRunInput).Waits)
+	}
+	return all
+}
+
+func (f *flowTest) wantRefused(want ...string) {
+	f.Helper()
+	if len(f.refused) != len(want) {
+		f.Fatalf("refused %q, want %d", f.refused, len(want))
+	}
+	for i, w := range want {
+		if !strings.Contains(f.refused[i], w) {
+			f.Errorf("refusal %d is %q, want %q", i, f.refused[i], w)
+		}
+	}
+}
+
+func TestDecision_RetryOfOneEffect_LeavesTheOthers(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.answer("receipt-email", came(effect.Failed, "greylisted"))
+	one := ada
+	one.Effect = "finance-export"
+	f.decide(time.Hour, workflows.UpdateRetry, one)
+	f.env.RegisterDelayedCallback(func() {
+		if n := len(f.callsOf("receipt-email")); n != 1 {
+			t.Errorf("the mail was tried %d times after a retry of the entry", n)
+		}
+	}, 2*time.Hour)
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	if exports, mails := len(f.callsOf("finance-export")), len(f.callsOf("receipt-email")); exports != 2 || mails != 2 {
+		t.Errorf("tried the entry %d and the mail %d times, want each twice", exports, mails)
+	}
+	waits := f.waits()
+	if len(waits) != 2 || len(waits[0].Effects) != 2 || len(waits[1].Effects) != 1 || waits[1].Effects[0].Key != mailKey {
+		t.Errorf("waited for %+v, want the mail alone at last", waits)
+	}
+	if got := f.callsOf("RecordDecision")[0].input.(activities.RecordDecisionInput).About; !slices.Equal(got, []string{exportKey}) {
+		t.Errorf("recorded as about %v", got)
+	}
+}
+
+// A retry does nothing twice: what may have happened is sent again by its own word only, which has to be confirmed.
+func TestDecision_RetryLeavesWhatIsInDoubt_ResendRepeatsIt(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.answer("receipt-email", answer{result: effect.Result{State: effect.Uncertain, Reason: "no answer to the final dot", Round: 2}})
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	named, unconfirmed, other := ada, ada, confirmed(mailKey)
+	named.Effect, unconfirmed.Effect, other.Confirm = mailKey, mailKey, exportKey
+	f.decide(3*time.Hour, workflows.UpdateRetry, named)
+	f.decide(4*time.Hour, workflows.UpdateResend, unconfirmed)
+	f.decide(5*time.Hour, workflows.UpdateResend, other)
+	f.decide(6*time.Hour, workflows.UpdateResend, confirmed(mailKey))
+	f.wantOutcome(f.run(), "processed", "")
+	f.wantRefused("takes no retry as it stands: it takes skip, done, resend, compensate", "takes no retry", "confirm it with the effect's key", "confirm it")
+	if exports, mails := f.callsOf("finance-export"), f.callsOf("receipt-email"); len(exports) != 2 || len(mails) != 2 || mails[1].effect.Round != 3 {
+		t.Errorf("tried the entry %d times, and the mail %+v; want each twice, the mail in a later round than the ledger's", len(exports), mails)
+	}
+	if waits := f.waits(); len(waits) != 2 || !slices.Equal(waits[0].Decisions, []string{"skip", "retry", "done", "resend", "compensate"}) {
+		t.Errorf("waited for %+v", waits)
+	}
+}
+
+func TestDecision_Resend_OfWhatIsNotInDoubt_Refused(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.answer("receipt-email", came(effect.Uncertain, "nobody knows"))
+	named := ada
+	named.Effect = mailKey
+	f.decide(time.Hour, workflows.UpdateResend, confirmed(exportKey))
+	f.decide(2*time.Hour, workflows.UpdateRetry, named)
+	f.decide(3*time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	f.wantRefused("is not in doubt: a retry does it", "may have happened, and a retry does not do it once more")
+}
+
+// What a person says has happened is done like any other effect: it is not sent, and a compensation takes it back.
+func TestDecision_Done_RecordedAndTakenBackLater(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.answer("receipt-email", came(effect.Failed, "no such mailbox"))
+	done := workflows.DecisionInput{Who: "ada", Why: "booked by hand", Effect: "finance-export", Reference: "4711"}
+	f.decide(time.Hour, workflows.UpdateDone, done)
+	f.decide(2*time.Hour, workflows.UpdateCompensate, ada)
+	f.wantOutcome(f.run(), "compensated", "ada decided to compensate")
+	calls := f.callsOf("finance-export")
+	if len(calls) != 2 || calls[1].effect.ByHand == nil || *calls[1].effect.ByHand != (effect.ByHand{Who: "ada", Why: "booked by hand", Reference: "4711"}) {
+		t.Fatalf("calls %+v, want the second one to say who has done it", calls)
+	}
+	if n := len(f.callsOf("receipt-email")); n != 1 {
+		t.Errorf("the mail was tried %d times, want it left", n)
+	}
+	undo := f.callsOf("reverse-finance-entry")
+	if len(undo) != 1 || undo[0].effect.Compensates != exportKey || undo[0].effect.ByHand != nil {
+		t.Errorf("undone by %+v", undo)
+	}
+	if in := f.callsOf("RecordDecision")[0].input.(activities.RecordDecisionInput); in.Reference != "4711" || !slices.Equal(in.About, []string{exportKey}) {
+		t.Errorf("recorded %+v", in)
+	}
+}
+
+func TestDecision_Done_RefusedWhereNobodyCanSayIt(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.answer("receipt-email", came(effect.Failed, "503"))
+	referred := ada
+	referred.Reference = "4711"
+	f.decide(time.Hour, workflows.UpdateDone, referred)
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	unreferred, nameless := ada, referred
+	unreferred.Effect = exportKey
+	f.decide(3*time.Hour, workflows.UpdateDone, unreferred)
+	f.decide(4*time.Hour, workflows.UpdateDone, nameless)
+	f.decide(5*time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	f.wantRefused("takes no done as it stands", "done needs a reference", "done is about one effect: name one of "+exportKey+", "+mailKey)
+}
+
+func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
+	t.Parallel()
+	atEnd := activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}}
+	for name, tt := range map[string]struct {
+		load    []activities.LoadFactsResult
+		decide  string
+		outcome string
+		reason  string
+		// undone and closed count what took back, and what closed the review.
+		undone, closed int
+	}{
+		"at load, approved": {[]activities.LoadFactsResult{reviewed("plan_unusable", "a plan"), loaded()}, workflows.UpdateApprove, "processed", "", 0, 0},
+		"at load, rejected": {[]activities.LoadFactsResult{reviewed("plan_unusable", "a plan")}, workflows.UpdateReject, "processed", "dismissed: nothing done: reject by ada", 0, 0},
+		"at end, approved":  {[]activities.LoadFactsResult{atEnd}, workflows.UpdateApprove, "processed", "", 0, 1},
+		"at end, rejected":  {[]activities.LoadFactsResult{atEnd}, workflows.UpdateReject, "compensated", "ada decided to reject", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, tt.load...)
+			f.decide(time.Hour, tt.decide, ada)
+			f.wantOutcome(f.run(), tt.outcome, tt.reason)
+			if undone, closed := len(f.callsOf("reverse-finance-entry")), len(f.callsOf("close-review")); undone != tt.undone || closed != tt.closed {
+				t.Errorf("%d undone and %d reviews closed, want %d and %d", undone, closed, tt.undone, tt.closed)
+			}
+		})
+	}
+}
+
+// What a retry would mean for a review at the end nobody can say: the run names what it takes.
+func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
+	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.decide(2*time.Hour, workflows.UpdateApprove, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	f.wantRefused("takes no retry as it stands: it takes approve, skip, reject, compensate")
+}
+
+// A replay does not ask a review anew that was answered.
+func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
+	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
+	f.answer("review", answer{result: effect.Result{State: effect.AlreadyDone}})
+	f.seen = []activities.LookAtEffectsResult{{Settled: map[string]effect.Result{"close-review:stripe:live:in_1": {State: effect.AlreadyDone}}}}
+	f.replay = &workflows.ReplayInput{Request: "r1", Who: "ada", Why: "again", Previous: "run-1"}
+	f.wantOutcome(f.run(), "processed", "")
+	if n := len(f.waits()); n != 0 {
+		t.Errorf("parked %d times", n)
+	}
+	if in := f.callsOf("FinishRun")[0].input.(activities.FinishRunInput); in.Replay == nil || *in.Replay != *f.replay {
+		t.Errorf("finished as %+v, want the replay's lineage", in)
+	}
+}
+
+// What had failed before a replay is tried again once, by a later round; what is in doubt is not.
+func TestDecision_Replay_TriesAgainWhatHadFailed(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("finance-export", answer{result: effect.Result{State: effect.Failed, Reason: "503", Round: 3, Met: true}}, came(effect.Failed, "503"))
+	f.answer("receipt-email", answer{result: effect.Result{State: effect.Uncertain, Reason: "nobody knows", Met: true}})
+	f.replay = &workflows.ReplayInput{Request: "r1", Who: "ada", Why: "again"}
+	f.decide(time.Hour, workflows.UpdateSkip, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	if exports, mails := f.callsOf("finance-export"), f.callsOf("receipt-email"); len(exports) != 2 || exports[1].effect.Round != 4 || len(mails) != 1 {
+		t.Errorf("tried the entry %+v, and the mail %d times", exports, len(mails))
+	}
+}
+
+// Of every code that a rule asks by, the answers are told; and of no other twice.
+func TestReviews_EachOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, r := range workflows.Reviews() {
+		if seen[r.Code] || r.Asks == "" || r.Approve == "" || r.Reject == "" {
+			t.Errorf("%+v", r)
+		}
+		seen[r.Code] = true
+	}
+	for _, code := range []string{activities.CodeUnreadable, activities.CodeLinesIncomplete, activities.CodeBodyErased, activities.CodeNoConsumer} {
+		if !seen[code] {
+			t.Errorf("no word about %s", code)
+		}
+	}
+	for _, stage := range []workflows.Stage{workflows.BeforeRun, workflows.AtLoad, workflows.AtEnd} {
+		if r := workflows.ReviewOf("new_code", stage); r.Stage != stage || r.Approve == "" || r.Reject == "" {
+			t.Errorf("at %s: %+v", stage, r)
+		}
+	}
+}

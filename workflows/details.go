@@ -1,0 +1,145 @@
+package workflows
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+// What a run says under "Current Details" in the Temporal UI. It costs no event, and nobody can ask for it without a
+// worker: what must last stands in the ledger. The box there shows some nine lines, so that the first says why the run
+// waits, the second how its effects stand, by kind and not by their long keys, and the rest what can be done.
+
+// longestWhy is how much of a reason is shown, in bytes: three lines of the box. Receipts have the whole.
+const longestWhy = 300
+
+// showParked shows why the run waits, and what can be done about that.
+func (f *flow) showParked(status string, why reason) {
+	workflow.SetCurrentDetails(f.ctx, "**"+why.as(status)+"** "+prose(why.text)+"\n\n"+f.standing()+"\n\n```\n"+strings.Join(f.commands(), "\n")+"\n```\n")
+}
+
+// show shows what the run does, and how its effects stand.
+func (f *flow) show(headline string) {
+	if f.preview != nil {
+		return
+	}
+	workflow.SetCurrentDetails(f.ctx, "**"+prose(headline)+"**\n\n"+f.standing()+"\n\n```\n"+f.command("show")+"\n```\n")
+}
+
+// standing lists the effects by how they stand, those that are not done first.
+func (f *flow) standing() string {
+	var groups []string
+	kinds := map[string][]string{}
+	for _, s := range f.steps {
+		group := s.standing()
+		if _, ok := kinds[group]; !ok {
+			groups = append(groups, group)
+		}
+		kinds[group] = append(kinds[group], prose(s.name()))
+	}
+	slices.SortStableFunc(groups, func(a, b string) int { return cmp.Compare(urgency(a), urgency(b)) })
+	for i, group := range groups {
+		groups[i] = group + ": " + strings.Join(kinds[group], ", ")
+	}
+	return cmp.Or(strings.Join(groups, " · "), "nothing is done yet")
+}
+
+// standing says in a word or two what the step came to. What is not done does not look as if it were.
+func (s *step) standing() string {
+	switch s.result.State {
+	case effect.Done, effect.AlreadyDone:
+		return "done"
+	case effect.Skipped:
+		return "skipped"
+	case effect.Compensated:
+		return "taken back"
+	case effect.Waits:
+		return "waits for its sink"
+	case "":
+		return "not begun"
+	}
+	return "**NOT DONE, " + string(s.result.State) + "**"
+}
+
+// urgency orders the groups of standing.
+func urgency(group string) int {
+	if strings.HasPrefix(group, "**") {
+		return 0
+	}
+	return 1 + slices.Index([]string{"waits for its sink", "not begun", "done", "skipped", "taken back"}, group)
+}
+
+// name tells the step from the others of the run: its kind, and of a delivery the consumer, too.
+func (s *step) name() string {
+	if s.kind == relayEvent.Name {
+		return s.kind + " to " + s.key[strings.LastIndex(s.key, ":")+1:]
+	}
+	return s.kind
+}
+
+// commands are what can be done about the parked run, for a shell.
+func (f *flow) commands() []string {
+	takes := func(action string) bool { return slices.Contains(f.takes, action) }
+	all, open := []string{f.command("show")}, f.unsettled()
+	if len(open) == 0 { // a review: every decision is about the run
+		for _, action := range f.takes {
+			all = append(all, f.command(action, "--why", "REASON"))
+		}
+		return all
+	}
+	if takes(UpdateRetry) {
+		all = append(all, f.command(UpdateRetry, "--why", "REASON"))
+	}
+	for _, s := range open {
+		named := s.kind
+		if len(f.match(s.kind)) > 1 {
+			named = s.key
+		}
+		if takes(UpdateDone) && s.byHand() {
+			all = append(all, f.command(UpdateDone, "--effect", named, "--reference", "REFERENCE", "--why", "REASON"))
+		}
+		if takes(UpdateResend) && s.uncertain() {
+			all = append(all, f.command(UpdateResend, "--effect", named, "--why", "REASON"))
+		}
+		if takes(UpdateSkip) {
+			all = append(all, f.command(UpdateSkip, "--effect", named, "--why", "REASON"))
+		}
+	}
+	if takes(UpdateCompensate) {
+		all = append(all, f.command(UpdateCompensate, "--why", "REASON"))
+	}
+	return all
+}
+
+// shellSafe is an event ID that a shell takes as one word, and Markdown as it is.
+var shellSafe = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
+
+// command is one of `pawl events`, about the run's event.
+func (f *flow) command(verb string, flags ...string) string {
+	id := f.in.EventID
+	if !shellSafe.MatchString(id) {
+		id = f.in.ReceiptID
+	}
+	return strings.Join(slices.Concat([]string{"pawl", "events", verb, id}, flags), " ")
+}
+
+// markup is what Markdown would take for more than text.
+var markup = strings.NewReplacer("\r", "", "\n", " ", "`", "'", "*", `\*`, "[", `\[`, "<", `\<`, "|", `\|`)
+
+// prose makes text stand in Markdown as it is, in bounded length: people and outside systems say what they like.
+func prose(text string) string {
+	if len(text) > longestWhy {
+		end := longestWhy
+		for !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end] + "…"
+	}
+	return markup.Replace(text)
+}

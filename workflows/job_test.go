@@ -1,0 +1,96 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// jobRun is a run of a job whose activity says what answers says, one after the other, and the last one for ever.
+func jobRun(t *testing.T, answers ...string) (env *testsuite.TestWorkflowEnvironment, worked, stopped *int) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet)
+	env = suite.NewTestWorkflowEnvironment()
+	worked, stopped = new(int), new(int)
+	for _, name := range []string{workflows.ActivityWorkOnJob, workflows.ActivityStopJob} {
+		env.RegisterActivityWithOptions(func(context.Context, workflows.JobInput) (workflows.JobProgress, error) {
+			return workflows.JobProgress{}, nil
+		}, activity.RegisterOptions{Name: name})
+	}
+	env.OnActivity(workflows.ActivityWorkOnJob, mock.Anything, workflows.JobInput{ID: "x"}).Return(
+		func(context.Context, workflows.JobInput) (workflows.JobProgress, error) {
+			state := answers[min(*worked, len(answers)-1)]
+			*worked++
+			return workflows.JobProgress{State: state, Items: 3, Done: *worked}, nil
+		})
+	env.OnActivity(workflows.ActivityStopJob, mock.Anything, workflows.JobInput{ID: "x"}).Return(
+		func(context.Context, workflows.JobInput) (workflows.JobProgress, error) {
+			*stopped++
+			return workflows.JobProgress{State: "cancelled"}, nil
+		})
+	return env, worked, stopped
+}
+
+func TestJob_WorksUntilItEnds(t *testing.T) {
+	t.Parallel()
+	env, worked, stopped := jobRun(t, "running", "running", "finished")
+	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
+	var p workflows.JobProgress
+	if err := env.GetWorkflowResult(&p); err != nil || p.State != "finished" || *worked != 3 || *stopped != 0 {
+		t.Errorf("ended %+v, %v after %d stretches", p, err, *worked)
+	}
+}
+
+func TestJob_Paused_WaitsForALook(t *testing.T) {
+	t.Parallel()
+	env, worked, _ := jobRun(t, "paused", "paused", "finished")
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalLookAtJob, nil) }, time.Hour)
+	env.RegisterDelayedCallback(func() {
+		if *worked != 2 {
+			t.Errorf("looked %d times after one signal, want twice", *worked)
+		}
+		env.SignalWorkflow(workflows.SignalLookAtJob, nil)
+	}, 2*time.Hour)
+	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
+	var p workflows.JobProgress
+	if err := env.GetWorkflowResult(&p); err != nil || p.State != "finished" || *worked != 3 {
+		t.Errorf("ended %+v, %v after %d looks", p, err, *worked)
+	}
+}
+
+// The run of a paused job is cancelled in Temporal, whose button looks like the one that ends things.
+func TestJob_RunCancelled_JobCancelled(t *testing.T) {
+	t.Parallel()
+	env, _, stopped := jobRun(t, "paused")
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
+	var p workflows.JobProgress
+	if err := env.GetWorkflowResult(&p); err != nil || p.State != "cancelled" || *stopped != 1 {
+		t.Errorf("ended %+v, %v; stopped %d times", p, err, *stopped)
+	}
+}
+
+// A job of days goes on as a new run, before its history is too long.
+func TestJob_Long_GoesOnAsANewRun(t *testing.T) {
+	t.Parallel()
+	env, worked, _ := jobRun(t, "running")
+	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
+	if err := env.GetWorkflowError(); !workflow.IsContinueAsNewError(err) || *worked < 100 || *worked > 600 {
+		t.Errorf("ended with %v after %d stretches, want it to go on as a new run", err, *worked)
+	}
+}
+
+func TestJobInput_WorkflowID(t *testing.T) {
+	t.Parallel()
+	if got := (workflows.JobInput{ID: "retry-1a2b3c4d"}).WorkflowID(); got != "job:retry-1a2b3c4d" {
+		t.Errorf("got %q", got)
+	}
+}

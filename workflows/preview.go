@@ -1,0 +1,493 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+// Will says what would happen to an effect.
+type Will string
+
+// What would happen to an effect.
+const (
+	// WillStay: it is done, by this event or another, and is not done again.
+	WillStay Will = "stays"
+	// WillRun: it is done now.
+	WillRun Will = "runs"
+	// WillAsk: it may have happened, and a person is asked.
+	WillAsk Will = "asks"
+	// WillRefuse: it is not done, and a person is asked; the reason says why not.
+	WillRefuse Will = "refused"
+	// WillTakeBack: it is done, or may be, and is taken back.
+	WillTakeBack Will = "taken_back"
+	// WillRunAndTakeBack: it is done now, beside what is refused, and taken back.
+	WillRunAndTakeBack Will = "runs_and_taken_back"
+	// WillLeave: it is found not to be wanted, and recorded as skipped.
+	WillLeave Will = "left"
+	// WillSkip: it is skipped by the decision.
+	WillSkip Will = "skips"
+	// WillMark: it is marked as done by the decision.
+	WillMark Will = "marked"
+	// WasSkipped: it is skipped, and stays so.
+	WasSkipped Will = "skipped"
+	// WasTakenBack: it was taken back, and stays so.
+	WasTakenBack Will = "was_taken_back"
+	// WillWait: nothing begins it now. It is not done, and waits for what the run parks for; or another run is at it.
+	WillWait Will = "waits"
+)
+
+// String says it to a person.
+func (w Will) String() string {
+	return map[Will]string{
+		WillStay: "done, stays", WillRun: "will run", WillAsk: "may have happened: will ask", WillRefuse: "refused because",
+		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back", WillLeave: "will be left",
+		WillSkip: "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays", WasTakenBack: "taken back, stays", WillWait: "waits",
+	}[w]
+}
+
+// Wills are all of them, in the order of interest.
+func Wills() []Will {
+	return []Will{WillStay, WillRun, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillWait}
+}
+
+// PreviewedEffect is what would happen to one effect.
+type PreviewedEffect struct {
+	Key  string `json:"key"`
+	Kind string `json:"kind"`
+	Sink string `json:"sink"`
+	Will Will   `json:"will"`
+	// Why says why it is refused or left, and what else there is to know.
+	Why string `json:"why,omitempty"`
+	// By is the event that has done it, where that is another one.
+	By string `json:"by,omitempty"`
+	// Undo is the kind of effect that would take it back; Undoes the key of what this one takes back.
+	Undo   string `json:"undo,omitempty"`
+	Undoes string `json:"undoes,omitempty"`
+	// Amount is what an entry books, in minor units of Currency, negative for what it takes away; nil where nothing is booked.
+	Amount   *int64 `json:"amount,omitempty"`
+	Currency string `json:"currency,omitempty"`
+}
+
+// Previewed is what would happen: to the effects, in the order in which the run comes to them, and to the receipt.
+type Previewed struct {
+	Effects []PreviewedEffect `json:"effects"`
+	// Outcome is the receipt's status then: of a run that ends, or of one that parks. Reason says why.
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	// Asks is set where the provider is asked first: what follows may change with its answer.
+	Asks bool `json:"asks_provider,omitempty"`
+}
+
+// Parks reports whether the run parks again.
+func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome == dead }
+
+// Asked is what a preview is of.
+type Asked struct {
+	In EventInput
+	// Action and Decision are what a parked run would be told, one of the updates; "" for a run that begins anew.
+	Action   string
+	Decision DecisionInput
+	// ReasonCode and Reason are why it is parked, as its receipt has them.
+	ReasonCode, Reason string
+}
+
+// Outlook answers a preview as activities answer a run. It changes nothing. An *activities.Look is one.
+type Outlook interface {
+	LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error)
+	LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error)
+	// Standings says how effects stand in the ledger, by key; one that was never begun is not in it.
+	Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error)
+	// Foresee says what an effect comes to where its sink takes what it is sent; input is its activity's.
+	Foresee(ctx context.Context, input any) (effect.Result, error)
+}
+
+// RefusedError says that a run would not take a decision.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Preview says what a run would do: a parked one that is told a decision, or a new one. It is the flow itself that goes its
+// way here, with an engine that asks the ledger where Temporal would run activities; so what it plans, settles, parks for
+// and takes back is what the run would. Outside systems are taken to be well. The error is a [*RefusedError] where
+// the run would not take the decision.
+func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, error) {
+	return newPreview(ctx, outlook, asked).of()
+}
+
+// Outlined says what belongs to the run of an event, as far as that is known: its effects as they stand, and those that wait
+// for their turn. Nothing is refused and nothing parks here.
+func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, error) {
+	p := newPreview(ctx, outlook, Asked{In: in})
+	p.outlining = true
+	return p.of()
+}
+
+// preview is the engine of a flow that is looked at beforehand.
+type preview struct {
+	Asked
+	// context is kept here since the flow has one of another kind.
+	context context.Context
+	outlook Outlook
+	// parked is set until the run has come to where it is parked now: what it was told of effects stands in the ledger.
+	parked bool
+	// outlining is set where every effect is taken to go well, and none to be begun.
+	outlining bool
+
+	// stands is how effects stand, as they were and as the run has left them since; before is how they stood.
+	stands, before map[string]*effect.Standing
+	seen           []*step
+	// consumers are those of the event's source.
+	consumers []string
+	ran       map[string]effect.Result
+	ended     Previewed
+}
+
+func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
+	return &preview{
+		Asked: asked, context: ctx, outlook: outlook, parked: asked.Action != "",
+		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{},
+	}
+}
+
+// errParks ends a preview where the run waits for a person.
+var errParks = errors.New("the run parks")
+
+func (p *preview) of() (Previewed, error) {
+	f := &flow{in: p.In, name: p.In.Flow(), preview: p}
+	_, err := p.wayOf(f)()
+	if err != nil && !errors.Is(err, errParks) {
+		return Previewed{}, err
+	}
+	for _, s := range p.seen {
+		if p.outlining && s.kind == closeReview.Name && p.stands[s.key] == nil { // a person decides whether it comes to that
+			continue
+		}
+		p.ended.Effects = append(p.ended.Effects, p.effect(s))
+	}
+	if p.ended.Effects == nil {
+		p.ended.Effects = []PreviewedEffect{}
+	}
+	return p.ended, nil
+}
+
+// wayOf is the way of the event's flow.
+func (p *preview) wayOf(f *flow) func() (EventResult, error) {
+	for _, flow := range Flows() {
+		if flow.Name == f.name && flow.plan.make != nil {
+			return flow.plan.of(f).run
+		}
+	}
+	return f.relay
+}
+
+// execute answers what a run asks its activities, effects aside.
+func (p *preview) execute(a attempt, result any) (err error) {
+	switch in := a.input.(type) {
+	case activities.LoadFactsInput:
+		into := result.(*activities.LoadFactsResult)
+		if *into, err = p.outlook.LoadFacts(p.context, in); err == nil {
+			p.consumers = into.Consumers
+			err = p.reviewed(&into.Code, &into.Reason)
+		}
+		return err
+	case activities.LoadRelayInput:
+		into := result.(*activities.LoadRelayResult)
+		if *into, err = p.outlook.LoadRelay(p.context, in); err == nil {
+			err = p.reviewed(&into.Code, &into.Reason)
+		}
+		return err
+	case activities.LookAtEffectsInput:
+		stands, err := p.look(slices.Concat(in.Keys, in.Undos)...)
+		*result.(*activities.LookAtEffectsResult) = in.Of(stands)
+		return err
+	case activities.SkipEffectInput:
+		return p.skip(in, result.(*activities.SkipEffectResult))
+	case activities.FinishRunInput:
+		if p.parked && p.Action == UpdateCompensate {
+			return fmt.Errorf("%s is parked, and all that it waited for has been done meanwhile, by another event: a retry ends it", p.In.EventID)
+		}
+		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
+		return nil
+	case activities.ParkRunInput:
+		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
+		return nil
+	case activities.RecordDecisionInput:
+		return nil
+	}
+	if key, ok := strings.CutPrefix(a.name, "done:"); ok {
+		done := effect.Result{State: effect.Done}
+		*result.(*effect.Result) = done
+		p.become(key, done, p.In.EventID)
+		return nil
+	}
+	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
+}
+
+// reviewed has a run that parked for what its event says find that again, though it may have been mended since: it parks
+// there until it is told to try again.
+func (p *preview) reviewed(code, why *string) error {
+	if !p.parked {
+		return nil
+	}
+	begun, err := p.look(applyFacts.key(p.In.eventObject()))
+	switch {
+	case err != nil:
+		return err
+	case len(begun) > 0: // a person had it go on
+		*code, *why = "", ""
+		return nil
+	case slices.Contains(engineCodes, p.ReasonCode):
+		return nil
+	}
+	_, words, _ := strings.Cut(p.Reason, ": ")
+	*code, *why = p.ReasonCode, words
+	return nil
+}
+
+// look returns how effects stand by now.
+func (p *preview) look(keys ...string) (map[string]effect.Standing, error) {
+	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { _, asked := p.stands[key]; return asked })
+	if len(unknown) > 0 {
+		found, err := p.outlook.Standings(p.context, unknown)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range unknown {
+			if s, ok := found[key]; ok {
+				p.stands[key], p.before[key] = &s, &s
+			} else {
+				p.stands[key] = nil
+			}
+		}
+	}
+	stands := map[string]effect.Standing{}
+	for _, key := range keys {
+		if s := p.stands[key]; s != nil {
+			stands[key] = *s
+		}
+	}
+	return stands, nil
+}
+
+// attemptAll comes to what is not settled of the steps.
+func (p *preview) attemptAll(f *flow, steps []*step) error {
+	open := toTry(steps)
+	if _, err := p.look(keysOf(open)...); err != nil { // one question for all
+		return err
+	}
+	for _, s := range open {
+		if !slices.ContainsFunc(p.seen, func(o *step) bool { return o.key == s.key }) {
+			p.seen = append(p.seen, s)
+		}
+		if err := p.attempt(f, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *preview) attempt(f *flow, s *step) error {
+	stands := p.stands[s.key]
+	switch {
+	case p.parked && stands == nil:
+		s.result = effect.Result{State: effect.Failed, Reason: "not begun"}
+		return nil
+	case p.parked && stands.Claimable(0), p.parked && stands.UnderWay():
+		s.begun, s.result = true, effect.Result{State: effect.Failed, Round: stands.Round, Reason: "not done when the run parked"}
+		return nil
+	}
+	s.begun = true
+	switch {
+	case stands != nil && stands.UnderWay():
+		// Another run does it, and this one waits for that.
+		s.result = effect.Result{State: effect.AlreadyDone, By: stands.EventID}
+		return nil
+	case p.parked && stands.State == "skipped" && stands.EventID == f.in.EventID && strings.HasPrefix(stands.Error, skippedBy):
+		// The run was told so, and asks for nothing that would follow.
+		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: stands.Error}
+		return nil
+	case stands != nil && !stands.Claimable(s.round) && (stands.Settled() || !p.outlining):
+		s.result = stands.Met(f.in.EventID)
+		return nil
+	}
+	result, err := p.outlook.Foresee(p.context, s.input(f.call(s)))
+	if err != nil {
+		return fmt.Errorf("preview %s: %w", s.key, err)
+	}
+	s.result = result
+	if p.outlining {
+		return nil
+	}
+	if stands != nil && stands.Round > result.Round {
+		s.result.Round = stands.Round
+	}
+	p.ran[s.key] = result
+	p.become(s.key, s.result, f.in.EventID)
+	if result.State == effect.Done && s.compensates != "" {
+		p.become(s.compensates, effect.Result{State: effect.Compensated}, f.in.EventID)
+	}
+	p.ended.Asks = p.ended.Asks || s.sink == SinkStripe
+	return nil
+}
+
+// become says how an effect stands from here on.
+func (p *preview) become(key string, r effect.Result, eventID string) {
+	s := effect.StandingAfter(r, eventID)
+	p.stands[key] = &s
+}
+
+// skip is what [activities.Runs.SkipEffect] does.
+func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEffectResult) error {
+	stands, err := p.look(in.Effect.Key)
+	if err != nil {
+		return err
+	}
+	if s, known := stands[in.Effect.Key]; known && s.Settled() {
+		met := s.Met(in.Effect.EventID)
+		result.Met = &met
+		return nil
+	}
+	p.become(in.Effect.Key, effect.Result{State: effect.Skipped, Reason: in.Reason}, in.Effect.EventID)
+	return nil
+}
+
+// decide is where a run waits for a person: it is told the decision where it is parked now, and the preview ends where it
+// parks again.
+func (p *preview) decide(f *flow, why reason) (decision, error) {
+	f.interrupted = true
+	undoing, err := p.undoBegun(f)
+	if err != nil {
+		return decision{}, err
+	}
+	dismissed, err := p.dismissed(f)
+	if err != nil {
+		return decision{}, err
+	}
+	answered, err := p.answered(f)
+	if err != nil {
+		return decision{}, err
+	}
+	switch {
+	case answered:
+		return decision{action: UpdateRetry, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
+	case dismissed:
+		return decision{action: UpdateSkip, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
+	case p.outlining && why.code != "" && len(f.steps) > 0:
+		// What a person would let stand.
+		return decision{action: UpdateRetry, input: p.Decision}, nil
+	case !p.parked:
+		return decision{}, errParks
+	case undoing:
+		// It was told before to take everything back, and is parked for an undo.
+		return decision{action: UpdateCompensate, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
+	}
+	f.parked = true
+	err = f.validate(p.Action, p.Decision)
+	f.parked, p.parked = false, false
+	if err != nil {
+		var refused interface{ Message() string }
+		if errors.As(err, &refused) {
+			return decision{}, &RefusedError{refused.Message()}
+		}
+		return decision{}, &RefusedError{err.Error()}
+	}
+	p.ended = Previewed{}
+	return decision{request: "preview", action: p.Action, input: p.Decision}, nil
+}
+
+// dismissed reports whether a person has decided that nothing is done about the event but to deliver it: it is delivered, or
+// that was tried, and nothing else has begun.
+func (p *preview) dismissed(f *flow) (bool, error) {
+	if !p.parked || len(f.steps) > 0 || f.name == relayFlow || !slices.Contains(engineCodes, p.ReasonCode) {
+		return false, nil
+	}
+	begun, err := p.look(keysOf(f.deliveries(p.consumers))...)
+	return len(begun) > 0, err
+}
+
+// answered reports whether a person has let stand what the flow's review asks about: its end has begun.
+func (p *preview) answered(f *flow) (bool, error) {
+	if !p.parked || len(f.steps) == 0 || f.steps[len(f.steps)-1].kind != reviewTask.Name {
+		return false, nil
+	}
+	object := strings.TrimPrefix(f.steps[len(f.steps)-1].key, reviewTask.key(""))
+	begun, err := p.look(closeReview.key(object))
+	return len(begun) > 0, err
+}
+
+// undoBegun reports whether something that the run has done is being taken back, where the flow's way does not know of it yet.
+func (p *preview) undoBegun(f *flow) (bool, error) {
+	if !p.parked || f.undoing {
+		return false, nil
+	}
+	var undos []string
+	for _, s := range f.steps {
+		if s.undo != nil {
+			undos = append(undos, s.undo(s.result).key)
+		}
+	}
+	begun, err := p.look(undos...)
+	return len(begun) > 0, err
+}
+
+// effect says what becomes of a step.
+func (p *preview) effect(s *step) PreviewedEffect {
+	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates}
+	if s.undo != nil {
+		e.Undo = s.undo(s.result).kind
+	}
+	if in, books := s.input(effect.Call{}).(activities.EffectInput[activities.Entry]); books {
+		amount := in.For.Net()
+		e.Amount, e.Currency = &amount, in.For.Currency
+	}
+	before, now := p.before[s.key], p.stands[s.key]
+	is := func(of *effect.Standing, state effect.State) bool {
+		return of != nil && !of.UnderWay() && of.Met("").State == state
+	}
+	result, ran := p.ran[s.key]
+	switch {
+	case ran && is(now, effect.Compensated):
+		e.Will = WillRunAndTakeBack
+	case ran && result.State == effect.Skipped:
+		e.Will, e.Why = WillLeave, result.Reason
+	case ran && result.State == effect.Done:
+		e.Will = WillRun
+		switch {
+		case s.sink == SinkStripe:
+			e.Why = "will ask Stripe first: what follows may change with its answer"
+		case is(before, effect.Uncertain):
+			e.Why = "it may have happened, and is done again"
+		}
+	case ran:
+		e.Will, e.Why = WillRefuse, result.Reason
+	case now == nil:
+		e.Will, e.Why = WillWait, "not begun"
+	case now.UnderWay():
+		e.Will, e.Why = WillWait, "another run is doing it"
+	case is(now, effect.Compensated) && !is(before, effect.Compensated):
+		e.Will = WillTakeBack
+	case is(now, effect.Compensated):
+		e.Will = WasTakenBack
+	case is(now, effect.Skipped) && !is(before, effect.Skipped):
+		e.Will = WillSkip
+	case is(now, effect.Skipped):
+		e.Will, e.Why = WasSkipped, now.Error
+	case is(now, effect.AlreadyDone) && !is(before, effect.AlreadyDone):
+		e.Will = WillMark
+	case is(now, effect.AlreadyDone):
+		e.Will, e.By = WillStay, s.result.By
+	case is(now, effect.Uncertain):
+		e.Will, e.Why = WillAsk, now.Met("").Reason
+	case now.Claimable(0): // it goes on trying
+		e.Will, e.Why = WillWait, now.Met("").Reason
+	default:
+		e.Will, e.Why = WillRefuse, now.Met("").Reason
+	}
+	return e
+}

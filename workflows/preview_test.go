@@ -1,0 +1,561 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+var (
+	previewSeed  = flag.Uint64("preview-seed", 1, "the seed of the first random history")
+	previewCount = flag.Int("preview-count", 1000, "how many random histories")
+)
+
+// history is one receipt's past and future, by chance: a ledger that remembers, sinks that answer well or badly, and
+// people who decide. It plays what activities do in the SDK's test environment, and what a preview asks.
+//
+// The sinks are bad until the preview is made, and well from then on: that is what a preview takes them to be.
+type history struct {
+	*testing.T
+	seed   uint64
+	rng    *rand.Rand
+	in     workflows.EventInput
+	load   activities.LoadFactsResult
+	change billing.Change
+
+	mu     sync.Mutex // the test environment runs local activities side by side
+	ledger map[string]*ledger.Grant
+	healed bool
+	tries  map[string]int
+	// unwanted are the kinds that are found not to be wanted.
+	unwanted map[string]bool
+	// status and reason are how the receipt says that the run stands.
+	status, reason string
+	// done are the keys whose effect was done since the preview.
+	done map[string]bool
+	// then is the ledger at the time for which the preview speaks: what comes after is not looked at. nil until then.
+	then map[string]*ledger.Grant
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{T: t, seed: seed, tries: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 17)), ledger: map[string]*ledger.Grant{}, unwanted: map[string]bool{}, done: map[string]bool{}}
+	h.in = workflows.EventInput{
+		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Object: "in_1",
+		Type: pick(h.rng, "invoice.paid", "invoice.paid", "customer.subscription.deleted", "charge.refunded", "moon.risen"),
+	}
+	if h.chance(10) {
+		h.in.Type, h.in.Due = "invoice.paid", &workflows.DueInput{Account: "acme", At: began}
+	}
+	h.change = h.someChange()
+	h.load = activities.LoadFactsResult{Facts: h.change.Facts, Fetches: h.chance(30)}
+	h.load.Planning.CancelCompensates = h.chance(20)
+	if h.chance(50) {
+		h.load.Planning.Onboarding = []string{"pro"}
+	}
+	for _, consumer := range []string{"crm", "lake"} {
+		if h.chance(30) {
+			h.load.Consumers = append(h.load.Consumers, consumer)
+		}
+	}
+	if h.chance(10) {
+		h.load.Code, h.load.Reason = "plan_unknown", "no mapping knows the price"
+	}
+	for _, kind := range []string{"receipt-email", "finance-export", "provision-workspace"} {
+		h.unwanted[kind] = h.chance(10)
+	}
+	return h
+}
+
+func (h *history) chance(percent int) bool { return h.rng.IntN(100) < percent }
+
+func pick[V any](rng *rand.Rand, of ...V) V { return of[rng.IntN(len(of))] }
+
+// someChange is what applying comes to.
+func (h *history) someChange() billing.Change {
+	changes := []func(*billing.Change){withInvoice("paid")}
+	if h.chance(30) {
+		changes = append(changes, subscriptionIs(func(s *billing.Subscription) { s.Uncertain = true }))
+	}
+	if h.chance(30) {
+		changes = append(changes, subscriptionIs(ended), suspended)
+	}
+	if h.chance(30) {
+		changes = append(changes, func(c *billing.Change) {
+			c.After.Refunds = []billing.Refund{{ID: "re_1", Owner: billing.Owner{Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
+		})
+	}
+	if h.chance(20) {
+		changes = append(changes, withInvoice("paid", func(i *billing.Invoice) { i.Review = billing.ReviewPaidAndVoid }))
+	}
+	if h.chance(20) {
+		changes = append(changes, comesDue(billing.Due{Why: billing.DueSettle, Object: "sub_1", At: began}))
+	}
+	if h.chance(5) {
+		changes = append(changes, func(c *billing.Change) { c.Silent = true })
+	}
+	c := planned(changes...)
+	c.Facts[0].Kind, c.Facts[0].Object = billing.SubscriptionSeen, "sub_1"
+	if h.chance(50) {
+		c.Before.Access.Target.Version--
+	}
+	return c
+}
+
+// value is what an effect comes to where it goes well.
+func (h *history) value(input any) (any, error) {
+	switch in := input.(type) {
+	case activities.EffectInput[activities.Facts]:
+		return h.change, nil
+	case activities.EffectInput[activities.AccountDue]:
+		due := h.change
+		due.Facts, due.Subject = nil, in.For.Subject
+		return due, nil
+	case activities.EffectInput[activities.Withholding]:
+		withheld := billing.Change{Facts: h.change.Facts[:1], After: billing.State{Access: h.change.After.Access}}
+		withheld.After.Access.Target.Version++
+		return withheld, nil
+	case activities.EffectInput[activities.Entry]:
+		return nil, h.wanted(in.Effect.Key, "finance-export")
+	case activities.EffectInput[activities.Letter]:
+		return nil, h.wanted(in.Effect.Key, "receipt-email")
+	case activities.EffectInput[activities.Workspace]:
+		return nil, h.wanted(in.Effect.Key, "provision-workspace")
+	}
+	return nil, nil
+}
+
+func (h *history) wanted(key, kind string) error {
+	if h.unwanted[kind] && len(key) > len(kind) && key[:len(kind)] == kind {
+		return &effect.NotWanted{Reason: kind + " is off"}
+	}
+	return nil
+}
+
+// do is one effect at its activity: claimed, tried and recorded, as the ledger's rules are.
+func (h *history) do(c effect.Call, input any) (effect.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.ledger[c.Key]
+	if held != nil && !held.Claimable(c.Round) && (c.ByHand == nil || held.Settled()) {
+		return effect.Recorded(*held, c.EventID), nil
+	}
+	if c.ByHand != nil {
+		h.ledger[c.Key] = &ledger.Grant{State: ledger.Done, EventID: c.EventID}
+		return effect.Result{State: effect.Done}, nil
+	}
+	round := c.Round
+	if held != nil {
+		round = max(round, held.Round)
+	}
+	value, err := h.value(input)
+	if !h.healed {
+		err = errors.Join(h.mishap(c.Key, c.Kind), err)
+	} else if h.then == nil {
+		h.done[c.Key] = true
+	}
+	if busy := new(temporal.ApplicationError); errors.As(err, &busy) {
+		h.ledger[c.Key] = &ledger.Grant{State: ledger.Failed, Class: ledger.Transient, Round: round, EventID: c.EventID, Error: "busy"}
+		return effect.Result{}, err
+	}
+	var failure *effect.Failure
+	if errors.As(err, &failure) { // not joined with what it would have come to
+		err = failure
+	}
+	result, foreseenErr := effect.Foreseen(value, err)
+	if foreseenErr != nil {
+		return result, foreseenErr
+	}
+	result.Round = round
+	if failure != nil {
+		result.Unanswered = failure.Unanswered
+	}
+	after := ledger.Grant(effect.StandingAfter(result, c.EventID))
+	h.ledger[c.Key] = &after
+	if of := h.ledger[c.Compensates]; of != nil && result.State == effect.Done && of.State != ledger.Skipped {
+		of.State = ledger.Compensated
+	}
+	return result, nil
+}
+
+// mishap is how a sink that is not well answers, nil for well.
+// It goes by the key and how often that was tried: effects are tried side by side, in any order.
+func (h *history) mishap(key, kind string) error {
+	h.tries[key]++
+	sum := fnv.New64()
+	fmt.Fprint(sum, key, h.tries[key])
+	rng := rand.New(rand.NewPCG(h.seed, sum.Sum64()))
+	chance := func(percent int) bool { return rng.IntN(100) < percent }
+	if !chance(35) {
+		return nil
+	}
+	unanswered := chance(50)
+	switch {
+	case kind == "apply-facts" || kind == "apply-due":
+		return pick[error](rng, effect.Fault("the database refuses it"), nil, nil)
+	case chance(15):
+		return temporal.NewApplicationErrorWithOptions("busy", effect.TypeTransient, temporal.ApplicationErrorOptions{NextRetryDelay: 2 * time.Hour})
+	}
+	return pick[error](rng,
+		&effect.Failure{Class: ledger.Exhausted, Unanswered: unanswered, Err: errors.New("answered 503")},
+		&effect.Failure{Class: ledger.Fault, Unanswered: unanswered, Err: errors.New("answered 404")},
+		&effect.Failure{Class: ledger.Permanent, Unanswered: unanswered, Err: errors.New("answered 402")},
+		effect.Doubt("nobody knows"),
+	)
+}
+
+// What a preview asks.
+
+func (h *history) LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error) {
+	if h.in.Due != nil {
+		return activities.LoadFactsResult{Planning: h.load.Planning}, nil
+	}
+	return h.load, nil
+}
+
+func (h *history) LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error) {
+	if len(h.load.Consumers) == 0 {
+		return activities.LoadRelayResult{Code: activities.CodeNoConsumer, Reason: "nobody"}, nil
+	}
+	return activities.LoadRelayResult{Consumers: h.load.Consumers}, nil
+}
+
+func (h *history) Standings(_ context.Context, keys []string) (map[string]effect.Standing, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	stands := map[string]effect.Standing{}
+	for _, key := range keys {
+		if g := h.ledger[key]; g != nil {
+			stands[key] = effect.Standing(*g)
+		}
+	}
+	return stands, nil
+}
+
+func (h *history) Foresee(_ context.Context, input any) (effect.Result, error) {
+	value, err := h.value(input)
+	return effect.Foreseen(value, err)
+}
+
+// environment is a new run's.
+func (h *history) environment() *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // of a machine that is busy
+	for _, receiver := range []any{
+		&activities.Billing{}, &activities.Workspaces{}, &activities.Finance{}, &activities.Mail{}, &activities.Tasks{},
+		&activities.Consumers{}, &activities.Runs{}, &activities.Objects{},
+	} {
+		env.RegisterActivity(receiver)
+	}
+	plays(env, "LoadFacts", h.LoadFacts)
+	plays(env, "LoadRelay", h.LoadRelay)
+	does[activities.Facts](h, env, "ApplyFacts")
+	does[activities.AccountDue](h, env, "ApplyDue")
+	does[activities.Withholding](h, env, "WithholdGrant")
+	does[activities.Workspace](h, env, "ProvisionWorkspace")
+	does[activities.WorkspaceRef](h, env, "AlignWorkspace")
+	does[activities.Entry](h, env, "PostEntry")
+	does[activities.Letter](h, env, "SendLetter")
+	does[activities.Task](h, env, "OpenTask")
+	does[activities.Task](h, env, "CloseTask")
+	does[activities.Task](h, env, "CancelTask")
+	does[activities.Delivery](h, env, "RelayEvent")
+	does[activities.Wanted](h, env, "FetchObject")
+	plays(env, "ParkRun", func(_ context.Context, in activities.ParkRunInput) (activities.ParkRunResult, error) {
+		h.stand(in.Status, in.Reason)
+		return activities.ParkRunResult{}, nil
+	})
+	plays(env, "FinishRun", func(_ context.Context, in activities.FinishRunInput) (activities.FinishRunResult, error) {
+		h.stand(in.Status, in.Reason)
+		return activities.FinishRunResult{}, nil
+	})
+	plays(env, "RecordDecision", func(context.Context, activities.RecordDecisionInput) (activities.RecordDecisionResult, error) {
+		h.stand("processing", "")
+		return activities.RecordDecisionResult{}, nil
+	})
+	env.OnActivity("RecordCancellation", mock.Anything, mock.Anything).Return(activities.RecordCancellationResult{Words: "cancelled in Temporal by bob"}, nil)
+	plays(env, "LookAtEffects", func(ctx context.Context, in activities.LookAtEffectsInput) (activities.LookAtEffectsResult, error) {
+		stands, err := h.Standings(ctx, slices.Concat(in.Keys, in.Undos))
+		return in.Of(stands), err
+	})
+	plays(env, "SkipEffect", h.skip)
+	return env
+}
+
+func plays[I, R any](env *testsuite.TestWorkflowEnvironment, name string, f func(context.Context, I) (R, error)) {
+	env.OnActivity(name, mock.Anything, mock.Anything).Return(f)
+}
+
+func does[N any](h *history, env *testsuite.TestWorkflowEnvironment, name string) {
+	plays(env, name, func(_ context.Context, in activities.EffectInput[N]) (effect.Result, error) {
+		return h.do(in.Effect, in)
+	})
+}
+
+func (h *history) stand(status, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.then == nil {
+		h.status, h.reason = status, reason
+	}
+}
+
+func (h *history) skip(_ context.Context, in activities.SkipEffectInput) (activities.SkipEffectResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held := h.ledger[in.Effect.Key]; held != nil && held.Settled() {
+		met := effect.Recorded(*held, in.Effect.EventID)
+		return activities.SkipEffectResult{Met: &met}, nil
+	}
+	skipped := ledger.Grant(effect.StandingAfter(effect.Result{State: effect.Skipped, Reason: in.Reason}, in.Effect.EventID))
+	if held := h.ledger[in.Effect.Key]; held != nil {
+		skipped.Round, skipped.Result = held.Round, held.Result // a skip leaves what is known of tries
+	}
+	h.ledger[in.Effect.Key] = &skipped
+	return activities.SkipEffectResult{}, nil
+}
+
+// decision is by chance, of what a person may ask for.
+func (h *history) decision() (action string, in workflows.DecisionInput) {
+	action = pick(h.rng, append(workflows.Decisions(), workflows.UpdateRetry, workflows.UpdateCompensate)...)
+	in = ada
+	open := []string{"finance-export"}
+	for key, g := range h.ledger {
+		if g.State == ledger.Failed || g.State == ledger.Uncertain {
+			open = append(open, key)
+		}
+	}
+	slices.Sort(open)
+	switch action {
+	case workflows.UpdateSkip, workflows.UpdateRetry:
+		if h.chance(50) {
+			in.Effect = pick(h.rng, open...)
+		}
+	case workflows.UpdateDone, workflows.UpdateResend:
+		in.Effect, in.Reference = pick(h.rng, open...), "entry 7"
+		in.Confirm = in.Effect
+	}
+	return action, in
+}
+
+// parkedNow reports whether the run waits for a person.
+func (h *history) parkedNow() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status == "needs_review" || h.status == "dead"
+}
+
+// previewed is what the preview has said.
+type previewed struct {
+	action string
+	in     workflows.DecisionInput
+	made   workflows.Previewed
+	err    error
+	// asked is set once it was made, rejected where the run has rejected the decision.
+	asked    bool
+	rejected error
+}
+
+// look makes the preview, after which every sink is well.
+func (h *history) look(p *previewed, asked workflows.Asked) {
+	p.asked = true
+	p.made, p.err = workflows.Preview(h.Context(), h, asked)
+	h.mu.Lock()
+	h.healed = true
+	h.mu.Unlock()
+}
+
+// run has one run go on until it ends: told this and that, then, where it is parked, what the preview is of.
+func (h *history) run(p *previewed) {
+	env := h.environment()
+	at := 10 * time.Hour
+	later := func(f func()) { env.RegisterDelayedCallback(f, at); at += 10 * time.Hour }
+	if h.chance(20) {
+		env.RegisterDelayedCallback(env.CancelWorkflow, pick(h.rng, 0, time.Hour, 9*time.Hour))
+	}
+	tell := func(action string, in workflows.DecisionInput, rejected *error) {
+		env.UpdateWorkflow(action, fmt.Sprint(action, at, h.rng.Uint64()), &decided{rejected}, in)
+	}
+	for range h.rng.IntN(3) {
+		later(func() {
+			action, in := h.decision()
+			tell(action, in, nil)
+		})
+	}
+	if p.action != "" {
+		later(func() {
+			if !h.parkedNow() || p.asked {
+				return
+			}
+			p.action, p.in = h.decision()
+			code, _, _ := cut(h.reason)
+			h.look(p, workflows.Asked{In: h.in, Action: p.action, Decision: p.in, ReasonCode: code, Reason: h.reason})
+			tell(p.action, p.in, &p.rejected)
+		})
+		later(func() { h.stop() })
+	}
+	for range 6 { // whatever is left is skipped, so that the run ends
+		later(func() { tell(workflows.UpdateSkip, ada, nil) })
+	}
+	h.execute(env)
+}
+
+func (h *history) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.healed && h.then == nil {
+		h.then = h.copied()
+	}
+}
+
+func (h *history) copied() map[string]*ledger.Grant {
+	copied := map[string]*ledger.Grant{}
+	for key, g := range h.ledger {
+		now := *g
+		copied[key] = &now
+	}
+	return copied
+}
+
+func cut(reason string) (code, words string, found bool) {
+	for i := range reason {
+		if reason[i] == ':' {
+			return reason[:i], reason[i+1:], true
+		}
+	}
+	return reason, "", false
+}
+
+func (h *history) execute(env *testsuite.TestWorkflowEnvironment) {
+	var run func(workflow.Context, workflows.EventInput) (workflows.EventResult, error)
+	for _, f := range workflows.Flows() {
+		if f.Name == h.in.Flow() {
+			run = f.Run
+		}
+	}
+	env.ExecuteWorkflow(run, h.in)
+	if !env.IsWorkflowCompleted() {
+		h.Fatal("the run has not ended")
+	}
+	if err := env.GetWorkflowError(); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// replay previews a run anew, and has it go on.
+func (h *history) replay(p *previewed) {
+	h.in.Replay = &workflows.ReplayInput{Request: "r", Who: "ada", Why: "again"}
+	h.look(p, workflows.Asked{In: h.in})
+	env := h.environment()
+	env.RegisterDelayedCallback(h.stop, time.Hour)
+	for n := range 6 {
+		env.RegisterDelayedCallback(func() {
+			env.UpdateWorkflow(workflows.UpdateSkip, fmt.Sprint("end", n), &decided{}, ada)
+		}, time.Duration(n+2)*time.Hour)
+	}
+	h.execute(env)
+}
+
+// compare holds what happened against what was said.
+func (h *history) compare(p *previewed) {
+	h.Helper()
+	if refused := new(workflows.RefusedError); errors.As(p.err, &refused) {
+		if p.rejected == nil {
+			h.Errorf("the preview says that %s is refused (%v), and it was taken", p.action, p.err)
+		}
+		return
+	}
+	if p.err != nil || p.rejected != nil {
+		h.Errorf("preview of %s: %v; the run has rejected it: %v", p.action, p.err, p.rejected)
+		return
+	}
+	if h.then == nil { // the run has ended
+		h.then = h.copied()
+	}
+	said := map[string]workflows.PreviewedEffect{}
+	for _, e := range p.made.Effects {
+		said[e.Key] = e
+		state, held := ledger.State(""), h.then[e.Key]
+		if held != nil {
+			state = held.State
+		}
+		want := map[workflows.Will][]ledger.State{
+			workflows.WillStay: {ledger.Done}, workflows.WillRun: {ledger.Done}, workflows.WillAsk: {ledger.Uncertain},
+			workflows.WillRefuse: {ledger.Failed}, workflows.WillTakeBack: {ledger.Compensated}, workflows.WillRunAndTakeBack: {ledger.Compensated},
+			workflows.WillLeave: {ledger.Skipped}, workflows.WillSkip: {ledger.Skipped}, workflows.WillMark: {ledger.Done},
+			workflows.WasSkipped: {ledger.Skipped}, workflows.WasTakenBack: {ledger.Compensated}, workflows.WillWait: {"", ledger.Failed},
+		}[e.Will]
+		ran := e.Will == workflows.WillRun || e.Will == workflows.WillRunAndTakeBack || e.Will == workflows.WillLeave
+		if h.done[e.Key] != ran || !slices.Contains(want, state) {
+			h.Errorf("%s: %s (%s) was said; it was done: %t, and is %q", e.Key, e.Will, e.Why, h.done[e.Key], state)
+		}
+	}
+	for key := range h.done {
+		if _, known := said[key]; !known && !p.made.Asks {
+			h.Errorf("%s was done, and nothing was said of it", key)
+		}
+	}
+	if p.made.Outcome != h.status && !p.made.Asks {
+		h.Errorf("%s was said (%s), and it is %s (%s)", p.made.Outcome, p.made.Reason, h.status, h.reason)
+	}
+}
+
+// What then happens is what the preview has said: 1,000 histories by chance, each with a past of its own, of which a parked run is
+// told a decision, or a run that has ended is begun anew.
+func TestPreview_RandomHistories_HappensAsSaid(t *testing.T) {
+	t.Parallel()
+	verbs := map[string]int{}
+	for n := range uint64(*previewCount) {
+		seed := *previewSeed + n
+		ok := t.Run("", func(t *testing.T) {
+			h := newHistory(t, seed)
+			p := &previewed{action: pick(h.rng, "decide", "decide", "")}
+			h.run(p)
+			if p.asked {
+				verbs[p.action]++
+			} else {
+				p.action = ""
+				verbs["replay"]++
+				h.replay(p)
+			}
+			h.compare(p)
+			if t.Failed() {
+				said, _ := json.MarshalIndent(p.made, "", " ")
+				t.Logf("again with: go test ./workflows -run %s -preview-seed %d -preview-count 1\n%s of %+v with %+v (%s)\nsaid %s", "TestPreview_RandomHistories", seed, p.action, h.in, p.in, h.reason, said)
+			}
+		})
+		if !ok && n > 20 {
+			break
+		}
+	}
+	t.Logf("%d histories from seed %d: %v", *previewCount, *previewSeed, verbs)
+	for _, verb := range append(workflows.Decisions(), "replay") {
+		if *previewCount >= 1000 && verbs[verb] < *previewCount/200 {
+			t.Errorf("only %d of %d histories are about %s", verbs[verb], *previewCount, verb)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// ReconciledFlow is the workflow type of receipts of [ReconciledType]: objects that a person had fetched.
+const (
+	ReconciledFlow = "Reconciled"
+	ReconciledType = activities.Reconciled
+)
+
+// Reconciled is what happens when a person has had an object fetched that is not as our rows say. What the lost events
+// would have done is done, by their keys: should one of them come after all, it finds that done.
+//
+// Nobody is written to: what has happened may be old news to the customer. The reminders of an invoice that is open are
+// the clock's, and are true.
+func Reconciled(ctx workflow.Context, in EventInput) (EventResult, error) {
+	return reconciled.run(ctx, in)
+}
+
+var reconciled = billingPlan{flow: ReconciledFlow, make: planReconciled}
+
+func planReconciled(c billing.Change, p activities.Planning) plan {
+	made := planReconciledObject(c, p)
+	made.steps = slices.DeleteFunc(made.steps, func(s *step) bool { return s.sink == SinkMail })
+	return made
+}
+
+// planReconciledObject is the plan of the event that would have told the same.
+func planReconciledObject(c billing.Change, p activities.Planning) plan {
+	switch i, s := c.After.Invoice, c.After.Subscription; {
+	case i != nil && i.Status == "paid":
+		return planInvoicePaid(c, p)
+	case i != nil && i.Closed():
+		return planInvoiceClosed(c, p)
+	case i != nil:
+		return planRecord(c, p)
+	case s != nil && s.Ended():
+		return planSubscriptionEnded(c, p)
+	}
+	return plan{steps: workspaceSteps(c), review: reviewOf(c)}
+}
