@@ -14,12 +14,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/imports"
-	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Config is what an import needs.
@@ -33,9 +31,10 @@ type Config struct {
 	Accounts map[string]string
 	Prices   stripe.Plans
 	Policy   billing.Policy
-	// Patience is how many times in a row a page is asked for, and First the wait after the first time; it doubles.
-	Patience int
-	First    time.Duration
+	// Patience is how each page is asked for.
+	Patience stripe.Patience
+	// Began, where it is set, is told of the import before anything is read; its error ends it.
+	Began func(ctx context.Context, i imports.Import) error
 	// Told is told after each page.
 	Told func(list string, read int)
 }
@@ -62,6 +61,11 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	var err error
 	if r.Import, err = r.store.Begin(ctx, c.Source, provider, modes); err != nil {
 		return Result{}, err
+	}
+	if c.Began != nil {
+		if err := c.Began(ctx, r.Import); err != nil {
+			return Result{}, err
+		}
 	}
 	result := func() Result {
 		return Result{Resumed: r.Resumed, Read: r.Read, LeftOut: r.LeftOut, EffectsFrom: r.EffectsFrom}
@@ -115,24 +119,16 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 // page asks for the next page, again and again while that can help. A list whose place is gone, because the object was
 // deleted meanwhile, is read from its beginning: what is read twice is kept once.
 func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool, err error) {
-	for try := 1; ; try++ {
+	ask := func() (err error) {
 		page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
-		class, wait := effect.Classify(err)
-		switch {
-		case err == nil:
-			return page, more, nil
-		case errors.Is(err, stripe.ErrNotFound) && r.Cursor[key] != "":
-			delete(r.Cursor, key)
-			continue
-		case class != ledger.Transient || try >= r.Patience || ctx.Err() != nil:
-			return nil, false, err
-		}
-		select {
-		case <-time.After(max(wait, r.First<<(try-1))):
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		}
+		return err
 	}
+	err = r.Patience.Do(ctx, ask)
+	if errors.Is(err, stripe.ErrNotFound) && r.Cursor[key] != "" {
+		delete(r.Cursor, key)
+		err = r.Patience.Do(ctx, ask)
+	}
+	return page, more, err
 }
 
 // object applies the facts that an object tells. One that cannot be read is left out, and said.

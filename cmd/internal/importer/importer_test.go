@@ -46,8 +46,8 @@ func setup(t *testing.T) *world {
 		Pool: w.pool, API: api, Source: "stripe", Mode: webhook.Live,
 		Prices:   stripe.Plans{Prices: map[string]stripe.Price{"price_pro": {Plan: "pro"}}},
 		Policy:   billing.Policy{Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
-		Patience: 3, First: time.Millisecond,
-		Told: func(list string, _ int) { w.told = append(w.told, list) },
+		Patience: stripe.Patience{Tries: 3, First: time.Millisecond},
+		Told:     func(list string, _ int) { w.told = append(w.told, list) },
 	}
 	return w
 }

@@ -78,13 +78,13 @@ func (e *SeveralTasksError) Error() string {
 type ReviewTaskError struct{ Event string }
 
 func (e *ReviewTaskError) Error() string {
-	return fmt.Sprintf("%s asks for this review and waits for its end: decide there, with pawl events retry, skip or compensate %[1]s", e.Event)
+	return fmt.Sprintf("%s asks for this review and waits for its end: decide there, with pawl events approve or reject %[1]s", e.Event)
 }
 
 // CloseTask closes the open task about an object, as done; kind and mode may be "" where one is open. Who and why stand in
 // the audit trail before it is closed. The error is a [*NoOpenTaskError], a [*SeveralTasksError] or a [*ReviewTaskError]
 // where the task cannot be closed here.
-func CloseTask(ctx context.Context, db *pgxpool.Pool, object, kind, mode, who, why string) (account.Task, error) {
+func CloseTask(ctx context.Context, db *pgxpool.Pool, trail *audit.Store, object, kind, mode, who, why string) (account.Task, error) {
 	if err := accountable(who, why); err != nil {
 		return account.Task{}, err
 	}
@@ -102,7 +102,7 @@ func CloseTask(ctx context.Context, db *pgxpool.Pool, object, kind, mode, who, w
 		return account.Task{}, &ReviewTaskError{Event: open[0].Event}
 	}
 	t := open[0]
-	if err := audit.New(db).Append(ctx, audit.Action{
+	if err := trail.Append(ctx, audit.Action{
 		RequestID: "close-task/" + t.Mode + "/" + t.Kind + "/" + t.Object + "/" + uuid.NewString(),
 		Actor:     who, Action: "close-task", Target: t.Object, Reason: why,
 		Before: map[string]any{"kind": t.Kind, "mode": t.Mode, "account": t.Account, "state": billing.TaskOpen},

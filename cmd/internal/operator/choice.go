@@ -2,13 +2,13 @@ package operator
 
 import (
 	"slices"
+	"strings"
 
-	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Choice is one thing that can be done about a parked event.
+// Choice is one thing that can be done about an event.
 type Choice struct {
 	// Command is the program and its arguments.
 	Command []string
@@ -16,56 +16,187 @@ type Choice struct {
 	Does string
 }
 
-// reasonWanted stands where the operator's reason belongs.
-const reasonWanted = "REASON"
-
-// Choices lists what can be done about a parked event that id names. Any other event leaves nothing to decide.
-func Choices(id string, e *timeline.Event) []Choice {
-	r := e.Receipt
-	if r.Status != string(receipt.NeedsReview) && r.Status != string(receipt.Dead) {
-		return nil
+// Line is the command as a shell takes it.
+func (c Choice) Line() string {
+	words := make([]string, len(c.Command))
+	for i, word := range c.Command {
+		words[i] = shellWord(word)
 	}
-	anew := Choice{[]string{"pawl", "events", "run", id, "--why", reasonWanted}, "runs it; what the ledger has as done is not done again"}
-	reset := Choice{
-		[]string{"temporal", "workflow", "reset", "--workflow-id", r.WorkflowID, "--type", "FirstWorkflowTask", "--reason", reasonWanted},
-		"begins its run again; what the ledger has as done is not done again",
-	}
-	switch {
-	case r.ReasonCode == receipt.RunStuck:
-		return []Choice{reset}
-	case r.ReasonCode == receipt.RunEnded:
-		anew.Does = "the same by a new run, where Temporal has forgotten that one"
-		return []Choice{reset, anew}
-	case r.WorkflowID == "" || r.ReasonCode == receipt.AnotherRun:
-		return []Choice{anew}
-	}
-	return decisions(id, e)
+	return strings.Join(words, " ")
 }
 
-// decisions are those that the run of a parked event takes.
-func decisions(id string, e *timeline.Event) []Choice {
-	decide := func(action, does string, flags ...string) Choice {
-		return Choice{slices.Concat([]string{"pawl", "events", action, id}, flags, []string{"--why", reasonWanted}), does}
+// shellWord quotes what a shell would read otherwise.
+func shellWord(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@+,") == "" {
+		return word
 	}
-	var open []string
-	takenBack := false
-	for _, f := range e.Effects {
-		takenBack = takenBack || f.State == "compensated"
-		if f.State == "failed" || f.State == "uncertain" {
-			open = append(open, f.Key)
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// The words that stand where the operator's own belong.
+const (
+	reasonWanted    = "REASON"
+	referenceWanted = "REFERENCE"
+)
+
+// Choices lists what can be done about an event that id names, and nothing else: each of them works as the event stands.
+func (d *Desk) Choices(id string, r *timeline.Receipt) []Choice { return d.choices(id, r) }
+
+func (d *Desk) choices(id string, r *timeline.Receipt) []Choice {
+	switch d.standOf(r) {
+	case waiting:
+		return []Choice{{[]string{"pawl", "ready"}, "it waits for its start, which a running ingress makes by itself: this says what is in its way"}}
+	case working:
+		return []Choice{cancel(workflowOf(r))}
+	case parked:
+		return decisions(id, r)
+	case asked:
+		asks := workflows.ReviewOf(r.ReasonCode, workflows.BeforeRun)
+		return []Choice{
+			verb(VerbApprove, id, asks.Approve), verb(VerbReject, id, asks.Reject),
+			verb(VerbRun, id, "the same as approve"),
+		}
+	case left:
+		return []Choice{verb(VerbRun, id, "processes it")}
+	case closed:
+		choices := []Choice{again(id, r)}
+		if r.Status == "ignored" {
+			choices = append(choices, verb(VerbRun, id, "the same"))
+		}
+		return choices
+	case ended, stuck:
+		return []Choice{again(id, r)}
+	}
+	return nil
+}
+
+func verb(verb, id, does string, flags ...string) Choice {
+	return Choice{slices.Concat([]string{"pawl", "events", verb, id}, flags, []string{"--why", reasonWanted}), does}
+}
+
+// again is the replay.
+func again(id string, r *timeline.Receipt) Choice {
+	does := "runs it again on today's code; what the ledger has as done is not done again"
+	switch {
+	case r.Status == "compensated":
+		does = "runs it again on today's code; what was taken back stays so"
+	case r.ReasonCode == "run_stuck":
+		does = "ends its run, which no worker can go on with, and runs it again on today's code; what the ledger has as done is not done again"
+	}
+	return verb(VerbReplay, id, does)
+}
+
+// cancel stops a run that is at work.
+func cancel(workflowID string) Choice {
+	return Choice{[]string{"temporal", "workflow", "cancel", "--workflow-id", workflowID},
+		"it goes on by itself; this stops what has not begun, and parks it for you"}
+}
+
+// workflowOf is the workflow ID of a receipt, also before its run was recorded.
+func workflowOf(r *timeline.Receipt) string {
+	if r.WorkflowID != "" {
+		return r.WorkflowID
+	}
+	return workflows.EventInput{Provider: r.Provider, Account: r.Account, EventID: r.EventID}.ID()
+}
+
+// decisions are those that the run of a parked event takes, as it has said itself.
+func decisions(id string, r *timeline.Receipt) []Choice {
+	if r.Waits == nil { // written by hand: a run says what it takes
+		return []Choice{verb(VerbRetry, id, "tries again what is not done"), verb(VerbSkip, id, "goes on without what is not done")}
+	}
+	takes := func(action string) bool { return slices.Contains(r.Waits.Decisions, action) }
+	var choices []Choice
+	open := r.Waits.Effects
+	if asks, ok := reviewOf(r); ok {
+		choices = append(choices, verb(VerbApprove, id, asks.Approve))
+		if takes(VerbReject) {
+			choices = append(choices, verb(VerbReject, id, asks.Reject))
+		}
+		if takes(VerbRetry) {
+			choices = append(choices, verb(VerbRetry, id, "the same as approve"))
+			return append(choices, verb(VerbSkip, id, "the same as reject"))
+		}
+		choices = append(choices, verb(VerbSkip, id, "the same as approve"))
+		if takes(VerbCompensate) {
+			choices = append(choices, verb(VerbCompensate, id, "the same as reject"))
+		}
+		return choices
+	}
+	if takes(VerbRetry) {
+		choices = append(choices, verb(VerbRetry, id, "tries again what is not done"+but(r)))
+		for _, e := range open {
+			if len(open) > 1 && !e.Uncertain {
+				choices = append(choices, verb(VerbRetry, id, "tries this effect again, and leaves the others", "--effect", e.Key))
+			}
 		}
 	}
-	choices := []Choice{decide(workflows.UpdateRetry, "tries again what is not done")}
-	for _, key := range open {
-		choices = append(choices, decide(workflows.UpdateSkip, "goes on without this effect", "--effect", key))
+	for _, e := range open {
+		if takes(VerbDone) && e.ByHand {
+			choices = append(choices, verb(VerbDone, id, "says that this effect has happened, and where that can be seen", "--effect", e.Key, "--reference", referenceWanted))
+		}
+		if takes(VerbResend) && e.Uncertain {
+			choices = append(choices, verb(VerbResend, id, "does this effect once more, though it may have happened: it asks first", "--effect", e.Key))
+		}
+		choices = append(choices, verb(VerbSkip, id, "goes on without this effect", "--effect", e.Key))
 	}
-	if len(open) != 1 {
-		choices = append(choices, decide(workflows.UpdateSkip, "goes on without all that is not done"))
+	if len(open) > 1 {
+		choices = append(choices, verb(VerbSkip, id, "goes on without all that is not done"))
 	}
-	// What was delivered cannot be taken back, and nothing is taken back twice.
-	in := workflows.EventInput{Provider: e.Receipt.Provider, Type: e.Receipt.Type, RelayOf: e.Receipt.RelayOf}
-	if !in.OnlyRelays() && !takenBack {
-		choices = append(choices, decide(workflows.UpdateCompensate, "takes back what was done"))
+	if takes(VerbCompensate) {
+		choices = append(choices, verb(VerbCompensate, id, "takes back what was done"))
 	}
 	return choices
+}
+
+// but says that a retry leaves what is uncertain.
+func but(r *timeline.Receipt) string {
+	for _, e := range r.Waits.Effects {
+		if e.Uncertain {
+			return ", and is not known to have happened"
+		}
+	}
+	return ""
+}
+
+// Does says what a rule asks about a receipt that needs a review, and what approving or rejecting does; false where
+// nothing is asked.
+func Does(r *timeline.Receipt, verb string) (asks, does string, ok bool) {
+	review, ok := reviewOf(r)
+	switch verb {
+	case VerbApprove:
+		does = review.Approve
+	case VerbReject:
+		does = review.Reject
+	}
+	return review.Asks, does, ok && does != ""
+}
+
+func reviewOf(r *timeline.Receipt) (workflows.Review, bool) {
+	switch {
+	case askedBeforeRun(r):
+		return workflows.ReviewOf(r.ReasonCode, workflows.BeforeRun), true
+	case r.Waits == nil || !slices.Contains(r.Waits.Decisions, VerbApprove):
+		return workflows.Review{}, false
+	case slices.Contains(r.Waits.Decisions, VerbRetry):
+		return workflows.ReviewOf(r.ReasonCode, workflows.AtLoad), true
+	}
+	return workflows.ReviewOf(r.ReasonCode, workflows.AtEnd), true
+}
+
+// Doubtful returns the key of the effect that a resend is about: the one in doubt that name is the key or the kind of, or
+// the only one for "". It returns false where that is not one.
+func Doubtful(r *timeline.Receipt, name string) (key string, ok bool) {
+	if r.Waits == nil {
+		return "", false
+	}
+	for _, e := range r.Waits.Effects {
+		if e.Uncertain && (name == "" || name == e.Key || name == e.Kind) {
+			if key != "" {
+				return "", false
+			}
+			key = e.Key
+		}
+	}
+	return key, key != ""
 }

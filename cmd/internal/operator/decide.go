@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -15,61 +17,157 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// NotParkedError means that an event's run waits for no decision.
-type NotParkedError struct {
-	ID, Status string
-	// Run is set where the event has a run that takes no decision.
-	Run bool
-}
+// decideTimeout is how long a decision may take to reach the audit trail: a run that is parked takes milliseconds. It is
+// less than a command's time for the database, which would be blamed for it.
+const decideTimeout = 20 * time.Second
 
-func (e *NotParkedError) Error() string {
-	// Two people decide at once: for the second, too, the event was parked when it was looked at.
-	if parked := e.Status == string(receipt.NeedsReview) || e.Status == string(receipt.Dead); parked && e.Run {
-		return fmt.Sprintf("%s was %s, and its run waits for no decision: another one came first, or the run has ended; look at the event before you decide again", e.ID, e.Status)
+// decide takes a decision to the receipt's parked run, as an update whose ID is the request's. It returns when the run has
+// recorded it.
+func (d *Desk) decide(ctx context.Context, ask Ask, r *timeline.Receipt) (*Answer, error) {
+	if err := d.decidable(ask, r); err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%s is %s: only a parked event (needs_review or dead) with a run takes a decision", e.ID, e.Status)
-}
-
-// decideTimeout is how long a decision may take to reach the audit trail: a run that is parked takes milliseconds.
-const decideTimeout = 30 * time.Second
-
-// Updater sends updates to workflows; a client.Client.
-type Updater interface {
-	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
-}
-
-// Decide takes an operator's decision about a parked event, which [FindEvent] found under id, to its run: one of
-// workflows.UpdateRetry, UpdateSkip and UpdateCompensate. It returns when the decision is in the audit trail; the run
-// goes on by itself. It waits 30 s at most; a decision that was not answered by then may still be followed. The error
-// is a [*NotParkedError] where nothing waits.
-func Decide(ctx context.Context, temporalClient Updater, id string, r *timeline.Receipt, action string, in workflows.DecisionInput) (workflows.DecisionResult, error) {
-	var result workflows.DecisionResult
-	if r.WorkflowID == "" {
-		return result, &NotParkedError{ID: id, Status: r.Status}
+	in := workflows.DecisionInput{Who: ask.Who, Why: ask.Why, Effect: ask.Effect, Reference: ask.Reference, Confirm: ask.Confirm}
+	result, err := d.update(ctx, ask, r, in)
+	if err != nil {
+		return nil, err
 	}
+	answer := ask.answer(r)
+	if result.Effects != nil {
+		answer.Effects = result.Effects
+	}
+	answer.About = result.About
+	answer.Says = "it is recorded, and the run goes on"
+	return answer, nil
+}
+
+// decidable refuses a decision that the receipt's run does not take, as far as the receipt tells.
+func (d *Desk) decidable(ask Ask, r *timeline.Receipt) error {
+	switch {
+	case d.standOf(r) == stuck:
+		return nil // where its worker is mended meanwhile, the run takes it
+	case d.standOf(r) != parked:
+		return d.refuse(ask, r, "is %s: %s is for a parked run", r.Status, ask.Verb)
+	case r.Waits != nil && !slices.Contains(r.Waits.Decisions, ask.Verb):
+		return d.refuse(ask, r, "is %s (%s), and its run takes no %s as it stands", r.Status, r.ReasonCode, ask.Verb)
+	}
+	return nil
+}
+
+func (d *Desk) update(ctx context.Context, ask Ask, r *timeline.Receipt, in workflows.DecisionInput) (result workflows.DecisionResult, err error) {
 	// Without a worker nobody answers, and the SDK would ask for ever.
-	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
-	handle, err := temporalClient.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: r.WorkflowID, UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	handle, err := d.Temporal.UpdateWorkflow(asking, client.UpdateWorkflowOptions{
+		WorkflowID: r.WorkflowID, UpdateID: ask.RequestID, UpdateName: ask.Verb, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
-		err = handle.Get(ctx, &result)
+		err = handle.Get(asking, &result)
 	}
 	var refused *temporal.ApplicationError
 	var gone *serviceerror.NotFound
-	var stuck *serviceerror.WorkflowNotReady
+	var failing *serviceerror.WorkflowNotReady
 	switch {
 	case err == nil:
 		return result, nil
-	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked, errors.As(err, &gone):
-		return result, &NotParkedError{ID: id, Status: r.Status, Run: true}
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return result, fmt.Errorf("%s %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed: look at the event before you decide again", action, r.WorkflowID, decideTimeout)
-	case errors.As(err, &stuck):
-		return result, fmt.Errorf("%s %s: no worker can go on with the run: its workflow task fails, and the workers' log says why; where the run is older than the flow, reset the workflow and decide then", action, r.WorkflowID)
+	case errors.As(err, &gone):
+		return result, &RefusedError{EventID: ask.ID, Verb: ask.Verb, Why: "has a run that has ended in Temporal, as pawl is about to notice", Try: []Choice{again(ask.ID, r)}}
+	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked:
+		return result, d.cameSecond(ctx, ask, r)
+	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeInvalidDecision:
+		return result, d.refuse(ask, r, "is parked, and %s", refused.Message())
+	case errors.Is(asking.Err(), context.DeadlineExceeded):
+		return result, fmt.Errorf("%s of %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed; the same command with --request-id %s asks again, and is one decision",
+			ask.Verb, r.WorkflowID, decideTimeout, ask.RequestID)
+	case errors.As(err, &failing):
+		return result, &RefusedError{
+			EventID: ask.ID, Verb: ask.Verb, Why: "has a run that no worker can go on with: its workflow task fails, and the workers' log says why",
+			Try: []Choice{again(ask.ID, r)},
+		}
 	case errors.As(err, &refused):
 		return result, errors.New(refused.Message())
 	}
-	return result, fmt.Errorf("%s %s: %w", action, r.WorkflowID, err)
+	return result, fmt.Errorf("%s of %s: %w", ask.Verb, r.WorkflowID, err)
+}
+
+// cameSecond refuses a decision about a run that was parked when the receipt was read, and waits for none now.
+func (d *Desk) cameSecond(ctx context.Context, ask Ask, r *timeline.Receipt) error {
+	now, err := FindEvent(ctx, d.DB, r.ID)
+	if err != nil {
+		return err
+	}
+	if now.Status == r.Status && now.Reason == r.Reason {
+		show := Choice{Command: []string{"pawl", "events", "show", ask.ID}, Does: "says how it stands in a moment"}
+		return &RefusedError{EventID: ask.ID, Verb: ask.Verb, Why: "has a run that takes another decision at this moment, or begins to wait for one", Try: []Choice{show}}
+	}
+	return d.refuse(ask, now, "was %s, and is %s by now: another decision came first", r.Status, now.Status)
+}
+
+// stand is how a receipt stands for an operator.
+type stand int
+
+const (
+	waiting   stand = iota // for its run to be started
+	working                // it has a run at work
+	parked                 // its run waits for a decision
+	asked                  // it waits for a person, and has no run of its own
+	ended                  // its run was ended from outside
+	stuck                  // no worker can go on with its run
+	closed                 // its run has ended
+	left                   // it was ignored
+	unspoken               // it was ignored, because its source may not speak for it
+	undertold              // it was ignored, and nothing would come of running it
+)
+
+func (d *Desk) standOf(r *timeline.Receipt) stand {
+	switch receipt.Status(r.Status) {
+	case receipt.Received:
+		return waiting
+	case receipt.Processing, receipt.Retrying:
+		return working
+	case receipt.Processed, receipt.Compensated:
+		return closed
+	case receipt.Ignored:
+		switch {
+		case r.ReasonCode == receipt.ModeNotWanted || r.ReasonCode == receipt.AccountNotWanted:
+			return unspoken
+		case r.WorkflowID != "":
+			return closed
+		case d.goesNowhere(r) != "":
+			return undertold
+		}
+		return left
+	}
+	switch {
+	case askedBeforeRun(r):
+		return asked
+	case r.ReasonCode == receipt.RunEnded:
+		return ended
+	case r.ReasonCode == receipt.RunStuck:
+		return stuck
+	}
+	return parked
+}
+
+// askedBeforeRun reports whether a receipt waits for a person, and no run of its own has begun.
+func askedBeforeRun(r *timeline.Receipt) bool {
+	if r.Status != string(receipt.NeedsReview) && r.Status != string(receipt.Dead) {
+		return false
+	}
+	return r.WorkflowID == "" || r.ReasonCode == receipt.AnotherRun || r.ReasonCode == receipt.StartRefused
+}
+
+// goesNowhere says why nothing would come of running an event, "" where something does.
+func (d *Desk) goesNowhere(r *timeline.Receipt) string {
+	in := workflows.EventInput{Provider: r.Provider, Type: r.Type, RelayOf: r.RelayOf}
+	if !in.OnlyRelays() || len(d.Relays[r.Source]) > 0 {
+		return ""
+	}
+	why := fmt.Sprintf("no flow is written for %s %s, and source %s relays to nobody", r.Provider, r.Type, r.Source)
+	for _, group := range workflows.IgnoredTypes() {
+		if r.Provider == "stripe" && slices.Contains(group.Types, r.Type) {
+			why = fmt.Sprintf("no flow is for %s (%s), and source %s relays to nobody", r.Type, strings.ReplaceAll(group.Why, "`", ""), r.Source)
+		}
+	}
+	return why
 }

@@ -26,7 +26,9 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bill
 
 // RepairRows writes what the facts of an account come to over its rows. found is what [CheckRows] has found; it stands in
 // the audit trail, with who and why, before anything is changed. It returns how many objects were folded.
-func RepairRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, found []billing.Difference, who, why string) (objects int, err error) {
+func RepairRows(
+	ctx context.Context, pool *pgxpool.Pool, trail *audit.Store, of billing.Scope, p billing.Policy, found []billing.Difference, who, why string,
+) (objects int, err error) {
 	if err := accountable(who, why); err != nil {
 		return 0, err
 	}
@@ -34,7 +36,7 @@ func RepairRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bil
 	for i, d := range found {
 		rows[i] = d.String()
 	}
-	if err := audit.New(pool).Append(ctx, audit.Action{
+	if err := trail.Append(ctx, audit.Action{
 		RequestID: "rebuild/" + of.Mode + "/" + of.Account + "/" + uuid.NewString(), Actor: who, Action: "rebuild", Target: of.Account, Reason: why,
 		Before: map[string]any{"mode": of.Mode, "differences": rows}, After: map[string]any{"differences": []string{}},
 	}); err != nil {

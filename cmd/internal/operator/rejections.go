@@ -75,6 +75,11 @@ func ShowRejection(ctx context.Context, kept Rejections, id string, signatures .
 	return &shown, nil
 }
 
+// RejectedRequest returns a refused request as it was kept, signatures among its headers: it is for who verifies it again.
+func RejectedRequest(ctx context.Context, kept Rejections, id string) (rejection.Rejection, error) {
+	return getRejection(ctx, kept, id)
+}
+
 // UnknownRejectionError means that no refused request of the ID is kept any more.
 type UnknownRejectionError struct{ ID string }
 

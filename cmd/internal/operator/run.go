@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -14,87 +14,98 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// NotWaitingError means that an event cannot be run for the first time.
-type NotWaitingError struct {
-	ID, Status string
-	// HasRun is set where a run has it already.
-	HasRun bool
-}
-
-func (e *NotWaitingError) Error() string {
-	if e.HasRun {
-		return fmt.Sprintf("%s is %s and has a run: decide about that one, with events retry, skip or compensate", e.ID, e.Status)
-	}
-	return fmt.Sprintf("%s is %s: only an event that is ignored, or needs_review and never ran, can be run after all", e.ID, e.Status)
-}
-
-// NotEntitledError means that an event came through a source that may not speak for it. Nobody runs it by an ID: what one
-// endpoint's secret signed would run as another one's event.
-type NotEntitledError struct{ ID, Source, Reason string }
-
-func (e *NotEntitledError) Error() string {
-	return fmt.Sprintf("%s was signed for source %s, which may not speak for it (%s): mend the source's mode or accounts where they are wrong, and have the provider send it again",
-		e.ID, e.Source, e.Reason)
-}
-
-// Transitioner makes receipts wait for their first run; a *receipt.Store.
-type Transitioner interface {
-	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
-	RunAnew(ctx context.Context, id, workflowID string) error
-}
-
-// RunEvent makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes an
-// event
+// run makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes an event
 //
-//   - that is ignored for its type, or was parked before any run: a suspected replay, a body that could not be read;
-//   - whose run has ended without finishing it ([receipt.RunEnded]) and is no longer known to Temporal. Where it still
-//     is, the event parks again;
+//   - that is ignored, where a flow is written for its type or its source has consumers; one that a run has ignored is
+//     replayed;
+//   - that was parked before any run: a suspected replay, a start that Temporal refused;
 //   - whose run in Temporal is another receipt's ([receipt.AnotherRun]): it gets a run under an ID of its own.
-//
-// Who decides and why stands in the audit trail before anything is changed. The error is a [*NotWaitingError] where the
-// event is none of these, a [*NotEntitledError] where it is ignored for its mode or account, and one of [ShowEvent]'s where id does not name an event.
-func RunEvent(ctx context.Context, db timeline.DB, receipts Transitioner, trail *audit.Store, id, who, why string) (*timeline.Receipt, error) {
-	if err := accountable(who, why); err != nil {
+func (d *Desk) run(ctx context.Context, ask Ask, r *timeline.Receipt) (*Answer, error) {
+	if err := d.runnable(ask, r); err != nil {
 		return nil, err
 	}
-	r, err := FindEvent(ctx, db, id)
-	if err != nil {
-		return nil, err
+	if d.standOf(r) == closed {
+		return d.replay(ctx, ask, r)
 	}
-	if r.ReasonCode == receipt.ModeNotWanted || r.ReasonCode == receipt.AccountNotWanted {
-		return nil, &NotEntitledError{ID: id, Source: r.Source, Reason: r.Reason}
+	in := workflows.EventInput{ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type}
+	added, err := d.Audit.AppendWith(ctx, d.action(ask, r, map[string]any{"status": receipt.Received}), func(ctx context.Context, tx pgx.Tx) error {
+		if r.ReasonCode == receipt.AnotherRun {
+			return receipt.RunAnewIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, in.AnewID())
+		}
+		return receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Received, "")
+	})
+	if answer, err := d.settled(ctx, ask, r, added, err); answer != nil || err != nil {
+		return answer, err
 	}
-	ignored, parked := r.Status == string(receipt.Ignored), r.Status == string(receipt.NeedsReview)
-	anew := parked && r.ReasonCode == receipt.AnotherRun
-	// A run that was ended, and that Temporal has forgotten since, leaves nothing to decide about or to reset.
-	ended := parked && r.ReasonCode == receipt.RunEnded
-	if !ignored && !parked || r.WorkflowID != "" && !anew && !ended {
-		return nil, &NotWaitingError{ID: id, Status: r.Status, HasRun: r.WorkflowID != ""}
+	answer := ask.answer(r)
+	answer.Says = "it is received and will be run"
+	if in.OnlyRelays() {
+		answer.Says = fmt.Sprintf("it is received; no flow is written for %s, so it is delivered to %s and nothing else", r.Type, strings.Join(d.Relays[r.Source], ", "))
+		if len(d.Relays[r.Source]) == 0 {
+			answer.Says = fmt.Sprintf("it is received and will be run; no flow is written for %s, and source %s relays to nobody: it will park", r.Type, r.Source)
+		}
 	}
-	if err := trail.Append(ctx, audit.Action{
-		RequestID: "run/" + r.ID + "/" + uuid.NewString(), Actor: who, Action: "run", Target: r.EventID, Reason: why,
-		Before: map[string]any{"receipt": r.ID, "status": r.Status, "reason": r.Reason},
-		After:  map[string]any{"status": receipt.Received},
-	}); err != nil {
-		return nil, err
-	}
-	if anew {
-		in := workflows.EventInput{ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID}
-		err = receipts.RunAnew(ctx, r.ID, in.AnewID())
-	} else {
-		err = receipts.Transition(ctx, r.ID, receipt.Received, "", "")
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.Status, r.Reason, r.ReasonCode, r.LastError = string(receipt.Received), "", "", ""
-	return r, nil
+	return answer, nil
 }
 
-// accountable refuses what nobody answers for.
-func accountable(who, why string) error {
-	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" {
-		return errors.New("who and why are required: both go into the audit trail")
+// runnable refuses to run an event that is not kept for that.
+func (d *Desk) runnable(ask Ask, r *timeline.Receipt) error {
+	switch d.standOf(r) {
+	case closed:
+		if r.Status != string(receipt.Ignored) {
+			return d.refuse(ask, r, "is %s: it has run", r.Status)
+		}
+	case left, asked:
+	default:
+		return d.refuse(ask, r, "is %s and has a run", d.status(r))
 	}
 	return nil
+}
+
+// dismiss leaves an event that waits for a person and has no run.
+func (d *Desk) dismiss(ctx context.Context, ask Ask, r *timeline.Receipt) (*Answer, error) {
+	reason := fmt.Sprintf("%s: rejected by %s: %s", receipt.Dismissed, ask.Who, ask.Why)
+	added, err := d.Audit.AppendWith(ctx, d.action(ask, r, map[string]any{"status": receipt.Ignored}), func(ctx context.Context, tx pgx.Tx) error {
+		return receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Ignored, reason)
+	})
+	if answer, err := d.settled(ctx, ask, r, added, err); answer != nil || err != nil {
+		return answer, err
+	}
+	answer := ask.answer(r)
+	answer.Says = "it is ignored, and nothing is done"
+	return answer, nil
+}
+
+// action is what the audit trail holds of a verb that no run takes.
+func (d *Desk) action(ask Ask, r *timeline.Receipt, after map[string]any) audit.Action {
+	return audit.Action{
+		RequestID: audit.DecisionID(r.ID, ask.RequestID), Actor: ask.Who, Action: ask.Verb, Target: r.EventID, Reason: ask.Why,
+		Before: map[string]any{"receipt": r.ID, "status": r.Status, "reason": r.Reason}, After: after,
+	}
+}
+
+// settled returns an answer or an error where recording an action with its change has not gone as it should: the same
+// request was taken at this moment, or the receipt has moved on.
+func (d *Desk) settled(ctx context.Context, ask Ask, r *timeline.Receipt, added bool, err error) (*Answer, error) {
+	switch {
+	case err == nil && added:
+		return nil, nil
+	case err == nil:
+		return d.repeated(ctx, ask, r)
+	case !errors.Is(err, receipt.ErrMoved):
+		return nil, err
+	}
+	now, err := FindEvent(ctx, d.DB, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, d.refuse(ask, now, "was %s, and is %s by now: another decision came first", r.Status, now.Status)
+}
+
+// status is a receipt's status, with the code of its reason.
+func (d *Desk) status(r *timeline.Receipt) string {
+	if r.ReasonCode == "" {
+		return r.Status
+	}
+	return r.Status + " (" + r.ReasonCode + ")"
 }

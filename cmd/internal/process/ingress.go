@@ -25,7 +25,7 @@ const drain = 10 * time.Second
 // it listens.
 func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	dispatcher, err := dispatch.New(dispatch.Config{
-		Temporal: n.Temporal, Receipts: n.intake, TaskQueue: n.Config.Temporal.TaskQueue,
+		Temporal: n.Temporal, Receipts: n.intake, Runs: n.starts, TaskQueue: n.Config.Temporal.TaskQueue,
 		Eager: true, Prepare: n.EnsureSearchAttributes, Meter: n.telemetry.Meter(), Log: n.log,
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -34,15 +35,18 @@ import (
 // one node.
 type Node struct {
 	Config *config.Config
-	// Pool and Receipts are for effects; IntakePool and intake for what takes webhooks and starts their workflows.
+	// Pool, Receipts and Runs are for effects; IntakePool, intake and starts for what takes webhooks and starts their
+	// workflows.
 	Pool, IntakePool *pgxpool.Pool
 	Receipts, intake *receipt.Store
+	Runs, starts     *run.Store
 	Temporal         client.Client
 
 	// Breaking says when a sink counts as out. It is set before RunWorker.
 	Breaking effect.Breaking
 
 	gates     gates
+	resets    *resets
 	effects   *effect.Runner
 	back      chan string
 	log       *slog.Logger
@@ -83,17 +87,21 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	if err != nil {
 		return nil, fmt.Errorf("temporal client: %w", err)
 	}
-	return &Node{
+	n := &Node{
 		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg), back: make(chan string, 64), Breaking: effect.DefaultBreaking,
-		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}),
-		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}),
-	}, nil
+		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}), Runs: run.NewStore(pool, receipt.Options{}),
+		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}), starts: run.NewStore(intake, receipt.Options{}),
+	}
+	n.resets = newResets(temporal, n.Receipts.Intervened, log)
+	return n, nil
 }
 
 // Close ends what New opened.
 func (n *Node) Close() {
 	n.Receipts.Close()
+	n.Runs.Close()
 	n.intake.Close()
+	n.starts.Close()
 	n.Temporal.Close()
 	n.Pool.Close()
 	n.IntakePool.Close()
@@ -210,9 +218,12 @@ func (n *Node) reach(ctx context.Context) error {
 	return err
 }
 
-// SearchAttributes lists the Keyword search attributes that runs are started with.
-func SearchAttributes() []string {
-	return []string{workflows.PawlProvider.GetName(), workflows.PawlType.GetName(), workflows.PawlReceipt.GetName()}
+// SearchAttributes lists the Keyword search attributes of runs.
+func SearchAttributes() (names []string) {
+	for _, key := range workflows.SearchAttributeKeys() {
+		names = append(names, key.GetName())
+	}
+	return names
 }
 
 // EnsureSearchAttributes registers the search attributes that runs are started with: a start with an
@@ -227,13 +238,9 @@ func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	for _, name := range SearchAttributes() {
 		wanted[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 	}
-	options, err := n.Config.Temporal.ClientOptions()
+	namespace, err := n.Config.Temporal.Namespace()
 	if err != nil {
 		return err
-	}
-	namespace := options.Namespace
-	if namespace == "" {
-		namespace = client.DefaultNamespace
 	}
 	held, err := n.Temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	switch serviceerror.ToStatus(err).Code() {

@@ -7,8 +7,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -41,8 +43,23 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	if err != nil {
 		return err
 	}
+	overdue, err := meter.Float64ObservableGauge("pawl_due_oldest", metric.WithUnit("s"),
+		metric.WithDescription("How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."))
+	if err != nil {
+		return err
+	}
+	unclaimed, err := meter.Int64ObservableGauge("pawl_money_unclaimed",
+		metric.WithDescription("Refunds, disputes and credit notes that are not booked since nothing has told whose they are, by kind."))
+	if err != nil {
+		return err
+	}
 	out, err := meter.Float64ObservableGauge("pawl_sink_out", metric.WithUnit("s"),
 		metric.WithDescription("Since when a sink is out, by sink, with the reason; 0 while it is not."))
+	if err != nil {
+		return err
+	}
+	paused, err := meter.Float64ObservableGauge("pawl_paused", metric.WithUnit("s"),
+		metric.WithDescription("Since when a sink or a source is paused, by kind and name; nothing while none is."))
 	if err != nil {
 		return err
 	}
@@ -70,6 +87,7 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	}, out, inFlight, places); err != nil {
 		return err
 	}
+	pauses := pause.New(n.Pool)
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -82,7 +100,7 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			o.ObserveInt64(receipts, int64(open[status].Count), label)
 			o.ObserveFloat64(age, open[status].Oldest.Seconds(), label)
 		}
-		takenBack, err := n.Receipts.Compensated(ctx, time.Hour)
+		takenBack, err := n.Runs.Compensated(ctx, time.Hour)
 		if err != nil {
 			return err
 		}
@@ -92,13 +110,34 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			return err
 		}
 		o.ObserveInt64(uncertain, int64(doubtful))
+		stopped, err := pauses.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range stopped {
+			o.ObserveFloat64(paused, max(time.Since(p.Since).Seconds(), 1),
+				metric.WithAttributes(attribute.String("kind", string(p.Kind)), attribute.String("name", p.Name)))
+		}
 		count, waits, err := events.Pending(ctx)
 		if err != nil {
 			return err
 		}
 		o.ObserveInt64(pending, int64(count))
 		o.ObserveFloat64(oldest, waits.Seconds())
+		late, err := n.Receipts.Overdue(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveFloat64(overdue, late.Seconds())
+		// What comes in disorder is whole after that time; see policy.settle.
+		money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
+		if err != nil {
+			return err
+		}
+		for kind, count := range map[string]int{"refund": money.Refunds, "dispute": money.Disputes, "credit_note": money.Credits} {
+			o.ObserveInt64(unclaimed, int64(count), metric.WithAttributes(attribute.String("kind", kind)))
+		}
 		return nil
-	}, receipts, age, compensated, uncertain, pending, oldest)
+	}, receipts, age, compensated, uncertain, pending, oldest, paused, overdue, unclaimed)
 	return err
 }

@@ -6,18 +6,23 @@ import (
 	"time"
 
 	"go.temporal.io/api/serviceerror"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // showWaiting shows on the receipt that an effect waits for its sink. It informs, like showRetrying.
-func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words string, out bool) {
+func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words string, why effect.Hindrance) {
 	reason := receipt.SinkBusy + ": " + sink + " " + words
-	if out {
-		reason = receipt.OutReason(sink, words)
+	switch why {
+	case effect.SinkOut:
+		reason = run.OutReason(sink, words)
+	case effect.SinkPaused:
+		reason = run.PausedReason(sink, words)
 	}
 	n.showRetrying(ctx, c, reason)
 }
@@ -30,28 +35,35 @@ func (n *Node) tellBack(sink string) {
 	}
 }
 
-// letIn tells the runs that wait for a sink that it is back, a few after the other: this process has closed its breaker.
-// Where it dies over that, they look for themselves. It stops when the sink is out again.
+// letIn tells the runs that wait for a sink that it is back, a few after the other: this process has closed its breaker,
+// or was the first to hear that its pause is over. Where it dies over that, they look for themselves. It stops when the
+// sink is out again, or paused.
 func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink is back", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)
 	// More than one pass: a run may have begun to wait while this one was under way, in a process that did not know yet.
-	const passes, page = 5, 200
+	// Side by side, because one signal after the other takes longer than the pace allows where Temporal has much to do.
+	const passes, page, sideBySide = 5, 200, 8
 	for range passes {
 		told := 0
 		for after := ""; ; {
-			ids, runs, err := n.Receipts.WaitsForSink(ctx, sink, after, page)
+			ids, waiting, err := n.Runs.WaitsForSink(ctx, sink, after, page)
 			if err != nil {
 				n.log.WarnContext(ctx, "cannot list the runs that wait for a sink", "sink", sink, "error", err)
 				break
 			}
-			for _, run := range runs {
-				if _, _, out := gate.Out(); out || pace.Wait(ctx) != nil {
+			var telling errgroup.Group
+			telling.SetLimit(sideBySide)
+			for _, workflowID := range waiting {
+				_, _, out := gate.Out()
+				if _, paused := gate.Paused(); out || paused || pace.Wait(ctx) != nil {
+					_ = telling.Wait() // tell has logged what failed
 					return
 				}
-				n.tell(ctx, run)
+				telling.Go(func() error { n.tell(ctx, workflowID); return nil })
 			}
-			if told += len(runs); len(runs) < page {
+			_ = telling.Wait()
+			if told += len(waiting); len(waiting) < page {
 				break
 			}
 			after = ids[len(ids)-1]

@@ -15,11 +15,15 @@ import (
 
 // BillingPolicy is what the configuration decides about facts.
 func BillingPolicy(c *config.Config) billing.Policy {
+	dunning := make([]time.Duration, len(c.Policy.Dunning))
+	for i, after := range c.Policy.Dunning {
+		dunning[i] = c.Lasts(after)
+	}
 	return billing.Policy{
 		Order: c.Plans.Order, Features: c.Plans.Features,
-		Grace: c.Policy.Grace, Renewal: c.Policy.Renewal, EndAtPeriodEnd: c.Policy.End == "period_end",
+		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), EndAtPeriodEnd: c.Policy.End == "period_end",
 		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold", EndOnLostDispute: c.Policy.DisputeLost == "end",
-		GrantOnPayment: c.Policy.GrantPlanOn == "payment", Dunning: c.Policy.Dunning, Settle: c.Policy.Settle, Keep: c.Policy.Keep,
+		GrantOnPayment: c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(), Keep: c.Lasts(c.Policy.Keep),
 	}
 }
 
@@ -33,7 +37,7 @@ func planning(c *config.Config) activities.Planning {
 func Prices(c *config.Config) stripe.Plans {
 	plans := stripe.Plans{Prices: map[string]stripe.Price{}}
 	for name, price := range c.Plans.Prices {
-		plans.Prices[name] = stripe.Price{Plan: price.Plan, AddOn: price.Adds, For: price.For}
+		plans.Prices[name] = stripe.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
 	}
 	return plans
 }
@@ -98,7 +102,7 @@ func sinkSettings(c *config.Config) map[string]activities.SinkSettings {
 func (n *Node) consumers(effects *effect.Runner) *activities.Consumers {
 	c := &activities.Consumers{
 		Effects: effects, Receipts: n.Receipts, Client: activities.NewHTTPClient(), Now: time.Now,
-		ByName: map[string]activities.Consumer{}, BySource: map[string][]string{},
+		ByName: map[string]activities.Consumer{}, BySource: Relays(n.Config),
 	}
 	for name, s := range n.Config.Consumers {
 		c.ByName[name] = activities.Consumer{
@@ -106,10 +110,16 @@ func (n *Node) consumers(effects *effect.Runner) *activities.Consumers {
 			Settings: activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity"},
 		}
 	}
-	for name, s := range n.Config.Sources {
-		c.BySource[name] = s.Relay
-	}
 	return c
+}
+
+// Relays lists the consumers of each source that relays.
+func Relays(c *config.Config) map[string][]string {
+	of := map[string][]string{}
+	for name, s := range c.Sources {
+		of[name] = s.Relay
+	}
+	return of
 }
 
 func subscribers(c *config.Config) []activities.Subscriber {

@@ -1,0 +1,145 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/health"
+)
+
+// The bounds beyond which a person should know. A transaction of this length keeps vacuum from what it has not seen, and
+// may hold locks; so many of all connections taken leave no room for another process of pawl.
+const (
+	longTransaction  = 5 * time.Minute
+	takenConnections = 0.8
+)
+
+// ExamineDatabase looks at the database that pool connects to. dev allows what only a developer's machine may have.
+func ExamineDatabase(ctx context.Context, pool *pgxpool.Pool, dev bool) []Finding {
+	f := &findings{area: "database"}
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and lets this host in", "%s%s", errorLine(err), schema.PoolerAdvice(err))
+		return f.list
+	}
+	defer conn.Release()
+	version, err := schema.Version(ctx, conn)
+	if err != nil {
+		f.add(Fail, "reachable", "check that the role may read in schema public", "%s", errorLine(err))
+		return f.list
+	}
+	server, err := health.Read(ctx, conn)
+	if err != nil {
+		f.add(Fail, "reachable", "see the server's log", "%s", errorLine(err))
+		return f.list
+	}
+	f.add(OK, "reachable", "", "PostgreSQL %s", server.Version)
+	f.migrations(version)
+	f.role(ctx, conn, server, version, dev)
+	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
+		f.add(Warn, "session", "do what it says", "%s", errorLine(err))
+	} else {
+		f.add(OK, "session", "", "has its time-outs")
+	}
+	f.durability(server)
+	f.add(OK, "size", "", "%s, of it %s payloads", bytesText(server.Size), bytesText(server.Bodies))
+	f.transactions(server)
+	f.connections(server)
+	return f.list
+}
+
+func (f *findings) migrations(version int) {
+	switch latest := schema.Latest(); {
+	case version < latest:
+		f.add(Fail, "migrations", "run `pawl migrate`: processes of this version do not start before", "at version %d, and this pawl needs %d", version, latest)
+	case version > latest:
+		f.add(Warn, "migrations", "use the newer pawl; its changes say whether this one may go on beside it", "at version %d, and this pawl knows %d", version, latest)
+	default:
+		f.add(OK, "migrations", "", "at version %d", version)
+	}
+}
+
+func (f *findings) role(ctx context.Context, db health.DB, server health.Server, version int, dev bool) {
+	lacks, err := health.Lacks(ctx, db)
+	switch {
+	case err != nil:
+		f.add(Fail, "role", "see the server's log", "%s", errorLine(err))
+	case version == 0: // there is nothing to have a right to
+	case server.ReadOnly:
+		f.add(Fail, "role", "point `database` to the primary, and see that default_transaction_read_only is off", "%s may write nothing: the server is read-only", server.Role)
+	case len(lacks) > 0:
+		f.add(Fail, "role", fmt.Sprintf("run `pawl migrate --worker-role %s` as the owner; for an ingress' role this is as it should be, and doctor is to be run as a worker's", server.Role),
+			"%s lacks %s", server.Role, few(lacks))
+	case server.Superuser && !dev:
+		f.add(Warn, "role", "have processes connect as roles of their own: `pawl migrate --ingress-role ROLE --worker-role ROLE`", "%s is a superuser", server.Role)
+	case server.Owner && !server.Superuser:
+		f.add(Warn, "role", "have processes connect as roles of their own, which may not change the audit trail: `pawl migrate --ingress-role ROLE --worker-role ROLE`",
+			"%s owns the tables", server.Role)
+	default:
+		f.add(OK, "role", "", "%s has the rights that it needs", server.Role)
+	}
+}
+
+func (f *findings) durability(server health.Server) {
+	if len(server.Off) > 0 {
+		f.add(Fail, "durability", "turn it on: `alter system set … = on`, or where it is set for the database or the role", "off is %s: an event that was acknowledged may be lost in a crash",
+			strings.Join(server.Off, ", "))
+		return
+	}
+	f.add(OK, "durability", "", "synchronous_commit, fsync and full_page_writes are on")
+}
+
+func (f *findings) transactions(server health.Server) {
+	of := ""
+	if !server.SeesAll {
+		of = ", of this role's own; `grant pg_read_all_stats` shows all"
+	}
+	switch {
+	case server.Oldest > longTransaction:
+		f.add(Warn, "oldest transaction", "ask who it is to end it, or end it: `select pg_terminate_backend(PID)`. It keeps the tables from being vacuumed, and may hold locks",
+			"%s, by %s", server.Oldest.Round(time.Second), server.OldestBy)
+	case server.Oldest > 0:
+		f.add(OK, "oldest transaction", "", "%s%s", server.Oldest.Round(time.Millisecond), of)
+	default:
+		f.add(OK, "oldest transaction", "", "none%s", of)
+	}
+}
+
+func (f *findings) connections(server health.Server) {
+	level := OK
+	if float64(server.Connections) > takenConnections*float64(server.Most) {
+		level = Warn
+	}
+	f.add(level, "connections", "raise max_connections, or put a pooler before the server: an ingress takes up to 8 and a worker up to 16", "%d of %d are taken", server.Connections, server.Most)
+}
+
+// errorLine is the first line of an error: one that could not connect has one for each address.
+func errorLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// few names the first of a list, and how many there are besides.
+func few(list []string) string {
+	const most = 4
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more", len(list)-most)
+	}
+	return strings.Join(list, ", ")
+}
+
+func bytesText(n int64) string {
+	const k = 1 << 10
+	switch {
+	case n >= k*k*k:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(k*k*k))
+	case n >= k*k:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(k*k))
+	}
+	return fmt.Sprintf("%d KiB", n/k)
+}

@@ -1,0 +1,179 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
+
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// shortRetention is for how long at least people want to look at a run that has ended, and reset it.
+const shortRetention = 3 * 24 * time.Hour
+
+// ExamineTemporal looks at the namespace that pawl works in and at the workers of its queue. dev allows what only a
+// developer's machine may have.
+func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue string, dev bool) []Finding {
+	f := &findings{area: "temporal"}
+	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", temporalSays(err))
+		return f.list
+	}
+	described, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	switch code := serviceerror.ToStatus(err).Code(); {
+	case code == codes.NotFound:
+		f.add(Fail, "namespace", fmt.Sprintf("make it: `temporal operator namespace create --namespace %s --retention 30d`; or correct TEMPORAL_NAMESPACE", namespace), "there is no namespace %s", namespace)
+		return f.list
+	case code == codes.PermissionDenied, code == codes.Unauthenticated:
+		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace", "%s may not be looked at: %s", namespace, temporalSays(err))
+	case err != nil:
+		f.add(Fail, "namespace", "see Temporal's log", "%s", temporalSays(err))
+		return f.list
+	default:
+		f.namespace(described, dev)
+	}
+	f.searchAttributes(ctx, c, namespace, described)
+	f.workers(ctx, c, queue)
+	return f.list
+}
+
+// temporalSays is an error of Temporal's in a line.
+func temporalSays(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded {
+		return "it gave no answer in time"
+	}
+	return errorLine(err)
+}
+
+func (f *findings) namespace(described *workflowservice.DescribeNamespaceResponse, dev bool) {
+	name := described.GetNamespaceInfo().GetName()
+	if state := described.GetNamespaceInfo().GetState(); state != enumspb.NAMESPACE_STATE_REGISTERED {
+		f.add(Fail, "namespace", "use one that is in use: nothing can be started in it", "%s is %s", name, state)
+		return
+	}
+	f.add(OK, "namespace", "", "%s is registered", name)
+	retention := described.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
+	level := OK
+	if retention < shortRetention && !dev {
+		level = Warn
+	}
+	f.add(level, "retention", fmt.Sprintf("`temporal operator namespace update --namespace %s --retention 30d`: a run that has ended can be looked at and reset for that long", name),
+		"ended runs are kept for %s", daysText(retention))
+}
+
+// searchAttributes looks whether the namespace has those of runs. Where the list may not be seen, as on Temporal Cloud, the
+// namespace itself names them.
+func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string, described *workflowservice.DescribeNamespaceResponse) {
+	held := map[string]enumspb.IndexedValueType{}
+	listed, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	switch code := serviceerror.ToStatus(err).Code(); {
+	case err == nil:
+		held = listed.GetCustomAttributes()
+	case code == codes.PermissionDenied || code == codes.Unimplemented:
+		for _, alias := range described.GetConfig().GetCustomSearchAttributeAliases() {
+			held[alias] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+		}
+		if len(held) == 0 {
+			f.add(Warn, "search attributes", "ask who administers the namespace whether it has "+strings.Join(attributeNames(), ", ")+": events are not started where one is missing", "they may not be seen")
+			return
+		}
+	default:
+		f.add(Fail, "search attributes", "see Temporal's log", "%s", temporalSays(err))
+		return
+	}
+	var missing, other, create []string
+	for _, name := range attributeNames() {
+		switch kind, ok := held[name]; {
+		case !ok:
+			missing = append(missing, name)
+			create = append(create, fmt.Sprintf("`temporal operator search-attribute create --namespace %s --name %s --type Keyword`", namespace, name))
+		case kind != enumspb.INDEXED_VALUE_TYPE_KEYWORD:
+			other = append(other, fmt.Sprintf("%s is %s", name, kind))
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		f.add(Fail, "search attributes", "start an ingress or a worker, which register them; where they may not: "+strings.Join(create, ", "),
+			"the namespace lacks %s: no event is started", strings.Join(missing, ", "))
+	case len(other) > 0:
+		f.add(Fail, "search attributes", "remove it and make it as Keyword", "%s, and has to be Keyword", strings.Join(other, ", "))
+	default:
+		f.add(OK, "search attributes", "", "%s are registered", strings.Join(attributeNames(), ", "))
+	}
+}
+
+func attributeNames() (names []string) {
+	for _, key := range workflows.SearchAttributeKeys() {
+		names = append(names, key.GetName())
+	}
+	return names
+}
+
+// quietPoller is how long a worker that runs may not have been heard of: its polls last a minute.
+const quietPoller = 90 * time.Second
+
+// workers looks who works on the queue.
+func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
+	builds := map[string][]string{}
+	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
+		described, err := c.DescribeTaskQueue(ctx, queue, kind)
+		if err != nil {
+			f.add(Fail, "workers", "see Temporal's log", "%s", temporalSays(err))
+			return
+		}
+		polling := slices.DeleteFunc(described.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
+			return time.Since(p.GetLastAccessTime().AsTime()) > quietPoller
+		})
+		for _, p := range polling {
+			builds[buildOf(p)] = append(builds[buildOf(p)], p.GetIdentity())
+		}
+		if len(polling) == 0 {
+			f.add(Fail, "workers", "start one: `pawl worker`, or `pawl ingress --worker`. Events are kept and started meanwhile, and run when one is there", "nobody works on the task queue %s", queue)
+			return
+		}
+	}
+	var told []string
+	for _, build := range slices.Sorted(maps.Keys(builds)) {
+		told = append(told, few(slices.Compact(slices.Sorted(slices.Values(builds[build]))))+build)
+	}
+	level := OK
+	if len(builds) > 1 {
+		level = Warn
+	}
+	f.add(level, "workers", "let a deployment end, or stop the old ones: two versions work on one queue", "%s", strings.Join(told, "; "))
+}
+
+// buildOf names the version of a worker behind its identity, "" where it does not tell.
+func buildOf(p *taskqueuepb.PollerInfo) string {
+	name, build := p.GetDeploymentOptions().GetDeploymentName(), p.GetDeploymentOptions().GetBuildId()
+	if build == "" {
+		build = p.GetWorkerVersionCapabilities().GetBuildId() //nolint:staticcheck // what older servers tell
+	}
+	switch {
+	case build == "":
+		return ""
+	case name != "":
+		return " (" + name + " " + build + ")"
+	}
+	return " (build " + build + ")"
+}
+
+// daysText is a long time in days, where it is whole ones.
+func daysText(d time.Duration) string {
+	if d >= 48*time.Hour && d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return d.String()
+}

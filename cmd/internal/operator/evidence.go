@@ -1,0 +1,326 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Evidence is everything about one event, and what it comes to: what happens next, whether a replay would be safe, and what
+// can be done.
+type Evidence struct {
+	timeline.Event
+	Next   Next   `json:"next"`
+	Replay Replay `json:"replay"`
+	// Verdict is one sentence.
+	Verdict string `json:"verdict"`
+	Choices []Open `json:"choices"`
+}
+
+// Open is a [Choice] in JSON.
+type Open struct {
+	Command []string `json:"command"`
+	Does    string   `json:"does"`
+}
+
+// Next is what happens next by itself.
+type Next struct {
+	// At is when, nil where nothing happens by itself or nobody knows when. Says is that in words.
+	At   *time.Time `json:"at"`
+	Says string     `json:"says"`
+	// Tries are the effects that are being tried, as Temporal has them.
+	Tries []Try `json:"tries"`
+	// Pending are the effects of the run's plan that are not begun.
+	Pending []workflows.PreviewedEffect `json:"pending"`
+	// Due is what the clock will do because of the event.
+	Due []timeline.Due `json:"due"`
+	// Unknown says what could not be asked, and why; "" where all of it was.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Try is an effect that is tried until it is done.
+type Try struct {
+	Key string `json:"key"`
+	// Attempt is the one that is under way or next, At when it begins; nil for one under way.
+	Attempt int        `json:"attempt"`
+	At      *time.Time `json:"at"`
+	Paused  bool       `json:"paused,omitempty"`
+	Error   string     `json:"error,omitempty"`
+}
+
+// Replay says whether running the event once more would be safe.
+type Replay struct {
+	// Safe is "yes", "no", or "not_now" where it cannot be replayed as it stands.
+	Safe string `json:"safe"`
+	Says string `json:"says"`
+	// Preview is what it would do, nil where it cannot be replayed.
+	Preview *workflows.Previewed `json:"preview,omitempty"`
+}
+
+// temporalPatience is how long somebody who looks at an event waits for Temporal.
+const temporalPatience = 3 * time.Second
+
+// Examine returns the evidence about the event that id names, as [Show] does; or, where id is a provider's object of
+// which several events told, those events. What only Temporal knows is left out where it does not answer, and that is said.
+func (d *Desk) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
+	event, about, err := Show(ctx, d.DB, id)
+	if err != nil || event == nil {
+		return nil, about, err
+	}
+	e := &Evidence{Event: *event, Choices: []Open{}}
+	for _, c := range d.Choices(id, &event.Receipt) {
+		e.Choices = append(e.Choices, Open(c))
+	}
+	if e.Next, err = d.next(ctx, event); err != nil {
+		return nil, nil, err
+	}
+	e.Replay = d.replaySafe(ctx, id, event)
+	e.Verdict = verdict(e)
+	return e, nil, nil
+}
+
+// Parked reports whether the event waits for a person.
+func (e *Evidence) Parked() bool { return parkedNow(e.Receipt) }
+
+// open reports whether something is still to come of the event.
+func open(r timeline.Receipt) bool {
+	return !slices.Contains([]string{string(receipt.Processed), string(receipt.Compensated), string(receipt.Ignored)}, r.Status)
+}
+
+func parkedNow(r timeline.Receipt) bool {
+	return r.Status == string(receipt.NeedsReview) || r.Status == string(receipt.Dead)
+}
+
+// next asks what happens next by itself.
+func (d *Desk) next(ctx context.Context, e *timeline.Event) (Next, error) {
+	n := Next{Tries: []Try{}, Pending: []workflows.PreviewedEffect{}, Due: []timeline.Due{}}
+	due, err := timeline.DueOf(ctx, d.DB, e.Receipt)
+	if err != nil {
+		return n, err
+	}
+	n.Due = due
+	r := e.Receipt
+	if open(r) {
+		n.pend(d.outlined(ctx, e))
+	}
+	switch {
+	case r.Status == string(receipt.Received):
+		n.At, n.Says = r.StartAt, "a running ingress starts its run"
+	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
+		d.ask(ctx, &n, r)
+	case parkedNow(r):
+		n.Says = "nothing by itself: it waits for you"
+	case len(n.Due) > 0:
+		n.At, n.Says = &n.Due[0].At, n.Due[0].String()
+	default:
+		n.Says = "nothing: it is at rest"
+	}
+	return n, nil
+}
+
+// outlined are the effects of the event's run that are not begun.
+func (d *Desk) outlined(ctx context.Context, e *timeline.Event) ([]workflows.PreviewedEffect, error) {
+	look, done, err := d.Outlook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	in := inputOf(&e.Receipt)
+	in.Due, _ = workflows.DueOf(e.Receipt.WorkflowID)
+	outlined, err := workflows.Outlined(ctx, look, in)
+	var pending []workflows.PreviewedEffect
+	for _, f := range outlined.Effects {
+		begun := slices.ContainsFunc(e.Effects, func(begun timeline.Effect) bool { return begun.Key == f.Key })
+		if !begun && f.Will == workflows.WillWait {
+			pending = append(pending, f)
+		}
+	}
+	return pending, err
+}
+
+func (n *Next) pend(pending []workflows.PreviewedEffect, err error) {
+	if err != nil {
+		n.unknown("what is not begun: " + err.Error())
+	}
+	n.Pending = append(n.Pending, pending...)
+}
+
+func (n *Next) unknown(what string) {
+	if n.Unknown != "" {
+		n.Unknown += "; "
+	}
+	n.Unknown += what
+}
+
+// ask asks Temporal what the run is at.
+func (d *Desk) ask(ctx context.Context, n *Next, r timeline.Receipt) {
+	n.Says = "its run is at work"
+	if r.Status == string(receipt.Retrying) {
+		n.Says = "it is tried again by itself"
+	}
+	switch {
+	case r.WorkflowID == "":
+		n.unknown("when: no run is recorded")
+		return
+	case d.Temporal == nil:
+		n.unknown("when: Temporal cannot be asked: " + "it is not configured")
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, temporalPatience)
+	defer stop()
+	found, err := d.Temporal.DescribeWorkflowExecution(ctx, r.WorkflowID, "")
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		n.unknown("when: Temporal has no run " + r.WorkflowID)
+		return
+	case err != nil:
+		n.unknown("when: Temporal cannot be asked: " + firstLine(err))
+		return
+	}
+	for _, pending := range found.GetPendingActivities() {
+		try := Try{Key: pending.GetActivityId(), Attempt: int(pending.GetAttempt()), Paused: pending.GetPaused(), Error: pending.GetLastFailure().GetMessage()}
+		if at := pending.GetNextAttemptScheduleTime(); at != nil {
+			next := at.AsTime()
+			try.At = &next
+		}
+		n.Tries = append(n.Tries, try)
+	}
+	slices.SortFunc(n.Tries, func(a, b Try) int { return cmp.Compare(a.Key, b.Key) })
+	for _, try := range n.Tries {
+		if try.At != nil && (n.At == nil || try.At.Before(*n.At)) {
+			n.At, n.Says = try.At, fmt.Sprintf("%s is tried again, attempt %d", try.Key, try.Attempt)
+		}
+	}
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// replay says whether running the event once more would be safe.
+func (d *Desk) replaySafe(ctx context.Context, id string, e *timeline.Event) Replay {
+	r := &e.Receipt
+	switch {
+	case r.Status == string(receipt.Received):
+		return Replay{Safe: "not_now", Says: "not now: it has not run yet"}
+	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
+		return Replay{Safe: "not_now", Says: "not while it runs"}
+	}
+	verb := VerbReplay
+	if r.WorkflowID == "" {
+		verb = VerbRun
+	}
+	made, err := d.PreviewOf(ctx, Ask{ID: id, Verb: verb}, r)
+	switch {
+	case err != nil:
+		return Replay{Safe: "not_now", Says: "it cannot be told: " + firstLine(err)}
+	case made.Refused != "" && parkedNow(*r):
+		return Replay{Safe: "not_now", Says: "not while its run waits for a decision, which goes on with that run"}
+	case made.Refused != "":
+		return Replay{Safe: "not_now", Says: "not as it stands: " + made.Refused}
+	}
+	return safety(made)
+}
+
+// safety says what a run anew would do again.
+func safety(made *Preview) Replay {
+	replay := Replay{Safe: "yes", Preview: &made.Previewed}
+	var runs, asks []string
+	for _, e := range made.Effects {
+		switch e.Will {
+		case workflows.WillRun, workflows.WillRunAndTakeBack:
+			runs = append(runs, e.Kind)
+		case workflows.WillAsk, workflows.WillRefuse:
+			asks = append(asks, e.Kind)
+		}
+	}
+	stay := made.Counts[workflows.WillStay] + made.Counts[workflows.WasSkipped] + made.Counts[workflows.WasTakenBack]
+	stays := fmt.Sprintf("%d effects stay", stay)
+	if stay == 1 {
+		stays = "1 effect stays"
+	}
+	switch {
+	case len(runs) > 0:
+		replay.Safe, replay.Says = "no", "it would do what is not done: "+strings.Join(runs, ", ")+"; "+stays
+	case len(asks) > 0:
+		replay.Says = "yes: nothing would be done again; it would park and ask about " + strings.Join(asks, ", ") + "; " + stays
+	default:
+		replay.Says = "yes: nothing would be done again, " + stays
+	}
+	if made.Asks {
+		replay.Safe, replay.Says = "no", replay.Says+"; Stripe would be asked first, and what follows may change with its answer"
+	}
+	return replay
+}
+
+// verdict is one sentence about an event.
+func verdict(e *Evidence) string {
+	r := e.Receipt
+	var done, undone, doubtful, skipped []string
+	for _, f := range e.Effects {
+		switch f.State {
+		case "done":
+			done = append(done, f.Kind)
+		case "skipped":
+			skipped = append(skipped, f.Kind)
+		case "uncertain":
+			doubtful = append(doubtful, f.Kind)
+		case "failed", "claimed":
+			undone = append(undone, f.Kind)
+		}
+	}
+	for _, f := range e.Next.Pending {
+		undone = append(undone, f.Kind)
+	}
+	var text string
+	switch receipt.Status(r.Status) {
+	case receipt.Received:
+		text = "It is kept and has not run yet"
+	case receipt.Processing:
+		text = "It is being worked on"
+	case receipt.Retrying:
+		text = "It goes on by itself: " + cmp.Or(r.Reason, e.Next.Says)
+	case receipt.NeedsReview, receipt.Dead:
+		text = "It waits for you: " + cmp.Or(r.Reason, r.LastError, r.Status)
+	case receipt.Processed:
+		text = "It is done" + because(r.Reason)
+	case receipt.Compensated:
+		text = "It was taken back" + because(r.Reason)
+	case receipt.Ignored:
+		text = "Nothing was done about it" + because(r.Reason)
+	default:
+		text = "It is " + r.Status
+	}
+	for _, part := range []struct {
+		kinds []string
+		is    string
+	}{{done, "done"}, {undone, "not done"}, {doubtful, "may have happened"}, {skipped, "skipped"}} {
+		if len(part.kinds) > 0 && (part.is != "done" || open(r) || len(skipped) > 0) {
+			text += "; " + part.is + ": " + strings.Join(distinct(part.kinds), ", ")
+		}
+	}
+	return strings.TrimRight(text, ".") + "."
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func distinct(kinds []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(kinds)))
+}

@@ -1,0 +1,190 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// EventLister lists what the provider has sent; a *stripe.Client.
+type EventLister interface {
+	Events(ctx context.Context, q stripe.EventsQuery) (page []stripe.Event, more bool, err error)
+}
+
+// Gaps finds the events of a source that the provider has sent, and that never came. All of its fields but Types are
+// required.
+type Gaps struct {
+	API    EventLister
+	Source string
+	// Accounts are those whose events are listed: "" for the key's own, and the connected ones that the source routes.
+	Accounts []string
+	// Types are those that the source wants, where it lists them.
+	Types []string
+	// Filed returns the delivery of an event of the list, as the source would take it.
+	Filed  func(body []byte, account string, at time.Time) receipt.Delivery
+	Held   func(context.Context, []receipt.Key) ([]bool, error)
+	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
+	Audit  *audit.Store
+	// Patience is how each page is asked for.
+	Patience stripe.Patience
+	Now      func() time.Time
+}
+
+// mostMissing is how many missing events are held in memory: their bytes, of some kilobytes each.
+const mostMissing = 10_000
+
+// Gap is an event that never came.
+type Gap struct {
+	EventID string    `json:"event_id"`
+	Type    string    `json:"type"`
+	Object  string    `json:"object"`
+	Account string    `json:"account,omitempty"`
+	Mode    string    `json:"mode"`
+	Created time.Time `json:"created"`
+	// Pending says that the provider still tries to deliver it.
+	Pending bool `json:"pending"`
+
+	delivery receipt.Delivery
+}
+
+// GapReport is what was found, and filed.
+type GapReport struct {
+	Source string `json:"source"`
+	// From and To are what was looked at. KeptSince is set where the provider keeps no more than what is since then, and
+	// earlier was asked for; More where there are so many gaps that the older part was not looked at.
+	From      time.Time  `json:"from"`
+	To        time.Time  `json:"to"`
+	KeptSince *time.Time `json:"kept_since,omitempty"`
+	More      bool       `json:"more,omitempty"`
+	// Listed counts what the provider has sent, Unwanted those of it that the source does not run.
+	Listed   int `json:"listed"`
+	Unwanted int `json:"unwanted"`
+	// Missing are those that never came, the oldest first.
+	Missing []Gap `json:"missing"`
+	// Filed is what has become of them.
+	Filed []Receipt `json:"filed"`
+}
+
+// Find lists what the provider has sent in a period, and returns what of it never came. It changes nothing.
+func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error) {
+	report := &GapReport{Source: g.Source, From: from.UTC().Truncate(time.Second), To: to.UTC().Truncate(time.Second), Missing: []Gap{}, Filed: []Receipt{}}
+	if kept := g.Now().Add(-stripe.EventsKept).UTC().Truncate(time.Second); report.From.Before(kept) {
+		report.From, report.KeptSince = kept, &kept
+	}
+	if !report.From.Before(report.To) {
+		return nil, fmt.Errorf("nothing lies between %s and %s: Stripe keeps events for 30 days", report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
+	}
+	for _, account := range g.Accounts {
+		if err := g.list(ctx, account, report); err != nil {
+			return nil, fmt.Errorf("list what Stripe has sent to %s: %w", g.Source, err)
+		}
+	}
+	slices.SortStableFunc(report.Missing, func(a, b Gap) int { return a.Created.Compare(b.Created) })
+	return report, nil
+}
+
+// list reads one account's list, the newest first.
+func (g *Gaps) list(ctx context.Context, account string, report *GapReport) error {
+	q := stripe.EventsQuery{From: report.From, To: report.To, Types: g.Types, Account: account}
+	for more := true; more; {
+		var page []stripe.Event
+		err := g.Patience.Do(ctx, func() (err error) {
+			page, more, err = g.API.Events(ctx, q)
+			return err
+		})
+		if errors.Is(err, stripe.ErrNotFound) && q.After != "" {
+			return errors.New("the place in the list is gone: ask again")
+		}
+		if err != nil {
+			return err
+		}
+		if err := g.compare(ctx, page, account, report); err != nil {
+			return err
+		}
+		if len(page) > 0 {
+			q.After = page[len(page)-1].ID
+		}
+		if more && len(report.Missing) >= mostMissing {
+			report.More, report.From = true, page[len(page)-1].Created
+			return nil
+		}
+	}
+	return nil
+}
+
+// compare adds to the report which events of a page never came.
+func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string, report *GapReport) error {
+	var gaps []Gap
+	var keys []receipt.Key
+	for _, e := range page {
+		report.Listed++
+		d := g.Filed(e.Body, account, g.Now())
+		if len(d.Events) != 1 || d.Events[0].Status == receipt.Ignored {
+			report.Unwanted++
+			continue
+		}
+		n := d.Events[0]
+		keys = append(keys, receipt.Key{Provider: d.Provider, Account: n.Account, Mode: n.Mode, EventID: n.EventID})
+		gaps = append(gaps, Gap{EventID: n.EventID, Type: n.Type, Object: n.Object, Account: n.Account, Mode: n.Mode, Created: e.Created, Pending: e.Pending, delivery: d})
+	}
+	if len(gaps) == 0 {
+		return nil
+	}
+	held, err := g.Held(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i, gap := range gaps {
+		if !held[i] {
+			report.Missing = append(report.Missing, gap)
+		}
+	}
+	return nil
+}
+
+// filedAtOnce is how many events are committed together.
+const filedAtOnce = 50
+
+// File takes in what is missing, by the same way as a delivery: should one of the events come after all, it is a
+// duplicate. The dispatcher of a running ingress starts their runs. It may be called twice.
+//
+// It is recorded before it is done.
+func (g *Gaps) File(ctx context.Context, report *GapReport, d Decided) error {
+	if err := accountable(d.Who, d.Why); err != nil {
+		return err
+	}
+	ids := make([]string, 0, len(report.Missing))
+	for _, gap := range report.Missing {
+		ids = append(ids, gap.EventID)
+	}
+	if err := g.Audit.Append(ctx, audit.Action{
+		RequestID: "gaps/" + g.Source + "/" + cmp.Or(d.RequestID, uuid.NewString()), Actor: d.Who, Action: "file_gaps", Target: "source " + g.Source, Reason: d.Why,
+		Before: map[string]any{"from": report.From, "to": report.To, "listed": report.Listed, "missing": len(ids)}, After: map[string]any{"events": ids},
+	}); err != nil {
+		return err
+	}
+	for gaps := range slices.Chunk(report.Missing, filedAtOnce) {
+		all := gaps[0].delivery
+		all.Events = nil
+		for _, gap := range gaps {
+			all.Events = append(all.Events, gap.delivery.Events...)
+		}
+		outcomes, err := g.Insert(ctx, all)
+		if err != nil {
+			return fmt.Errorf("file what is missing: %w; %d of %d are filed: try again, nothing is taken twice", err, len(report.Filed), len(report.Missing))
+		}
+		for i, o := range outcomes {
+			report.Filed = append(report.Filed, Receipt{o.ReceiptID, o.EventID, all.Events[i].Type, o.Status, o.Reason, o.Duplicate})
+		}
+	}
+	return nil
+}

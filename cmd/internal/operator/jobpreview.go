@@ -1,0 +1,70 @@
+package operator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// mostPreviewed bounds how many of a job's events are previewed each: the others are of the same filter, and who acts on
+// that many looks at the first.
+const mostPreviewed = 500
+
+// JobPreview is what a bulk job would do. Nothing was changed to know it.
+type JobPreview struct {
+	Action string `json:"action"`
+	Count  int    `json:"count"`
+	Chosen
+	// Previewed is how many of the events were previewed, each by the plan of its own flow: the newest.
+	Previewed int `json:"previewed"`
+	// Outcomes counts them by the status that they would come to, and Refused those of which the verb would be refused.
+	Outcomes map[string]int `json:"outcomes"`
+	Refused  int            `json:"refused"`
+	// Unknown counts those that cannot be previewed, and Why says why of the first.
+	Unknown int    `json:"unknown,omitempty"`
+	Why     string `json:"why_unknown,omitempty"`
+	// Counts and Sums are those of [Preview], of all of them.
+	Counts map[workflows.Will]int `json:"effects"`
+	Sums   []Sum                  `json:"sums"`
+}
+
+// PreviewJob says what the verb of ask would do to the chosen events, and changes nothing.
+func (d *Desk) PreviewJob(ctx context.Context, ask Ask, chosen Chosen) (*JobPreview, error) {
+	made := &JobPreview{
+		Action: ask.Verb, Count: len(chosen.Events), Chosen: chosen, Previewed: min(len(chosen.Events), mostPreviewed),
+		Outcomes: map[string]int{}, Counts: map[workflows.Will]int{}, Sums: []Sum{},
+	}
+	for _, e := range chosen.Events[:made.Previewed] {
+		ask.ID = e.Receipt
+		p, err := d.Preview(ctx, ask)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			if made.Unknown++; made.Why == "" {
+				made.Why = err.Error()
+			}
+		case p.Refused != "":
+			made.Refused++
+		default:
+			made.add(p)
+		}
+	}
+	return made, nil
+}
+
+func (j *JobPreview) add(p *Preview) {
+	j.Outcomes[p.Outcome]++
+	for will, n := range p.Counts {
+		j.Counts[will] += n
+	}
+	for _, s := range p.Money {
+		i := slices.IndexFunc(j.Sums, func(o Sum) bool { return o.Will == s.Will && o.Currency == s.Currency })
+		if i < 0 {
+			j.Sums = append(j.Sums, s)
+			continue
+		}
+		j.Sums[i].Amount += s.Amount
+	}
+}

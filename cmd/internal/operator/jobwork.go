@@ -1,0 +1,179 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+const (
+	// jobStretch is how long an activity works on a job before it lets its run say how far it is.
+	jobStretch = 30 * time.Second
+	// mostTaken is how many items are read at once. A pause is seen between two readings: they are a second's work.
+	mostTaken = 50
+	// jobSideBySide is how many decisions of a job are under way at once, for rates that one after the other does not reach.
+	jobSideBySide = 8
+	// beat is how often a worker says that it lives. Its run gives it up after 20 s of silence.
+	beat = 4 * time.Second
+	// itemTries is how often an item is tried that ends in doubt: nobody answers, or the answer makes no sense.
+	itemTries = 3
+)
+
+// JobWorker works on jobs: its methods are the activities of [workflows.Job]. Each item goes through the use case that
+// a single event goes through, with a request ID that is made of the job's and the item's, so that a worker which dies in
+// between repeats nothing.
+type JobWorker struct {
+	Jobs *job.Store
+	Desk Desk
+	Log  *slog.Logger
+}
+
+// WorkOnJob takes the items of a job at its rate, until none is left, the job is paused or cancelled, or a while is over.
+// It may be called again at any time, but not twice at once. Its error is a database that is away.
+func (w *JobWorker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
+	begun, stopped := time.Now(), activity.GetWorkerStopChannel(ctx)
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	go heartbeat(alive)
+	var pace *rate.Limiter
+	for {
+		j, err := w.Jobs.Get(ctx, in.ID)
+		if err != nil {
+			return workflows.JobProgress{}, err
+		}
+		if pace == nil {
+			pace = rate.NewLimiter(rate.Limit(j.Rate), 1)
+		}
+		select {
+		case <-stopped:
+			return progress(j), nil
+		default:
+		}
+		if j.State != job.Running || time.Since(begun) > jobStretch {
+			return progress(j), nil
+		}
+		items, err := w.Jobs.Take(ctx, in.ID, min(mostTaken, max(1, int(j.Rate))))
+		if err != nil {
+			return workflows.JobProgress{}, err
+		}
+		if len(items) == 0 {
+			j, err := w.Jobs.Finish(ctx, in.ID)
+			if err != nil {
+				return workflows.JobProgress{}, err
+			}
+			return progress(j), nil
+		}
+		if err := w.takeAll(ctx, j, items, pace); err != nil {
+			return workflows.JobProgress{}, err
+		}
+	}
+}
+
+// heartbeat tells Temporal that the worker lives, until ctx ends: where it dies, another one goes on a moment later.
+func heartbeat(ctx context.Context) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		activity.RecordHeartbeat(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// takeAll takes items at their pace, and returns when each has come to something.
+func (w *JobWorker) takeAll(ctx context.Context, j *job.Job, items []job.Item, pace *rate.Limiter) error {
+	// An item that was begun gets its result, also when the activity is cancelled meanwhile.
+	lasting := context.WithoutCancel(ctx)
+	group, going := errgroup.WithContext(ctx)
+	group.SetLimit(jobSideBySide)
+	for _, item := range items {
+		if pace.Wait(going) != nil {
+			break // the activity ends, or an item could not be recorded
+		}
+		group.Go(func() error { return w.take(lasting, j, item) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// take takes the decision about an item and records what came of it. Its error means that this could not be recorded.
+func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
+	result, note := job.Done, ""
+	err := w.decide(ctx, j, item)
+	why, refused := "", false
+	if err != nil {
+		why, refused = refusal(err)
+	}
+	switch {
+	case err == nil:
+	case refused:
+		result, note = job.Refused, why
+	case item.Attempts+1 < itemTries:
+		w.Log.WarnContext(ctx, "an event of a job is tried again", "job", j.ID, "receipt_id", item.ReceiptID, "error", err)
+		return w.Jobs.Tried(ctx, j.ID, item.ReceiptID, err.Error())
+	default:
+		result, note = job.Failed, err.Error()
+	}
+	return w.Jobs.End(ctx, j.ID, item.ReceiptID, result, note)
+}
+
+// decide does what the job does about an item.
+func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) error {
+	_, err := w.Desk.Act(ctx, Ask{
+		Verb: j.Action, ID: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", RequestID: j.ID + "/" + item.ReceiptID, Effect: j.Effect,
+	})
+	return err
+}
+
+// refusal says in a line why an error means that a verb does nothing about an event as it is, false where it does not.
+func refusal(err error) (why string, refused bool) {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
+		return r.Why, true
+	}
+	if r, ok := errors.AsType[*NotEntitledError](err); ok {
+		return r.Error(), true
+	}
+	_, unknown := errors.AsType[*UnknownError](err)
+	return err.Error(), unknown
+}
+
+// StopJob cancels a job whose run was cancelled in Temporal.
+func (w *JobWorker) StopJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
+	j, err := w.Jobs.Get(ctx, in.ID)
+	if err != nil {
+		return workflows.JobProgress{}, err
+	}
+	if j.State != job.Running && j.State != job.Paused {
+		return progress(j), nil
+	}
+	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	if err := w.Desk.Audit.Append(ctx, audit.Action{
+		RequestID: "job/" + j.ID + "/cancelled/" + run, Actor: "Temporal", Action: "cancel-job", Target: j.ID, Reason: "its run was cancelled in Temporal",
+		Before: map[string]any{"state": j.State, "left": j.Left()}, After: map[string]any{"state": job.Cancelled},
+	}); err != nil {
+		return workflows.JobProgress{}, err
+	}
+	j, _, err = w.Jobs.Move(ctx, in.ID, job.Cancelled, "cancelled in Temporal, where its run was", job.Running, job.Paused)
+	if err != nil {
+		return workflows.JobProgress{}, err
+	}
+	return progress(j), nil
+}
+
+func progress(j *job.Job) workflows.JobProgress {
+	return workflows.JobProgress{State: string(j.State), Note: j.StateNote, Items: j.Items, Done: j.Done, Refused: j.Refused, Failed: j.Failed}
+}

@@ -1,0 +1,239 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a payload shows of itself to somebody who has not asked for all of it. The rule is what is shown; everything else
+// is masked:
+//
+//   - the shape: keys, lists, null, true and false;
+//   - IDs whose shape tells that they are IDs: those with a prefix of Stripe's, and UUIDs;
+//   - a word under a key such as type, status or currency; a date and time under a key such as created_at;
+//   - a number under a key such as amount, quantity or created; an ID that is a number, under the key id.
+//
+// Under a key that may hold personal data, a secret, or what somebody has written (name, address, card, token, metadata,
+// ...), and below it, only the shape and Stripe's IDs are shown.
+
+// notMaskable means that a payload's form is not known: nothing of it is shown.
+var errNotMaskable = errors.New("neither JSON nor a form")
+
+// Mask returns the payload as JSON, with what may be personal data masked; see above for the rule. The error says that it
+// is of no form whose parts can be told apart.
+func Mask(body []byte) ([]byte, error) {
+	masked, err := maskJSON(body)
+	if err == nil {
+		return masked, nil
+	}
+	// A form is told by its shape: a content type may be anything.
+	if form, formErr := url.ParseQuery(string(body)); formErr == nil && len(form) > 0 && bytes.IndexByte(body, '=') > 0 && !bytes.ContainsAny(body, " \r\n<{") {
+		whole, err := json.Marshal(form)
+		if err == nil {
+			return maskJSON(whole)
+		}
+	}
+	return nil, errNotMaskable
+}
+
+// mostNested bounds the recursion over what came from outside.
+const mostNested = 500
+
+type masker struct {
+	in  *json.Decoder
+	out bytes.Buffer
+}
+
+func maskJSON(body []byte) ([]byte, error) {
+	m := masker{in: json.NewDecoder(bytes.NewReader(body))}
+	m.in.UseNumber()
+	if err := m.value("", false, 0); err != nil {
+		return nil, err
+	}
+	if _, err := m.in.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one value")
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, m.out.Bytes(), "", "  "); err != nil {
+		return nil, err
+	}
+	return indented.Bytes(), nil
+}
+
+// value masks the next value, which stands under key; personal is set where it stands below one that may hold personal
+// data.
+func (m *masker) value(key string, personal bool, depth int) error {
+	token, err := m.in.Token()
+	if err != nil {
+		return err
+	}
+	if depth > mostNested {
+		return errors.New("nested too deeply")
+	}
+	personal = personal || slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(personalWords, w) })
+	switch t := token.(type) {
+	case json.Delim:
+		return m.nested(t, key, personal, depth)
+	case nil:
+		m.out.WriteString("null")
+	case bool:
+		fmt.Fprintf(&m.out, "%t", t)
+	case json.Number:
+		if personal || !shownNumber(key) {
+			return m.write("(a number)")
+		}
+		m.out.WriteString(t.String())
+	case string:
+		if !shownString(key, t, personal) {
+			t = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(t))
+		}
+		return m.write(t)
+	}
+	return nil
+}
+
+// nested masks an object or a list, whose beginning was read. The values of a list stand under the list's key.
+func (m *masker) nested(open json.Delim, key string, personal bool, depth int) error {
+	m.out.WriteByte(byte(open))
+	for first := true; m.in.More(); first = false {
+		if !first {
+			m.out.WriteByte(',')
+		}
+		under := key
+		if open == '{' {
+			name, err := m.in.Token()
+			if err != nil {
+				return err
+			}
+			under, _ = name.(string) // a key of an object is a string
+			shown := under
+			if !keyShape.MatchString(shown) { // a map by something: e-mail addresses, say
+				shown = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(shown))
+			}
+			if err := m.write(shown); err != nil {
+				return err
+			}
+			m.out.WriteByte(':')
+		}
+		if err := m.value(under, personal, depth+1); err != nil {
+			return err
+		}
+	}
+	end, err := m.in.Token()
+	if err != nil {
+		return err
+	}
+	m.out.WriteByte(byte(end.(json.Delim))) // the decoder holds that it fits
+	return nil
+}
+
+func (m *masker) write(s string) error {
+	encoded, err := json.Marshal(s)
+	m.out.Write(encoded)
+	return err
+}
+
+var (
+	keyShape = regexp.MustCompile(`^[A-Za-z$_][A-Za-z0-9_.\-]{0,63}$`)
+	// The prefixes of Stripe's IDs. What follows has a digit.
+	stripeID  = regexp.MustCompile(`^(?:acct|ch|cn|cnli|cs|cus|dp|du|evt|fee|fr|ii|il|in|inpay|issfr|li|mandate|pi|plan|pm|po|price|prod|promo|py|pyr|qt|re|req|seti|si|sli|src|sub|tr|txi|txn|txr|we)_[A-Za-z0-9_\-]{0,200}[0-9][A-Za-z0-9_\-]{0,200}$`)
+	uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	word      = regexp.MustCompile(`^[a-z][a-z0-9_.:/\-]{0,63}$`)
+	version   = regexp.MustCompile(`^v?[0-9][0-9.\-]{0,15}(?:\.[a-z]{1,20})?$`)
+	currency  = regexp.MustCompile(`^[A-Za-z]{3}$`)
+	timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]{5,16}(?:Z|[+-][0-9:]{4,6})?$`)
+)
+
+// personalWords are words of keys that may hold personal data, a secret, or what somebody has written.
+var personalWords = strings.Fields(`
+	name names firstname lastname fullname username nickname login display handle person contact individual holder owner author sender recipient
+	email emails mail to from cc bcc reply phone telephone tel mobile fax sms whatsapp
+	address addresses street line1 line2 city town zip postal postcode state province region country shipping billing location lat lon latitude longitude geo ip
+	birth birthday birthdate dob age gender sex nationality ssn passport license national tax vat
+	card cards last4 exp fingerprint iban bic swift bank routing sepa cvc cvv
+	password passphrase secret secrets token tokens key keys signature authorization auth session cookie credential credentials code pin otp
+	description comment comments note notes message messages text body content title subject memo footer statement descriptor reason feedback answer custom
+	url urls uri link links href image avatar picture photo logo agent ua device
+	metadata meta properties attributes fields payload`)
+
+// wordKeys are the last words of keys whose values are words of the provider's own.
+var wordKeys = strings.Fields(`type types object status currency mode event events interval topic livemode method category kind`)
+
+// timeKeys and numberKeys are words of keys whose times and numbers are shown.
+var (
+	timeKeys   = strings.Fields(`created updated at start end timestamp time canceled paid finalized voided`)
+	numberKeys = append(strings.Fields(`amount total subtotal due paid remaining fee fees balance quantity count price created updated
+		start end timestamp attempt attempts attempted days version percent rate sequence credit discount refunded captured net gross
+		refund size position unit units decimal proration period interval overpaid shortfall excluding`), "at")
+)
+
+func shownNumber(key string) bool {
+	return key == "id" || slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(numberKeys, w) })
+}
+
+func shownString(key, value string, personal bool) bool {
+	words := wordsOf(key)
+	switch {
+	case stripeID.MatchString(value):
+		return true
+	case personal || len(words) == 0:
+		return false
+	case uuidShape.MatchString(value): // under another key it may be a token
+		return true
+	}
+	switch last := words[len(words)-1]; {
+	case last == "currency":
+		return currency.MatchString(value)
+	case last == "version":
+		return version.MatchString(value)
+	case slices.Contains(wordKeys, last):
+		return word.MatchString(value)
+	}
+	return timestamp.MatchString(value) && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(timeKeys, w) })
+}
+
+// wordsOf splits a key into its words: billing_reason, billingReason and Billing-Reason have the same two.
+func wordsOf(key string) []string {
+	var b strings.Builder
+	var before rune
+	for _, r := range key {
+		if unicode.IsUpper(r) && unicode.IsLower(before) {
+			b.WriteByte(' ')
+		}
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			r = ' '
+		}
+		b.WriteRune(unicode.ToLower(r))
+		before = r
+	}
+	return strings.Fields(b.String())
+}
+
+// shownHeaders are those whose values a masked payload shows; of the others their length is.
+var shownHeaders = []string{"content-type", "content-encoding", "content-length", "date"}
+
+// maskHeaders returns h with the values left out of all that may name somebody.
+func maskHeaders(h http.Header) http.Header {
+	masked := make(http.Header, len(h))
+	for name, values := range h {
+		lower := strings.ToLower(name)
+		shown := slices.Contains(shownHeaders, lower) || strings.HasSuffix(lower, "-event") || strings.HasSuffix(lower, "-topic") || strings.HasSuffix(lower, "-timestamp")
+		for _, v := range values {
+			if !shown {
+				v = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(v))
+			}
+			masked[name] = append(masked[name], v)
+		}
+	}
+	return masked
+}

@@ -1,0 +1,340 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Reconciler compares an account with what the provider says of it now. All of its fields but Accounts are required.
+type Reconciler struct {
+	DB     *pgxpool.Pool
+	API    *stripe.Client
+	Source string
+	// Accounts maps the connected accounts that the source takes: theirs to ours.
+	Accounts map[string]string
+	Prices   stripe.Plans
+	Policy   billing.Policy
+	Insert   func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
+	Audit    *audit.Store
+	Patience stripe.Patience
+	// Request, where it is set, is an ID of the request: a call repeated with it files nothing twice.
+	Request string
+}
+
+// Difference is one field in which our row of an object is not what the provider says.
+type Difference struct {
+	Object string `json:"object"`
+	// Kind is "subscription", "invoice" or "customer".
+	Kind  string `json:"kind"`
+	Field string `json:"field"`
+	Ours  string `json:"ours"`
+	// Theirs is what our row is to be.
+	Theirs string `json:"theirs"`
+}
+
+// Reconciliation is what a comparison has found, and what has become of it.
+type Reconciliation struct {
+	Account string `json:"account"`
+	Mode    string `json:"mode"`
+	// Customers are those that were looked at, Compared counts their objects.
+	Customers   []string     `json:"customers"`
+	Compared    int          `json:"compared"`
+	Differences []Difference `json:"differences"`
+	// LeftOut says of objects that could not be compared why not, by ID.
+	LeftOut map[string]string `json:"left_out"`
+	// Filed are the receipts whose runs bring our rows to what the provider says.
+	Filed []Receipt `json:"filed"`
+
+	id    string
+	drift []drifted
+}
+
+// drifted is an object that differs.
+type drifted struct {
+	of    account.Customer
+	event receipt.New
+}
+
+// NoCustomerError means that the provider knows nobody whom it could be asked about.
+type NoCustomerError struct{ Account, Mode string }
+
+func (e *NoCustomerError) Error() string {
+	return fmt.Sprintf("account %s (%s) was seen with no customer of Stripe's: write the customer's ID, cus_…, in its place", e.Account, e.Mode)
+}
+
+// Compare asks the provider for all that it holds of an account's customers, and returns where our rows say something
+// else. id is what [ShowAccount] takes, or the ID of a customer that no event has told of. It changes nothing.
+func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliation, error) {
+	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, LeftOut: map[string]string{}, Filed: []Receipt{}, id: cmp.Or(r.Request, uuid.NewString())}
+	customers, open, err := r.whom(ctx, id, found)
+	if err != nil {
+		return nil, err
+	}
+	for _, customer := range customers {
+		held, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
+		if errors.Is(err, stripe.ErrNotFound) {
+			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source + ": is it of the same account and mode?"
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask Stripe for what %s has: %w", customer.ID, err)
+		}
+		found.Customers = append(found.Customers, customer.ID)
+		if held, err = r.rest(ctx, held, open, customer, found); err != nil {
+			return nil, err
+		}
+		for _, o := range held {
+			if err := r.compare(ctx, o, customer, found); err != nil {
+				return nil, fmt.Errorf("compare %s: %w", o.ID, err)
+			}
+		}
+	}
+	return found, nil
+}
+
+// whom returns the customers to ask about, and what can still change of the account as we know it.
+func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation) (customers []account.Customer, open []account.OpenObject, err error) {
+	names, err := account.Find(ctx, r.DB, id, found.Mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case len(names) > 1:
+		return nil, nil, &AmbiguousAccountError{ID: id, Accounts: names}
+	case len(names) == 0 && strings.HasPrefix(id, "cus_"):
+		return []account.Customer{{ID: id}}, nil, nil
+	case len(names) == 0:
+		return nil, nil, &UnknownAccountError{ID: id, Mode: found.Mode}
+	}
+	found.Account, found.Mode = names[0].ID, names[0].Mode
+	if customers, err = account.Customers(ctx, r.DB, names[0], "stripe"); err != nil {
+		return nil, nil, err
+	}
+	if len(customers) == 0 {
+		return nil, nil, &NoCustomerError{Account: found.Account, Mode: found.Mode}
+	}
+	open, err = account.OpenObjects(ctx, r.DB, names[0])
+	return customers, open, err
+}
+
+// rest adds what our rows say is open, and what the lists do not show.
+func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []account.OpenObject, of account.Customer, found *Reconciliation) ([]stripe.Listed, error) {
+	shown := map[string]bool{}
+	for _, o := range held {
+		shown[o.ID] = true
+	}
+	for _, o := range open {
+		if shown[o.ID] || o.Customer != of.ID {
+			continue
+		}
+		kind := billing.SubscriptionSeen
+		if o.Kind == "invoice" {
+			kind = billing.InvoiceSeen
+		}
+		object, err := r.API.Object(ctx, kind, o.ID, of.Account, r.Patience)
+		switch {
+		case errors.Is(err, stripe.ErrNotFound):
+			found.LeftOut[o.ID] = "Stripe has no such " + o.Kind + " any more"
+		case err != nil:
+			return nil, fmt.Errorf("ask Stripe for %s: %w", o.ID, err)
+		default:
+			held = append(held, object)
+		}
+	}
+	return held, nil
+}
+
+// errRolledBack ends a transaction that was only to show what it would come to.
+var errRolledBack = errors.New("rolled back")
+
+// compare folds what an object tells beside what we know of it, and adds what would change. Nothing is kept of that.
+func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Customer, found *Reconciliation) error {
+	if found.Mode != "" && o.Mode != found.Mode {
+		found.LeftOut[o.ID] = "it is of mode " + o.Mode
+		return nil
+	}
+	eventID := "reconcile:" + found.id + ":" + o.ID
+	body, at, err := o.Envelope(eventID)
+	if err != nil {
+		found.LeftOut[o.ID] = err.Error()
+		return nil
+	}
+	found.Mode = o.Mode
+	subject := billing.Subject{
+		Provider: "stripe", ProviderAccount: of.Account, Mode: o.Mode, Account: r.Accounts[of.Account],
+		EventID: eventID, EventType: stripe.Reconciled, ReceiptID: uuid.Nil.String(),
+	}
+	facts, err := stripe.Read(body, subject, r.Prices)
+	if err != nil {
+		found.LeftOut[o.ID] = err.Error()
+		return nil
+	}
+	found.Compared++
+	if len(facts) == 0 {
+		return nil // a customer that names no account of ours
+	}
+	change, err := r.wouldChange(ctx, facts)
+	if err != nil {
+		return err
+	}
+	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil {
+		return nil // over before effects began, and no business of ours
+	}
+	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
+	if err != nil {
+		return err
+	}
+	if s := facts[0].Subscription; billing.Behind(facts[0], known) && (s == nil || !s.Over()) {
+		found.LeftOut[o.ID] = "Stripe shows it as it was before what is known already: ask again"
+		return nil
+	}
+	found.Account = cmp.Or(found.Account, change.After.Access.Account)
+	differences := differencesOf(o.ID, facts[0].Kind, change)
+	if len(differences) == 0 {
+		return nil
+	}
+	found.Differences = append(found.Differences, differences...)
+	found.drift = append(found.drift, drifted{of, receipt.New{
+		Account: of.Account, Mode: o.Mode, EventID: eventID, Identity: receipt.ByID, Type: stripe.Reconciled, Object: o.ID,
+		OccurredAt: at, Status: receipt.Received, Body: body,
+	}})
+	return nil
+}
+
+// wouldChange returns what facts would come to.
+func (r *Reconciler) wouldChange(ctx context.Context, facts []billing.Fact) (change billing.Change, err error) {
+	err = pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+		if change, err = billing.Apply(ctx, tx, facts, r.Policy, "reconcile", time.Time{}); err == nil {
+			err = errRolledBack
+		}
+		return err
+	})
+	if errors.Is(err, errRolledBack) {
+		err = nil
+	}
+	return change, err
+}
+
+// differencesOf names the fields of a change that tell a person something.
+func differencesOf(object string, kind billing.Kind, c billing.Change) (list []Difference) {
+	add := func(kind, field string, ours, theirs any) {
+		if a, b := inWords(ours), inWords(theirs); a != b {
+			list = append(list, Difference{Object: object, Kind: kind, Field: field, Ours: a, Theirs: b})
+		}
+	}
+	switch kind {
+	case billing.SubscriptionSeen:
+		var was billing.Subscription
+		if c.Before.Subscription != nil {
+			was = *c.Before.Subscription
+		}
+		is := *c.After.Subscription
+		add("subscription", "status", was.Status, is.Status)
+		add("subscription", "plan", was.Plan, is.Plan)
+		add("subscription", "quantity", was.Quantity, is.Quantity)
+		add("subscription", "add-ons", was.AddOns, is.AddOns)
+		add("subscription", "period start", was.PeriodStart, is.PeriodStart)
+		add("subscription", "period end", was.PeriodEnd, is.PeriodEnd)
+		add("subscription", "trial end", was.TrialEnd, is.TrialEnd)
+		add("subscription", "planned end", was.PlannedEnd, is.PlannedEnd)
+		add("subscription", "ended", was.EndedAt, is.EndedAt)
+		add("subscription", "account", was.Account, is.Account)
+		add("subscription", "customer", was.Customer, is.Customer)
+	case billing.InvoiceSeen:
+		var was billing.Invoice
+		if c.Before.Invoice != nil {
+			was = *c.Before.Invoice
+		}
+		is := *c.After.Invoice
+		add("invoice", "status", was.Status, is.Status)
+		add("invoice", "due", money(was.Due, was.Currency), money(is.Due, is.Currency))
+		add("invoice", "paid", money(was.Paid, was.Currency), money(is.Paid, is.Currency))
+		add("invoice", "attempts", was.Attempts, is.Attempts)
+		add("invoice", "next attempt", was.NextAttempt, is.NextAttempt)
+		add("invoice", "due at", was.DueAt, is.DueAt)
+		add("invoice", "plan", was.Plan, is.Plan)
+		add("invoice", "subscription", was.Subscription, is.Subscription)
+		add("invoice", "account", was.Account, is.Account)
+	default:
+		if c.Left != nil {
+			add("customer", "account", c.Left.Account, c.After.Access.Account)
+		}
+	}
+	return list
+}
+
+func money(amount int64, currency string) string {
+	if currency == "" {
+		return ""
+	}
+	return stripe.Money(amount, currency)
+}
+
+// inWords is a value as a person reads it, "" for none.
+func inWords(value any) string {
+	switch v := value.(type) {
+	case time.Time:
+		if v.IsZero() {
+			return ""
+		}
+		return v.UTC().Format(time.RFC3339)
+	case []string:
+		return strings.Join(v, ", ")
+	case int64:
+		if v == 0 {
+			return ""
+		}
+	case int:
+		if v == 0 {
+			return ""
+		}
+	}
+	return fmt.Sprint(value)
+}
+
+// Apply files what differs: receipts whose runs bring our rows, and what follows from them, to what the provider says.
+// The dispatcher of a running ingress starts them. It is recorded before it is done.
+func (r *Reconciler) Apply(ctx context.Context, found *Reconciliation, d Decided) error {
+	if err := accountable(d.Who, d.Why); err != nil {
+		return err
+	}
+	if len(found.drift) == 0 {
+		return nil
+	}
+	differences := map[string]any{}
+	for _, o := range found.Differences {
+		differences[o.Object+" "+o.Field] = []string{o.Ours, o.Theirs}
+	}
+	if err := r.Audit.Append(ctx, audit.Action{
+		RequestID: "reconcile/" + found.id, Actor: d.Who, Action: "reconcile", Target: found.Account, Reason: d.Why,
+		Before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared}, After: map[string]any{"differences": differences},
+	}); err != nil {
+		return err
+	}
+	for _, o := range found.drift {
+		outcomes, err := r.Insert(ctx, receipt.Delivery{
+			Source: r.Source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI, Correlation: found.id, Header: http.Header{},
+			Events: []receipt.New{o.event},
+		})
+		if err != nil {
+			return fmt.Errorf("file %s: %w; what was filed is kept: reconcile again", o.event.Object, err)
+		}
+		found.Filed = append(found.Filed, Receipt{outcomes[0].ReceiptID, outcomes[0].EventID, stripe.Reconciled, outcomes[0].Status, outcomes[0].Reason, outcomes[0].Duplicate})
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Outlook returns what begins a look at what a run would do, with what the configuration decides about it. Who begins one
+// ends it with done. Nothing is sent, and what is written is rolled back.
+func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) func(context.Context) (look workflows.Outlook, done func(), err error) {
+	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
+	relays := n.consumers(nil)
+	outlook := &activities.Outlook{
+		DB: pool, Consumers: relays,
+		Billing: &activities.Billing{
+			Receipts: receipts, Facts: billing.New(pool), Prices: Prices(cfg), Policy: BillingPolicy(cfg), Planning: planning(cfg),
+			Sinks: sinkSettings(cfg), Accounts: connectedAccounts(cfg), Consumers: relays, Fetches: fetches(cfg),
+		},
+		Workspaces: &activities.Workspaces{Sinks: n.httpSinks(workflows.SinkWorkspaces, cfg.Sinks.Workspaces)},
+		Finance:    &activities.Finance{Sinks: n.httpSinks(workflows.SinkFinance, cfg.Sinks.Finance)},
+		Mail:       &activities.Mail{Receipts: receipts, Letters: cfg.Mail.Set, Sinks: n.mailSinks(), Now: time.Now},
+	}
+	return func(ctx context.Context) (workflows.Outlook, func(), error) {
+		look, err := outlook.Open(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return look, look.Close, nil
+	}
+}
+
+// DialTemporal returns a client that connects when it is first used.
+func DialTemporal(cfg *config.Config, log *slog.Logger) (client.Client, error) {
+	options, err := cfg.Temporal.ClientOptions()
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = newSDKLogger(log)
+	lazy, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("temporal client: %w", err)
+	}
+	return lazy, nil
+}
