@@ -41,6 +41,7 @@ func (c *checker) check() {
 	if v := cfg.Database.Value(); v != "" && !strings.HasPrefix(v, "postgres://") && !strings.HasPrefix(v, "postgresql://") && !strings.Contains(v, "=") {
 		c.bad("database", "does not refer to a Postgres DSN", "use postgres://user:password@host:5432/database")
 	}
+	c.day()
 	c.temporal()
 	c.hostPort("ingress.listen", cfg.Ingress.Listen)
 	c.hostPort("console.listen", cfg.Console.Listen)

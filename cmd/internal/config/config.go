@@ -14,6 +14,8 @@ import (
 type Config struct {
 	// Dev allows what only a developer's machine may do: short secrets, and those that are none. Only `pawl dev` writes it.
 	Dev bool `yaml:"dev"`
+	// Day is how long a day lasts, of what the clock does; default 24h. Only dev may have a shorter one.
+	Day time.Duration `yaml:"day"`
 	// Database is the Postgres DSN, by reference because it holds a password; default env:DATABASE_URL.
 	Database Ref      `yaml:"database"`
 	Temporal Temporal `yaml:"temporal"`

@@ -203,6 +203,7 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"port of the public listener", "database: env:DSN", "database: env:DSN\ningress: {listen: ':8080'}\nops: {ingress: '127.0.0.1:8080'}", "ops.ingress", "ingress.listen"},
 		{"port by another name", "database: env:DSN", "database: env:DSN\nops: {ingress: 'localhost:8080'}", "ops.ingress", "ingress.listen"},
 		{"Temporal's file missing", "database: env:DSN", "database: env:DSN\ntemporal: {config_file: not-there.toml}", "temporal.config_file", "not-there.toml"},
+		{"Temporal's UI is no URL", "database: env:DSN", "database: env:DSN\ntemporal: {ui_url: 'temporal.example.com'}", "temporal.ui_url", "no http or https URL"},
 		{"negative wait", "from: ", "retries: {first: -1s}, from: ", "sinks.email.retries.first", "is -1s"},
 		{"no wait", "from: ", "retries: {max: 0}, from: ", "sinks.email.retries.max", "is 0s"},
 		{"no time for tries", "from: ", "retries: {for: 0s}, from: ", "sinks.email.retries.for", "is 0s"},

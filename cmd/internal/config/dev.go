@@ -16,8 +16,12 @@ var devTemplate = template.Must(template.New("dev.yaml").Parse(devSource))
 // DevParams is what `pawl dev` knows when it writes its configuration. Addresses are host:port,
 // URLs are whole.
 type DevParams struct {
-	Ingress, Console, Ops, WorkerOps            string
+	Ingress, Console, Ops, WorkerOps string
+	// Day is how long a day lasts, "" for 24 hours.
+	Day                                         string
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
+	// TemporalUI is where the Temporal UI is, "" where there is none.
+	TemporalUI string
 	// StripeAPI is the stand-in for Stripe's API, "" for none.
 	StripeAPI string
 	// Consumer is where the events of Sources are relayed to; "" where there are none.

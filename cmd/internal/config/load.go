@@ -78,6 +78,7 @@ func syntaxFault(err error) Fault {
 
 func (c *Config) setDefaults(dir string) {
 	orRef(&c.Database, "env:DATABASE_URL")
+	or(&c.Day, day)
 	or(&c.Temporal.TaskQueue, "pawl")
 	c.Temporal.fileOnly = c.Dev && c.Temporal.ConfigFile != ""
 	if f := c.Temporal.ConfigFile; f != "" && !filepath.IsAbs(f) {

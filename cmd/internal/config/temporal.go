@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -17,6 +20,8 @@ type Temporal struct {
 	Profile    string `yaml:"profile"`
 	// TaskQueue defaults to "pawl".
 	TaskQueue string `yaml:"task_queue"`
+	// UIURL is where the Temporal UI is, for links to its pages.
+	UIURL string `yaml:"ui_url"`
 
 	// fileOnly keeps TEMPORAL_* variables out: a developer who works with another cluster must not
 	// have `pawl dev` run against it.
@@ -25,6 +30,7 @@ type Temporal struct {
 
 // temporal refuses a file that is not there: the SDK takes it for an empty one, and dials 127.0.0.1:7233.
 func (c *checker) temporal() {
+	c.optionalURL("temporal.ui_url", c.cfg.Temporal.UIURL)
 	file := c.cfg.Temporal.ConfigFile
 	if file == "" {
 		return
@@ -54,4 +60,27 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 	// Messages of a kilobyte: to compress them, the SDK's default, costs both sides more than their bytes do.
 	opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	return opts, nil
+}
+
+// Namespace is the one that the SDK's configuration names.
+func (t Temporal) Namespace() (string, error) {
+	opts, err := t.ClientOptions()
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(opts.Namespace, client.DefaultNamespace), nil
+}
+
+// Page is where the Temporal UI shows a run, "" where the configuration does not say where that is. Without a run ID it
+// is the latest run.
+func (t Temporal) Page(workflowID, runID string) string {
+	namespace, err := t.Namespace()
+	if t.UIURL == "" || workflowID == "" || err != nil {
+		return ""
+	}
+	page := strings.TrimRight(t.UIURL, "/") + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" + url.PathEscape(workflowID)
+	if runID != "" {
+		page += "/" + url.PathEscape(runID) + "/history"
+	}
+	return page
 }

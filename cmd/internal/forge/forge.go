@@ -45,6 +45,9 @@ type Params struct {
 	// ConnectedAccount is the provider-side account (a Connect account, a shop's domain); "" for none,
 	// which Shopify does not have.
 	ConnectedAccount string
+	// Once makes a checkout session one of mode payment: what is bought once, without an invoice. Its metadata names the
+	// price.
+	Once bool
 	// Lines is how many lines an invoice has, 0 for one. Its plan's is the last, and an event carries the first ten.
 	Lines int
 	At    time.Time

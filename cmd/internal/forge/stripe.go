@@ -62,6 +62,9 @@ var stripeTypes = map[string]stripeType{
 	"charge.dispute.funds_reinstated": {"dispute", "won"},
 	"charge.dispute.closed":           {"dispute", "lost"},
 
+	"radar.early_fraud_warning.created": {"fraud_warning", ""},
+	"radar.early_fraud_warning.updated": {"fraud_warning", ""},
+
 	"credit_note.created": {"credit_note", "issued"},
 	"credit_note.updated": {"credit_note", "issued"},
 	"credit_note.voided":  {"credit_note", "void"},
@@ -107,6 +110,7 @@ func (d data) Refund() string         { return "re_" + hash(d.Seed, "refund", 24
 func (d data) Dispute() string        { return "dp_" + hash(d.Seed, "dispute", 24) }
 func (d data) Withdrawal() string     { return "txn_" + hash(d.Seed, "withdrawal", 24) }
 func (d data) Reinstatement() string  { return "txn_" + hash(d.Seed, "reinstatement", 24) }
+func (d data) Warning() string        { return "issfr_" + hash(d.Seed, "warning", 24) }
 func (d data) CreditNote() string     { return "cn_" + hash(d.Seed, "credit note", 24) }
 func (d data) Line() string           { return "il_" + hash(d.Seed, "line", 24) }
 

@@ -14,6 +14,8 @@
 // GET on /workspaces/{account} (?mode=test, else live before test), /workspaces, /entries, /events, /relayed and
 // /emails shows what is held, GET / the same for a person, and GET /openapi.yaml what is sent here.
 //
+// A request with the header Pawl-Check: true (pawl sinks check) is answered as it would be, and does nothing.
+//
 // The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the
 // remembered answer again, with the header Idempotent-Replayed: true; with other bytes 409. A target with a lower
 // "version" than one that was taken before is kept in the journal and answered 200, and the workspace stays as it is. The
@@ -64,6 +66,7 @@
 //	service      email, workspaces, finance, events, relayed or stripe
 //	next         how many requests; 1 when it is not given
 //	only         live or test: requests about events of the other mode do not meet it (not for email)
+//	account      whose workspace, or entries: requests about others do not meet it (workspaces and finance only)
 //	mode         what happens; follows from status, drop, latency_ms or ignore_version when it is not given:
 //	  status               refuse with status, nothing accepted
 //	  status_after_accept  accept, then say status all the same

@@ -68,7 +68,9 @@ type fault struct {
 	LatencyMS  int    `json:"latency_ms,omitempty"`
 	SMTP       stage  `json:"smtp,omitempty"`
 	// Only is "live" or "test": requests of the other mode do not meet the fault.
-	Only          string `json:"only,omitempty"`
+	Only string `json:"only,omitempty"`
+	// Account is whose workspace, or entries, meet it; "" for everybody's.
+	Account       string `json:"account,omitempty"`
 	IgnoreVersion bool   `json:"ignore_version,omitempty"`
 }
 
@@ -83,7 +85,7 @@ func parseFault(body []byte) (fault, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
-		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, ignore_version: %w", err)
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, account, ignore_version: %w", err)
 	}
 	f := in.fault
 	var errs []error
@@ -140,6 +142,9 @@ func (f *fault) validate() (errs []error) {
 	if f.Only != "" && (f.Service == email || f.Only != "live" && f.Only != "test") {
 		fail(`only is %q: want "live" or "test", and another service than email`, f.Only)
 	}
+	if f.Account != "" && f.Service != workspaces && f.Service != finance {
+		fail("account is for the services workspaces and finance only")
+	}
 	if f.IgnoreVersion && f.Service != workspaces {
 		fail("ignore_version is for service workspaces only")
 	}
@@ -192,13 +197,13 @@ func (fs *faults) add(f fault) {
 	fs.list = append(fs.list, f)
 }
 
-// take uses up one request of the first fault for service at a stage ("" for HTTP) and for live or test events, and
-// returns it, or the zero fault.
-func (fs *faults) take(service string, at stage, of string) fault {
+// take uses up one request of the first fault for service at a stage ("" for HTTP), for live or test events and for an
+// account, and returns it, or the zero fault.
+func (fs *faults) take(service string, at stage, of, account string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for i, f := range fs.list {
-		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of {
+		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of || f.Account != "" && f.Account != account {
 			continue
 		}
 		fs.list[i].Next--

@@ -69,7 +69,11 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 			answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read").body)
 			return
 		}
-		f := s.faults.take(service, "", modeOf(r))
+		account := r.PathValue("account")
+		if service == finance {
+			account = accountIn(body)
+		}
+		f := s.faults.take(service, "", modeOf(r), account)
 		if f.Mode != "" {
 			s.log.Info("sandbox fault", "service", service, "mode", f.Mode)
 		}
@@ -186,23 +190,30 @@ func (s *Sandbox) keyed(service string, r *http.Request, rec record, status int)
 		return refuse(http.StatusBadRequest, "want one header Idempotency-Key of 1 to 255 characters")
 	}
 	rec.Key = keys[0]
+	if isCheck(r) {
+		return s.checked(rec, status)
+	}
 	return s.accept(service, rec, true, status)
+}
+
+const otherRequest = "this key was used before for another account or with other bytes"
+
+// accepted is the answer to a request with a key.
+type accepted struct {
+	Key        string          `json:"key"`
+	Account    string          `json:"account"`
+	AcceptedAt time.Time       `json:"accepted_at"`
+	Body       json.RawMessage `json:"body"`
 }
 
 func (s *Sandbox) accept(service string, in record, strict bool, status int) reply {
 	rec, err := s.keep(service, in, strict)
 	switch {
 	case errors.Is(err, errOtherRequest):
-		return refuse(http.StatusConflict, "this key was used before for another account or with other bytes")
+		return refuse(http.StatusConflict, otherRequest)
 	case err != nil:
 		s.log.Error("sandbox journal", "service", service, "error", err)
 		return refuse(http.StatusInternalServerError, "the journal cannot be written")
-	}
-	type accepted struct {
-		Key        string          `json:"key"`
-		Account    string          `json:"account"`
-		AcceptedAt time.Time       `json:"accepted_at"`
-		Body       json.RawMessage `json:"body"`
 	}
 	return reply{status: status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: !rec.First}
 }
@@ -233,6 +244,9 @@ func (s *Sandbox) postEvent(r *http.Request, body []byte, _ fault) reply {
 	if id == "" {
 		return refuse(http.StatusBadRequest, "no CloudEvents ID: want id in the body or the header ce-id")
 	}
+	if isCheck(r) {
+		return s.checked(record{}, http.StatusAccepted)
+	}
 	return s.accept(events, record{Key: id, Account: account, Body: object}, false, http.StatusAccepted)
 }
 
@@ -248,6 +262,9 @@ func (s *Sandbox) postRelayed(r *http.Request, body []byte, _ fault) reply {
 		if line, err = json.Marshal(string(body)); err != nil {
 			return refuse(http.StatusBadRequest, err.Error())
 		}
+	}
+	if isCheck(r) {
+		return s.checked(record{}, http.StatusAccepted)
 	}
 	return s.accept(relayed, record{Key: id, Account: r.Header.Get("Pawl-Account"), Body: line}, false, http.StatusAccepted)
 }

@@ -39,6 +39,7 @@ type Sandbox struct {
 	stripe   *stripeAPI
 	asked    atomic.Int64 // requests of Stripe's API, for their IDs
 	faults   faults
+	checks   checks
 	log      *slog.Logger
 	accepted func(service, account string, first bool)
 

@@ -313,6 +313,24 @@ func TestFaults_IgnoreVersion_OlderTargetApplied(t *testing.T) {
 	}
 }
 
+func TestFaults_OnlyOneAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	fault(t, s, `{"service":"workspaces","status":422,"account":"umbrella"}`)
+	fault(t, s, `{"service":"finance","status":422,"account":"umbrella"}`)
+	for account, refused := range map[string]bool{"acme": false, "umbrella": true} {
+		body := fmt.Sprintf(`{"account":%q}`, account)
+		workspace, _, _, err := put(t, s, account, "k-"+account, body)
+		if err != nil || (workspace == http.StatusUnprocessableEntity) != refused {
+			t.Errorf("the workspace of %s is answered %d, %v", account, workspace, err)
+		}
+		entry, _, _, err := call(t, http.MethodPost, s.URL()+"/entries", body, "Idempotency-Key", "k-"+account)
+		if err != nil || (entry == http.StatusUnprocessableEntity) != refused {
+			t.Errorf("the entry of %s is answered %d, %v", account, entry, err)
+		}
+	}
+}
+
 func TestFaults_OnlyOneMode(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -662,6 +680,7 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 		`{"service":"finance","status":503,"only":"prod"}`:             {`only is \"prod\"`},
 		`{"service":"email","status":451,"only":"live"}`:               {"another service than email"},
 		`{"service":"finance","ignore_version":true}`:                  {"for service workspaces only"},
+		`{"service":"events","status":503,"account":"acme"}`:           {"for the services workspaces and finance only"},
 	} {
 		status, _, answer, err := call(t, http.MethodPost, s.URL()+"/_faults", body)
 		want(t, status, err, http.StatusBadRequest)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // stripe is the name of the service that stands in for Stripe's API. It is no sink: what it remembers is what it was
@@ -212,9 +213,16 @@ func (q stripeQuery) list(path string, kind stripeKind) reply {
 	if refused := q.unknown(append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]", "created[lt]", "created[lte]", "types[]")...); refused != nil {
 		return *refused
 	}
+	if types := q.form["types[]"]; len(types) > 20 || len(types) > 0 && q.form.Has("type") {
+		return stripeRefusal(http.StatusBadRequest, "", "types", "You can pass up to 20 types, and not beside type.")
+	}
 	found := q.world.all(q.scope, kind.object, q.stale)
 	if q.missing {
 		found = nil
+	}
+	if kind.kept > 0 {
+		oldest := time.Now().Add(-kind.kept).Unix()
+		found = slices.DeleteFunc(found, func(o stripeObject) bool { return o.created < oldest })
 	}
 	var bad error
 	found = slices.DeleteFunc(found, func(o stripeObject) bool {

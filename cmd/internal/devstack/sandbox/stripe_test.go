@@ -15,7 +15,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 )
 
-var happened = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+// happened is when what is told happened: Stripe lists no event for more than 30 days.
+var happened = time.Now().Add(-time.Hour).Truncate(time.Second)
 
 func tell(t *testing.T, s *sandbox.Sandbox, params ...forge.Params) []forge.Event {
 	t.Helper()
@@ -116,6 +117,41 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 	}
 	if ids, _ := listed(t, s, "events?types[]=customer.subscription.created"); len(ids) != 1 || ids[0] != events[0].ID {
 		t.Errorf("events %v, want %s", ids, events[0].ID)
+	}
+}
+
+// What has happened is listed, the newest first, whether it was delivered or not: by type, by time, and for 30 days.
+func TestStripe_Events_ListedFor30Days(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	old, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.created", Account: "old", At: happened.AddDate(0, 0, -31)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forge.Tell(t.Context(), s.URL()+"/stripe", []forge.Event{old}); err != nil {
+		t.Fatal(err)
+	}
+	events := tell(t, s,
+		forge.Params{Type: "customer.created", Account: "a"}, forge.Params{Type: "customer.updated", Account: "a"}, forge.Params{Type: "customer.updated", Account: "b"},
+	)
+	for query, want := range map[string][]int{
+		"": {2, 1, 0}, "type=customer.created": {0}, "types[]=customer.created&types[]=customer.updated": {2, 1, 0},
+		fmt.Sprintf("created[gte]=%d", happened.Unix()+1): {2, 1}, fmt.Sprintf("created[gte]=%d&created[lte]=%d", happened.Unix(), happened.Unix()+1): {1, 0},
+		"limit=2&starting_after=" + events[2].ID: {1, 0},
+	} {
+		var ids []string
+		for _, i := range want {
+			ids = append(ids, events[i].ID)
+		}
+		if got, _ := listed(t, s, "events?"+query); !slices.Equal(got, ids) {
+			t.Errorf("%s: %v, want %v", query, got, ids)
+		}
+	}
+	if status, _, _ := ask(t, s, "events?type=customer.created&types[]=customer.updated"); status != http.StatusBadRequest {
+		t.Errorf("type beside types: %d", status)
+	}
+	if status, _, _ := ask(t, s, "events?"+strings.Repeat("types[]=customer.created&", 21)); status != http.StatusBadRequest {
+		t.Errorf("21 types: %d", status)
 	}
 }
 

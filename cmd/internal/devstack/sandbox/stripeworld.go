@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 // stripeKind is what can be asked of one kind of objects.
@@ -19,6 +20,8 @@ type stripeKind struct {
 	unasked func(o stripeObject) bool
 	// new is set for what the API has since 2025-03-31.basil.
 	new bool
+	// kept is for how long they are listed, 0 for ever.
+	kept time.Duration
 }
 
 // field is a filter for what stands at a path of an object: a text, or an object that has an ID.
@@ -65,7 +68,7 @@ var stripeKinds = map[string]stripeKind{
 	"refunds":           {object: "refund", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
 	"disputes":          {object: "dispute", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
 	"checkout/sessions": {object: "checkout.session", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "subscription": field("subscription"), "payment_intent": field("payment_intent"), "status": field("status")}},
-	"events":            {object: "event", filters: map[string]func(stripeObject, string) bool{"type": field("type")}},
+	"events":            {object: "event", filters: map[string]func(stripeObject, string) bool{"type": field("type")}, kept: 30 * 24 * time.Hour},
 }
 
 // stripeScope is where an object is: at the stand-in's own account or a connected one, in test or in live mode.

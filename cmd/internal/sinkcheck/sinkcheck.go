@@ -1,0 +1,325 @@
+// Package sinkcheck asks the systems around pawl, before the first customer pays, whether they can be reached, let pawl
+// in, and do a key once.
+//
+// What is sent is about the account [Account], and has the header Pawl-Check: true. A sink that knows it remembers the key
+// as it always does, and changes and books nothing.
+package sinkcheck
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+// Account is the one that checks are about.
+const Account = "pawl-check"
+
+// Header marks a request that changes nothing.
+const Header = "Pawl-Check"
+
+// Finding is what was found out about one thing of a sink.
+type Finding struct {
+	// Sink has ":live" or ":test" at its end where it is per mode; a subscriber's begins with "subscribers:", a consumer's
+	// with "consumers:".
+	Sink string `json:"sink"`
+	// Check is "reach", "token", "repeat" (the same key twice), "conflict" (a key with another body) or "strangers" (a wrong
+	// token).
+	Check string `json:"check"`
+	// Result is "ok", "fails" for what will go wrong, or "note" for what cannot be told, or may be meant.
+	Result string `json:"result"`
+	// Found says what the sink did, Do what to do about it, "" for nothing.
+	Found string `json:"found"`
+	Do    string `json:"do"`
+}
+
+// The results.
+const (
+	OK    = "ok"
+	Fails = "fails"
+	Note  = "note"
+)
+
+// Plan is what a check is going to do.
+type Plan struct {
+	Sink string
+	// Stays says what a sink that does not know the header would keep of the check; "" for nothing.
+	Stays string
+	run   func(context.Context) []Finding
+}
+
+// Run does it.
+func (p Plan) Run(ctx context.Context) []Finding { return p.run(ctx) }
+
+// Plans lists the checks of all configured sinks and consumers.
+func Plans(c *config.Config) (plans []Plan) {
+	client := activities.NewHTTPClient()
+	now := time.Now()
+	for _, sink := range []struct {
+		name, stays string
+		config.HTTPSink
+		request func(mode string) request
+	}{
+		{"workspaces", "a workspace " + Account + " that is released", c.Sinks.Workspaces, func(mode string) request { return workspaceOf(mode, now) }},
+		{"finance", "an entry of 0 for account " + Account, c.Sinks.Finance, func(mode string) request { return entryOf(mode, now) }},
+	} {
+		modes := sink.Modes()
+		for _, mode := range slices.Sorted(maps.Keys(modes)) {
+			name := sink.name
+			if sink.Live != nil || sink.Test != nil {
+				name += ":" + mode
+			} else if mode != "test" {
+				continue // one endpoint for both: asked about test
+			}
+			h := keyed{name: name, key: "sinks." + sink.name, endpoint: modes[mode], timeout: sink.Timeout, client: client, request: sink.request(mode)}
+			plans = append(plans, Plan{Sink: name, Stays: sink.stays, run: h.check})
+		}
+	}
+	mail := c.Sinks.Email
+	servers := mail.Modes()
+	for _, mode := range slices.Sorted(maps.Keys(servers)) {
+		name := "email"
+		if mail.Live != nil || mail.Test != nil {
+			name += ":" + mode
+		} else if mode != "test" {
+			continue
+		}
+		plans = append(plans, Plan{Sink: name, run: mailCheck(name, servers[mode], mail.Timeout)})
+	}
+	for _, s := range c.Sinks.Subscribers {
+		plans = append(plans, Plan{Sink: "subscribers:" + s.Name, Stays: "an event of type pawl.check", run: subscriberCheck(client, s, now)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Consumers)) {
+		plans = append(plans, Plan{Sink: "consumers:" + name, Stays: "an event of type pawl.check", run: consumerCheck(client, name, c.Consumers[name], now)})
+	}
+	return plans
+}
+
+// request is what is sent to an API that remembers keys.
+type request struct {
+	method, path string
+	header       map[string]string
+	// body, and another one that the same key must not be used for.
+	body, other any
+}
+
+func workspaceOf(mode string, now time.Time) request {
+	target := func(quantity int64) activities.Workspace {
+		// What is released is not needed, whatever it was; versions grow with the time, so that a later check is newer.
+		return activities.Workspace{Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: quantity, Version: now.Unix()}
+	}
+	return request{
+		http.MethodPut, "/workspaces/" + Account, map[string]string{"Pawl-Mode": mode, "Pawl-Target-Version": strconv.FormatInt(now.Unix(), 10)},
+		target(0), target(1),
+	}
+}
+
+func entryOf(mode string, now time.Time) request {
+	entry := func(tax int64) activities.Entry {
+		return activities.Entry{Kind: activities.PaymentEntry, Mode: mode, Account: Account, Object: Account, Amount: 0, Tax: tax, Currency: "usd", OccurredAt: now.UTC().Truncate(time.Second)}
+	}
+	return request{http.MethodPost, "/entries", map[string]string{"Pawl-Mode": mode}, entry(0), entry(1)}
+}
+
+// keyed is an API that remembers keys.
+type keyed struct {
+	name, key string // of the sink, and of the configuration
+	endpoint  config.Endpoint
+	timeout   time.Duration
+	client    *http.Client
+	request   request
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	body   []byte
+}
+
+func (k keyed) check(ctx context.Context) (found []Finding) {
+	find := func(check, result, what, do string) {
+		found = append(found, Finding{Sink: k.name, Check: check, Result: result, Found: what, Do: do})
+	}
+	key := Account + ":" + rand.Text()
+	token := k.endpoint.Token.Value()
+	first, err := k.send(ctx, key, token, k.request.body)
+	if err != nil {
+		find("reach", Fails, err.Error(), "check "+k.key+".url, the network between, and the certificate")
+		return found
+	}
+	find("reach", OK, "answers", "")
+	switch {
+	case first.status == http.StatusUnauthorized || first.status == http.StatusForbidden:
+		find("token", Fails, fmt.Sprintf("answered %d: pawl is not let in", first.status), "check "+k.key+".token: effects would wait until it is right")
+		return found
+	case first.status/100 != 2:
+		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status, k.request.method, k.request.path),
+			"check the path behind "+k.key+".url, and what the API takes, against docs/sinks.openapi.yaml")
+		return found
+	case token == "":
+		find("token", Note, "there is none, and pawl is let in", "give the sink one with "+k.key+".token, unless the network keeps strangers out")
+	default:
+		find("token", OK, fmt.Sprintf("answered %d", first.status), "")
+	}
+	again, err := k.send(ctx, key, token, k.request.body)
+	switch repeat := "answer a key that comes again with the remembered answer, and do it once: pawl repeats what was not answered"; {
+	case err != nil:
+		find("repeat", Fails, err.Error(), "run the check again")
+		return found
+	case again.status/100 != 2:
+		find("repeat", Fails, fmt.Sprintf("answered %d, and then %d to the same key", first.status, again.status), repeat)
+	case !bytes.Equal(again.body, first.body) || again.status != first.status:
+		find("repeat", Fails, "another answer to the same key: it may have been done twice", repeat)
+	default:
+		find("repeat", OK, "the same answer to the same key", "")
+	}
+	other, err := k.send(ctx, key, token, k.request.other)
+	switch conflict := "answer 409 to a key that comes with another body: it is never the same effect"; {
+	case err != nil:
+		find("conflict", Fails, err.Error(), "run the check again")
+		return found
+	case other.status == http.StatusConflict:
+		find("conflict", OK, "answered 409 to another body under the key", "")
+	default:
+		find("conflict", Fails, fmt.Sprintf("answered %d to another body under the key", other.status), conflict)
+	}
+	if token == "" {
+		return found
+	}
+	// The same key and body: who takes it does nothing new.
+	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request.body)
+	switch {
+	case err != nil:
+		find("strangers", Note, err.Error(), "run the check again")
+	case stranger.status/100 == 2:
+		find("strangers", Note, fmt.Sprintf("answered %d to a wrong token", stranger.status), "have the API check the token, unless something before it does")
+	default:
+		find("strangers", OK, fmt.Sprintf("answered %d to a wrong token", stranger.status), "")
+	}
+	return found
+}
+
+func (k keyed) send(ctx context.Context, key, token string, content any) (answer, error) {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return answer{}, err
+	}
+	header := map[string]string{"Idempotency-Key": key, "Content-Type": "application/json"}
+	maps.Copy(header, k.request.header)
+	if token != "" {
+		header["Authorization"] = "Bearer " + token
+	}
+	return send(ctx, k.client, k.timeout, k.request.method, k.endpoint.URL+k.request.path, header, body)
+}
+
+// send makes one request that is marked as a check. Its error names the host alone.
+func send(ctx context.Context, client *http.Client, timeout time.Duration, method, to string, header map[string]string, body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, errors.New("no request can be made of the URL")
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set(Header, "true")
+	resp, err := client.Do(req)
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no answer within %s", timeout)
+		}
+		return answer{}, fmt.Errorf("%s: %w", req.URL.Host, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	return answer{resp.StatusCode, said}, err
+}
+
+func mailCheck(name string, m config.MailServer, timeout time.Duration) func(context.Context) []Finding {
+	return func(ctx context.Context) []Finding {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		mailer := &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()}
+		if err := mailer.Check(ctx, m.From); err != nil {
+			return []Finding{{Sink: name, Check: "reach", Result: Fails, Found: err.Error(), Do: "check address, tls, username, password and from of sinks.email"}}
+		}
+		as := "takes " + m.From + " as the sender, without a password"
+		if m.Username != "" {
+			as = "lets " + m.Username + " in, and takes " + m.From + " as the sender"
+		}
+		return []Finding{{Sink: name, Check: "reach", Result: OK, Found: as + "; no mail was sent"}}
+	}
+}
+
+func subscriberCheck(client *http.Client, s config.Subscriber, now time.Time) func(context.Context) []Finding {
+	header := map[string]string{
+		"Ce-Specversion": "1.0", "Ce-Id": uuidOf(now), "Ce-Source": "/pawl/test", "Ce-Type": "pawl.check", "Ce-Subject": Account, "Ce-Time": now.UTC().Format(time.RFC3339),
+		"Content-Type": "application/json",
+	}
+	if token := s.Token.Value(); token != "" {
+		header["Authorization"] = "Bearer " + token
+	}
+	body := []byte(`{"account":"` + Account + `","mode":"test"}`)
+	return taken(client, "subscribers:"+s.Name, "sinks.subscribers[].url of "+s.Name, "its token", s.URL, s.Timeout, func() (map[string]string, []byte) { return header, body })
+}
+
+func consumerCheck(client *http.Client, name string, c config.Consumer, now time.Time) func(context.Context) []Finding {
+	body := []byte(`{"type":"pawl.check","account":"` + Account + `"}`)
+	return taken(client, "consumers:"+name, "consumers."+name+".url", "its secrets", c.URL, c.Timeout, func() (map[string]string, []byte) {
+		signed := http.Header{}
+		activities.SignStandard(signed, c.Keys(), Account+"_"+strconv.FormatInt(now.UnixNano(), 36), time.Now(), body)
+		header := map[string]string{"Content-Type": "application/json", "Pawl-Account": Account, "Pawl-Event-Type": "pawl.check", "Pawl-Mode": "test"}
+		for key := range signed {
+			header[key] = signed.Get(key)
+		}
+		return header, body
+	})
+}
+
+// taken asks whoever tells repeats by an ID of the event: it is sent twice, and 2xx each time is all that can be seen.
+func taken(client *http.Client, name, where, known, to string, timeout time.Duration, fresh func() (map[string]string, []byte)) func(context.Context) []Finding {
+	do := map[string]string{"reach": "check " + where + ", and answer 2xx to types that are not known", "repeat": "answer 2xx to a repeat, too, and drop it by its ID"}
+	return func(ctx context.Context) (found []Finding) {
+		find := func(check, result, what, do string) {
+			found = append(found, Finding{Sink: name, Check: check, Result: result, Found: what, Do: do})
+		}
+		for _, check := range []string{"reach", "repeat"} {
+			header, body := fresh()
+			got, err := send(ctx, client, timeout, http.MethodPost, to, header, body)
+			switch {
+			case err != nil:
+				find(check, Fails, err.Error(), "check "+where)
+				return found
+			case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
+				find(check, Fails, fmt.Sprintf("answered %d: pawl is not let in", got.status), "check "+known)
+				return found
+			case got.status/100 != 2:
+				find(check, Fails, fmt.Sprintf("answered %d: no event would be taken", got.status), do[check])
+				return found
+			}
+			find(check, OK, fmt.Sprintf("answered %d", got.status), "")
+		}
+		return found
+	}
+}
+
+// uuidOf makes the ID of an event of the time of the check.
+func uuidOf(now time.Time) string {
+	return fmt.Sprintf("00000000-0000-4000-8000-%012x", now.UnixMilli()&0xffffffffffff)
+}
