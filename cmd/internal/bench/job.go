@@ -68,23 +68,31 @@ func (f *flow) pawlJob(ctx context.Context) (job, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := f.sinks.expect(account)
+	done := f.sinks.expectRequests(account, paid)
 	return func(ctx context.Context) (string, error) {
-		req, err := f.target.Request(ctx, e, time.Now())
-		if err != nil {
+		if err := f.post(ctx, e); err != nil {
 			return "", err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return "", err
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusAccepted {
-			return "", fmt.Errorf("the ingress answered %d", resp.StatusCode)
 		}
 		return "stripe:" + e.ID, wait(ctx, done)
 	}, nil
+}
+
+// post delivers an event.
+func (f *flow) post(ctx context.Context, e forge.Event) error {
+	req, err := f.target.Request(ctx, e, time.Now())
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("the ingress answered %d", resp.StatusCode)
+	}
+	return nil
 }
 
 // naiveJob starts the naive workflow, whose receipt is there already.

@@ -42,6 +42,7 @@ func (noStorage) Insert(_ context.Context, d receipt.Delivery) ([]receipt.Outcom
 	return outcomes, nil
 }
 
+func (noStorage) KeepProbe(context.Context, receipt.Probe) error              { return nil }
 func (noStorage) CountRejections(context.Context, []receipt.Rejections) error { return nil }
 func (noStorage) CountSecretUses(context.Context, []receipt.SecretUse) error  { return nil }
 

@@ -17,15 +17,19 @@ type expected struct {
 
 func newSinks() *sinks { return &sinks{waiting: map[string]*expected{}} }
 
-// outside is how many sinks an event reaches: mail, workspaces, finance and the subscriber. The other
-// effects are rows of our own that are committed before or beside these.
-const outside = 4
+// outside is how many requests of a naive event its sinks take: mail, workspaces, finance and the subscriber. paid is the
+// same of one that pawl runs, which announces three internal events. The other effects are rows of our own that are
+// committed before or beside these.
+const outside, paid = 4, 6
 
 // expect returns a channel that is closed when every sink has taken account's effect.
-func (s *sinks) expect(account string) <-chan struct{} {
+func (s *sinks) expect(account string) <-chan struct{} { return s.expectRequests(account, outside) }
+
+// expectRequests returns a channel that is closed when the sinks have taken so many of an account's effects.
+func (s *sinks) expectRequests(account string, n int) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := &expected{left: outside, done: make(chan struct{})}
+	e := &expected{left: n, done: make(chan struct{})}
 	s.waiting[account] = e
 	return e.done
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -55,6 +56,8 @@ type stack struct {
 	temporal         *devstack.Temporal
 	sandbox          *sandbox.Sandbox
 	children         []*child
+	// engine, when set, is the address of what stands in for Temporal.
+	engine string
 	// consumer, when set, is where a GitHub source's events are relayed to.
 	consumer string
 }
@@ -171,7 +174,7 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	if p.workerOps, err = freeAddr(); err != nil {
 		return p, err
 	}
-	temporal := nowhere
+	temporal := cmp.Or(s.engine, nowhere)
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
 	}
