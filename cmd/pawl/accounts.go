@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -208,7 +209,7 @@ func dueRows(due []account.Due) [][]string {
 		what := map[billing.Why]string{
 			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends", billing.DueOneOff: "the time that was paid for ends",
 			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step), billing.DueSettle: "a person is asked whether it is active",
-			billing.DueKeep: "a person is asked to release the workspace",
+			billing.DueKeep: "a person is asked to release the workspace", billing.DueHold: "the workspace follows a hold, or its end",
 		}[d.Why]
 		rows = append(rows, []string{date(&d.At), what, d.Object, d.Event})
 	}
@@ -283,7 +284,7 @@ audit trail. A review is closed by deciding about its event.`,
 			}
 			var closed account.Task
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				closed, err = operator.CloseTask(ctx, db, args[0], kind, mode, who, why)
+				closed, err = operator.CloseTask(ctx, db, audit.New(db, a.log), args[0], kind, mode, who, why)
 				return err
 			})
 			if err != nil {

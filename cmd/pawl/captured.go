@@ -38,6 +38,9 @@ type captured struct {
 	// some languages know no other time, and Linear stamps milliseconds.
 	NowUnix          float64 `json:"now_unix"`
 	ToleranceSeconds float64 `json:"tolerance_seconds"`
+
+	// source, where it is set, has the settings of a configured source, in place of those above.
+	source *webhook.Settings
 }
 
 // encoded reads base64, and names its field where it cannot.
@@ -155,6 +158,9 @@ var publicKeyPrefixes = map[string]string{"discord": "", "sendgrid": "", "standa
 // settings are those of a source that would have received the request. Short secrets are allowed:
 // nothing is admitted here.
 func (c *captured) settings() webhook.Settings {
+	if c.source != nil {
+		return *c.source
+	}
 	s := webhook.Settings{
 		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds * float64(time.Second)),
 		Options: map[string]string{webhook.AllowShortSecrets: "true"},

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/schematest"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // asking are the commands that ask the database.
@@ -107,7 +107,7 @@ func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	t.Parallel()
 	s := setupLocked(t)
 	a := &app{stdio: stdio{out: io.Discard, err: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 500 * time.Millisecond}
-	cmd := a.decide(workflows.UpdateRetry, "")
+	cmd := a.eventVerb(eventVerb{verb: operator.VerbRetry})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs([]string{"evt_1", "--why", "x"})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -124,6 +124,7 @@ func (s *devStack) announce(a *app, begin time.Time, demo *timeline.Event) error
 		Next: []string{
 			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --source stripe --type invoice.paid --duplicates 3",
 			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --provider github",
+			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --scenario upgrade",
 			"go run ./cmd/pawl events list --config " + shellWord(a.configFile),
 			"curl -X POST " + s.sandbox.URL() + `/_faults -d '{"service":"finance","next":3,"status":503}'`,
 		},

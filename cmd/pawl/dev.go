@@ -32,6 +32,8 @@ type devFlags struct {
 	temporalPort, temporalUIPort int
 	sandboxPort, sandboxSMTPPort int
 	noDemo                       bool
+	// day is how long a day of the policy lasts.
+	day time.Duration
 	// own is a file of one's own, "" for none; with real its sources and sinks are taken, too.
 	own  string
 	real bool
@@ -54,6 +56,9 @@ by itself. With --real its sources, consumers and sinks are taken, too: events c
 			if cmd.Flags().Changed("config") {
 				f.own, f.noDemo = a.configFile, true
 			}
+			if f.day < time.Second || f.day > 24*time.Hour {
+				return usagef("--day: %s is not between 1s and 24h", f.day)
+			}
 			if f.real && f.own == "" {
 				return usagef("--real needs --config FILE: the sources and sinks are those of the file")
 			}
@@ -70,6 +75,7 @@ by itself. With --real its sources, consumers and sinks are taken, too: events c
 	flags.IntVar(&f.sandboxPort, "sandbox-port", 8083, "`port` of the sandbox's endpoints")
 	flags.IntVar(&f.sandboxSMTPPort, "sandbox-smtp-port", 8025, "`port` of the sandbox's mailbox")
 	flags.BoolVar(&f.real, "real", false, "with --config: the file's own sources and sinks instead of the sandbox")
+	flags.DurationVar(&f.day, "day", 24*time.Hour, "how long a `day` lasts for what the clock does (grace, reminders, planned ends), and for send --scenario")
 	flags.BoolVar(&f.noDemo, "no-demo", false, "do not send an event at the start")
 	return cmd
 }
@@ -284,9 +290,10 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 		return nil, err
 	}
 	content, err := s.content(config.DevParams{
+		Day:     s.flags.shortDay(),
 		Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops, WorkerOps: "127.0.0.1:0",
 		WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),
-		Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", StripeAPI: s.sandbox.URL() + "/stripe", Sources: sources,
+		TemporalUI: s.temporal.UIURL(), Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", StripeAPI: s.sandbox.URL() + "/stripe", Sources: sources,
 	})
 	if err != nil {
 		return nil, err
@@ -305,6 +312,14 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 	}
 	a.configFile = filepath.Join(s.dir, "pawl.yaml")
 	return a.config()
+}
+
+// shortDay is how long a day lasts, "" for 24 hours.
+func (f devFlags) shortDay() string {
+	if f.day == 24*time.Hour {
+		return ""
+	}
+	return shortDuration(f.day)
 }
 
 // content is the configuration to run with: that of dev, or with parts of a file of one's own.

@@ -71,7 +71,7 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 		"Results go to stdout, everything else to stderr. The exit code is 0, 1 for what failed, 2 for a call that could not be understood.\n\n" +
 		"For every command:\n\n```\n" + flags(tree().PersistentFlags()) + "```\n")
 	walk(tree(), func(c *cobra.Command) {
-		if c.HasSubCommands() || !c.HasParent() {
+		if c.HasSubCommands() && c.Long == "" || !c.HasParent() { // a group alone says nothing
 			return
 		}
 		text := c.Long
@@ -113,6 +113,8 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 		switch {
 		case f.Name == workflows.ClockFlow:
 			events = "none: the clock starts it"
+		case f.Name == workflows.ReconciledFlow:
+			events = "none: `pawl reconcile` files what it is for"
 		case events == "":
 			events = "all others"
 		}
@@ -131,6 +133,17 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 	}
 }
 
+// What a rule asks, and what the answers do, is one table: of the code, and of the page that a person reads.
+func TestDocs_Reviews_AreFresh(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("| `reason_code` | asked | the question | approve | reject |\n|---|---|---|---|---|\n")
+	for _, r := range workflows.Reviews() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Code, r.Stage, r.Asks, r.Approve, r.Reject)
+	}
+	fresh(t, filepath.Join(repository, "docs", "operations.md"), "<!-- reviews -->\n", "<!-- /reviews -->\n", b.String())
+}
+
 // fresh holds what stands in a file between two marks against what is generated; with -update it writes it.
 func fresh(t *testing.T, file, begin, end, generated string) {
 	t.Helper()
@@ -142,7 +155,7 @@ func fresh(t *testing.T, file, begin, end, generated string) {
 	if want := before + begin + generated + end + after; *update {
 		write(t, file, want)
 	} else if read(t, file) != want {
-		t.Errorf("%s is not what the code says: run go test ./cmd/pawl -run TestDocs_Flows -update", file)
+		t.Errorf("%s is not what the code says: run go test ./cmd/pawl -run TestDocs -update", file)
 	}
 }
 
@@ -438,7 +451,7 @@ func understood(args []string) error {
 	if help, _ := command.Flags().GetBool("help"); help {
 		return nil
 	}
-	if command.HasSubCommands() {
+	if command.HasSubCommands() && command.Long == "" {
 		return fmt.Errorf("%s is no command by itself", command.CommandPath())
 	}
 	return command.ValidateArgs(command.Flags().Args())

@@ -99,39 +99,6 @@ func statuses() (words []string) {
 	return words
 }
 
-func (a *app) eventsShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show everything about one event",
-		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
-of the provider's, such as an invoice: of an object with several events, the list of them.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("events show needs one ID: of an event, a receipt, a workflow, an effect or an object")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var event *timeline.Event
-			var about []timeline.Receipt
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				event, about, err = operator.Show(ctx, db, args[0])
-				return err
-			})
-			switch {
-			case err != nil:
-				return err
-			case a.json && event == nil:
-				return a.writeJSON(map[string]any{"object": args[0], "events": about})
-			case a.json:
-				return a.writeJSON(event)
-			case event == nil:
-				return a.writeReceipts(about)
-			}
-			return a.writeEvent(args[0], event)
-		},
-	}
-}
-
 func (a *app) writeReceipts(receipts []timeline.Receipt) error {
 	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
 	for _, r := range receipts {
@@ -142,123 +109,14 @@ func (a *app) writeReceipts(receipts []timeline.Receipt) error {
 
 // amountOf is the money that an event is about, "" for none.
 func amountOf(r timeline.Receipt) string {
-	if r.Amount == nil {
+	return amount(r.Amount, r.Currency)
+}
+
+func amount(of *int64, currency string) string {
+	if of == nil {
 		return ""
 	}
-	return stripe.Money(*r.Amount, r.Currency)
-}
-
-// writeEvent puts one event, which id names, on one screen: what it is, its effects, the timeline, and what can be done
-// about it where it waits for that.
-func (a *app) writeEvent(id string, e *timeline.Event) error {
-	r := e.Receipt
-	head := [][]string{
-		{"event", r.EventID + "  " + r.Type},
-		{"status", r.Status + because(r.Reason)},
-		{"source", r.Source + " (" + strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
-		{"receipt", r.ID},
-		{"bytes", bytesOf(e)},
-		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), plural(r.Duplicates, "duplicate"))},
-	}
-	if about := strings.Join(slices.DeleteFunc([]string{r.OurAccount, amountOf(r)}, empty), ", "); about != "" {
-		head = append(head, []string{"about", about})
-	}
-	if r.RelayOf != "" {
-		head = append(head, []string{"relays", r.RelayOf + ", which another source's receipt runs"})
-	}
-	if r.WorkflowID != "" {
-		head = append(head, []string{"workflow", r.WorkflowID})
-	}
-	if r.LastError != "" {
-		head = append(head, []string{"last error", r.LastError})
-	}
-	effects := [][]string{{"EFFECT", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
-	for _, f := range e.Effects {
-		effects = append(effects, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
-	}
-	for _, rows := range [][][]string{head, effects, timelineRows(e.Timeline)} {
-		if err := table(a.out, rows); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(a.out); err != nil {
-			return err
-		}
-	}
-	return a.writeChoices(operator.Choices(id, e))
-}
-
-// writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
-func (a *app) writeChoices(choices []operator.Choice) error {
-	if len(choices) == 0 {
-		return nil
-	}
-	rows := [][]string{{"It waits for you. What can be done, and goes into the audit trail with who and why:"}}
-	for _, c := range choices {
-		if c.Command[0] == "pawl" && a.configFile != defaultConfig {
-			c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
-		}
-		words := make([]string, len(c.Command))
-		for i, word := range c.Command {
-			words[i] = shellWord(word)
-		}
-		rows = append(rows, []string{"  " + strings.Join(words, " "), "# " + c.Does})
-	}
-	return table(a.out, rows)
-}
-
-// bytesOf says whose bytes count: an event may have come through several sources, with different ones.
-func bytesOf(e *timeline.Event) string {
-	d := e.Counts()
-	signed := ""
-	if d.SecretLabel != "" {
-		signed = ", signed with " + d.SecretLabel
-	}
-	return "as delivered to " + d.Source + " at " + clock(d.ReceivedAt) + signed
-}
-
-// effectNote says what its state leaves open: why an effect is not done, that it may have happened all the
-// same, and which other event has claimed it.
-func effectNote(f timeline.Effect) string {
-	if f.State == "done" && f.SatisfiedBy != "" {
-		return "already done by " + f.SatisfiedBy
-	}
-	var notes []string
-	if f.LastError != "" {
-		notes = append(notes, f.LastError)
-	}
-	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened && !strings.Contains(f.LastError, "may have happened") {
-		notes = append(notes, "it may have happened: an attempt was not answered")
-	}
-	if f.SatisfiedBy != "" {
-		notes = append(notes, "by "+f.SatisfiedBy)
-	}
-	return strings.Join(notes, "; ")
-}
-
-// timelineRows are the steps of an event, a storm of equal ones in one row: it is to fit on a screen.
-func timelineRows(entries []timeline.Entry) [][]string {
-	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
-	for i := 0; i < len(entries); {
-		s, times := entries[i], 1
-		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
-			times++
-		}
-		detail := about(s) + because(s.Error)
-		if times > 1 {
-			detail += fmt.Sprintf(" (%d times, until %s)", times, clock(entries[i-1].At))
-		}
-		rows = append(rows, []string{clock(s.At), s.What, detail})
-	}
-	return rows
-}
-
-// about is an entry's detail, of a relay with its consumer: an event has one relay for each.
-func about(s timeline.Entry) string {
-	rest, relay := strings.CutPrefix(s.Detail, "relay")
-	if !relay || !strings.HasPrefix(s.Key, "relay:") {
-		return s.Detail
-	}
-	return "relay to " + s.Key[strings.LastIndex(s.Key, ":")+1:] + rest
+	return stripe.Money(*of, currency)
 }
 
 func because(reason string) string {

@@ -20,8 +20,9 @@ func TestEvents_ListAndShow(t *testing.T) {
 	}
 	conn := connect(t, dsn)
 	for _, sql := range []string{
-		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id, last_error) values
-			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred')`,
+		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id, last_error, waits) values
+			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred',
+			'{"decisions":["skip","retry","done","compensate"],"effects":[{"key":"receipt-email:stripe:live:in_1","kind":"receipt-email","state":"failed","by_hand":true}]}')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error)
 			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later')`,
 		`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
@@ -75,7 +76,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 		}
 		offered = append(offered, args[slices.Index(args, "events")+1])
 	}
-	if !slices.Equal(offered, []string{"retry", "skip", "compensate"}) || !strings.HasSuffix(r.out, "# takes back what was done\n") {
+	if !slices.Equal(offered, []string{"retry", "done", "skip", "compensate"}) || !strings.HasSuffix(r.out, "# takes back what was done\n") {
 		t.Errorf("offered %q:\n%s", offered, decisions)
 	}
 	if strings.Contains(r.out, "\x1b") {

@@ -11,15 +11,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/importer"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/imports"
 	"github.com/pawlhq/pawl/schema/quota"
 )
 
 func (a *app) importStripe() *cobra.Command {
-	var source string
+	var source, who, why string
 	cmd := &cobra.Command{
 		Use: "stripe", Short: "Read the customers, subscriptions and open invoices that Stripe holds", Args: noArgument,
 		Long: `Read the customers, subscriptions and open invoices that Stripe holds, with the source's api_key, which need only
@@ -30,7 +33,11 @@ The first import of a mode sets when effects began, in the database: what occurr
 delivered, and nothing follows from it either. Start ingress and worker before the import, so that nothing is missed
 between the two.
 
-An import that is broken off goes on where it was. A later one reads everything anew, and leaves the time as it is.`,
+Subscriptions that have ended and invoices that are paid are not read: they say nothing about what is to come. What an
+account has had at Stripe is shown, and kept, by pawl reconcile.
+
+An import that is broken off goes on where it was. A later one reads everything anew, and leaves the time as it is. Who
+and why go into the audit trail.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config()
 			if err != nil {
@@ -40,9 +47,11 @@ An import that is broken off goes on where it was. A later one reads everything 
 			if err != nil {
 				return err
 			}
-			return a.runImport(cmd.Context(), cfg, name)
+			return a.runImport(cmd.Context(), cfg, name, a.who(who), why)
 		},
 	}
+	cmd.Flags().StringVar(&who, "who", "", "a `name` beside that of the system's user, who stands in the audit trail")
+	cmd.Flags().StringVar(&why, "why", "to know what Stripe holds already", "why, for the audit trail")
 	cmd.Flags().StringVar(&source, "source", "", "`name` of the source, where there are several of Stripe's with an api_key")
 	return cmd
 }
@@ -68,10 +77,10 @@ func pickStripe(cfg *config.Config, source string) (string, error) {
 	return able[0], nil
 }
 
-// importPatience is how often a request is tried that the provider cannot answer for now: some minutes.
-const importPatience = 10
+// patience is how often a request is tried that the provider cannot answer for now: some minutes.
+var patience = stripe.Patience{Tries: 10, First: time.Second}
 
-func (a *app) runImport(ctx context.Context, cfg *config.Config, name string) error {
+func (a *app) runImport(ctx context.Context, cfg *config.Config, name, who, why string) error {
 	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
 	if err != nil {
 		return err
@@ -87,7 +96,13 @@ func (a *app) runImport(ctx context.Context, cfg *config.Config, name string) er
 	}
 	result, err := importer.Run(ctx, importer.Config{
 		Pool: pool, API: api, Source: name, Mode: source.Mode, Accounts: source.Accounts.Ours,
-		Prices: process.Prices(cfg), Policy: process.BillingPolicy(cfg), Patience: importPatience, First: time.Second,
+		Prices: process.Prices(cfg), Policy: process.BillingPolicy(cfg), Patience: patience,
+		Began: func(ctx context.Context, i imports.Import) error {
+			return audit.New(pool, a.log).Append(ctx, audit.Action{
+				RequestID: "import/" + i.ID, Actor: who, Action: "import", Target: "source " + name, Reason: why,
+				After: map[string]any{"import": i.ID, "effects_from": i.EffectsFrom},
+			})
+		},
 		Told: func(list string, read int) { fmt.Fprintf(a.err, "%s: %d read\n", clean(list), read) },
 	})
 	if err != nil {

@@ -32,8 +32,14 @@ type result struct {
 // pawl runs the program in this process.
 func pawl(t *testing.T, env map[string]string, args ...string) result {
 	t.Helper()
+	return typed(t, "", env, args...)
+}
+
+// typed runs the program for somebody who types so.
+func typed(t *testing.T, in string, env map[string]string, args ...string) result {
+	t.Helper()
 	var out, err bytes.Buffer
-	code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &err}, func(key string) (string, bool) {
+	code := run(t.Context(), args, stdio{strings.NewReader(in), &out, &err}, func(key string) (string, bool) {
 		v, ok := env[key]
 		return v, ok
 	})
@@ -114,7 +120,7 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 		{"events", "list", "--limit", "0"}, {"send"}, {"send", "--source", "stripe", "--count", "0"}, {"verify"},
 		{"send", "--source", "stripe", "--event-id", "evt_1", "--count", "2"}, {"--log-level", "loud", "migrate"},
 		{"events", "retry", "evt_1"}, {"events", "skip", "evt_1", "--why", " "}, {"events", "compensate", "evt_1"}, {"events", "run", "evt_1"},
-		{"events", "retry", "evt_1", "--why", "x", "--who", " "}, {"rejections", "admit", "id"},
+		{"events", "done", "evt_1", "--why", "x"}, {"rejections", "admit", "id"}, {"events", "replay", "evt_1"},
 		{"--log-format", "xml", "migrate"}, {"migrate", "extra"}, {"send", "--source", "stripe", "--url", "127.0.0.1:8080"},
 		{"send", "--source", "stripe", "--url", "ftp://x/hooks/stripe"}, {"sources", "--unused-for", "0s"}, {"sources", "--unused-for=-1h"},
 		{"ready", "nonsense"}, {"ready", "ingress", "worker"}, {"help", "nonsense"}, {"help", "events", "list", "nonsense"}, {"audit", "verify", "--head", "none"}, {"audit", "verify", "--head", "abcd"},
@@ -129,7 +135,7 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 func TestRun_UsageErrors_NameCommandAndFix(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"pawl: events retry needs one ID (see pawl events retry --help)":                                  {"events", "retry", "--why", "x"},
+		"pawl: events retry needs one ID, or --status for many (see pawl events retry --help)":            {"events", "retry", "--why", "x"},
 		"pawl: events list takes no argument: \"evt_1\" is one too many (see pawl events list --help)":    {"events", "list", "evt_1"},
 		"pawl: invalid argument \"x\" for \"--limit\" flag: invalid syntax (see pawl events list --help)": {"events", "list", "--limit", "x"},
 		"pawl: verify takes no argument: \"request.json\" is one too many (see pawl verify --help)":       {"verify", "request.json"},

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -82,7 +83,7 @@ func (a *app) rebuildRows(ctx context.Context, pool *pgxpool.Pool, of billing.Sc
 		report.Differences = []billing.Difference{}
 	}
 	if repair && len(report.Differences) > 0 {
-		if report.Folded, err = operator.RepairRows(ctx, pool, of, policy, report.Differences, who, why); err != nil {
+		if report.Folded, err = operator.RepairRows(ctx, pool, audit.New(pool, a.log), of, policy, report.Differences, who, why); err != nil {
 			return err
 		}
 	}

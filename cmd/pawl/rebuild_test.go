@@ -60,7 +60,7 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 		t.Errorf("repaired: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	var before string
-	if err := conn.QueryRow(t.Context(), `select before::text from operator_actions where action = 'rebuild' and actor = 'ann'`).Scan(&before); err != nil || !strings.Contains(before, "subscriptions sub_1") {
+	if err := conn.QueryRow(t.Context(), `select before::text from operator_actions where action = 'rebuild' and actor like 'uid:% ann'`).Scan(&before); err != nil || !strings.Contains(before, "subscriptions sub_1") {
 		t.Errorf("the trail says %q (%v)", before, err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +58,17 @@ func (a *app) rejectionsList() *cobra.Command {
 }
 
 func (a *app) rejectionsShow() *cobra.Command {
-	return &cobra.Command{
+	var request bool
+	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a refused request, without its signatures and secrets", Args: oneID("rejections show"),
+		Long: `Show a refused request, without its signatures and secrets.
+
+--request prints it as pawl verify --request takes it, with its signatures, and without secrets: those come with
+pawl verify --source. What event it claims to be stands there as claimed_unverified: nobody has verified it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if request {
+				return a.printRequest(cmd.Context(), args[0])
+			}
 			var r *operator.Rejection
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
 				r, err = operator.ShowRejection(ctx, rejection.New(db), args[0], signatureHeaders(cfg)...)
@@ -76,6 +83,8 @@ func (a *app) rejectionsShow() *cobra.Command {
 			return a.writeRejection(r)
 		},
 	}
+	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes")
+	return cmd
 }
 
 // signatureHeaders returns the headers that the configuration names for signatures.
@@ -104,7 +113,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 				receipts := receipt.NewStore(db, receipt.Options{})
 				defer receipts.Close()
 				admitter := operator.Admitter{
-					Rejections: rejection.New(db), Verify: reverifier(cfg, process.NewArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db),
+					Rejections: rejection.New(db), Verify: reverifier(cfg, process.NewArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db, a.log),
 				}
 				admission, err = admitter.Admit(ctx, args[0], a.who(who), why)
 				return err
@@ -134,11 +143,6 @@ it came, and take it in as if it came now. A request that is still refused stays
 }
 
 // who is the operator: the flag's value, else the user of the environment.
-func (a *app) who(flag string) string {
-	user, _ := a.env("USER")
-	return cmp.Or(flag, user, "operator")
-}
-
 // oneID wants exactly one argument.
 func oneID(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {

@@ -26,8 +26,13 @@ type sendFlags struct {
 	forge.Params
 
 	source, template, url, key     string
-	live                           bool
+	live, undelivered              bool
 	count, duplicates, concurrency int
+
+	// scenario is the story to play, list asks which there are. A storm delivers it badly.
+	scenario string
+	list     bool
+	storm    stormFlags
 }
 
 // sendResult is what `pawl send --json` writes.
@@ -47,14 +52,26 @@ type sentEvent struct {
 func (a *app) send() *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
-		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them", Args: noArgument,
+		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them, or play a story", Args: noArgument,
 		Long: `Sign events as their provider does, and post them to a source of the configuration.
 For Stripe the types are ` + strings.Join(forge.Types("stripe"), ", ") + `,
 and of thin events any, such as ` + forge.ThinType + `.
 Other providers take any type; --template gives a body of your own (Go text/template), which sees {{.EventID}},
 {{.Type}}, {{.Time}}, {{.Unix}}, {{.UnixMilli}}, {{.Live}}, {{.Account}}, {{.ConnectedAccount}}, {{.Email}}, {{.Plan}},
-{{.Amount}}, {{.Currency}} and {{.Number}}, and the functions json and form, which quote.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSend(cmd.Context(), f) },
+{{.Amount}}, {{.Currency}} and {{.Number}}, and the functions json and form, which quote.
+
+--scenario NAME plays the story of a customer against a running pawl dev, and shows after each step what the account
+has, until when and why, and what was done. It needs a source of Stripe's and the database; --list tells the stories.
+What the clock does is waited for: pawl dev --day 2s has a day of the policy last two seconds. Where days have 24
+hours, a story ends at the first step that lies ahead, and says what is left out.
+--shuffle, --duplicate, --drop and --delay deliver the same story badly, for another account beside it, and compare the
+ends of both; a difference is told, and the exit code is 1.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.list || f.scenario != "" || f.storm.blows() {
+				return a.runScenario(cmd, f)
+			}
+			return a.runSend(cmd.Context(), f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "`name` of the source")
@@ -71,12 +88,17 @@ Other providers take any type; --template gives a body of your own (Go text/temp
 	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
 	flags.StringVar(&f.Currency, "currency", "usd", "currency")
 	flags.BoolVar(&f.live, "live", false, "send a live-mode event (default: the source's mode, else test)")
+	flags.BoolVar(&f.Once, "once", false, "of a checkout session: mode payment, what is bought once and without an invoice")
 	flags.IntVar(&f.Lines, "lines", 1, "lines of an invoice; the plan's is the last, and an event carries the first ten")
 	flags.StringVar(&f.template, "template", "", "body template, a `file`")
 	flags.IntVar(&f.count, "count", 1, "how many events")
 	flags.IntVar(&f.duplicates, "duplicates", 0, "how many more times each is sent")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "how many requests at once")
+	flags.BoolVar(&f.undelivered, "undelivered", false, "do not post them: they have happened at the provider, whose stand-in is told, and never come (pawl gaps finds them)")
 	flags.StringVar(&f.url, "url", "", "where to post (default: the configured ingress)")
+	flags.StringVar(&f.scenario, "scenario", "", "play the story of this `name`: see --list")
+	flags.BoolVar(&f.list, "list", false, "list the stories")
+	f.storm.register(flags)
 	flags.StringVar(&f.key, "key", "", "sign with this key, a `file`, where the configured one can only verify (PayPal, Discord, SendGrid, Standard Webhooks with a public key)")
 	return cmd
 }
@@ -105,8 +127,14 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.undelivered && cfg.Sources[name].APIURL == "" {
+		return fmt.Errorf("--undelivered: source %s has no api_url, so that nobody could be told of what is not delivered", name)
+	}
 	if err := tell(ctx, cfg.Sources[name], events); err != nil {
 		return err
+	}
+	if f.undelivered {
+		return a.writeUndelivered(result)
 	}
 	failed, last := 0, error(nil)
 	err = target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
@@ -130,6 +158,17 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL, last)
+	}
+	return nil
+}
+
+// writeUndelivered lists what has happened and is not delivered.
+func (a *app) writeUndelivered(r *sendResult) error {
+	if a.json {
+		return a.writeJSON(r)
+	}
+	for _, e := range r.Events {
+		fmt.Fprintf(a.out, "%s  %s  undelivered\n", clean(e.EventID), clean(e.Type))
 	}
 	return nil
 }

@@ -11,18 +11,20 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
+	runstore "github.com/pawlhq/pawl/schema/run"
 )
 
 // sinkReport is one sink as `pawl sinks` shows it.
 type sinkReport struct {
 	// Name has ":live" or ":test" at its end where the sink is per mode; a consumer's begins with "consumers:".
 	Name string `json:"name"`
-	// State is "in" or "out".
+	// State is "in", "out" or "paused".
 	State string `json:"state"`
-	// Since is when it was last out, or is; null for one that never was.
+	// Since is when it was last out, or is, or since when it is paused; null for one that never was.
 	Since *time.Time `json:"since"`
-	// Reason says why it is out, Probes how often it was tried since, Waiting how many runs wait for it.
+	// Reason says why it is out, or who has paused it and why, Probes how often it was tried since, Waiting how many runs wait for it.
 	Reason  string `json:"reason"`
 	Probes  int    `json:"probes"`
 	Waiting int    `json:"waiting"`
@@ -31,21 +33,15 @@ type sinkReport struct {
 }
 
 func (a *app) sinks() *cobra.Command {
-	return &cobra.Command{
-		Use: "sinks", Short: "Show the sinks and consumers, and which of them are out", Args: noArgument,
-		Long: `Show the sinks and consumers, and which of them are out.
-A sink is out after equal failures in a row, or one 401 or 403: its effects wait until it answers a probe.`,
+	cmd := &cobra.Command{
+		Use: "sinks", Short: "Show the sinks and consumers, and which of them are out or paused", Args: noArgument,
+		Long: `Show the sinks and consumers, and which of them are out or paused.
+A sink is out after equal failures in a row, or one 401 or 403: its effects wait until it answers a probe. One is paused
+by pawl pause, and until pawl resume.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var report []sinkReport
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) error {
-				receipts := receipt.NewStore(db, receipt.Options{})
-				defer receipts.Close()
-				breakers, err := breaker.New(db).All(ctx)
-				if err != nil {
-					return err
-				}
-				waiting, err := receipts.SinkWaiters(ctx)
-				report = reportSinks(process.Places(cfg), breakers, waiting)
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
+				report, err = readSinks(ctx, cfg, db)
 				return err
 			})
 			if err != nil {
@@ -57,9 +53,30 @@ A sink is out after equal failures in a row, or one 401 or 403: its effects wait
 			return table(a.out, sinkTable(report))
 		},
 	}
+	cmd.AddCommand(a.sinksCheck())
+	return cmd
 }
 
-func reportSinks(sinks []process.Sink, breakers []breaker.Breaker, waiting map[string]int) []sinkReport {
+// readSinks returns the configured sinks and consumers, as they stand.
+func readSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]sinkReport, error) {
+	runs := runstore.NewStore(db, receipt.Options{})
+	defer runs.Close()
+	breakers, err := breaker.New(db).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := pause.New(db).Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := runs.SinkWaiters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return reportSinks(process.Places(cfg), breakers, pauses, waiting), nil
+}
+
+func reportSinks(sinks []process.Sink, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []sinkReport {
 	reports := []sinkReport{}
 	for _, s := range sinks {
 		r := sinkReport{Name: s.Name, State: "in", Places: s.Places, Waiting: waiting[s.Name]}
@@ -71,6 +88,9 @@ func reportSinks(sinks []process.Sink, breakers []breaker.Breaker, waiting map[s
 			if b.Open {
 				r.State = "out"
 			}
+		}
+		if p, is := pause.Find(pauses, pause.Sink, s.Name); is {
+			r.State, r.Since, r.Reason = "paused", optionalTime(p.Since), p.Words()
 		}
 		reports = append(reports, r)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -30,6 +31,10 @@ type sourceReport struct {
 	Events  []string       `json:"events"`
 	Relay   []string       `json:"relay"`
 	Secrets []secretReport `json:"secrets"`
+	// Paused says since when the source's flow is paused, who has paused it and why; "" while it is not. Waiting counts
+	// the events that wait for the end of that.
+	Paused  string `json:"paused,omitempty"`
+	Waiting int    `json:"waiting"`
 }
 
 // secretReport is one secret: its label, never its value.
@@ -62,8 +67,11 @@ func (a *app) sources() *cobra.Command {
 				receipts := receipt.NewStore(db, receipt.Options{})
 				defer receipts.Close()
 				uses, err := receipts.SecretUses(ctx)
+				if err != nil {
+					return err
+				}
 				report = reportSources(cfg, uses, time.Now(), unused)
-				return err
+				return reportPaused(ctx, report, pause.New(db), receipts)
 			})
 			if err != nil {
 				return err
@@ -102,6 +110,23 @@ func reportSources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, 
 		reports = append(reports, r)
 	}
 	return reports
+}
+
+// reportPaused says which sources are paused, and how much waits for each.
+func reportPaused(ctx context.Context, reports []sourceReport, pauses *pause.Store, receipts *receipt.Store) error {
+	now, err := pauses.Now(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, err := receipts.SourceWaiters(ctx)
+	for i := range reports {
+		r := &reports[i]
+		r.Waiting = waiting[r.Name]
+		if p, is := pause.Find(now, pause.Source, r.Name); is {
+			r.Paused = p.Words()
+		}
+	}
+	return err
 }
 
 // reportFetched says which keys a source without secrets of its own has used: its provider hands them out.
@@ -192,5 +217,20 @@ func (a *app) writeSources(reports []sourceReport) error {
 			head = []string{"", "", "", "", ""}
 		}
 	}
-	return table(a.out, rows)
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	for _, r := range reports {
+		if r.Paused == "" && r.Waiting == 0 {
+			continue
+		}
+		says := "goes on: what has waited for the end of its pause is let in"
+		if r.Paused != "" {
+			says = clean(r.Paused)
+		}
+		if _, err := fmt.Fprintf(a.out, "\n%s %s\n%s of it waiting\n", r.Name, says, plural(r.Waiting, "event")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

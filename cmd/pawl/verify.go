@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,13 +42,14 @@ type rejected struct {
 }
 
 func (a *app) verify() *cobra.Command {
-	var file string
+	var file, source string
 	cmd := &cobra.Command{
-		Use: "verify --request FILE", Short: "Check one captured request offline", Args: noArgument,
+		Use: "verify --request FILE [--source NAME]", Short: "Check one captured request offline", Args: noArgument,
 		Long: `Check one captured request offline, for any provider. FILE ("-" for standard input) is JSON:
 provider, scheme, secret or secrets or public_key or certificate_pem, webhook_id, options, method,
 url, headers, body_base64, now_unix (the receive time), tolerance_seconds. public_key is read for
-discord, sendgrid, standardwebhooks and svix.
+discord, sendgrid, standardwebhooks and svix. With --source, a source of the configuration has the secrets, the
+options and the tolerance: so is a refused request checked again, that pawl rejections show --request prints.
 The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that cannot be read.`,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
@@ -55,6 +58,11 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 			c, err := a.readCaptured(file)
 			if err != nil {
 				return usagef("%s: %w", file, err)
+			}
+			if source != "" {
+				if err := a.asSource(c, source); err != nil {
+					return err
+				}
 			}
 			v, err := c.verify()
 			if err != nil {
@@ -70,7 +78,26 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 		},
 	}
 	cmd.Flags().StringVar(&file, "request", "", "the captured request, a JSON `file`")
+	cmd.Flags().StringVar(&source, "source", "", "check it as this `source` of the configuration does")
 	return cmd
+}
+
+// asSource has a captured request be checked with the settings of a configured source.
+func (a *app) asSource(c *captured, name string) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	s, ok := cfg.Sources[name]
+	switch {
+	case !ok:
+		return usagef("--source: no source %q is configured: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(cfg.Sources)), ", "))
+	case s.Provider != c.Provider:
+		return usagef("--source %s: it is a source of %s, and the request is of %s", name, s.Provider, c.Provider)
+	}
+	settings := cfg.Settings(name)
+	c.source = &settings
+	return nil
 }
 
 // verify builds the provider's verifier and asks it. The error means that the file does not

@@ -18,9 +18,13 @@ type build struct {
 }
 
 func (a *app) version() *cobra.Command {
-	return &cobra.Command{
+	sbom := false
+	cmd := &cobra.Command{
 		Use: "version", Short: "Say which pawl this is", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
+			if info, ok := debug.ReadBuildInfo(); sbom && ok {
+				return a.writeJSON(makeBOM(info))
+			}
 			b := readBuild()
 			if a.json {
 				return a.writeJSON(b)
@@ -29,6 +33,8 @@ func (a *app) version() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&sbom, "sbom", false, "list the modules in this binary, as CycloneDX JSON")
+	return cmd
 }
 
 func readBuild() build {

@@ -21,7 +21,6 @@ import (
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/zendesk"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // This file is the only list of commands and providers: what is not here does not run. The flows are listed in
@@ -36,24 +35,27 @@ func (a *app) commands() []*cobra.Command {
 		group("config", "The configuration", a.configCheck()),
 		a.migrate(),
 		a.ready(),
-		group("events", "The events that were received", a.eventsList(), a.eventsShow(), a.eventsRun(),
-			a.decide(workflows.UpdateRetry, "Let a parked run try again what is not done"),
-			a.decide(workflows.UpdateSkip, "Let a parked run go on without what is not done"),
-			a.decide(workflows.UpdateCompensate, "Let a parked run take back what was done"),
-		),
-		group("accounts", "The accounts and what they may use", a.accountsShow()),
+		a.doctor(),
+		a.status(),
+		group("events", "The events that were received", append([]*cobra.Command{a.eventsList(), a.eventsShow(), a.eventsBody()}, a.eventVerbs()...)...),
+		group("jobs", "The bulk jobs: one decision about many events", a.jobsList(), a.jobsShow(), a.jobsPause(), a.jobsResume(), a.jobsCancel()),
+		group("accounts", "The accounts and what they may use", a.accountsShow(), a.accountsHold(), a.accountsRelease()),
 		a.rebuild(),
 		group("tasks", "What a person has to do", a.tasksList(), a.tasksClose()),
 		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
-		group("audit", "The trail of what operators did", a.auditVerify()),
+		group("audit", "The trail of what operators did", a.auditList(), a.auditVerify()),
 		a.sources(),
 		a.sinks(),
+		a.pauses("pause", "Let what a sink, a consumer or a source is for wait", pauseLong),
+		a.pauses("resume", "Let what was paused go on", resumeLong),
+		a.gaps(),
+		a.reconcile(),
 		a.providers(),
 		group("import", "What a provider holds already", a.importStripe()),
 		a.send(),
 		a.verify(),
 		a.version(),
-		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchOutage(), a.benchServe()),
+		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchBacklog(), a.benchOutage(), a.benchServe()),
 	}
 }
 

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+func (a *app) eventsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show everything about one event",
+		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
+of the provider's, such as an invoice: of an object with several events, the list of them.
+
+It answers, in this order: when it was first received; how often it was tried, and when the next try is; what is done; what
+is not done, not begun or in doubt; what was asked for, by whom and why; and whether a replay would be safe. Then come the
+steps in the order of time, a verdict, and what can be done. When the next try is only Temporal knows: where it does not answer
+within three seconds, that is said, and everything else is shown.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("events show needs one ID: of an event, a receipt, a workflow, an effect or an object")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var event *operator.Evidence
+			var about []timeline.Receipt
+			var temporalConfig config.Temporal
+			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
+				temporalConfig = cfg.Temporal
+				receipts := receipt.NewStore(db, receipt.Options{})
+				defer receipts.Close()
+				desk := &operator.Desk{DB: db, Relays: process.Relays(cfg), Outlook: process.Outlook(cfg, db, receipts)}
+				// Temporal is not needed here: what it does not say is left out.
+				if temporal, err := process.DialTemporal(cfg, slog.New(slog.DiscardHandler)); err == nil {
+					desk.Temporal = temporal
+					defer temporal.Close()
+				}
+				event, about, err = desk.Examine(ctx, args[0])
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case a.json && event == nil:
+				return a.writeJSON(map[string]any{"object": args[0], "events": about})
+			case a.json:
+				return a.writeJSON(event)
+			case event == nil:
+				return a.writeReceipts(about)
+			}
+			return a.writeEvidence(event, temporalPage(temporalConfig, &event.Event))
+		},
+	}
+}
+
+// writeEvidence puts one event on one screen: what it is, the answers to the questions that are asked first, every step, a
+// verdict, and what can be done. page is its run's in the Temporal UI, "" for none.
+func (a *app) writeEvidence(e *operator.Evidence, page string) error {
+	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e), timelineRows(e.Timeline)} {
+		if err := table(a.out, part); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.out); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.out, "verdict: %s\n", clean(e.Verdict))
+	return a.writeChoices(e)
+}
+
+// headOf says which event it is, and how it stands.
+func headOf(e *operator.Evidence, page string) [][]string {
+	r := e.Receipt
+	head := [][]string{
+		{"event", r.EventID + "  " + r.Type},
+		{"status", r.Status + because(r.Reason)},
+		{"source", r.Source + " (" + strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
+		{"receipt", r.ID},
+	}
+	if about := strings.Join(slices.DeleteFunc([]string{r.OurAccount, amountOf(r)}, empty), ", "); about != "" {
+		head = append(head, []string{"about", about})
+	}
+	if r.RelayOf != "" {
+		head = append(head, []string{"relays", r.RelayOf + ", which another source's receipt runs"})
+	}
+	if r.WorkflowID != "" {
+		head = append(head, []string{"workflow", r.WorkflowID})
+	}
+	if page != "" {
+		head = append(head, []string{"Temporal UI", page})
+	}
+	if r.LastError != "" {
+		head = append(head, []string{"last error", r.LastError})
+	}
+	return head
+}
+
+// temporalPage is where the Temporal UI shows the event's latest run, "" where that is not known.
+func temporalPage(t config.Temporal, e *timeline.Event) string {
+	runID := ""
+	for _, run := range e.Runs {
+		if run.WorkflowID == e.Receipt.WorkflowID {
+			runID = run.RunID
+		}
+	}
+	return t.Page(e.Receipt.WorkflowID, runID)
+}
+
+// receivedRows answer when it came, how often it was tried, and when the next try is.
+func receivedRows(e *operator.Evidence) [][]string {
+	first := e.Receipt.ReceivedAt
+	if len(e.Deliveries) > 0 {
+		first = e.Deliveries[0].ReceivedAt
+	}
+	tries := 0
+	for _, f := range e.Effects {
+		if f.SatisfiedBy == "" {
+			tries += f.Attempts
+		}
+	}
+	rows := [][]string{
+		{"first received", clock(first)},
+		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), plural(e.Receipt.Duplicates, "duplicate"))},
+		{"bytes", bytesOf(&e.Event)},
+		{"attempts", plural(len(e.Runs), "run") + ", and " + triesOf(tries)},
+		{"next", whenNext(e.Next)},
+	}
+	for _, try := range e.Next.Tries {
+		rows = append(rows, []string{"", tryLine(try)})
+	}
+	if e.Next.Unknown != "" {
+		rows = append(rows, []string{"", "not known: " + e.Next.Unknown})
+	}
+	for _, due := range e.Next.Due {
+		rows = append(rows, []string{"the clock", clock(due.At) + ": " + due.String()})
+	}
+	return rows
+}
+
+func triesOf(n int) string {
+	if n == 1 {
+		return "1 try of an effect"
+	}
+	return fmt.Sprintf("%d tries of effects", n)
+}
+
+func whenNext(n operator.Next) string {
+	if n.At == nil {
+		return n.Says
+	}
+	text := clock(*n.At)
+	if in := time.Until(*n.At).Round(time.Second); in > 0 {
+		text += " (in " + in.String() + ")"
+	}
+	return text + ": " + n.Says
+}
+
+// tryLine is an effect that is being tried, as Temporal has it.
+func tryLine(t operator.Try) string {
+	text := fmt.Sprintf("%s: attempt %d", t.Key, t.Attempt)
+	switch {
+	case t.Paused:
+		text += " is paused in Temporal"
+	case t.At != nil:
+		text += " at " + clock(*t.At)
+	default:
+		text += " is under way"
+	}
+	return text + because(t.Error)
+}
+
+// doneRows are the effects about which nothing is open.
+func doneRows(e *operator.Evidence) [][]string {
+	rows := [][]string{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
+	for _, f := range e.Effects {
+		if atRest(f.State) {
+			rows = append(rows, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
+		}
+	}
+	if len(rows) == 1 {
+		return [][]string{{"DONE"}, {"no effect"}}
+	}
+	return rows
+}
+
+func atRest(state string) bool {
+	return state == "done" || state == "skipped" || state == "compensated"
+}
+
+// undoneRows are the effects that are not done: pending, in doubt, or not begun.
+func undoneRows(e *operator.Evidence) [][]string {
+	rows := [][]string{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
+	for _, f := range e.Effects {
+		if !atRest(f.State) {
+			rows = append(rows, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
+		}
+	}
+	for _, f := range e.Next.Pending {
+		rows = append(rows, []string{f.Kind, "not begun", "0", f.Key, ""})
+	}
+	if len(rows) == 1 {
+		return [][]string{{"NOT DONE"}, {"no effect that is known"}}
+	}
+	return rows
+}
+
+// askedRows say what was asked for by whom and why, in pawl or in Temporal, and whether a replay would be safe.
+func askedRows(e *operator.Evidence) [][]string {
+	rows := [][]string{}
+	for _, s := range e.Timeline {
+		if what, asked := askedFor(s); asked {
+			rows = append(rows, []string{"asked for", clock(s.At), what, s.Detail})
+		}
+	}
+	if len(rows) == 0 {
+		rows = [][]string{{"asked for", "nothing, by nobody"}}
+	}
+	return append(rows, []string{"replay safe?", e.Replay.Says})
+}
+
+// askedFor is what a person did, and false for what the event did by itself.
+func askedFor(s timeline.Entry) (what string, asked bool) {
+	if what, asked = strings.CutPrefix(s.What, "operator-"); asked {
+		return what, true
+	}
+	switch s.What {
+	case "run-cancelled", "run-terminated", "run-reset":
+		return strings.TrimPrefix(s.What, "run-"), true
+	}
+	return "", false
+}
+
+// writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
+func (a *app) writeChoices(e *operator.Evidence) error {
+	if len(e.Choices) == 0 {
+		return nil
+	}
+	head := "What can be done:"
+	if e.Parked() {
+		head = "It waits for you. What can be done, and goes into the audit trail with who and why:"
+	}
+	rows := [][]string{{head}}
+	for _, c := range e.Choices {
+		if c.Command[0] == "pawl" && a.configFile != defaultConfig {
+			c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
+		}
+		rows = append(rows, []string{"  " + operator.Choice(c).Line(), "# " + c.Does})
+	}
+	return table(a.out, rows)
+}
+
+// bytesOf says whose bytes count: an event may have come through several sources, with different ones.
+func bytesOf(e *timeline.Event) string {
+	d := e.Counts()
+	signed := ""
+	switch d.SecretLabel {
+	case "":
+	case receipt.ByAPI:
+		signed = ", shown by the provider's API and not signed"
+	default:
+		signed = ", signed with " + d.SecretLabel
+	}
+	return "as delivered to " + d.Source + " at " + clock(d.ReceivedAt) + signed
+}
+
+// effectNote says what its state leaves open: why an effect is not done, that it may have happened all the
+// same, and which other event has claimed it.
+func effectNote(f timeline.Effect) string {
+	if f.State == "done" && f.SatisfiedBy != "" {
+		return "already done by " + f.SatisfiedBy
+	}
+	var notes []string
+	if f.LastError != "" {
+		notes = append(notes, f.LastError)
+	}
+	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened && !strings.Contains(f.LastError, "may have happened") {
+		notes = append(notes, "it may have happened: an attempt was not answered")
+	}
+	if f.SatisfiedBy != "" {
+		notes = append(notes, "by "+f.SatisfiedBy)
+	}
+	return strings.Join(notes, "; ")
+}
+
+// timelineRows are the steps of an event, a storm of equal ones in one row: it is to fit on a screen.
+func timelineRows(entries []timeline.Entry) [][]string {
+	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
+	for i := 0; i < len(entries); {
+		s, times := entries[i], 1
+		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
+			times++
+		}
+		detail := about(s) + because(s.Error)
+		if times > 1 {
+			detail += fmt.Sprintf(" (%d times, until %s)", times, clock(entries[i-1].At))
+		}
+		rows = append(rows, []string{clock(s.At), s.What, detail})
+	}
+	return rows
+}
+
+// about is an entry's detail, of a relay with its consumer: an event has one relay for each.
+func about(s timeline.Entry) string {
+	rest, relay := strings.CutPrefix(s.Detail, "relay")
+	if !relay || !strings.HasPrefix(s.Key, "relay:") {
+		return s.Detail
+	}
+	return "relay to " + s.Key[strings.LastIndex(s.Key, ":")+1:] + rest
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// withSandbox is a stack whose source billing can be asked for what Stripe holds: the sandbox stands in for it.
+func withSandbox(t *testing.T) (stack, string) {
+	t.Helper()
+	dsn := schematest.NewDSN(t)
+	stripe, err := sandbox.Start(t.Context(), sandbox.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stripe.Close() })
+	s := setup(t, dsn, map[string]string{"billing": "stripe"}).with("KEY", "rk_live_1")
+	write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: env:KEY, api_url: '"+stripe.URL()+"/stripe'", 1))
+	return s, dsn
+}
+
+// What has happened and was never delivered is listed, filed once, and no gap is left.
+func TestGaps_Undelivered_ListedThenFiled(t *testing.T) {
+	t.Parallel()
+	s, dsn := withSandbox(t)
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h"); got.code != 0 || !strings.HasPrefix(got.out, "no gap between ") {
+		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	for _, id := range []string{"evt_lost_1", "evt_lost_2"} {
+		if got := s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--event-id", id, "--undelivered"); got.code != 0 || !strings.Contains(got.out, "undelivered") {
+			t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
+		}
+	}
+	got := s.pawl(t, "gaps", "billing", "--from", "60d")
+	if got.code != 1 || !strings.Contains(got.out, "evt_lost_1") || !strings.Contains(got.out, "2 events never came between ") || !strings.Contains(got.out, "--file --why") ||
+		!strings.Contains(got.err, "Stripe keeps events for 30 days") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h", "--file"); got.code != 2 || !strings.Contains(got.err, "--why") {
+		t.Errorf("nobody answers for it: code %d\n%s%s", got.code, got.out, got.err)
+	}
+	report := decode[operator.GapReport](t, s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--json"))
+	if len(report.Missing) != 2 || len(report.Filed) != 2 || report.Filed[0].Status != "received" {
+		t.Errorf("report %+v", report)
+	}
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h"); got.code != 0 || !strings.HasPrefix(got.out, "no gap between ") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "events", "show", "evt_lost_1"); !strings.Contains(got.out, "shown by the provider's API and not signed") {
+		t.Errorf("the evidence does not say how it came:\n%s%s", got.out, got.err)
+	}
+	var trail string
+	if err := connect(t, dsn).QueryRow(t.Context(), `select action || ' ' || target || ' ' || reason from operator_actions`).Scan(&trail); err != nil || trail != "file_gaps source billing lost" {
+		t.Errorf("audit trail %q, %v", trail, err)
+	}
+}
+
+// More than fifty are filed after a confirmation alone.
+func TestGaps_Many_Confirmed(t *testing.T) {
+	t.Parallel()
+	s, _ := withSandbox(t)
+	s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--count", "51", "--undelivered")
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost"); got.code != 1 || !strings.Contains(got.err, "51 events never came. File all of it?") || !strings.Contains(got.err, "not confirmed") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--yes"); got.code != 0 || !strings.Contains(got.out, "51 filed: no gap is left") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+}
+
+// Stripe lists a connected account's events apart, without naming it in each: they are filed under it, as if delivered.
+func TestGaps_ConnectedAccount(t *testing.T) {
+	t.Parallel()
+	s, dsn := withSandbox(t)
+	write(t, s.file, strings.Replace(read(t, s.file), "mode: live,", "mode: live, accounts: {acct_9: acme},", 1))
+	if got := s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--connected-account", "acct_9", "--undelivered"); got.code != 0 {
+		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	report := decode[operator.GapReport](t, s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--json"))
+	if len(report.Filed) != 1 || report.Missing[0].Account != "acct_9" {
+		t.Errorf("report %+v", report)
+	}
+	var account string
+	if err := connect(t, dsn).QueryRow(t.Context(), `select account from receipts`).Scan(&account); err != nil || account != "acct_9" {
+		t.Errorf("filed under %q, %v", account, err)
+	}
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h"); got.code != 0 {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+}
+
+// What differs is shown, and filed when a person says so.
+func TestReconcile_ShownThenFiled(t *testing.T) {
+	t.Parallel()
+	s, dsn := withSandbox(t)
+	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
+	if got := s.pawl(t, "reconcile", "acme", "--dry-run"); got.code != 1 || !strings.Contains(got.err, `no account "acme"`) {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	e, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.subscription.created", Account: "acme"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Data struct{ Object struct{ Customer string } }
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	customer := body.Data.Object.Customer
+	got := s.pawl(t, "reconcile", customer, "--dry-run")
+	if got.code != 1 || !strings.Contains(got.out, "plan") || !strings.Contains(got.out, "pro") {
+		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "reconcile", customer); got.code != 2 || !strings.Contains(got.err, "--why") {
+		t.Errorf("nobody answers for it: code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "reconcile", customer, "--why", "lost"); got.code != 1 || !strings.Contains(got.err, "not confirmed") {
+		t.Errorf("not confirmed: code %d\n%s%s", got.code, got.out, got.err)
+	}
+	for range 2 { // no worker runs: the second time, the same differs still, and it is one decision
+		if got := s.pawl(t, "reconcile", customer, "--why", "lost", "--yes", "--request-id", "one"); got.code != 0 || !strings.Contains(got.out, "1 object filed") {
+			t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+		}
+	}
+	var filed string
+	if err := connect(t, dsn).QueryRow(t.Context(), `select string_agg(concat_ws(' ', type, status, secret_label, duplicates), ', ') from receipts`).Scan(&filed); err != nil || filed != "reconcile received (api) 1" {
+		t.Errorf("filed %q, %v", filed, err)
+	}
+}
+
+// An import is somebody's deed: the trail says whose.
+func TestImport_Audited(t *testing.T) {
+	t.Parallel()
+	s, dsn := withSandbox(t)
+	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
+	for range 2 {
+		if got := s.pawl(t, "import", "stripe", "--who", "ada", "--why", "day one"); got.code != 0 {
+			t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
+		}
+	}
+	var trail string
+	if err := connect(t, dsn).QueryRow(t.Context(), `select string_agg(concat_ws(' ', action, target, actor, reason), ', ') from operator_actions`).Scan(&trail); err != nil ||
+		systemUser.ReplaceAllString(trail, "") != "import source billing ada day one, import source billing ada day one" {
+		t.Errorf("audit trail %q, %v", trail, err)
+	}
+}

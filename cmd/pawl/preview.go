@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// dryRunUsage is what --dry-run does, at every verb.
+const dryRunUsage = "show what would happen, and change nothing"
+
+// dryRun shows what a verb would do to one event.
+func (a *app) dryRun(ctx context.Context, ask operator.Ask) error {
+	var made *operator.Preview
+	err := a.withDesk(ctx, func(ctx context.Context, desk *operator.Desk) (err error) {
+		made, err = desk.Preview(ctx, ask)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.writePreview(made)
+}
+
+// writePreview writes what would happen to one event. A verb that would be refused ends with exit code 1.
+func (a *app) writePreview(p *operator.Preview) error {
+	if a.json {
+		if err := a.writeJSON(p); err != nil || p.Refused == "" {
+			return err
+		}
+		return errAnswered
+	}
+	if p.Refused != "" {
+		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, clean(p.Refused))
+		return errAnswered
+	}
+	fmt.Fprintf(a.out, "%s of %s (%s, now %s) would come to this. Nothing was changed.\n\n", p.Verb, clean(p.Receipt.EventID), clean(p.Receipt.Type), p.Receipt.Status)
+	rows := [][]string{{"WHAT HAPPENS", "EFFECT", "AMOUNT", "KEY", "NOTE"}}
+	for _, e := range p.Effects {
+		amount := ""
+		if e.Amount != nil {
+			amount = stripe.Money(*e.Amount, e.Currency)
+		}
+		rows = append(rows, []string{e.Will.String(), e.Kind, amount, e.Key, previewNote(e)})
+	}
+	if len(p.Effects) == 0 {
+		rows = [][]string{{"no effect is known yet"}}
+	}
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "\n%s\nthen it is %s%s\n", clean(totals(p.Counts, p.Money)), p.Outcome, clean(because(p.Reason)))
+	return nil
+}
+
+// previewNote says what else there is to know of an effect.
+func previewNote(e workflows.PreviewedEffect) string {
+	var notes []string
+	if e.By != "" {
+		notes = append(notes, "by "+e.By)
+	}
+	if e.Undoes != "" {
+		notes = append(notes, "takes back "+e.Undoes)
+	}
+	if e.Why != "" {
+		notes = append(notes, e.Why)
+	}
+	if (e.Will == workflows.WillTakeBack || e.Will == workflows.WillRunAndTakeBack) && e.Undo != "" {
+		notes = append(notes, "by "+e.Undo)
+	}
+	return strings.Join(notes, "; ")
+}
+
+// totals are how many effects each thing happens to, with the money that it books.
+func totals(counts map[workflows.Will]int, money []operator.Sum) string {
+	var parts []string
+	for _, w := range workflows.Wills() {
+		if counts[w] == 0 {
+			continue
+		}
+		var sums []string
+		for _, m := range money {
+			if m.Will == w {
+				sums = append(sums, stripe.Money(m.Amount, m.Currency))
+			}
+		}
+		part := fmt.Sprintf("%s: %d", w, counts[w])
+		if len(sums) > 0 {
+			part += " (books " + strings.Join(sums, ", ") + ")"
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return "no effect"
+	}
+	return strings.Join(parts, "; ")
+}

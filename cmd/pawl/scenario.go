@@ -1,0 +1,375 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/scenario"
+	"github.com/pawlhq/pawl/schema"
+)
+
+// stepPatience is how long pawl may take for what follows from a step.
+const stepPatience = time.Minute
+
+// stormFlags are what a story can suffer from.
+type stormFlags struct {
+	shuffle         string
+	duplicate, drop float64
+	delay           time.Duration
+}
+
+func (s *stormFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&s.shuffle, "shuffle", "", "of a story: mix the order of what is delivered at once, by this `seed`")
+	flags.Float64Var(&s.duplicate, "duplicate", 0, "of a story: how likely an event is delivered again, from 0 to 0.9")
+	flags.Float64Var(&s.drop, "drop", 0, "of a story: how likely a delivery is lost, which comes again later, from 0 to 0.9")
+	flags.DurationVar(&s.delay, "delay", 0, "of a story: how late a delivery is at most")
+}
+
+// blows reports whether the story is to be delivered badly.
+func (s stormFlags) blows() bool {
+	return s.shuffle != "" || s.duplicate != 0 || s.drop != 0 || s.delay != 0
+}
+
+// weather checks the flags. A seed that is not given is fresh.
+func (s stormFlags) weather() (scenario.Weather, error) {
+	for flag, p := range map[string]float64{"--duplicate": s.duplicate, "--drop": s.drop} {
+		if !(p >= 0 && p <= 0.9) {
+			return scenario.Weather{}, usagef("%s: %v is not between 0 and 0.9", flag, p)
+		}
+	}
+	if s.delay < 0 {
+		return scenario.Weather{}, usagef("--delay: %s is negative", s.delay)
+	}
+	w := scenario.Weather{Shuffle: s.shuffle != "", Duplicate: s.duplicate, Drop: s.drop, Delay: s.delay}
+	if !w.Shuffle {
+		w.Seed = uint64(time.Now().UnixNano())
+		return w, nil
+	}
+	seed, err := strconv.ParseUint(s.shuffle, 10, 64)
+	if err != nil {
+		return scenario.Weather{}, usagef("--shuffle: %q is no seed: write a whole number", s.shuffle)
+	}
+	w.Seed = seed
+	return w, nil
+}
+
+// scenarioResult is what `pawl send --scenario --json` writes.
+type scenarioResult struct {
+	Scenario string `json:"scenario"`
+	Account  string `json:"account"`
+	Mode     string `json:"mode"`
+	// Day is how long a day lasted.
+	Day   string            `json:"day"`
+	Steps []scenario.Moment `json:"steps"`
+	// LeftOut are the steps that were not played, since days have 24 hours.
+	LeftOut []string `json:"left_out"`
+	// Storm is null for a story that was delivered in order.
+	Storm *stormResult `json:"storm"`
+}
+
+// stormResult is what became of the same story, delivered badly to another account.
+type stormResult struct {
+	Account string `json:"account"`
+	Seed    uint64 `json:"seed"`
+	scenario.Deliveries
+	// Differences between the ends of both; none where they are the same.
+	Differences []string `json:"differences"`
+}
+
+// ofScenario are the flags of send that go with a story.
+var ofScenario = []string{
+	"scenario", "list", "source", "provider", "account", "api-version", "live", "url", "email", "currency", "shuffle", "duplicate", "drop", "delay", "config", "json", "log-level", "log-format",
+}
+
+func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
+	if f.list {
+		return a.listScenarios()
+	}
+	if f.scenario == "" {
+		return usagef("--shuffle, --duplicate, --drop and --delay are for a story: add --scenario NAME")
+	}
+	var wrong error
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if wrong == nil && !slices.Contains(ofScenario, flag.Name) {
+			wrong = usagef("--%s does not go with --scenario", flag.Name)
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	story, known := scenario.Find(f.scenario)
+	if !known {
+		return usagef("--scenario: there is no story %q; pawl send --list tells which there are", f.scenario)
+	}
+	weather, err := f.storm.weather()
+	if err != nil {
+		return err
+	}
+	if f.source == "" {
+		f.Provider = cmp.Or(f.Provider, "stripe")
+	}
+	stage, err := a.stage(f)
+	if err != nil {
+		return err
+	}
+	if why := story.Lacks(stage.shop); why != "" {
+		return fmt.Errorf("%s needs %s", story.Name, why)
+	}
+	pool, err := process.OpenPool(cmd.Context(), stage.cfg, schema.Asking, askingConns)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := checkDatabase(cmd.Context(), stage.cfg, pool); err != nil {
+		return err
+	}
+	stage.player.Pool = pool
+	return a.playScenario(cmd.Context(), stage, story, f, weather)
+}
+
+// stage is where stories are played.
+type stage struct {
+	cfg    *config.Config
+	source config.Source
+	shop   scenario.Shop
+	player scenario.Player
+}
+
+func (a *app) stage(f sendFlags) (*stage, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	name, err := f.pick(cfg)
+	if err != nil {
+		return nil, err
+	}
+	source := cfg.Sources[name]
+	if source.Provider != "stripe" {
+		return nil, fmt.Errorf("source %s is of provider %s: stories are Stripe's", name, source.Provider)
+	}
+	target, err := f.target(cfg, name)
+	if err != nil {
+		return nil, err
+	}
+	shop, err := scenario.ShopOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &stage{cfg: cfg, source: source, shop: shop, player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}}, nil
+}
+
+func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenario, f sendFlags, w scenario.Weather) error {
+	params := f.Params
+	params.Live = f.live || s.source.Mode == "live"
+	params.Account = cmp.Or(params.Account, story.Name+"-"+strings.ToLower(rand.Text()[:6]))
+	params.Seed = rand.Text()
+	now := time.Now()
+	calm, err := story.Lay(params, s.shop, now, s.cfg.Day)
+	if err != nil {
+		return err
+	}
+	result := scenarioResult{Scenario: story.Name, Account: calm.Account, Mode: calm.Mode, Day: shortDuration(s.cfg.Day), Steps: []scenario.Moment{}, LeftOut: []string{}}
+	for _, step := range s.cut(&calm, now) {
+		result.LeftOut = append(result.LeftOut, fmt.Sprintf("day %d: %s", step.Day, step.What))
+	}
+	a.tellPlay(story, calm, s.cfg.Day)
+	group, both := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return s.player.Play(both, calm, func(m scenario.Moment) {
+			m.Late = m.Late && story.Lasts(s.cfg.Day) > 0 // without the clock nothing comes too early
+			result.Steps = append(result.Steps, m)
+			a.tellMoment(m)
+		})
+	})
+	var bad scenario.Laid
+	if f.storm.blows() {
+		params.Account += "-storm"
+		if bad, err = story.Lay(params, s.shop, now, s.cfg.Day); err != nil {
+			return err
+		}
+		s.cut(&bad, now)
+		result.Storm = &stormResult{Account: bad.Account, Seed: w.Seed, Differences: []string{}}
+		group.Go(func() (err error) {
+			result.Storm.Deliveries, err = s.player.Storm(both, bad, w)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if result.Storm != nil {
+		found, err := scenario.Compare(ctx, s.player.Pool, bad, calm, a.journals())
+		if err != nil {
+			return err
+		}
+		result.Storm.Differences = append(result.Storm.Differences, found...)
+	}
+	return a.tellEnd(result)
+}
+
+// cut leaves out the steps that lie ahead where days have 24 hours.
+func (s *stage) cut(l *scenario.Laid, now time.Time) []scenario.LaidStep {
+	if s.cfg.Day < 24*time.Hour {
+		return nil
+	}
+	return l.Cut(now)
+}
+
+// journals is the sandbox's directory beside the configuration of pawl dev, "" where there is none.
+func (a *app) journals() string {
+	dir := filepath.Join(filepath.Dir(a.configFile), "sandbox")
+	if _, err := os.Stat(filepath.Join(dir, "finance.jsonl")); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return dir
+}
+
+func (a *app) listScenarios() error {
+	type listed struct {
+		Name  string `json:"name"`
+		About string `json:"about"`
+		// Days are those that the clock is waited for.
+		Days int `json:"days"`
+	}
+	list := []listed{}
+	rows := [][]string{{"SCENARIO", "DAYS WAITED", "WHAT HAPPENS"}}
+	for _, s := range scenario.All {
+		days := int(s.Lasts(24*time.Hour) / (24 * time.Hour))
+		list = append(list, listed{s.Name, s.About, days})
+		rows = append(rows, []string{s.Name, strconv.Itoa(days), s.About})
+	}
+	if a.json {
+		return a.writeJSON(list)
+	}
+	return table(a.out, rows)
+}
+
+// tellPlay says what is going to be played, and how long that takes.
+func (a *app) tellPlay(s scenario.Scenario, l scenario.Laid, day time.Duration) {
+	text := s.Name + " for account " + clean(l.Account) + ": " + s.About
+	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
+		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", shortDuration(day), shortDuration(wait))
+	}
+	fmt.Fprintf(a.story(), "%s\n\n", text)
+}
+
+// tellMoment shows how things stand after a step.
+func (a *app) tellMoment(m scenario.Moment) {
+	happened := "the clock"
+	if n := len(m.Events); n > 0 {
+		happened = plural(n, "event")
+	}
+	fmt.Fprintf(a.story(), "day %-3d %s (%s)\n", m.Day, m.What, happened)
+	access := m.String()
+	if m.Until != nil {
+		access += ", until " + date(m.Until)
+	}
+	if m.Because != nil {
+		by := "of " + cmp.Or(m.Because.Type, m.Because.ID)
+		if m.Status != "" {
+			by = "the subscription is " + strings.ReplaceAll(m.Status, "_", " ") + " (" + cmp.Or(m.Because.Type, m.Because.ID) + ")"
+		}
+		access += ", because " + clean(by)
+	}
+	a.tellLine("access", []string{access})
+	var done []string
+	for _, e := range m.Effects {
+		text := e.Kind
+		if e.State != "done" {
+			text += " " + e.State
+		}
+		done = append(done, text)
+	}
+	a.tellLine("effects", done)
+	a.tellLine("news", m.News)
+	a.tellLine("tasks", m.Tasks)
+	if m.Late {
+		a.tellLine("late", []string{"it took longer than the days up to what comes next: have pawl dev run longer days"})
+	}
+	if m.Waiting != "" {
+		a.tellLine("waits", []string{clean(m.Waiting)})
+	}
+	fmt.Fprintln(a.story())
+}
+
+func (a *app) tellLine(name string, words []string) {
+	if len(words) > 0 {
+		fmt.Fprintf(a.story(), "        %-8s %s\n", name, strings.Join(words, ", "))
+	}
+}
+
+// tellEnd sums up, and fails where the storm's end is another.
+func (a *app) tellEnd(r scenarioResult) error {
+	if a.json {
+		if err := a.writeJSON(r); err != nil {
+			return err
+		}
+	} else {
+		a.sumUp(r)
+	}
+	if r.Storm != nil && len(r.Storm.Differences) > 0 {
+		return errAnswered
+	}
+	return nil
+}
+
+func (a *app) sumUp(r scenarioResult) {
+	events, effects, news := 0, 0, 0
+	for _, m := range r.Steps {
+		events, news = events+len(m.Events), news+len(m.News)
+		for _, e := range m.Effects {
+			if e.State == "done" {
+				effects++
+			}
+		}
+	}
+	fmt.Fprintf(a.out, "%s: %s, %s done, %s told\n", plural(len(r.Steps), "step"), plural(events, "event"), plural(effects, "effect"), plural(news, "internal event"))
+	if len(r.LeftOut) > 0 {
+		fmt.Fprintf(a.out, "left out, since they lie ahead and pawl dev runs days of 24 hours (pawl dev --day 2s has short ones):\n")
+		for _, text := range r.LeftOut {
+			fmt.Fprintf(a.out, "  %s\n", text)
+		}
+	}
+	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", shellWord(r.Account), r.Mode, shellWord(a.configFile))
+	if r.Storm == nil {
+		return
+	}
+	s := r.Storm
+	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and come again\n", clean(s.Account), s.Seed,
+		plural(s.Events, "event"), plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken, plural(s.Duplicates, "duplicate"), s.Dropped)
+	if len(s.Differences) == 0 {
+		fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
+		return
+	}
+	fmt.Fprintln(a.out, "another end:")
+	for _, d := range s.Differences {
+		fmt.Fprintf(a.out, "  %s\n", clean(d))
+	}
+}
+
+// shortDuration writes a duration without the zeros behind it: 2s, 24h, 1m30s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
+)
+
+func (a *app) sinksCheck() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "check", Short: "Ask each sink whether it lets pawl in, and does a key once", Args: noArgument,
+		Long: `Ask each configured sink and consumer whether it can be reached and lets pawl in; and each API whether it gives the
+same answer to the same Idempotency-Key, and 409 to one that comes with another body. The mail server is asked to let
+pawl in, and no mail is sent.
+What is sent is about the account ` + sinkcheck.Account + ` and carries ` + sinkcheck.Header + `: true: a sink that knows the header changes and books
+nothing. Since one that does not would, it asks first, unless --yes is given. The exit code is 1 where something fails.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSinksCheck(cmd.Context(), yes) },
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "ask nothing: send all checks")
+	return cmd
+}
+
+func (a *app) runSinksCheck(ctx context.Context, yes bool) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	plans := sinkcheck.Plans(cfg)
+	if len(plans) == 0 {
+		return fmt.Errorf("no sink is configured: there is nothing to check")
+	}
+	yes = yes || a.mayCheck(plans)
+	findings := []sinkcheck.Finding{}
+	for _, p := range plans {
+		if p.Stays != "" && !yes {
+			findings = append(findings, sinkcheck.Finding{Sink: p.Sink, Check: "all", Result: sinkcheck.Note, Found: "not asked", Do: "run it with --yes"})
+			continue
+		}
+		findings = append(findings, p.Run(ctx)...)
+	}
+	if a.json {
+		err = a.writeJSON(findings)
+	} else {
+		err = table(a.out, findingTable(findings))
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(findings, func(f sinkcheck.Finding) bool { return f.Result == sinkcheck.Fails }) {
+		return errAnswered
+	}
+	return nil
+}
+
+// mayCheck asks a person whether to send what a sink could keep. No answer is a no.
+func (a *app) mayCheck(plans []sinkcheck.Plan) bool {
+	asked := false
+	for _, p := range plans {
+		if p.Stays == "" {
+			continue
+		}
+		if !asked {
+			fmt.Fprintf(a.err, "A sink that does not know the header %s keeps what is sent:\n", sinkcheck.Header)
+			asked = true
+		}
+		fmt.Fprintf(a.err, "  %-24s %s\n", clean(p.Sink), p.Stays)
+	}
+	if !asked {
+		return true
+	}
+	fmt.Fprint(a.err, "Send it? [y/N]: ")
+	in := bufio.NewScanner(a.in)
+	if !in.Scan() {
+		fmt.Fprintln(a.err)
+		return false
+	}
+	return strings.EqualFold(strings.TrimSpace(in.Text()), "y") || strings.EqualFold(strings.TrimSpace(in.Text()), "yes")
+}
+
+func findingTable(findings []sinkcheck.Finding) [][]string {
+	rows := [][]string{{"SINK", "CHECK", "RESULT", "FOUND", "WHAT TO DO"}}
+	for _, f := range findings {
+		rows = append(rows, []string{f.Sink, f.Check, f.Result, f.Found, f.Do})
+	}
+	return rows
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	if r := s.pawl(t, "status"); r.code != 0 || !strings.Contains(r.out, "nothing is parked") || strings.Contains(r.out, "Go on with") {
+		t.Errorf("of nothing: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
+			select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'billing', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid',
+			       now() - (20 - n) * interval '1 hour', '\x01', status, reason
+			  from (values (1, 'dead', 'effect_failed: x'), (2, 'dead', 'effect_failed: y'), (3, 'retrying', 'sink_out: finance is out')) as t(n, status, reason)`,
+		`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+			select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
+			       '{"Invoice":{"Paid":49900,"Currency":"usd"}}' from generate_series(1, 3) as n`,
+		`insert into breakers (sink, open, since, reason, probe_at) values ('finance', true, now(), 'f.test answered 503', now())`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := decode[statusReport](t, s.pawl(t, "status", "--json"))
+	if len(report.Parked) != 1 || report.Parked[0].Events != 2 || report.Parked[0].Money["usd"] != 99800 || report.Oldest.EventID != "evt_1" || len(report.Sinks) != 3 {
+		t.Errorf("report %+v", report)
+	}
+	r := s.pawl(t, "status")
+	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_out", "f.test answered 503"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("screen does not show %q:\n%s", want, r.out)
+		}
+	}
+	// It ends with commands that the program takes, and that show what they say.
+	_, commands, _ := strings.Cut(r.out, "Go on with:\n")
+	found := 0
+	for line := range strings.Lines(commands) {
+		args, ours := pawlArguments(line)
+		if !ours {
+			t.Fatalf("%q is no command", line)
+		}
+		found++
+		if shown := pawl(t, s.env, args...); shown.code != 0 || !strings.Contains(shown.out, "evt_") {
+			t.Errorf("%s: exit %d, %s%s", line, shown.code, shown.out, shown.err)
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d commands:\n%s", found, commands)
+	}
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for want, ago := range map[string]time.Duration{
+		"0 s": -time.Second, "59 s": 59 * time.Second, "1 min": 119 * time.Second, "1 h 5 min": 65 * time.Minute, "47 h 0 min": 47 * time.Hour, "3 days": 80 * time.Hour,
+	} {
+		if got := age(now.Add(-ago), now); got != want {
+			t.Errorf("age of %s is %q, want %q", ago, got, want)
+		}
+	}
+}
