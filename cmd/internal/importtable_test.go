@@ -37,14 +37,14 @@ type rule struct {
 // when the architecture does.
 var table = []rule{
 	{packages: "schema/...", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
-	{packages: "activities/effect", may: []string{"schema/breaker", "schema/ledger", "schema/failpoint"}, never: []string{echo}},
+	{packages: "activities/effect", may: []string{"schema/breaker", "schema/ledger", "schema/pause", "schema/failpoint"}, never: []string{echo}},
 	{packages: "activities/activitiestest", may: []string{"docs"}, never: []string{temporal, echo}},
 	{packages: "activities/...", but: []string{"activities/effect", "activities/activitiestest"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
 	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing"}, never: []string{pgx, echo, "net/http", "os"}},
 	{packages: "ingress/webhook", may: []string{}, never: []string{pgx, temporal, echo, stripeGo}},
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "ingress", may: []string{"ingress/throttle", "ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
-	{packages: "ingress/dispatch", may: []string{"workflows", "schema/receipt", "schema/failpoint"}, never: []string{echo}},
+	{packages: "ingress/dispatch", may: []string{"workflows", "activities/intervention", "schema/receipt", "schema/run", "schema/failpoint"}, never: []string{echo}},
 	{packages: "ingress/refusal", may: []string{"ingress/throttle", "ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
 	{
 		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/refusal"},
@@ -52,11 +52,11 @@ var table = []rule{
 	},
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/operator/...", may: []string{"workflows", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/...", may: []string{"workflows", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{
 		packages: "cmd/internal/process",
 		may: []string{
-			"cmd/internal/config", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/refusal", "ingress/throttle",
+			"cmd/internal/config", "cmd/internal/operator", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/refusal", "ingress/throttle",
 			"ingress/webhook", "workflows", "activities/...", "schema/...",
 		},
 		never: []string{echo},

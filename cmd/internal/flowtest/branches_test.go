@@ -52,6 +52,8 @@ type branch struct {
 	reason string
 	decide string
 	effect string
+	// reference is what the outside calls an effect that is decided to be done.
+	reference string
 
 	outcome string
 	// effects are the states of the event's effects.
@@ -183,7 +185,7 @@ var branches = []branch{
 			sent("customer.subscription.created", -time.Hour)(r, e)
 			sent("customer.subscription.deleted", -time.Minute)(r, e)
 		},
-		parks: receipt.NeedsReview, reason: "paid_after_end: ", decide: workflows.UpdateSkip, outcome: "processed",
+		parks: receipt.NeedsReview, reason: "paid_after_end: ", decide: workflows.UpdateApprove, outcome: "processed",
 		effects: healthy("provision-workspace", "", "review", "done", "close-review", "done"),
 		// What came before: the workspace was active and is suspended, and its three events and three.
 		done: map[string]int{"workspaces": 2, "finance": 1, "email": 1},
@@ -193,8 +195,21 @@ var branches = []branch{
 		decide: workflows.UpdateSkip, outcome: "processed", effects: healthy("receipt-email", "skipped"), done: once(nil),
 	},
 	{
-		name: "uncertain-mail-retry", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
-		decide: workflows.UpdateRetry, outcome: "processed", effects: healthy(), done: once(map[string]int{"email": 2}), // a person wanted it
+		name: "uncertain-mail-resend", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
+		decide: workflows.UpdateResend, effect: "receipt-email", outcome: "processed", effects: healthy(), done: once(map[string]int{"email": 2}), // a person wanted it
+	},
+	{
+		name: "uncertain-mail-done", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
+		decide: workflows.UpdateDone, effect: "receipt-email", reference: "relay log 17:03", outcome: "processed", effects: healthy(), done: once(nil),
+	},
+	{
+		name: "dead-done", plan: "starter", prepare: faults(financeDown), parks: receipt.Dead, reason: "effect_failed: finance-export is failed",
+		decide: workflows.UpdateDone, effect: "finance-export", reference: "4711", outcome: "processed", effects: healthy(), done: once(map[string]int{"finance": 0}),
+	},
+	{
+		name: "review-reject", plan: "starter", change: unreadable, parks: receipt.NeedsReview, reason: "unreadable_payload: invoice.currency",
+		decide: workflows.UpdateReject, outcome: "processed", effects: map[string]string{},
+		done: map[string]int{"workspaces": 0, "finance": 0, "email": 0, "events": 0},
 	},
 
 	{
@@ -364,7 +379,11 @@ func TestFlows_EveryBranch(t *testing.T) {
 				if got := r.rows(`select reason from receipts where event_id = $1`, e.ID); !strings.HasPrefix(got[0], b.reason) {
 					t.Errorf("parked because %q, want %q", got[0], b.reason)
 				}
-				r.decide(workflowID, b.decide, workflows.DecisionInput{Effect: b.effect})
+				in := workflows.DecisionInput{Effect: b.effect, Reference: b.reference}
+				if b.decide == workflows.UpdateResend {
+					in.Confirm = r.rows(`select key from effects where kind = $1 and event_id = $2`, b.effect, e.ID)[0]
+				}
+				r.decide(workflowID, b.decide, in)
 			}
 			result := r.result(workflowID, "")
 			r.check(b, e, result)

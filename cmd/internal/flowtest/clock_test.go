@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -154,5 +158,39 @@ func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	}
 	if got := r.done("email"); got != mails+1 {
 		t.Errorf("%d mails, want the receipt alone beside %d", got, mails)
+	}
+}
+
+// A person holds an account, and releases it: the workspace follows at once, though no event comes, and all of it stands
+// under a receipt of the account.
+func TestAccountDue_Hold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	e := purchase(t, r.seed("held"), "invoice.paid", "starter")
+	r.result(r.receive(e), "")
+	r.status(e, receipt.Processed)
+	account := r.rows(`select id from accounts`)[0]
+	state := func() string {
+		all := r.journal("workspaces")
+		return fmt.Sprint(all[len(all)-1].Body["state"])
+	}
+	for _, want := range []string{"suspended", "active"} {
+		access, err := operator.HoldAccount(t.Context(), r.Pool, audit.New(r.Pool, slog.New(slog.DiscardHandler)), account, "live", want == "suspended", process.BillingPolicy(r.Config), "ada", "looked at it")
+		if err != nil || access.Target.State != want {
+			t.Fatalf("the account is %q, %v; want it %s", access.Target.State, err, want)
+		}
+		r.until("the workspace is "+want, func() bool { return state() == want })
+		r.clockRun(e)
+		r.status(e, receipt.Processed)
+	}
+	r.footprint() // waits for the outbox
+	if got := r.rows(`select type from outbox order by id`); !slices.Equal(got[len(got)-2:], []string{"access.changed", "access.changed"}) {
+		t.Errorf("announced %q, want that access has changed twice at the end", got)
+	}
+	if got := r.rows(`select action || ' ' || actor || ' ' || reason from operator_actions order by id`); !slices.Equal(got, []string{"hold-account ada looked at it", "release-account ada looked at it"}) {
+		t.Errorf("audit trail %q", got)
+	}
+	if lines := r.rebuild(); len(lines) > 0 {
+		t.Errorf("a rebuild differs: %q", lines)
 	}
 }

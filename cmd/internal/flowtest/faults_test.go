@@ -51,9 +51,8 @@ func troubles() []trouble {
 		} {
 			add("", effect, "done", `{"service":%q,%s}`, service, how)
 		}
-		// The last try is the third one.
+		// The last try is the third one; see TestMatrix_TimeUsedUp.
 		add("", effect, "done", `{"service":%q,"next":2,"drop":"after"}`, service)
-		add(receipt.Dead, effect, "failed", `{"service":%q,"next":3,"status":503}`, service)
 	}
 	// A refusal is what the sink declares; every other 4xx is a fault of ours, or of the deployment's.
 	for _, status := range []int{402, 422, 451} {
@@ -83,7 +82,6 @@ func troubles() []trouble {
 	add("", "receipt-email", "done", `{"service":"email","smtp":"mail","drop":"before"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","drop":"before"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","latency_ms":%d}`, long)
-	add(receipt.Dead, "receipt-email", "failed", `{"service":"email","next":3,"status":451}`)
 	// After the final dot nobody knows; a short message is sent to its end before the break shows.
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","drop":"before"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","drop":"after"}`)

@@ -35,7 +35,7 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 	workflowID := r.receive(e)
 	r.status(e, receipt.Dead)
 	temporal := &asked{Client: r.Temporal}
-	d, err := dispatch.New(dispatch.Config{Temporal: temporal, Receipts: r.Receipts, TaskQueue: "none"})
+	d, err := dispatch.New(dispatch.Config{Temporal: temporal, Receipts: r.Receipts, Runs: r.Runs, TaskQueue: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 		mended, _ := look()
 		return mended == 1
 	})
-	if reason := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(reason, "needs_review "+receipt.RunEnded) || !strings.Contains(reason, "Terminated") {
+	if reason := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(reason, "needs_review "+receipt.RunEnded) || !strings.Contains(reason, "the run was terminated in Temporal by ") || !strings.Contains(reason, "(by a person)") {
 		t.Errorf("receipt is %s; want it to say that its run was terminated", reason)
 	}
 }

@@ -35,7 +35,7 @@ func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	}
 	prepared := 0
 	d, err := dispatch.New(dispatch.Config{
-		Temporal: n.Temporal, Receipts: n.Receipts, TaskQueue: "q", Workers: 1,
+		Temporal: n.Temporal, Receipts: n.Receipts, Runs: n.Runs, TaskQueue: "q", Workers: 1,
 		Prepare: func(ctx context.Context) error { prepared++; return n.EnsureSearchAttributes(ctx) },
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -40,7 +42,9 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	queue := "outrun-" + uuid.NewString()
 	w := worker.New(c, queue, worker.Options{})
 	w.RegisterWorkflow(workflows.Relay)
-	runs := &activities.Runs{Receipts: receipts, Audit: audit.New(pool), Lag: lag}
+	starts := run.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
+	defer starts.Close()
+	runs := &activities.Runs{Receipts: receipts, Runs: starts, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Lag: lag}
 	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	named("ParkRun", runs.ParkRun)
 	named("RecordDecision", runs.RecordDecision)
@@ -61,11 +65,11 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	})
 
 	in := workflows.EventInput{ReceiptID: id, Provider: "github", Mode: "live", EventID: event}
-	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
+	begun, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first = run.GetRunID()
+	first = begun.GetRunID()
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

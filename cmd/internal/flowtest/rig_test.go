@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -103,6 +104,8 @@ type rig struct {
 	starter *dispatch.Dispatcher
 	// account, when set, is the one that the journals are read for.
 	account string
+	// run has something run for as long as the rig lasts.
+	run func(func(context.Context))
 }
 
 // impatient are the retries of a rig's sinks. Their time is over with the third try: see thirdTryIsLast.
@@ -126,6 +129,18 @@ func newRig(t *testing.T, tune func(*config.Config)) *rig {
 // newRigWith is newRig whose source has a key of the API that the sandbox stands in for, or none.
 func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
+	r := newIdleRig(t, key, tune)
+	r.run(func(ctx context.Context) {
+		if err := r.RunWorker(ctx); err != nil {
+			t.Errorf("worker: %v", err)
+		}
+	})
+	return r
+}
+
+// newIdleRig is a rig without a worker: what it receives is started, and waits.
+func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &rig{T: t, dir: t.TempDir()}
 	var err error
@@ -134,6 +149,7 @@ func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	}
 	outside := config.DevParams{
 		WorkspacesURL: r.sandbox.URL(), FinanceURL: r.sandbox.URL(), SMTP: r.sandbox.SMTPAddr(), Subscriber: r.sandbox.URL() + "/events",
+		Consumer: r.sandbox.URL() + "/relayed",
 	}
 	if key {
 		outside.StripeAPI = r.sandbox.URL() + "/stripe"
@@ -157,19 +173,15 @@ func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	if _, err := r.Pool.Exec(ctx, thirdTryIsLast); err != nil {
 		t.Fatal(err)
 	}
-	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.Temporal, Receipts: r.Receipts, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})
+	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.Temporal, Receipts: r.Receipts, Runs: r.Runs, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	running.Go(func() {
+	r.run = func(f func(context.Context)) { running.Go(func() { f(ctx) }) }
+	r.run(func(ctx context.Context) {
 		if err := r.UntilDone(ctx, "register search attributes", r.EnsureSearchAttributes); err == nil {
 			r.starter.Run(ctx)
-		}
-	})
-	running.Go(func() {
-		if err := r.RunWorker(ctx); err != nil {
-			t.Errorf("worker: %v", err)
 		}
 	})
 	t.Cleanup(func() {
@@ -194,7 +206,8 @@ func configure(t *testing.T, outside config.DevParams, namespace string) *config
 		"database.url":   schematest.NewDSN(t),
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace),
 		"secrets/stripe": testSecret, "secrets/stripe-api": "rk_dev",
-		"pawl.yaml": string(config.Dev(outside)),
+		"secrets/consumer": "whsec_" + base64.StdEncoding.EncodeToString([]byte("for a consumer of the sandbox's")),
+		"pawl.yaml":        string(config.Dev(outside)),
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
@@ -289,7 +302,7 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 		return err == nil // a provider comes again, too
 	})
 	r.starter.Offer([]receipt.Pending{{
-		ReceiptID: kept[0].ReceiptID, Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
+		ReceiptID: kept[0].ReceiptID, Source: "stripe", Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
 	}})
 	return workflows.EventInput{Provider: "stripe", EventID: e.ID}.ID()
 }
@@ -462,6 +475,7 @@ func (r *rig) clearFaults() {
 
 // entry is a line of the sandbox's journal.
 type entry struct {
+	At           time.Time
 	Key, Account string
 	First        bool
 	Body         map[string]any

@@ -68,29 +68,92 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	}
 }
 
-func TestInvoicePaid_Parked_TableOfEffects(t *testing.T) {
+// currentDetails are what the Temporal UI shows of a run now, "" where it does not answer.
+func (r *rig) currentDetails(workflowID string) string {
+	r.Helper()
+	value, err := r.Temporal.QueryWorkflow(r.Context(), workflowID, "", "__temporal_workflow_metadata")
+	if err != nil {
+		return ""
+	}
+	var metadata sdkpb.WorkflowMetadata
+	if err := value.Get(&metadata); err != nil {
+		r.Fatal(err)
+	}
+	return metadata.GetCurrentDetails()
+}
+
+// A parked run says in Temporal what it waits for, to a person and to a filter, and a failed effect does not look done.
+func TestInvoicePaid_Parked_SeenInTemporal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.fault(financeDown)
 	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
 	workflowID := r.receive(e)
 	r.status(e, receipt.Dead)
-	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
+	var details string
 	r.until("the details say why it is parked", func() bool {
-		value, err := r.Temporal.QueryWorkflow(t.Context(), workflowID, "", "__temporal_workflow_metadata")
-		if err != nil {
-			return false
-		}
-		var metadata sdkpb.WorkflowMetadata
-		if err := value.Get(&metadata); err != nil {
-			t.Fatal(err)
-		}
-		return strings.Contains(metadata.GetCurrentDetails(), "**dead: effect_failed: finance-export is failed") &&
-			strings.Contains(metadata.GetCurrentDetails(), "| `"+key+"` | failed |")
+		details = r.currentDetails(workflowID)
+		return strings.HasPrefix(details, "**dead:effect_failed** finance-export is failed")
 	})
+	for _, part := range []string{
+		"**NOT DONE, failed**: finance-export · done: apply-facts, provision-workspace, receipt-email",
+		"pawl events show " + e.ID + "\n",
+		"pawl events retry " + e.ID + " --why REASON\n",
+		"pawl events done " + e.ID + " --effect finance-export --reference REFERENCE --why REASON\n",
+		"pawl events skip " + e.ID + " --effect finance-export --why REASON\n",
+		"pawl events compensate " + e.ID + " --why REASON\n",
+	} {
+		if !strings.Contains(details, part) {
+			t.Errorf("the details lack %q:\n%s", part, details)
+		}
+	}
+	if lines := strings.Count(details, "\n"); lines > 12 {
+		t.Errorf("the details have %d lines, which do not fit their box:\n%s", lines, details)
+	}
+	for _, query := range []string{"PawlStatus = 'dead:effect_failed'", "PawlStatus STARTS_WITH 'dead'", "PawlStatus IS NOT NULL"} {
+		r.until("a filter finds it: "+query, func() bool { return r.finds(workflowID, query) })
+	}
+	failed := 0
+	for _, event := range r.history(workflowID, "").Events {
+		if strings.Contains(event.GetActivityTaskFailedEventAttributes().GetFailure().GetMessage(), "the effect is failed: exhausted: ") {
+			failed++
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d activities have failed in the history, want that of the finance export", failed)
+	}
+
 	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
 	r.result(workflowID, "")
 	if got := r.rows(`select concat_ws('|', actor, action, target, reason) from operator_actions`); fmt.Sprint(got) != "[ada|retry|"+e.ID+"|looked at it]" {
 		t.Errorf("audit trail %v", got)
 	}
+	r.until("no filter finds it any more", func() bool {
+		return !r.finds(workflowID, "PawlStatus IS NOT NULL") && r.finds(workflowID, "PawlStatus IS NULL")
+	})
+}
+
+// A run that goes well has no status, as if there were none to have.
+func TestInvoicePaid_Well_NoStatus(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	workflowID := r.receive(purchase(t, uuid.NewString()[:8], "invoice.paid", "starter"))
+	r.result(workflowID, "")
+	described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, there := described.WorkflowExecutionInfo.SearchAttributes.GetIndexedFields()["PawlStatus"]; there {
+		t.Errorf("it has a PawlStatus: %v", value)
+	}
+	r.until("a filter finds it", func() bool { return r.finds(workflowID, "PawlStatus IS NULL") })
+}
+
+// finds reports whether a query of Temporal's lists finds a run of the workflow.
+func (r *rig) finds(workflowID, query string) bool {
+	r.Helper()
+	found, err := r.Temporal.ListWorkflow(r.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: "default", Query: fmt.Sprintf("WorkflowId = '%s' AND %s", workflowID, query),
+	})
+	return err == nil && len(found.Executions) == 1
 }

@@ -1,0 +1,257 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+)
+
+// command runs a command of pawl as an operator does, and returns what it wrote and its exit code.
+func (w *world) command(args ...string) (out, errs string, code int) {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), shared.binary, append([]string{"--config", filepath.Join(w.dir, "pawl.yaml")}, args...)...)
+	cmd.Env = append(plainEnv(), "SECRET="+secret, "USER=ada")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		w.t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// do is command where it must succeed; into, unless nil, takes its JSON.
+func (w *world) do(into any, args ...string) {
+	w.t.Helper()
+	if into != nil {
+		args = append(args, "--json")
+	}
+	out, errs, code := w.command(args...)
+	if code != 0 {
+		w.t.Fatalf("pawl %s ended with code %d:\n%s%s", strings.Join(args, " "), code, out, errs)
+	}
+	if into != nil {
+		if err := json.Unmarshal([]byte(out), into); err != nil {
+			w.t.Fatalf("pawl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// tell tells the sandbox's Stripe of an event that nobody delivers.
+func (w *world) tell(e forge.Event) {
+	w.t.Helper()
+	resp, err := http.Post(w.sandbox.URL()+"/stripe/_events", "application/json", bytes.NewReader(e.Body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		w.t.Fatalf("the sandbox answered %d to an event", resp.StatusCode)
+	}
+}
+
+// resetIn resets a run in Temporal to its first task, as a person does there.
+func resetIn(t *testing.T, c client.Client, workflowID string) {
+	t.Helper()
+	var task *historypb.HistoryEvent
+	events := c.GetWorkflowHistory(t.Context(), workflowID, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() && task == nil {
+		e, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED {
+			task = e
+		}
+	}
+	if _, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflowID}, Reason: "drill",
+		WorkflowTaskFinishEventId: task.GetEventId() + 1, RequestId: workflowID,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A bad day, and how operators come through it: finance refuses what it should take, then is out; runs are cancelled,
+// terminated and reset in Temporal; an event never comes; an account drifts. Afterwards every effect has happened once,
+// what was previewed is what came, and the trail says who did what.
+func TestDrill(t *testing.T) {
+	t.Parallel()
+	const refused, later = 120, 180
+	w := newWorld(t)
+	config := filepath.Join(w.dir, "pawl.yaml")
+	content, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("stripe.key", "rk_live_drill")
+	w.write("pawl.yaml", strings.Replace(string(content), "secrets: [{value: env:SECRET}]",
+		"secrets: [{value: env:SECRET}], api_key: file:stripe.key, api_url: "+w.sandbox.URL()+"/stripe", 1))
+	in := joint(w.pawl("ingress", "", "--worker"))
+	_, temporalClient := temporal(t)
+
+	// Finance answers 404: its path is wrong. That says nothing about a customer, so nothing is taken back.
+	w.fault(`{"service":"finance","status":404,"next":100000}`)
+	events := newInvoices(t, refused+later+1)
+	parked := events[:refused]
+	w.deliver(in, parked...)
+	w.awaitStatus(4*patience, parked, "dead")
+	w.clearFaults()
+
+	// Then it is out. Its breaker opens, and nobody else parks.
+	w.fault(`{"service":"finance","status":503,"next":100000}`)
+	w.deliver(in, events[refused:refused+later]...)
+	await(t, 2*patience, func() error {
+		if n := w.count(`select count(*) from breakers where sink = 'finance' and open and probes >= 2`); n != 1 {
+			return fmt.Errorf("its breaker has not probed it twice; %v", w.rows(`select status, reason_code, count(*) from receipts group by 1, 2`))
+		}
+		return nil
+	})
+	if n := w.count(`select count(*) from receipts where status in ('dead', 'needs_review')`); n != refused {
+		t.Errorf("%d events are parked while finance is out, want the %d from before", n, refused)
+	}
+	w.clearFaults()
+	w.awaitStatus(4*patience, events[refused:refused+later], processed)
+
+	// A mail of which nobody knows.
+	doubtful := events[refused+later]
+	w.fault(`{"service":"email","next":1,"drop":"after"}`)
+	w.deliver(in, doubtful)
+	w.awaitStatus(2*patience, []invoice{doubtful}, "needs_review")
+	w.clearFaults()
+	w.do(nil, "events", "done", doubtful.ID, "--effect", "receipt-email", "--reference", "seen in the customer's inbox", "--why", "drill")
+
+	// In Temporal somebody cancels a run, terminates another and resets a third.
+	takenBack, byHand, cancelled, terminated, reset := parked[0], parked[1], parked[2], parked[3], parked[4]
+	if err := temporalClient.CancelWorkflow(t.Context(), "stripe:"+cancelled.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := temporalClient.TerminateWorkflow(t.Context(), "stripe:"+terminated.ID, "", "drill"); err != nil {
+		t.Fatal(err)
+	}
+	resetIn(t, temporalClient, "stripe:"+reset.ID)
+	w.do(nil, "events", "compensate", takenBack.ID, "--why", "drill")
+	w.do(nil, "events", "done", byHand.ID, "--effect", "finance-export", "--reference", "FIN-4711", "--why", "drill")
+	await(t, 3*patience, func() error {
+		for id, want := range map[string]string{cancelled.ID: "cancelled", terminated.ID: "run_ended"} {
+			if n := w.count(`select count(*) from receipts where event_id = $1 and status = 'needs_review' and reason_code = $2`, id, want); n != 1 {
+				return fmt.Errorf("%s is not %s: %v", id, want, w.rows(`select status, reason from receipts where event_id = $1`, id))
+			}
+		}
+		return nil
+	})
+	w.do(nil, "events", "retry", cancelled.ID, "--why", "drill")
+	w.do(nil, "events", "replay", terminated.ID, "--why", "drill")
+	w.awaitStatus(2*patience, []invoice{cancelled, terminated, byHand, doubtful}, processed)
+	w.awaitStatus(2*patience, []invoice{takenBack}, compensated)
+
+	// The rest is retried at once, at a rate, as the preview says.
+	left := parked[5:]
+	if w.count(`select count(*) from receipts where event_id = $1 and status = 'dead'`, reset.ID) == 1 {
+		left = parked[4:] // the reset run asks as the one before did
+	}
+	var preview struct {
+		Count, Previewed, Refused int
+		Outcomes                  map[string]int
+		Effects                   map[string]int
+	}
+	w.do(&preview, "events", "retry", "--status", "dead", "--dry-run")
+	if preview.Count != len(left) || preview.Previewed != len(left) || preview.Refused != 0 || preview.Outcomes[processed] != len(left) {
+		t.Errorf("the preview says %+v, want %d events that are processed then", preview, len(left))
+	}
+	for range 2 { // asked twice, it is one job
+		w.do(nil, "events", "retry", "--status", "dead", "--rate", "50", "--why", "drill", "--yes", "--request-id", "drill")
+	}
+	w.awaitStatus(4*patience, left, processed)
+	w.awaitStatus(patience, []invoice{reset}, processed)
+	await(t, patience, func() error {
+		var job struct {
+			State string
+			Items int
+			Done  int
+		}
+		w.do(&job, "jobs", "show", "drill")
+		if job.State != "finished" || job.Items != len(left) || job.Done != len(left) {
+			return fmt.Errorf("the job is %+v", job)
+		}
+		return nil
+	})
+
+	// An event never came, and an account has drifted.
+	lost := newInvoice(t, nil)
+	w.tell(lost.Event)
+	if out, _, code := w.command("gaps", "stripe", "--from", "1h"); code != 1 || !strings.Contains(out, lost.ID) {
+		t.Errorf("gaps: code %d\n%s", code, out)
+	}
+	w.do(nil, "gaps", "stripe", "--from", "1h", "--file", "--why", "drill")
+	w.awaitStatus(2*patience, []invoice{lost}, processed)
+	if out, _, code := w.command("gaps", "stripe", "--from", "1h"); code != 0 || !strings.HasPrefix(out, "no gap between ") {
+		t.Errorf("gaps: code %d\n%s", code, out)
+	}
+	drifted, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.subscription.created", Account: "drifted", Plan: "enterprise", Live: true}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Data struct{ Object struct{ Customer string } }
+	}
+	if err := json.Unmarshal(drifted.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	w.tell(drifted)
+	w.do(nil, "reconcile", body.Data.Object.Customer, "--why", "drill", "--yes")
+	await(t, 2*patience, func() error {
+		if _, _, code := w.command("reconcile", body.Data.Object.Customer, "--dry-run"); code != 0 {
+			return fmt.Errorf("the account still differs")
+		}
+		return nil
+	})
+
+	// Every effect once, at the sinks themselves.
+	c := &checker{world: w}
+	finance, mails := c.checkJournal("finance"), map[string]int{}
+	c.checkJournal("workspaces")
+	for _, finding := range c.found {
+		t.Error(finding)
+	}
+	for _, l := range w.journal("email") {
+		mails[string(l.Body)]++
+	}
+	for _, e := range append(events, lost) {
+		key := "finance-export:stripe:live:" + e.invoice
+		// What was refused for good is sent again under a key of its own, once a person says so.
+		booked := finance[key] || finance[key+":g2"]
+		if finance[key] && finance[key+":g2"] {
+			t.Errorf("finance has %s twice", key)
+		}
+		if want := e.ID != takenBack.ID && e.ID != byHand.ID; booked != want {
+			t.Errorf("finance has the entry of %s: %t, want %t", e.ID, booked, want)
+		}
+	}
+	for mail, n := range mails {
+		if n != 1 {
+			t.Errorf("%d times sent: %.200s", n, mail)
+		}
+	}
+	if n := w.count(`select count(*) from effects where state not in ('done', 'compensated', 'skipped') and not (kind in ('finance-export') and event_id = $1)`, takenBack.ID); n != 0 {
+		t.Errorf("open effects: %v", w.rows(`select key, state, error from effects where state not in ('done', 'compensated', 'skipped')`))
+	}
+	if n := w.count(`select count(*) from receipts where status not in ('processed', 'compensated')`); n != 0 {
+		t.Errorf("not at rest: %v", w.rows(`select event_id, status, reason from receipts where status not in ('processed', 'compensated')`))
+	}
+	w.do(nil, "audit", "verify")
+	w.do(nil, "rebuild", "--check")
+}

@@ -1,0 +1,76 @@
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Finance has a wrong path, and 300 events park. It is mended, and one command retries them all. The worker, which
+// works on the job and on the runs that it lets go on, is killed in the middle, and another one goes on: each event has
+// its decision once, and each effect happened once. The command that is repeated is the same job.
+func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, short)
+	const parked = 300
+	w.fault(fmt.Sprintf(`{"service":"finance","status":404,"next":%d}`, parked))
+	in, worker := w.ingress(""), w.worker("")
+	events := newInvoices(t, parked)
+	w.sender.postAll(events, 1, in.url)
+	w.awaitStatus(recovery, events, "dead")
+	w.clearFaults()
+
+	retry := []string{"retry", "--status", "dead", "--reason", "effect_failed", "--rate", "60", "--why", "finance is mended", "--who", "e2e", "--request-id", "mended"}
+	if p := w.pawl("events", "", retry...); p.exit(patience) != 1 || w.count(`select count(*) from jobs`) != 0 {
+		t.Fatalf("what nobody has confirmed is a job: %s%s", p.stdout.String(), p.stderr.String())
+	}
+	for range 2 {
+		if p := w.pawl("events", "", append(retry, "--yes")...); p.exit(patience) != 0 {
+			t.Fatalf("events retry: %s", p.stderr.String())
+		}
+	}
+	await(t, patience, func() error {
+		if n := w.count(`select done from jobs`); n < parked/4 {
+			return fmt.Errorf("%d of %d are done", n, parked)
+		}
+		return nil
+	})
+	worker.kill()
+	killed := time.Now()
+	atKill := w.count(`select done from jobs`)
+	if atKill >= parked {
+		t.Fatal("the job was over before the kill")
+	}
+	w.worker("")
+	await(t, recovery, func() error {
+		if n := w.count(`select count(*) from jobs where state = 'finished'`); n != 1 {
+			return fmt.Errorf("the job is not finished: %v", w.rows(`select state, done, refused, failed from jobs`))
+		}
+		return nil
+	})
+	t.Logf("killed at %d of %d; finished %s after that", atKill, parked, time.Since(killed).Round(100*time.Millisecond))
+	w.awaitStatus(recovery, events, processed, "needs_review")
+	if n := w.count(`select done from jobs where refused = 0 and failed = 0`); n != parked {
+		t.Errorf("%d of %d are done: %v", n, parked, w.rows(`select result, note, count(*) from job_items group by 1, 2`))
+	}
+	if n := w.count(`select count(*) from operator_actions where action = 'retry'`); n != parked {
+		t.Errorf("the audit trail has %d decisions, want %d", n, parked)
+	}
+	c := &checker{world: w}
+	finance, mails := c.checkJournal("finance"), map[string]int{}
+	c.checkJournal("workspaces")
+	for _, finding := range c.found {
+		t.Error(finding)
+	}
+	for _, e := range events { // what was refused for good is sent again under a key of its own
+		key := "finance-export:stripe:live:" + e.invoice
+		if finance[key] == finance[key+":g2"] {
+			t.Errorf("finance has %s: %t, and again: %t", key, finance[key], finance[key+":g2"])
+		}
+	}
+	for _, l := range w.journal("email") {
+		if mails[string(l.Body)]++; mails[string(l.Body)] > 1 {
+			t.Errorf("sent twice: %.200s", l.Body)
+		}
+	}
+}

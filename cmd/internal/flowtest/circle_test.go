@@ -1,0 +1,291 @@
+package flowtest
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// situation is one way that an event can stand, and what works there.
+type situation struct {
+	tune func(*config.Config)
+	// bring makes an event that stands so.
+	bring func(*testing.T, *rig) forge.Event
+	// works are the commands that work, as they are listed, without the event and the reason.
+	works []string
+}
+
+var situations = map[string]situation{
+	"received": {nil, kept("received", ""), []string{"ready"}},
+	"retrying": {func(c *config.Config) { c.Sinks.Finance.Retries.For = 240 * time.Hour }, func(t *testing.T, r *rig) forge.Event {
+		r.fault(`{"service":"finance","next":1000,"status":503}`)
+		e := bring(t, r, "invoice.paid")
+		r.status(e, receipt.Retrying)
+		return e
+	}, []string{"cancel"}},
+	"asked at load":      {nil, parks(receipt.NeedsReview, nil, unreadable), []string{"approve", "reject", "retry", "skip"}},
+	"asked at the end":   {nil, endsInReview, []string{"approve", "reject", "skip", "compensate"}},
+	"an effect failed":   {nil, parks(receipt.Dead, []string{financeDown}, nil), []string{"retry", "done", "skip", "compensate"}},
+	"an effect refused":  {nil, parks(receipt.NeedsReview, []string{`{"service":"finance","status":422}`}, nil), []string{"retry", "done", "skip", "compensate"}},
+	"an effect in doubt": {nil, parks(receipt.NeedsReview, []string{tooLate}, nil), []string{"done", "resend", "skip", "compensate"}},
+	"an undo failed": {nil, parks(receipt.Dead, []string{refuse, financePasses, `{"service":"finance","next":3,"status":503}`}, nil),
+		[]string{"retry", "done", "skip"}},
+	"cancelled": {nil, func(t *testing.T, r *rig) forge.Event {
+		e := parks(receipt.Dead, []string{financeDown}, nil)(t, r)
+		if err := r.Temporal.CancelWorkflow(t.Context(), "stripe:"+e.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		r.status(e, receipt.NeedsReview)
+		return e
+	}, []string{"retry", "done", "skip", "compensate"}},
+	"its run was terminated": {nil, terminated, []string{"replay"}},
+	"its run is stuck":       {nil, stuck, []string{"replay"}},
+	"a suspected replay":     {nil, kept("needs_review", "suspected_replay: x"), []string{"approve", "reject", "run"}},
+	"its start was refused":  {nil, kept("needs_review", "start_refused: x"), []string{"approve", "reject", "run"}},
+	"another receipt's run":  {nil, kept("needs_review", "another_run: x"), []string{"approve", "reject", "run"}},
+	"processed":              {nil, finished(receipt.Processed), []string{"replay"}},
+	"compensated":            {nil, finished(receipt.Compensated, refuse), []string{"replay"}},
+	"ignored by its run": {nil, func(t *testing.T, r *rig) forge.Event {
+		e := finished(receipt.Processed)(t, r)
+		r.exec(`update receipts set status = 'ignored', reason = 'account_not_mapped: x' where event_id = $1`, e.ID)
+		return e
+	}, []string{"replay", "run"}},
+	"ignored":               {nil, kept("ignored", "type_not_wanted: x"), []string{"run"}},
+	"ignored, without flow": {nil, keptAs("moon.risen", "ignored", "type_not_wanted: x"), nil},
+	"of another mode":       {nil, kept("ignored", "mode_not_wanted: x"), nil},
+}
+
+// No refusal sends an operator in a circle: whatever an event's status and the reason for it, each verb that is refused
+// says what works there, which is what events show lists; and that does.
+func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
+	t.Parallel()
+	for name, s := range situations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, s.tune)
+			e := s.bring(t, r)
+			if e.ID == "" {
+				t.Fatal("there is no event")
+			}
+			choices := r.desk().Choices(e.ID, &r.show(e).Receipt)
+			var listed []string
+			for _, c := range choices {
+				listed = append(listed, named(c))
+			}
+			if !slices.Equal(listed, s.works) {
+				t.Fatalf("listed %v, want %v", listed, s.works)
+			}
+			before := r.standing(e)
+			for _, verb := range operator.Verbs() {
+				if slices.Contains(s.works, verb) {
+					continue
+				}
+				r.wantRefusal(verb, e, choices)
+			}
+			if after := r.standing(e); after != before {
+				t.Errorf("what was refused has changed %q to %q", before, after)
+			}
+			for i, c := range choices {
+				if i > 0 { // each begins anew
+					e = s.bring(t, r)
+				}
+				r.follow(c, e)
+			}
+		})
+	}
+}
+
+// named is a choice's verb.
+func named(c operator.Choice) string {
+	switch {
+	case c.Command[0] == "temporal":
+		return c.Command[2]
+	case c.Command[1] == "events":
+		return c.Command[2]
+	}
+	return c.Command[1]
+}
+
+// standing is what a decision changes of an event.
+func (r *rig) standing(e forge.Event) string {
+	r.Helper()
+	return r.rows(`select concat_ws(' ', status, reason, rerun, (select count(*) from operator_actions where target = event_id)) from receipts where event_id = $1`, e.ID)[0]
+}
+
+// wantRefusal wants a verb refused, and told what works instead.
+func (r *rig) wantRefusal(verb string, e forge.Event, works []operator.Choice) {
+	r.Helper()
+	_, err := r.ask(verb, e, func(a *operator.Ask) { a.Reference, a.Confirm = "4711", "x" })
+	var notEntitled *operator.NotEntitledError
+	if errors.As(err, &notEntitled) && len(works) == 0 {
+		return
+	}
+	var refused *operator.RefusedError
+	if !errors.As(err, &refused) {
+		r.Errorf("%s: %v, want it refused", verb, err)
+		return
+	}
+	for _, c := range works {
+		if c.Command[0] == "pawl" && c.Command[1] == "events" {
+			c.Command = slices.Clone(c.Command)
+			c.Command[3] = e.ID
+		}
+		if !strings.Contains(err.Error(), c.Line()) {
+			r.Errorf("%s is refused with\n%v\nwhich does not name %s", verb, err, c.Line())
+		}
+	}
+	if len(works) == 0 && !strings.Contains(err.Error(), "set sources.") {
+		r.Errorf("%s is refused with %v, which says no way out", verb, err)
+	}
+}
+
+// follow does what a choice says, and wants the event to move.
+func (r *rig) follow(c operator.Choice, e forge.Event) {
+	r.Helper()
+	written := func() string {
+		return r.rows(`select updated_at::text from receipts where event_id = $1`, e.ID)[0]
+	}
+	before := written()
+	switch {
+	case c.Command[0] == "temporal":
+		if err := r.Temporal.CancelWorkflow(r.Context(), c.Command[4], ""); err != nil {
+			r.Errorf("%s: %v", c.Line(), err)
+		}
+		r.status(e, receipt.NeedsReview)
+		return
+	case c.Command[1] != "events":
+		return // pawl ready: it changes nothing
+	}
+	_, err := r.ask(c.Command[2], e, func(a *operator.Ask) {
+		for i, word := range c.Command {
+			switch word {
+			case "--effect":
+				kind, _, _ := strings.Cut(c.Command[i+1], ":")
+				a.Effect = kind
+			case "--reference":
+				a.Reference = "4711"
+			}
+		}
+		if a.Verb == operator.VerbResend {
+			a.Confirm = r.rows(`select key from effects where event_id = $1 and kind = $2`, e.ID, a.Effect)[0]
+		}
+	})
+	if err != nil {
+		r.Errorf("%s is listed, and refused: %v", c.Line(), err)
+		return
+	}
+	r.until("the event moves after "+c.Line(), func() bool { return written() != before })
+}
+
+func bring(t *testing.T, r *rig, eventType string) forge.Event {
+	t.Helper()
+	e := purchase(t, "circle-"+uuid.NewString()[:8], eventType, "starter")
+	r.receive(e)
+	return e
+}
+
+// parks brings an event whose run parks with a status.
+func parks(status receipt.Status, faults []string, change func(*testing.T, forge.Event) forge.Event) func(*testing.T, *rig) forge.Event {
+	return func(t *testing.T, r *rig) forge.Event {
+		t.Helper()
+		r.clearFaults()
+		r.fault(faults...)
+		e := purchase(t, "circle-"+uuid.NewString()[:8], "invoice.paid", "starter")
+		if change != nil {
+			e = change(t, e)
+		}
+		r.receive(e)
+		r.status(e, status)
+		return e
+	}
+}
+
+func finished(status receipt.Status, faults ...string) func(*testing.T, *rig) forge.Event {
+	return func(t *testing.T, r *rig) forge.Event {
+		t.Helper()
+		e := parks(status, faults, nil)(t, r)
+		r.result("stripe:"+e.ID, "")
+		return e
+	}
+}
+
+func endsInReview(t *testing.T, r *rig) forge.Event {
+	t.Helper()
+	e := paidAfterEnd(t, r)
+	r.receive(e)
+	r.status(e, receipt.NeedsReview)
+	return e
+}
+
+// kept brings an event that is not run: it stands as it is said.
+func kept(status, reason string) func(*testing.T, *rig) forge.Event {
+	return keptAs("invoice.paid", status, reason)
+}
+
+func keptAs(eventType, status, reason string) func(*testing.T, *rig) forge.Event {
+	return func(t *testing.T, r *rig) forge.Event {
+		t.Helper()
+		e := purchase(t, "circle-"+uuid.NewString()[:8], "invoice.paid", "starter")
+		e.Type = eventType
+		if _, err := r.Receipts.Insert(r.Context(), receipt.Delivery{
+			Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
+			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.NeedsReview, Reason: "unknown_mode", Body: e.Body}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.exec(`update receipts set status = $2, reason = $3, dispatch_at = now() + interval '1 hour' where event_id = $1`, e.ID, status, reason)
+		return e
+	}
+}
+
+// terminated brings an event whose parked run was terminated, as pawl has noticed.
+func terminated(t *testing.T, r *rig) forge.Event {
+	t.Helper()
+	e := parks(receipt.Dead, []string{financeDown}, nil)(t, r)
+	if err := r.Temporal.TerminateWorkflow(t.Context(), "stripe:"+e.ID, "", "by a person"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dispatch.New(dispatch.Config{Temporal: r.Temporal, Receipts: r.Receipts, Runs: r.Runs, TaskQueue: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.until("the end is noticed", func() bool {
+		if _, err := d.LookOnce(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		return r.rows(`select reason_code from receipts where event_id = $1`, e.ID)[0] == receipt.RunEnded
+	})
+	return e
+}
+
+// stuck brings an event whose run no worker can go on with, as pawl has noticed.
+func stuck(t *testing.T, r *rig) forge.Event {
+	t.Helper()
+	e := kept("processing", "")(t, r)
+	receiptID := r.rows(`select id::text from receipts where event_id = $1`, e.ID)[0]
+	in := workflows.EventInput{ReceiptID: receiptID, Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type}
+	if _, err := r.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: in.ID(), TaskQueue: r.Config.Temporal.TaskQueue, TypedSearchAttributes: in.SearchAttributes(), WorkflowTaskTimeout: time.Second,
+	}, "NoSuchFlow", in); err != nil {
+		t.Fatal(err)
+	}
+	r.until("its task has failed often enough", func() bool {
+		found, err := r.Temporal.DescribeWorkflowExecution(t.Context(), in.ID(), "")
+		return err == nil && found.GetPendingWorkflowTask().GetAttempt() > 4
+	})
+	r.exec(`update receipts set status = 'needs_review', reason = 'run_stuck: x', workflow_id = $2 where event_id = $1`, e.ID, in.ID())
+	return e
+}

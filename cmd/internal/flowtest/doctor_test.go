@@ -1,0 +1,73 @@
+package flowtest
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// What doctor finds about Temporal, by a server and a worker that run.
+func TestDoctor_Temporal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	in := func(namespace string) client.Client {
+		temporal, err := devTemporal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.NewLazyClient(client.Options{HostPort: temporal.Addr(), Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	bare := "bare-" + uuid.NewString()
+	if _, err := r.Temporal.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: bare, WorkflowExecutionRetentionPeriod: durationpb.New(30 * 24 * time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	get := func(found []operator.Finding, check string) (f operator.Finding) {
+		if i := slices.IndexFunc(found, func(f operator.Finding) bool { return f.Check == check }); i >= 0 {
+			f = found[i]
+		}
+		return f
+	}
+	queue := r.Config.Temporal.TaskQueue
+	r.until("the worker polls, and all is well", func() bool {
+		found := operator.ExamineTemporal(t.Context(), r.Temporal, "default", queue, true)
+		return len(found) == 4 && !slices.ContainsFunc(found, func(f operator.Finding) bool { return f.Level != operator.OK })
+	})
+	if f := get(operator.ExamineTemporal(t.Context(), r.Temporal, "default", queue, false), "retention"); f.Level != operator.Warn || f.Found != "ended runs are kept for 24h0m0s" {
+		t.Errorf("retention: %+v, want it told", f)
+	}
+	if f := get(operator.ExamineTemporal(t.Context(), r.Temporal, "default", "nobody", true), "workers"); f.Level != operator.Fail || !strings.Contains(f.Do, "pawl worker") {
+		t.Errorf("no worker: %+v", f)
+	}
+	var found []operator.Finding
+	r.until("the namespace is known", func() bool {
+		found = operator.ExamineTemporal(t.Context(), in(bare), bare, queue, false)
+		return get(found, "namespace").Level == operator.OK
+	})
+	if f := get(found, "search attributes"); f.Level != operator.Fail || !strings.Contains(f.Found, "PawlProvider, PawlType, PawlReceipt, PawlStatus") || !strings.Contains(f.Do, "search-attribute create --namespace "+bare+" --name PawlStatus --type Keyword") {
+		t.Errorf("no search attributes: %+v", f)
+	}
+	if f := get(found, "retention"); f.Level != operator.OK || f.Found != "ended runs are kept for 30 days" {
+		t.Errorf("retention: %+v", f)
+	}
+	found = operator.ExamineTemporal(t.Context(), in("none"), "none", queue, false)
+	if f := get(found, "namespace"); len(found) != 1 || f.Level != operator.Fail || !strings.Contains(f.Do, "namespace create --namespace none") {
+		t.Errorf("no namespace: %+v", found)
+	}
+}

@@ -1,0 +1,141 @@
+package flowtest
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/quota"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// impatiently is how a rig's operator asks Stripe.
+var impatiently = stripe.Patience{Tries: 3, First: time.Millisecond}
+
+func (r *rig) api() *stripe.Client {
+	r.Helper()
+	api, err := process.StripeAPI("stripe", r.Config.Sources["stripe"], quota.New(r.Pool))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return api
+}
+
+func (r *rig) gaps() *operator.Gaps {
+	r.Helper()
+	source, err := process.Source(r.Config, providers, "stripe", nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return &operator.Gaps{
+		API: r.api(), Source: "stripe", Accounts: []string{""}, Filed: source.Filed, Held: r.Receipts.Held, Insert: r.Receipts.Insert,
+		Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Patience: impatiently, Now: time.Now,
+	}
+}
+
+func (r *rig) find(from time.Time) *operator.GapReport {
+	r.Helper()
+	report, err := r.gaps().Find(r.Context(), from, time.Now())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return report
+}
+
+func missing(report *operator.GapReport) (ids []string) {
+	for _, g := range report.Missing {
+		ids = append(ids, g.EventID)
+	}
+	return ids
+}
+
+// Of many events two are never delivered. They are found, also where Stripe is busy, and filed; their effects are done as
+// if they had come. Delivered late, they are duplicates, and nothing is done twice.
+func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	const events = 120 // more than a page
+	at := time.Now().Add(-time.Hour)
+	var all, lost []forge.Event
+	for i := range events {
+		e := purchaseAt(t, fmt.Sprintf("gap-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "starter", at.Add(time.Duration(i)*time.Second))
+		if all = append(all, e); i == 3 || i == 117 {
+			lost = append(lost, e)
+		}
+	}
+	unwanted := change(t, purchaseAt(t, "gap-"+uuid.NewString()[:8], "invoice.paid", "starter", at), func(body map[string]any) { body["type"] = "price.created" })
+	r.tell(append(all, unwanted)...)
+	for _, e := range all {
+		if !slices.ContainsFunc(lost, func(l forge.Event) bool { return l.ID == e.ID }) {
+			r.receive(e)
+		}
+	}
+	r.fault(`{"service":"stripe","status":429,"next":2}`)
+	report := r.find(at.Add(-time.Hour))
+	if got := missing(report); !slices.Equal(got, []string{lost[0].ID, lost[1].ID}) || report.Listed != events+1 || report.Unwanted != 1 {
+		t.Fatalf("missing %v of %d listed and %d unwanted, want %s and %s", got, report.Listed, report.Unwanted, lost[0].ID, lost[1].ID)
+	}
+	if err := r.gaps().File(t.Context(), report, operator.Decided{Who: "ada", Why: "the ingress was away", RequestID: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range lost {
+		r.status(e, receipt.Processed)
+	}
+	again := r.find(at.Add(-time.Hour))
+	if len(again.Missing) != 0 {
+		t.Errorf("still missing: %v", missing(again))
+	}
+	for _, e := range lost { // Stripe delivers it at last
+		r.receive(e)
+	}
+	r.until("all is done", func() bool {
+		return r.rows(`select count(*)::text from receipts where status = 'processed'`)[0] == fmt.Sprint(events)
+	})
+	if got := r.rows(`select duplicates::text || ' ' || secret_label from receipts where event_id = any($1)`, []string{lost[0].ID, lost[1].ID}); !slices.Equal(got, []string{"1 (api)", "1 (api)"}) {
+		t.Errorf("duplicates and labels %q", got)
+	}
+	for _, service := range []string{"finance", "email", "workspaces"} {
+		if n := r.done(service); n != events {
+			t.Errorf("%s has done %d, want %d", service, n, events)
+		}
+	}
+	found, err := timeline.Find(t.Context(), r.Pool, lost[0].ID)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	shown, err := timeline.Show(t.Context(), r.Pool, found[0].ID)
+	if err != nil || !slices.ContainsFunc(shown.Timeline, func(e timeline.Entry) bool {
+		return strings.Contains(e.Detail, "shown by the provider's API and not signed")
+	}) {
+		t.Errorf("the evidence does not say how it came: %+v, %v", shown.Timeline, err)
+	}
+	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"file_gaps source stripe ada"}) {
+		t.Errorf("audit trail %q", got)
+	}
+}
+
+// Stripe keeps 30 days: what was asked for before is said, and not taken for "no gap".
+func TestGaps_OlderThanStripeKeeps_Said(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, nil)
+	old := purchaseAt(t, "old-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().AddDate(0, 0, -40))
+	r.tell(old)
+	report := r.find(time.Now().AddDate(0, 0, -60))
+	if len(report.Missing) != 0 || report.KeptSince == nil || !report.From.Equal(*report.KeptSince) || time.Since(report.From) > 31*24*time.Hour {
+		t.Errorf("report %+v, want it to begin 30 days ago and to say so", report)
+	}
+	if _, err := r.gaps().Find(t.Context(), time.Now().AddDate(0, 0, -60), time.Now().AddDate(0, 0, -40)); err == nil || !strings.Contains(err.Error(), "30 days") {
+		t.Errorf("all of it is too old: %v", err)
+	}
+}

@@ -1,0 +1,770 @@
+package flowtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// row is what a flow does at its most, in the table that every flow is in.
+type row struct {
+	flow string
+	// before are the events that come first, event is that of the run.
+	before []func(p buyer) forge.Event
+	event  func(p buyer) forge.Event
+	// clock is set where the run is not that of the event, but of what it has made due.
+	clock bool
+	// steps are the kinds of its effects in the order in which they are begun, undoes those that take them back where
+	// provisioning is refused; nil where a person is asked.
+	steps, undoes []string
+}
+
+var matrix = []row{
+	{
+		flow: "InvoicePaid", event: tells("invoice.paid", "enterprise", 0),
+		steps:  []string{"apply-facts", "provision-workspace", "finance-export", "receipt-email", "onboarding-task", "relay"},
+		undoes: []string{"cancel-onboarding-task", "correction-notice", "reverse-finance-entry", "withhold-grant", "provision-workspace"},
+	},
+	{
+		flow: "PaymentFailed", before: []func(buyer) forge.Event{tells("customer.subscription.created", "starter", -time.Hour)},
+		event: tells("invoice.payment_failed", "starter", 0), // months late: the last of the reminders is due as well
+		steps: []string{"apply-facts", "action-required-notice", "dunning-notice", "relay"},
+	},
+	{
+		flow: "InvoiceClosed", before: []func(buyer) forge.Event{tells("customer.subscription.created", "starter", -time.Hour)},
+		event: tells("invoice.voided", "starter", 0, func(object map[string]any) { object["amount_paid"] = 30 }),
+		steps: []string{"apply-facts", "finance-export", "relay"},
+	},
+	{
+		flow: "SubscriptionEnded", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},
+		event: tells("customer.subscription.deleted", "starter", 0),
+		steps: []string{"apply-facts", "provision-workspace", "subscription-ended-notice", "release-task", "relay"},
+	},
+	{
+		flow: "SubscriptionChanged", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},
+		event:  tells("customer.subscription.updated", "pro", 0),
+		steps:  []string{"apply-facts", "provision-workspace", "subscription-changed-notice", "relay"},
+		undoes: []string{"withhold-grant", "provision-workspace"},
+	},
+	{
+		flow: "TrialEnding", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour, func(object map[string]any) {
+			object["amount_due"], object["amount_paid"] = 0, 0
+		})},
+		event: tells("customer.subscription.trial_will_end", "starter", 0, func(object map[string]any) {
+			object["trial_end"] = time.Now().Add(72 * time.Hour).Unix()
+		}),
+		steps: []string{"apply-facts", "trial-ending-notice", "relay"},
+	},
+	{
+		flow: "CheckoutPaid", event: tells("checkout.session.completed", "starter", 0, func(object map[string]any) {
+			object["mode"], object["subscription"], object["invoice"] = "payment", nil, nil
+			object["metadata"] = map[string]any{"price": "price_week"}
+		}),
+		steps:  []string{"apply-facts", "provision-workspace", "finance-export", "order-email", "relay"},
+		undoes: []string{"correction-notice", "reverse-finance-entry", "withhold-grant", "provision-workspace"},
+	},
+	{
+		flow: "RefundChanged", before: paidByCharge, event: tells("refund.updated", "starter", 0),
+		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "relay"},
+	},
+	{
+		flow: "DisputeChanged", before: paidByCharge, event: tells("charge.dispute.created", "starter", 0),
+		steps: []string{"apply-facts", "provision-workspace", "dispute-entry", "relay"},
+	},
+	{
+		flow: "CreditNoteIssued", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},
+		event: tells("credit_note.voided", "starter", 0),
+		steps: []string{"apply-facts", "credit-entry", "credit-reversal-entry", "relay"},
+	},
+	{ // it moves to our account what was its customer's: both workspaces follow
+		flow: "AccountLinked", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour, ofNobody)},
+		event: tells("customer.created", "starter", 0),
+		steps: []string{"apply-facts", "provision-workspace", "provision-workspace", "release-task", "relay"},
+	},
+	{
+		flow: "Record", before: []func(buyer) forge.Event{tells("refund.updated", "starter", time.Minute), tells("invoice.paid", "starter", -time.Hour)},
+		event: tells("invoice_payment.paid", "starter", 0),
+		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "relay"},
+	},
+	{
+		flow: workflows.ClockFlow, before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},
+		event: tells("customer.subscription.updated", "starter", 0, func(object map[string]any) {
+			object["cancel_at"] = time.Now().Add(48 * time.Hour).Unix()
+		}),
+		clock: true, steps: []string{"apply-due", "provision-workspace"},
+	},
+	{ // what a person had fetched is relayed to nobody, and nobody is written to
+		flow: workflows.ReconciledFlow, event: as(workflows.ReconciledType, tells("invoice.paid", "enterprise", 0)),
+		steps:  []string{"apply-facts", "provision-workspace", "finance-export", "onboarding-task"},
+		undoes: []string{"cancel-onboarding-task", "reverse-finance-entry", "withhold-grant", "provision-workspace"},
+	},
+	{flow: "Relay", event: as("charge.failed", tells("charge.succeeded", "starter", 0)), steps: []string{"relay"}}, // no flow is for it
+}
+
+// elsewhere are the kinds of effects that the table does not have, and what holds them.
+var elsewhere = map[string]string{
+	"fetch-object":    "the branches of lines-fetched and undecided-fetched",
+	"align-workspace": "TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain",
+	"reconcile-task":  "TestApplyDue_Case3_Settle, and AccountDue's other branches: one row of our own",
+	"review":          "the branch paid-after-end",
+	"close-review":    "the branch paid-after-end",
+	// The table has one entry of each flow; these are made in the same way.
+	"refund-reversal-entry": "the branch failed-after",
+}
+
+// A flow, or a kind of effect, that nobody has put into the table would be tried with no trouble at all.
+func TestMatrix_EveryFlow_EveryKind(t *testing.T) {
+	t.Parallel()
+	missing, kinds := map[string]bool{}, map[string]bool{}
+	for _, f := range workflows.Flows() {
+		missing[f.Name] = true
+	}
+	for _, r := range matrix {
+		delete(missing, r.flow)
+		for _, kind := range slices.Concat(r.steps, r.undoes) {
+			kinds[kind] = true
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("flows that are not in the matrix: %q", slices.Sorted(maps.Keys(missing)))
+	}
+	for _, k := range workflows.Catalogue() {
+		if _, held := elsewhere[k.Name]; kinds[k.Name] == held {
+			t.Errorf("kind %s: in the matrix is %t, held elsewhere %t; want one of them", k.Name, kinds[k.Name], held)
+		}
+	}
+}
+
+// buyer is who a run is about.
+type buyer struct {
+	*testing.T
+	seed string
+}
+
+// tells is an event about a purchase, at some time after it.
+func tells(eventType, plan string, after time.Duration, edits ...func(object map[string]any)) func(buyer) forge.Event {
+	return func(p buyer) forge.Event {
+		e := purchaseAt(p.T, p.seed, eventType, plan, bought.Add(after))
+		e = rename(p.T, e, e.ID+"_"+strings.ReplaceAll(eventType, ".", "_"))
+		return change(p.T, e, func(body map[string]any) {
+			for _, edit := range edits {
+				edit(body["data"].(map[string]any)["object"].(map[string]any))
+			}
+		})
+	}
+}
+
+// as makes an event one of another type.
+func as(eventType string, make func(buyer) forge.Event) func(buyer) forge.Event {
+	return func(p buyer) forge.Event {
+		e := make(p)
+		e.Type = eventType
+		return change(p.T, e, func(body map[string]any) { body["type"] = eventType })
+	}
+}
+
+// paidByCharge is a paid invoice, whose charge does not name it, and what ties the two together.
+var paidByCharge = []func(buyer) forge.Event{
+	tells("invoice.paid", "starter", -time.Hour), tells("charge.succeeded", "starter", -time.Hour), tells("invoice_payment.paid", "starter", -time.Hour),
+}
+
+// ofNobody takes our account off an object.
+func ofNobody(object map[string]any) {
+	for key, value := range object {
+		inner, isObject := value.(map[string]any)
+		switch {
+		case key == "metadata" && isObject:
+			delete(inner, "account")
+		case isObject:
+			ofNobody(inner)
+		}
+	}
+}
+
+// trial is one run of a row, in one trouble.
+type trial struct {
+	row
+	buyer
+	event      forge.Event
+	accounts   []string
+	workflowID string
+	// kind is the effect that is held up, "" for none.
+	kind string
+	// lines are those of the journals before the run.
+	lines map[string]int
+}
+
+// outside are the services of the sandbox by the sink of an effect. What stands in our database has no journal.
+var outside = map[string]string{
+	workflows.SinkWorkspaces: "workspaces", workflows.SinkFinance: "finance", workflows.SinkMail: "email", workflows.SinkConsumers: "relayed",
+}
+
+var serviceOf = func() map[string]string {
+	services := map[string]string{}
+	for _, k := range workflows.Catalogue() {
+		services[k.Name] = outside[k.Sink]
+	}
+	return services
+}()
+
+// uses reports whether a run of the row comes to a service.
+func (x row) uses(service string) bool {
+	return slices.ContainsFunc(x.steps, func(kind string) bool { return serviceOf[kind] == service })
+}
+
+// troubled is a rig for the matrix: a full refund ends access, a dispute holds it, and every event is relayed. Nothing
+// counts as out.
+func troubled(t *testing.T, tune func(*config.Config)) *rig {
+	t.Helper()
+	r := newIdleRig(t, false, func(c *config.Config) {
+		weekly(c)
+		c.Policy.FullRefund, c.Policy.Dispute = "end", "hold"
+		stripe, consumer := c.Sources["stripe"], c.Consumers["sandbox"]
+		stripe.Relay = []string{"sandbox"}
+		consumer.Retries, consumer.Timeout = impatient, patience
+		c.Sources["stripe"], c.Consumers["sandbox"] = stripe, consumer
+		c.Sinks.Workspaces.Places, c.Sinks.Finance.Places, c.Sinks.Email.Places = 200, 200, 200
+		if tune != nil {
+			tune(c)
+		}
+	})
+	r.Breaking.Failures = 1 << 30
+	return r
+}
+
+// unhurried lets effects be held up for a while: a local try ends with its time.
+func unhurried(c *config.Config) {
+	const long = 20 * time.Second
+	consumer := c.Consumers["sandbox"]
+	consumer.Timeout = long
+	c.Consumers["sandbox"] = consumer
+	c.Sinks.Workspaces.Timeout, c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout = long, long, long
+}
+
+// trials makes a run of each row that is wanted, and lets come what comes before it: all at once, stage by stage.
+func (r *rig) trials(rows []row) []*trial {
+	r.Helper()
+	var list []*trial
+	for _, w := range rows {
+		x := &trial{row: w, buyer: buyer{r.T, strings.ToLower(w.flow) + "-" + uuid.NewString()[:8]}}
+		x.event = w.event(x.buyer)
+		x.accounts = []string{"acct-" + x.seed, customerIn(r.T, x.event)}
+		list = append(list, x)
+	}
+	for stage, more := 0, true; more; stage++ {
+		more = false
+		var sent []string
+		for _, x := range list {
+			before := x.before
+			if x.clock {
+				before = append(slices.Clone(before), x.row.event)
+			}
+			if stage < len(before) {
+				e := before[stage](x.buyer)
+				r.receive(e)
+				sent, more = append(sent, e.ID), true
+			}
+		}
+		r.come("what comes before has ended", sent, receipt.Processed)
+	}
+	r.note(list)
+	return list
+}
+
+// customerIn is the provider's customer of an event's object, "" for none.
+func customerIn(t *testing.T, e forge.Event) string {
+	t.Helper()
+	var body struct {
+		Data struct{ Object map[string]any }
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	customer, _ := body.Data.Object["customer"].(string)
+	if id, _ := body.Data.Object["id"].(string); strings.HasPrefix(id, "cus_") {
+		customer = id
+	}
+	return customer
+}
+
+// come waits until the receipts of events have one of the statuses.
+func (r *rig) come(what string, events []string, wanted ...receipt.Status) {
+	r.Helper()
+	var words []string
+	for _, w := range wanted {
+		words = append(words, string(w))
+	}
+	r.until(what, func() bool {
+		return r.rows(`select count(*)::text from receipts where event_id = any($1) and status = any($2)`, events, words)[0] == fmt.Sprint(len(events))
+	})
+}
+
+func idsOf(list []*trial) (events []string) {
+	for _, x := range list {
+		events = append(events, x.event.ID)
+	}
+	return events
+}
+
+// begin lets the runs begin. Those of the clock begin once what they are about is due.
+func (r *rig) begin(list []*trial) {
+	r.Helper()
+	for _, x := range list {
+		if !x.clock {
+			x.workflowID = r.receive(x.event)
+			continue
+		}
+		r.exec(`update grants set ends = ends - interval '3 days' where ends is not null and account = $1`, x.accounts[0])
+		r.exec(`update due set at = at - interval '3 days', next_at = next_at - interval '3 days' where account = $1`, x.accounts[0])
+	}
+	for _, x := range list {
+		if x.clock {
+			x.workflowID = r.clockRun(x.event)
+		}
+	}
+}
+
+// note remembers what the journals hold of each run.
+func (r *rig) note(list []*trial) {
+	r.Helper()
+	journals := r.journals()
+	for _, x := range list {
+		x.lines = map[string]int{}
+		for service := range journals {
+			x.lines[service] = len(x.of(journals[service]))
+		}
+	}
+}
+
+func (r *rig) journals() map[string][]entry {
+	r.Helper()
+	journals := map[string][]entry{}
+	for _, service := range outside {
+		journals[service] = r.journal(service)
+	}
+	return journals
+}
+
+// of are the lines of a journal that are of the run's accounts, or of its event.
+func (x *trial) of(lines []entry) (own []entry) {
+	for _, e := range lines {
+		if slices.Contains(x.accounts, e.Account) && e.Account != "" || e.Body["id"] == x.event.ID {
+			own = append(own, e)
+		}
+	}
+	return own
+}
+
+// did are the lines that the run has written into the journals, by service, and what was done by them in its order: the
+// kinds of effects. A request that a remembered key answered did nothing, and a mail that is sent twice is two.
+func (x *trial) did(journals map[string][]entry) (lines map[string][]entry, kinds []string) {
+	lines = map[string][]entry{}
+	var all []entry
+	for service := range journals {
+		lines[service] = x.of(journals[service])[x.lines[service]:]
+		for _, e := range lines[service] {
+			if e.First || service == "email" {
+				if service == "relayed" {
+					e.Key = "relay:" + e.Key
+				}
+				all = append(all, e)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return a.At.Compare(b.At) })
+	for _, e := range all {
+		kinds = append(kinds, e.Key[:strings.IndexAny(e.Key, ":.")])
+	}
+	return lines, kinds
+}
+
+// judge holds a run that has ended against the table: it came to its outcome by the effects of its row, each once, and
+// took back what was done by the undos of its row, each once and the last first.
+func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
+	r.Helper()
+	result := r.result(x.workflowID, "")
+	want := x.steps
+	if outcome == "compensated" {
+		want = slices.Concat(x.steps, x.undoes)
+	}
+	var kinds []string
+	for _, e := range result.Effects {
+		kind, _, _ := strings.Cut(e.Key, ":")
+		kinds = append(kinds, kind)
+	}
+	if x.kind != "" && outcome == "compensated" { // the run began anew, and met undos that the ledger has: they are not begun again
+		kinds = r.rows(`select kind from effects where event_id = $1 and (state in ('done', 'compensated') or kind = 'provision-workspace') order by kind`, x.event.ID)
+		slices.Sort(kinds)
+		want = slices.Sorted(slices.Values(want))
+	}
+	if result.Outcome != outcome || !slices.Equal(kinds, want) {
+		r.Errorf("%s %s: outcome %s (%s), effects\n got %q\nwant %q", x.flow, x.kind, result.Outcome, result.Reason, kinds, want)
+	}
+	lines, did := x.did(journals)
+	forward, undone := outsideOnly(x.steps), []string(nil)
+	if outcome == "compensated" {
+		i := slices.Index(forward, "provision-workspace")
+		forward, undone = slices.Delete(forward, i, i+1), outsideOnly(x.undoes)
+	}
+	if len(did) != len(forward)+len(undone) {
+		r.Errorf("%s %s: outside was done\n got %q\nwant %q, and then %q", x.flow, x.kind, did, forward, undone)
+		return
+	}
+	first, last := slices.Sorted(slices.Values(did[:len(forward)])), did[len(forward):]
+	if !slices.Equal(first, slices.Sorted(slices.Values(forward))) || !slices.Equal(last, undone) && len(undone) > 0 {
+		r.Errorf("%s %s: outside was done\n got %q\nwant %q, and then %q", x.flow, x.kind, did, forward, undone)
+	}
+	for service, of := range lines {
+		keys := map[string]int{}
+		for _, e := range of {
+			keys[e.Key]++
+			if service == "email" && keys[e.Key] > 1 {
+				r.Errorf("%s %s: mail %s was sent %d times", x.flow, x.kind, e.Key, keys[e.Key])
+			}
+		}
+	}
+}
+
+func outsideOnly(kinds []string) []string {
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return serviceOf[kind] == "" })
+}
+
+// over waits for the end of all runs and holds each against the table.
+func (r *rig) over(list []*trial, outcome func(*trial) string) {
+	r.Helper()
+	r.come("all have ended", idsOf(list), receipt.Processed, receipt.Compensated)
+	for _, x := range list {
+		r.result(x.workflowID, "")
+	}
+	journals := r.journals()
+	for _, x := range list {
+		r.judge(x, outcome(x), journals)
+	}
+}
+
+func asProcessed(*trial) string { return "processed" }
+
+// resetAll resets each run to its first workflow task: it comes to the same end, and nothing is done again.
+func (r *rig) resetAll(list []*trial, outcome func(*trial) string) {
+	r.Helper()
+	before := r.journals()
+	anew := map[*trial]string{}
+	for _, x := range list {
+		anew[x] = r.reset(x.workflowID, r.history(x.workflowID, ""))
+	}
+	for _, x := range list {
+		if result := r.result(x.workflowID, anew[x]); result.Outcome != outcome(x) {
+			r.Errorf("%s %s: the reset run ended %s (%s)", x.flow, x.kind, result.Outcome, result.Reason)
+		}
+	}
+	after := r.journals()
+	for service := range before {
+		if !reflect.DeepEqual(before[service], after[service]) {
+			r.Errorf("resets have changed what %s was asked for: %v", service, after[service][len(before[service]):])
+		}
+	}
+}
+
+// decideAll takes one decision about each run that is parked.
+func (r *rig) decideAll(list []*trial, action string) {
+	r.Helper()
+	for _, x := range list {
+		r.decide(x.workflowID, action, workflows.DecisionInput{})
+	}
+}
+
+// faultOf is what a service of the sandbox does to all requests until it is well again.
+func faultOf(service, what string) string {
+	switch {
+	case service == "email" && what == "refuse":
+		return `{"service":"email","smtp":"rcpt","status":550,"next":1000000}`
+	case service == "email" && what == "fail":
+		return `{"service":"email","status":451,"next":1000000}`
+	case service == "relayed" && what == "refuse":
+		return `{"service":"relayed","status":410,"next":1000000}`
+	case what == "refuse":
+		return fmt.Sprintf(`{"service":%q,"status":422,"next":1000000}`, service)
+	case what == "hang":
+		return fmt.Sprintf(`{"service":%q,"mode":"hang_after_accept","next":1000000}`, service)
+	}
+	return fmt.Sprintf(`{"service":%q,"status":503,"next":1000000}`, service)
+}
+
+var sandboxed = slices.Sorted(maps.Values(outside))
+
+func whichUse(service string) []row {
+	return slices.DeleteFunc(slices.Clone(matrix), func(w row) bool { return !w.uses(service) })
+}
+
+// Without any trouble, and reset: each flow does what the table says, once.
+func TestMatrix_Reset(t *testing.T) {
+	t.Parallel()
+	r := troubled(t, nil)
+	r.hire()
+	list := r.trials(matrix)
+	r.begin(list)
+	r.over(list, asProcessed)
+	r.resetAll(list, asProcessed)
+}
+
+// A service refuses for good: what cannot be had without it is taken back, once each and the last first; of the rest a
+// person is asked, and nothing is done again after the decision.
+func TestMatrix_RefusedForGood(t *testing.T) {
+	t.Parallel()
+	r := troubled(t, nil)
+	r.hire()
+	for _, service := range sandboxed {
+		t.Run(service, func(t *testing.T) {
+			r := *r
+			r.T = t
+			list := r.trials(whichUse(service))
+			takenBack := func(x *trial) bool { return service == "workspaces" && x.undoes != nil }
+			outcome := func(x *trial) string {
+				if takenBack(x) {
+					return "compensated"
+				}
+				return "processed"
+			}
+			if service == "workspaces" { // once for each: what it is brought to then is another target
+				for _, x := range list {
+					r.fault(fmt.Sprintf(`{"service":"workspaces","status":422,"account":%q}`, x.accounts[0]))
+				}
+			} else {
+				r.fault(faultOf(service, "refuse"))
+			}
+			r.begin(list)
+			asked := slices.DeleteFunc(slices.Clone(list), takenBack)
+			r.come("they are parked", idsOf(asked), receipt.NeedsReview, receipt.Dead)
+			r.clearFaults()
+			r.decideAll(asked, workflows.UpdateRetry)
+			r.over(list, outcome)
+			r.resetAll(list, outcome)
+		})
+	}
+}
+
+// A service fails until the time for its effects is used up: everything else is done, the run is dead, and once the
+// service is back a retry does what was missing.
+func TestMatrix_TimeUsedUp(t *testing.T) {
+	t.Parallel()
+	r := troubled(t, nil)
+	r.hire()
+	for _, service := range sandboxed {
+		t.Run(service, func(t *testing.T) {
+			r := *r
+			r.T = t
+			list := r.trials(whichUse(service))
+			r.fault(faultOf(service, "fail"))
+			r.begin(list)
+			r.come("they are dead", idsOf(list), receipt.Dead)
+			journals := r.journals()
+			for _, x := range list {
+				_, did := x.did(journals)
+				want := slices.DeleteFunc(outsideOnly(x.steps), func(kind string) bool { return serviceOf[kind] == service })
+				if !slices.Equal(slices.Sorted(slices.Values(did)), slices.Sorted(slices.Values(want))) {
+					t.Errorf("%s: while it is dead outside was done %q, want %q", x.flow, did, want)
+				}
+			}
+			r.clearFaults()
+			r.decideAll(list, workflows.UpdateRetry)
+			r.over(list, asProcessed)
+		})
+	}
+}
+
+// A run is cancelled: while its first effect is at work, so that nothing else is begun; and while one is retried. Once a
+// person has it go on, it does the rest.
+func TestMatrix_Cancelled(t *testing.T) {
+	t.Parallel()
+	forDays := config.Retries{First: time.Hour, Max: time.Hour, For: 24 * time.Hour}
+	cancelAll := func(r *rig, list []*trial) {
+		for _, x := range list {
+			if err := r.Temporal.CancelWorkflow(r.Context(), x.workflowID, ""); err != nil {
+				r.Fatal(err)
+			}
+		}
+	}
+	goOn := func(r *rig, list []*trial) {
+		r.come("they are parked", idsOf(list), receipt.NeedsReview)
+		for _, x := range list {
+			if got := r.rows(`select reason_code from receipts where event_id = $1`, x.event.ID)[0]; got != "cancelled" {
+				r.Errorf("%s is parked because of %q", x.flow, got)
+			}
+		}
+		r.clearFaults()
+		r.decideAll(list, workflows.UpdateRetry)
+		r.over(list, asProcessed)
+	}
+	t.Run("while the first is at work", func(t *testing.T) {
+		t.Parallel()
+		r := troubled(t, nil)
+		g := newGate(true)
+		r.hire(g)
+		list := slices.DeleteFunc(r.trials(matrix), func(x *trial) bool { return len(x.steps) < 2 })
+		for _, x := range list {
+			x.kind = x.steps[0]
+			g.hold(x.event.ID, x.kind)
+		}
+		r.begin(list)
+		r.until("all are at work", func() bool { return g.holding() == len(list) })
+		cancelAll(r, list)
+		for _, x := range list { // a task that is at a local activity hears of it with its next sign of life
+			r.until("the cancellation has come", func() bool {
+				return slices.ContainsFunc(r.history(x.workflowID, "").Events, func(e *historypb.HistoryEvent) bool {
+					return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
+				})
+			})
+		}
+		g.open(nil)
+		r.come("they are parked", idsOf(list), receipt.NeedsReview)
+		journals := r.journals()
+		for _, x := range list {
+			if _, did := x.did(journals); len(did) > 0 {
+				t.Errorf("%s: cancelled, it went on with %q", x.flow, did)
+			}
+		}
+		goOn(r, list)
+	})
+	t.Run("while one is retried", func(t *testing.T) {
+		t.Parallel()
+		r := troubled(t, func(c *config.Config) {
+			consumer := c.Consumers["sandbox"]
+			consumer.Retries = forDays
+			c.Consumers["sandbox"] = consumer
+			c.Sinks.Workspaces.Retries, c.Sinks.Finance.Retries, c.Sinks.Email.Retries = forDays, forDays, forDays
+		})
+		r.hire()
+		for _, service := range sandboxed {
+			t.Run(service, func(t *testing.T) {
+				r := *r
+				r.T = t
+				list := r.trials(whichUse(service))
+				r.fault(faultOf(service, "fail"))
+				r.begin(list)
+				r.come("they are retried", idsOf(list), receipt.Retrying)
+				cancelAll(&r, list)
+				goOn(&r, list)
+			})
+		}
+	})
+}
+
+// A worker is killed before an effect, or after it, for each effect of each flow: another worker goes on, and does once
+// what was not done.
+func TestMatrix_WorkerKilled(t *testing.T) {
+	t.Parallel()
+	for point, before := range map[string]bool{"before": true, "after": false} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := troubled(t, unhurried)
+			g := newGate(before)
+			kill := r.hire(g)
+			var rows []row
+			for _, w := range matrix {
+				for range slices.Compact(slices.Clone(w.steps)) {
+					rows = append(rows, w)
+				}
+			}
+			list := r.trials(rows)
+			held := map[string]int{}
+			for _, x := range list {
+				kinds := slices.Compact(slices.Clone(x.steps))
+				x.kind = kinds[held[x.flow]]
+				held[x.flow]++
+				g.hold(x.event.ID, x.kind)
+			}
+			r.begin(list)
+			r.until("each is held up", func() bool { return g.holding() == len(list) })
+			kill()
+			killed := time.Now()
+			r.hire()
+			r.over(list, asProcessed)
+			t.Logf("%d runs, all over %s after the kill", len(list), time.Since(killed).Round(time.Second))
+		})
+	}
+}
+
+// The same while what was done is taken back.
+func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
+	t.Parallel()
+	for point, before := range map[string]bool{"before": true, "after": false} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := troubled(t, unhurried)
+			g := newGate(before)
+			kill := r.hire(g)
+			var rows []row
+			var kinds []string
+			for _, w := range matrix {
+				for _, kind := range w.undoes {
+					if kind != "provision-workspace" { // the gate would hold up the one that is refused
+						rows, kinds = append(rows, w), append(kinds, kind)
+					}
+				}
+			}
+			list := r.trials(rows)
+			for i, x := range list {
+				x.kind = kinds[i]
+				g.hold(x.event.ID, x.kind)
+				r.fault(fmt.Sprintf(`{"service":"workspaces","status":422,"account":%q}`, x.accounts[0]))
+			}
+			r.begin(list)
+			r.until("each is held up", func() bool { return g.holding() == len(list) })
+			kill()
+			r.hire()
+			r.over(list, func(*trial) string { return "compensated" })
+		})
+	}
+}
+
+// A worker is killed when the services have what it has sent, and it has no answer: what has a key is sent again and done
+// once, and of a mail a person is asked.
+func TestMatrix_WorkerKilledWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	const answers = 10 * time.Second // until then all shall be sent
+	r := troubled(t, func(c *config.Config) {
+		consumer := c.Consumers["sandbox"]
+		consumer.Timeout, consumer.Places = answers, 200
+		c.Consumers["sandbox"] = consumer
+		c.Sinks.Workspaces.Timeout, c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout = answers, answers, answers
+	})
+	kill := r.hire()
+	list := r.trials(matrix)
+	for _, service := range sandboxed {
+		r.fault(faultOf(service, "hang"))
+	}
+	r.begin(list)
+	r.until("all is sent", func() bool {
+		journals := r.journals()
+		return !slices.ContainsFunc(list, func(x *trial) bool {
+			lines, _ := x.did(journals)
+			return slices.ContainsFunc(sandboxed, func(service string) bool { return x.uses(service) && len(lines[service]) == 0 })
+		})
+	})
+	kill()
+	r.clearFaults()
+	r.hire()
+	r.come("all have ended, or are parked", idsOf(list), receipt.Processed, receipt.NeedsReview)
+	for _, x := range list {
+		if parked := r.status(x.event, receipt.Processed, receipt.NeedsReview) == receipt.NeedsReview; parked != x.uses("email") {
+			t.Errorf("%s: a person is asked: %t, want it of mails alone", x.flow, parked)
+		} else if parked {
+			r.decide(x.workflowID, workflows.UpdateSkip, workflows.DecisionInput{})
+		}
+	}
+	r.over(list, asProcessed)
+}

@@ -1,0 +1,107 @@
+package flowtest
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/pause"
+)
+
+func (r *rig) pauser() *operator.Pauser {
+	return &operator.Pauser{Pauses: pause.New(r.Pool), Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Names: map[pause.Kind][]string{pause.Sink: {"finance"}, pause.Source: {"stripe"}}}
+}
+
+// A sink is paused while many events come: their runs wait, visibly; nobody parks, nothing is sent, no try is spent. When
+// it is resumed all is done, each once.
+func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, neverHasty)
+	const invoices = 30
+	receive := func(name string) (lastRun string) {
+		for i := range invoices {
+			lastRun = r.receive(purchase(t, fmt.Sprintf("%s-%s-%d", name, uuid.NewString()[:8], i), "invoice.paid", "starter"))
+		}
+		return lastRun
+	}
+	decided := operator.Decided{Who: "ada", Why: "the books are closed"}
+	count := func(where string) string { return r.rows(`select count(*)::text from receipts where ` + where)[0] }
+	receive("before")
+	if _, err := r.pauser().Pause(t.Context(), pause.Sink, "finance", decided); err != nil {
+		t.Fatal(err)
+	}
+	lastRun := receive("after")
+	r.until("all are done or wait", func() bool { return count(`status in ('received', 'processing')`) == "0" })
+	sent := len(r.journal("finance"))
+	if waits := count(`status = 'retrying' and reason_code = 'paused' and reason like 'paused: finance is paused since % by ada: the books are closed'`); waits != fmt.Sprint(2*invoices-sent) {
+		t.Errorf("%s wait, and %d of %d were sent before: receipts %v", waits, sent, 2*invoices, r.rows(`select status || ' ' || reason from receipts`))
+	}
+	r.until("a timer names the sink", func() bool {
+		got := r.timers(lastRun)
+		return len(got) > 0 && strings.Contains(got[0], "finance-export waits: finance is paused since ")
+	})
+	if tried := r.rows(`select count(*)::text from effects where kind = 'finance-export'`)[0]; tried != fmt.Sprint(sent) {
+		t.Errorf("%s entries were tried and %d sent", tried, sent)
+	}
+	if _, err := r.pauser().Resume(t.Context(), pause.Sink, "finance", decided); err != nil {
+		t.Fatal(err)
+	}
+	r.until("all is done", func() bool { return count(`status = 'processed'`) == fmt.Sprint(2*invoices) })
+	if got := len(r.journal("finance")); got != 2*invoices {
+		t.Errorf("finance has %d entries, want %d", got, 2*invoices)
+	}
+	if got := r.rows(`select max(attempts)::text from effects where kind = 'finance-export'`)[0]; got != "1" {
+		t.Errorf("%s attempts, want one each", got)
+	}
+	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions order by id`); fmt.Sprint(got) != "[pause sink finance ada resume sink finance ada]" {
+		t.Errorf("audit trail %q", got)
+	}
+}
+
+// Of a paused source nothing is run, though all of it is taken; when it is resumed each event is run once.
+func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, neverHasty)
+	const invoices = 20
+	decided := operator.Decided{Who: "ada", Why: "two prices have the wrong plan"}
+	if _, err := r.pauser().Pause(t.Context(), pause.Source, "stripe", decided); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the dispatcher has heard", func() bool {
+		e := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter")
+		r.receive(e)
+		heard := false
+		r.until("it is started, or put aside", func() bool {
+			heard = r.rows(`select reason_code from receipts where event_id = $1`, e.ID)[0] == "paused"
+			return heard || r.rows(`select status from receipts where event_id = $1`, e.ID)[0] == "processed"
+		})
+		return heard
+	})
+	before := r.done("finance")
+	for i := range invoices {
+		r.receive(purchase(t, fmt.Sprintf("held-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "starter"))
+	}
+	r.until("all are put aside", func() bool {
+		return r.rows(`select count(*)::text from receipts where status = 'received' and reason like 'paused: source stripe is paused since % by ada: two prices have the wrong plan'`)[0] == fmt.Sprint(invoices+1)
+	})
+	if n := r.done("finance"); n != before {
+		t.Errorf("%d entries were sent meanwhile", n-before)
+	}
+	if _, err := r.pauser().Resume(t.Context(), pause.Source, "stripe", decided); err != nil {
+		t.Fatal(err)
+	}
+	r.until("all is done", func() bool {
+		return r.rows(`select count(*)::text from receipts where status <> 'processed'`)[0] == "0"
+	})
+	if n := r.done("finance"); n != before+invoices+1 {
+		t.Errorf("%d entries after the pause, want %d", n-before, invoices+1)
+	}
+	if got := r.rows(`select count(*)::text from runs group by receipt_id having count(*) > 1`); len(got) != 0 {
+		t.Errorf("%d were run more than once", len(got))
+	}
+}

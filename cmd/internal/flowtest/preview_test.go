@@ -1,0 +1,128 @@
+package flowtest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// everyRow is what stands in every table, with the transaction that has written it.
+func (r *rig) everyRow() map[string]string {
+	r.Helper()
+	rows := map[string]string{}
+	for _, table := range r.rows(`select tablename::text from pg_tables where schemaname = current_schema() order by 1`) {
+		rows[table] = strings.Join(r.rows(`select xmin || ' ' || t::text from `+table+` t order by 1`), "\n")
+	}
+	return rows
+}
+
+// rest waits until nothing is written any more.
+func (r *rig) rest() map[string]string {
+	r.Helper()
+	var rows map[string]string
+	r.until("nothing is written", func() bool {
+		before := r.everyRow()
+		rows = r.everyRow()
+		return maps.Equal(before, rows) && len(r.rows(`select type from outbox where published_at is null`)) == 0
+	})
+	return rows
+}
+
+// A preview of each verb is made on real parts: it changes no row, and what then happens is what it has said.
+func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
+	t.Parallel()
+	for verb, want := range map[string]struct {
+		in      workflows.DecisionInput
+		says    map[string]workflows.Will
+		outcome receipt.Status
+		books   int64
+	}{
+		workflows.UpdateRetry: {workflows.DecisionInput{}, map[string]workflows.Will{
+			"apply-facts": workflows.WillStay, "provision-workspace": workflows.WillStay, "finance-export": workflows.WillRun, "receipt-email": workflows.WillStay,
+		}, receipt.Processed, 4900},
+		workflows.UpdateSkip: {workflows.DecisionInput{Effect: "finance-export"}, map[string]workflows.Will{
+			"apply-facts": workflows.WillStay, "provision-workspace": workflows.WillStay, "finance-export": workflows.WillSkip, "receipt-email": workflows.WillStay,
+		}, receipt.Processed, 0},
+		workflows.UpdateCompensate: {workflows.DecisionInput{}, map[string]workflows.Will{
+			"apply-facts": workflows.WillTakeBack, "provision-workspace": workflows.WillStay, "receipt-email": workflows.WillTakeBack,
+			"withhold-grant": workflows.WillRun, "correction-notice": workflows.WillRun, "finance-export": workflows.WillRefuse,
+		}, receipt.Compensated, 0},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			r.fault(`{"service": "finance", "status": 404}`)
+			paid := purchase(t, verb+"-"+uuid.NewString()[:8], "invoice.paid", "starter")
+			workflowID := r.receive(paid)
+			r.status(paid, receipt.Dead)
+			r.clearFaults()
+
+			before := r.rest()
+			desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
+			said, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: verb, Effect: want.in.Effect})
+			if err != nil || said.Refused != "" {
+				t.Fatalf("preview: %v, %+v", err, said)
+			}
+			after := r.everyRow()
+			for table, rows := range after {
+				if before[table] != rows {
+					t.Errorf("the preview has written to %s:\n%s\nwas\n%s", table, rows, before[table])
+				}
+			}
+			for _, e := range said.Effects {
+				if e.Undoes == "" && e.Kind == "provision-workspace" && strings.HasSuffix(e.Key, ":v2") {
+					continue // what the taking back brings the workspace to
+				}
+				if want.says[e.Kind] != e.Will {
+					t.Errorf("%s: %s (%s), want %s", e.Key, e.Will, e.Why, want.says[e.Kind])
+				}
+			}
+			if said.Outcome != string(want.outcome) {
+				t.Errorf("then it is %s (%s), want %s", said.Outcome, said.Reason, want.outcome)
+			}
+			if i := slices.IndexFunc(said.Money, func(s operator.Sum) bool { return s.Will == workflows.WillRun }); want.books != 0 && (i < 0 || said.Money[i].Amount != want.books) {
+				t.Errorf("money: %+v, want %d booked", said.Money, want.books)
+			}
+
+			r.decide(workflowID, verb, want.in)
+			if result := r.result(workflowID, ""); result.Outcome != said.Outcome {
+				t.Errorf("it is %s (%s) now, and %s was said", result.Outcome, result.Reason, said.Outcome)
+			}
+			states := map[string]string{}
+			for _, line := range r.rows(`select key || ' ' || state from effects`) {
+				key, state, _ := strings.Cut(line, " ")
+				states[key] = state
+			}
+			for _, e := range said.Effects {
+				became := map[workflows.Will]string{
+					workflows.WillStay: "done", workflows.WillRun: "done", workflows.WillSkip: "skipped", workflows.WillTakeBack: "compensated", workflows.WillRefuse: "failed",
+				}[e.Will]
+				if states[e.Key] != became {
+					t.Errorf("%s is %s, and %s was said", e.Key, states[e.Key], e.Will)
+				}
+				delete(states, e.Key)
+			}
+			if len(states) > 0 {
+				t.Errorf("nothing was said of %v", states)
+			}
+			// Once its run is closed, a replay does nothing again.
+			again, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: operator.VerbReplay})
+			if err != nil || again.Refused != "" {
+				t.Fatalf("preview of a replay: %v, %+v", err, again)
+			}
+			for _, e := range again.Effects {
+				if e.Will == workflows.WillRun {
+					t.Errorf("a replay would do %s again", e.Key)
+				}
+			}
+		})
+	}
+}

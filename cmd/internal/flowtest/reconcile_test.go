@@ -1,0 +1,208 @@
+package flowtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+func (r *rig) reconciler() *operator.Reconciler {
+	r.Helper()
+	return &operator.Reconciler{
+		DB: r.Pool, API: r.api(), Source: "stripe", Prices: process.Prices(r.Config), Policy: process.BillingPolicy(r.Config),
+		Insert: r.Receipts.Insert, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Patience: impatiently,
+	}
+}
+
+func (r *rig) compare(id string) *operator.Reconciliation {
+	r.Helper()
+	found, err := r.reconciler().Compare(r.Context(), id, "")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return found
+}
+
+// reconcile brings the account to what Stripe says, and waits for the runs.
+func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
+	r.Helper()
+	if err := r.reconciler().Apply(r.Context(), found, operator.Decided{Who: "ada", Why: "events were lost"}); err != nil {
+		r.Fatal(err)
+	}
+	for _, f := range found.Filed {
+		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
+		workflowID := workflows.EventInput{Provider: "stripe", EventID: f.EventID}.ID()
+		r.result(workflowID, "")
+		history := r.history(workflowID, "")
+		noCanary(r.T, history)
+		if *update {
+			object := f.EventID[strings.LastIndex(f.EventID, ":")+1:]
+			writeGolden(r.T, workflows.ReconciledFlow, branch+"-"+map[string]string{"sub": "subscription", "in": "invoice"}[object[:strings.Index(object, "_")]], history)
+		}
+	}
+	r.noDifference()
+}
+
+// noDifference holds that the rows are what the facts come to.
+func (r *rig) noDifference() {
+	r.Helper()
+	differences, err := operator.CheckRows(r.Context(), r.Pool, billing.Scope{}, process.BillingPolicy(r.Config), nil)
+	if err != nil || len(differences) != 0 {
+		r.Errorf("the rows differ from the facts: %v, %v", differences, err)
+	}
+}
+
+func fields(found *operator.Reconciliation) (list []string) {
+	for _, d := range found.Differences {
+		list = append(list, fmt.Sprintf("%s %s: %s, %s", d.Kind, d.Field, d.Ours, d.Theirs))
+	}
+	return list
+}
+
+// An account has drifted: of its events, a change of plan and a payment never came. Comparing shows what differs;
+// applying brings rows, workspace and finance there, mails nothing, and is the last of it: nothing differs any more, and
+// what is delivered late is not done twice.
+func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed, at := "drift-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour)
+	account := "acct-" + seed
+	created := purchaseAt(t, seed, "customer.subscription.created", "starter", at)
+	created = rename(t, created, created.ID+"_created")
+	changed := purchaseAt(t, seed, "customer.subscription.updated", "pro", at.Add(time.Hour))
+	changed = rename(t, changed, changed.ID+"_changed")
+	paid := purchaseAt(t, seed, "invoice.paid", "pro", at.Add(time.Hour))
+	paid = rename(t, paid, paid.ID+"_paid")
+	r.tell(created, changed, paid)
+	r.result(r.receive(created), "")
+	mails := r.done("email")
+
+	before := r.footprint()
+	found := r.compare(account)
+	got := fields(found)
+	for _, want := range []string{"subscription plan: starter, pro", "invoice status: , paid", "invoice plan: , pro"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("differences %q, want %q", got, want)
+		}
+	}
+	if after := r.footprint(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("comparing has changed something:\n%v\n%v", before, after)
+	}
+	r.reconcile(found, "drifted")
+	if got := r.rows(`select concat_ws(' ', plan, status) from subscriptions union all select concat_ws(' ', id = $1, target_plan) from accounts`, account); !slices.Equal(got, []string{"pro active", "t pro"}) {
+		t.Errorf("rows %q", got)
+	}
+	all := r.journal("workspaces")
+	if last := all[len(all)-1]; last.Body["plan"] != "pro" {
+		t.Errorf("the workspace was left as %v", last.Body)
+	}
+	if n := r.done("finance"); n != 1 {
+		t.Errorf("%d finance entries, want that of the payment", n)
+	}
+	if n := r.done("email"); n != mails {
+		t.Errorf("%d mails over old news", n-mails)
+	}
+	r.until("news are out", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
+	if got := r.rows(`select distinct origin from facts order by 1`); !slices.Equal(got, []string{"event", "fetched"}) {
+		t.Errorf("origins %q", got)
+	}
+	if again := r.compare(account); len(again.Differences) != 0 || again.Compared == 0 || len(again.LeftOut) != 0 {
+		t.Errorf("a second time: %q of %d, left out %v", fields(again), again.Compared, again.LeftOut)
+	}
+	// Delivered at last.
+	for _, e := range []forge.Event{changed, paid} {
+		r.result(r.receive(e), "")
+	}
+	if n := r.done("finance"); n != 1 {
+		t.Errorf("%d finance entries after the late delivery, want one", n)
+	}
+	if again := r.compare(account); len(again.Differences) != 0 {
+		t.Errorf("after the late delivery: %q", fields(again))
+	}
+	r.noDifference()
+	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"reconcile " + account + " ada"}) {
+		t.Errorf("audit trail %q", got)
+	}
+}
+
+// The end of a subscription was lost: access ends, as of its time. So does a second reconcile find nothing.
+func TestReconcile_EndedUnseen_AccessEnds(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed, at := "ended-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour).Truncate(time.Second).UTC()
+	created := purchaseAt(t, seed, "customer.subscription.created", "pro", at)
+	created = rename(t, created, created.ID+"_created")
+	deleted := purchaseAt(t, seed, "customer.subscription.deleted", "pro", at.Add(time.Hour))
+	r.tell(created, deleted)
+	r.result(r.receive(created), "")
+	mails := r.done("email")
+	found := r.compare("acct-" + seed)
+	if got := fields(found); !slices.Contains(got, "subscription status: active, canceled") || !slices.Contains(got, "subscription ended: , "+at.Add(time.Hour).Format(time.RFC3339)) {
+		t.Fatalf("differences %q", got)
+	}
+	r.reconcile(found, "ended")
+	all := r.journal("workspaces")
+	if last := all[len(all)-1]; last.Body["state"] != "suspended" {
+		t.Errorf("the workspace was left as %v", last.Body)
+	}
+	if n := r.done("email"); n != mails {
+		t.Errorf("%d mails over old news", n-mails)
+	}
+	if again := r.compare("acct-" + seed); len(again.Differences) != 0 {
+		t.Errorf("a second time: %q", fields(again))
+	}
+}
+
+// Nothing of a customer ever came: it is found by the customer's ID. Another one's faults are told.
+func TestReconcile_CustomerUnheardOf(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed := "unheard-" + uuid.NewString()[:8]
+	e := purchaseAt(t, seed, "customer.subscription.created", "pro", time.Now().Add(-time.Hour))
+	r.tell(e)
+	customer := objectField(t, e, "customer")
+	if _, err := r.reconciler().Compare(t.Context(), "acct-"+seed, ""); err == nil {
+		t.Error("an account that nothing tells of was found")
+	}
+	found := r.compare(customer)
+	if len(found.Differences) == 0 || found.Account != "acct-"+seed {
+		t.Fatalf("found %+v", found)
+	}
+	r.reconcile(found, "unheard")
+	if got := r.rows(`select target_plan from accounts where id = $1`, "acct-"+seed); !slices.Equal(got, []string{"pro"}) {
+		t.Errorf("the account has %q", got)
+	}
+	if again := r.compare(customer); len(again.Differences) != 0 {
+		t.Errorf("a second time: %q", fields(again))
+	}
+	if got := r.compare("cus_nosuch"); got.LeftOut["cus_nosuch"] == "" || len(got.Customers) != 0 {
+		t.Errorf("a customer that Stripe does not have: %+v", got)
+	}
+}
+
+// objectField returns a text of the object that an event shows.
+func objectField(t *testing.T, e forge.Event, name string) string {
+	t.Helper()
+	var body struct {
+		Data struct{ Object map[string]any }
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := body.Data.Object[name].(string)
+	return text
+}

@@ -1,0 +1,254 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// desk is an operator's, with this rig's database and Temporal.
+func (r *rig) desk() *operator.Desk {
+	relays := map[string][]string{}
+	for name, source := range r.Config.Sources {
+		relays[name] = source.Relay
+	}
+	return &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Relays: relays}
+}
+
+// ask has ada ask for something about an event.
+func (r *rig) ask(verb string, e forge.Event, change ...func(*operator.Ask)) (*operator.Answer, error) {
+	r.Helper()
+	a := operator.Ask{Verb: verb, ID: e.ID, Who: "uid:1(ada)", Why: "looked at it"}
+	for _, c := range change {
+		c(&a)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	defer cancel()
+	var answer *operator.Answer
+	var err error
+	// The receipt shows that a run parks a moment before the run can take a decision.
+	r.until(verb+" is answered", func() bool {
+		answer, err = r.desk().Act(ctx, a)
+		return err == nil || !strings.Contains(err.Error(), "another decision at this moment")
+	})
+	return answer, err
+}
+
+func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*operator.Ask)) *operator.Answer {
+	r.Helper()
+	answer, err := r.ask(verb, e, change...)
+	if err != nil {
+		r.Fatalf("%s: %v", verb, err)
+	}
+	return answer
+}
+
+func effectOf(name string) func(*operator.Ask) { return func(a *operator.Ask) { a.Effect = name } }
+
+func (r *rig) key(kind string) string {
+	r.Helper()
+	return r.rows(`select key from effects where kind = $1`, kind)[0]
+}
+
+// show is everything about an event.
+func (r *rig) show(e forge.Event) *timeline.Event {
+	r.Helper()
+	event, err := operator.ShowEvent(r.Context(), r.Pool, e.ID)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return event
+}
+
+// A booking that somebody has made by hand is done, with what finance calls it; nothing is sent, and a compensation takes
+// it back by a reversing entry.
+func TestVerbs_Done_ThenCompensated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(financeDown, tooLate)
+	e := purchase(t, "done-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.clearFaults()
+	answer := r.mustAsk(operator.VerbDone, e, effectOf("finance-export"), func(a *operator.Ask) { a.Reference = "entry 4711" })
+	if !slices.Equal(answer.About, []string{r.key("finance-export")}) || len(answer.Effects) != 2 {
+		t.Errorf("answered %+v", answer)
+	}
+	r.status(e, receipt.NeedsReview) // the mail is in doubt
+	if got := r.rows(`select concat_ws(' ', state, result->>'reference', error) from effects where kind = 'finance-export'`); got[0] !=
+		"done entry 4711 done by hand, uid:1(ada) says: looked at it (reference entry 4711)" {
+		t.Errorf("the ledger has %q", got)
+	}
+	if got := r.rows(`select concat_ws(' ', kind, reference) from finance_entries`); !slices.Equal(got, []string{"payment entry 4711"}) {
+		t.Errorf("our books have %q", got)
+	}
+	if n := r.done("finance"); n != 0 {
+		t.Errorf("finance was sent %d entries", n)
+	}
+	said := func() bool {
+		return slices.ContainsFunc(r.show(e).Timeline, func(s timeline.Entry) bool {
+			return s.What == "effect-done" && strings.Contains(s.Error, "reference entry 4711")
+		})
+	}
+	if !said() {
+		t.Error("the timeline does not say who has done it")
+	}
+	r.mustAsk(operator.VerbCompensate, e)
+	if result := r.result(id, ""); result.Outcome != "compensated" {
+		t.Errorf("ended %s (%s)", result.Outcome, result.Reason)
+	}
+	var kinds []string
+	for _, entry := range r.journal("finance") {
+		kinds = append(kinds, fmt.Sprint(entry.Body["kind"], " of ", entry.Body["reverses"]))
+	}
+	if !slices.Equal(kinds, []string{"reversal of " + r.key("finance-export")}) {
+		t.Errorf("finance has %v, want what was booked by hand reversed", kinds)
+	}
+	if got := r.effects(e)["finance-export"]; got != "compensated" {
+		t.Errorf("the entry is %s in the ledger", got)
+	}
+}
+
+// A mail in doubt is left by a retry. Sent again, it is a new generation, under a Message-ID of its own.
+func TestVerbs_Resend_NewGeneration(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(tooLate)
+	e := purchase(t, "resend-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.NeedsReview)
+	var refused *operator.RefusedError
+	if _, err := r.ask(operator.VerbRetry, e); !errors.As(err, &refused) || !strings.Contains(err.Error(), "resend "+e.ID) {
+		t.Errorf("a retry of what is in doubt: %v, want it refused for a resend", err)
+	}
+	if _, err := r.ask(operator.VerbResend, e); !errors.As(err, &refused) || !strings.Contains(err.Error(), "confirm it with the effect's key") {
+		t.Errorf("not confirmed: %v", err)
+	}
+	key := r.key("receipt-email")
+	confirm := func(a *operator.Ask) { a.Confirm, a.RequestID = key, "resend-1" }
+	r.mustAsk(operator.VerbResend, e, confirm)
+	r.result(id, "")
+	// The answer was lost, and the run has ended since.
+	if again := r.mustAsk(operator.VerbResend, e, confirm); !again.Repeated || !slices.Equal(again.About, []string{key}) {
+		t.Errorf("once more: %+v, want the first call's answer", again)
+	}
+	mails := r.journal("email")
+	if len(mails) != 2 || mails[0].Key == mails[1].Key || !strings.Contains(mails[1].Key, ".g2.") {
+		t.Errorf("mails %v, want two under IDs of their own", mails)
+	}
+	if got := r.rows(`select concat_ws(' ', state, generation) from effects where key = $1`, key); got[0] != "done 2" {
+		t.Errorf("the ledger has %q", got)
+	}
+	if got := r.rows(`select action from operator_actions`); !slices.Equal(got, []string{"resend"}) {
+		t.Errorf("audited %q, want one resend", got)
+	}
+}
+
+// Of two effects that are not done, one is tried again.
+func TestVerbs_RetryOfOneEffect(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(`{"service":"finance","next":3,"status":503}`, `{"service":"workspaces","status":404}`)
+	e := purchase(t, "one-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.clearFaults()
+	r.mustAsk(operator.VerbRetry, e, effectOf("finance-export"))
+	r.until("the entry is booked, and the event parked again", func() bool {
+		return r.effects(e)["finance-export"] == "done" && r.rows(`select status from receipts`)[0] == "dead"
+	})
+	if n := r.done("workspaces"); n != 0 || r.effects(e)["provision-workspace"] != "failed" {
+		t.Errorf("the workspace was provisioned %d times by a retry of the entry", n)
+	}
+	waits := r.show(e).Receipt.Waits
+	if waits == nil || len(waits.Effects) != 1 || waits.Effects[0].Kind != "provision-workspace" {
+		t.Errorf("waits for %+v, want the workspace", waits)
+	}
+	r.mustAsk(operator.VerbRetry, e)
+	if result := r.result(id, ""); result.Outcome != "processed" || r.done("workspaces") != 1 || r.done("finance") != 1 {
+		t.Errorf("ended %s with %d workspaces and %d entries", result.Outcome, r.done("workspaces"), r.done("finance"))
+	}
+}
+
+// A review at the end: approved, everything stands; rejected, what the event has done is taken back.
+func TestVerbs_ReviewAtEnd(t *testing.T) {
+	t.Parallel()
+	for verb, want := range map[string]struct {
+		outcome string
+		entries []string
+	}{
+		operator.VerbApprove: {"processed", []string{"payment"}},
+		operator.VerbReject:  {"compensated", []string{"payment", "reversal"}},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			e := paidAfterEnd(t, r)
+			id := r.receive(e)
+			r.status(e, receipt.NeedsReview)
+			if _, err := r.ask(operator.VerbRetry, e); err == nil || !strings.Contains(err.Error(), "events approve") || !strings.Contains(err.Error(), "events reject") {
+				t.Errorf("a retry of a review: %v, want it refused for approve and reject", err)
+			}
+			r.mustAsk(verb, e)
+			if result := r.result(id, ""); result.Outcome != want.outcome {
+				t.Errorf("ended %s (%s)", result.Outcome, result.Reason)
+			}
+			var entries []string
+			for _, entry := range r.journal("finance") {
+				entries = append(entries, fmt.Sprint(entry.Body["kind"]))
+			}
+			if !slices.Equal(entries, want.entries) {
+				t.Errorf("finance has %v, want %v", entries, want.entries)
+			}
+		})
+	}
+}
+
+// paidAfterEnd has a subscription end, and returns the event that it was paid afterwards.
+func paidAfterEnd(t *testing.T, r *rig) forge.Event {
+	t.Helper()
+	e := purchase(t, "late-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	sent("customer.subscription.created", -time.Hour)(r, e)
+	sent("customer.subscription.deleted", -time.Minute)(r, e)
+	return e
+}
+
+// What a person decides is one decision, however often the call is made, and by however many at once.
+func TestVerbs_SameRequestAtOnce_OneDecision(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(financeDown)
+	e := purchase(t, "request-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.clearFaults()
+	answers := make(chan error, 4)
+	for range cap(answers) {
+		go func() {
+			_, err := r.ask(operator.VerbRetry, e, func(a *operator.Ask) { a.RequestID = "retry-1" })
+			answers <- err
+		}()
+	}
+	for range cap(answers) {
+		if err := <-answers; err != nil {
+			t.Errorf("one of the calls: %v", err)
+		}
+	}
+	r.result(id, "")
+	if got := r.rows(`select action from operator_actions`); len(got) != 1 || r.done("finance") != 1 {
+		t.Errorf("audited %q, and %d entries are booked; want one of each", got, r.done("finance"))
+	}
+}
