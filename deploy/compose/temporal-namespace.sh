@@ -21,7 +21,7 @@ until temporal operator search-attribute list >/dev/null 2>&1; do
 	[ "$tries" -lt 30 ] || exit 1
 	sleep 2
 done
-for name in PawlProvider PawlType PawlReceipt; do
+for name in PawlProvider PawlType PawlReceipt PawlStatus; do
 	temporal operator search-attribute list | grep -qw "$name" ||
 		temporal operator search-attribute create --name "$name" --type Keyword
 done
