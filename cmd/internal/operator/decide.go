@@ -21,6 +21,13 @@ import (
 // less than a command's time for the database, which would be blamed for it.
 const decideTimeout = 20 * time.Second
 
+// A receipt says that its run is parked a moment before the run takes decisions, and on a busy machine the moment lasts:
+// a run that waits for none yet is asked again, every beginPoll for beginWithin.
+const (
+	beginPoll   = 200 * time.Millisecond
+	beginWithin = 5 * time.Second
+)
+
 // decide takes a decision to the receipt's parked run, as an update whose ID is the request's. It returns when the run has
 // recorded it.
 func (d *Desk) decide(ctx context.Context, ask Ask, r *timeline.Receipt) (*Answer, error) {
@@ -58,11 +65,13 @@ func (d *Desk) update(ctx context.Context, ask Ask, r *timeline.Receipt, in work
 	// Without a worker nobody answers, and the SDK would ask for ever.
 	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
-	handle, err := d.Temporal.UpdateWorkflow(asking, client.UpdateWorkflowOptions{
-		WorkflowID: r.WorkflowID, UpdateID: ask.RequestID, UpdateName: ask.Verb, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = handle.Get(asking, &result)
+	result, err = d.send(asking, ask, r, in)
+	for until := time.Now().Add(beginWithin); notParked(err) && time.Now().Before(until) && d.stillParked(asking, r); {
+		select {
+		case <-asking.Done():
+		case <-time.After(beginPoll):
+		}
+		result, err = d.send(asking, ask, r, in)
 	}
 	var refused *temporal.ApplicationError
 	var gone *serviceerror.NotFound
@@ -72,7 +81,7 @@ func (d *Desk) update(ctx context.Context, ask Ask, r *timeline.Receipt, in work
 		return result, nil
 	case errors.As(err, &gone):
 		return result, &RefusedError{EventID: ask.ID, Verb: ask.Verb, Why: "has a run that has ended in Temporal, as pawl is about to notice", Try: []Choice{again(ask.ID, r)}}
-	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked:
+	case notParked(err):
 		return result, d.cameSecond(ctx, ask, r)
 	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeInvalidDecision:
 		return result, d.refuse(ask, r, "is parked, and %s", refused.Message())
@@ -88,6 +97,29 @@ func (d *Desk) update(ctx context.Context, ask Ask, r *timeline.Receipt, in work
 		return result, errors.New(refused.Message())
 	}
 	return result, fmt.Errorf("%s of %s: %w", ask.Verb, r.WorkflowID, err)
+}
+
+// send sends the update once.
+func (d *Desk) send(ctx context.Context, ask Ask, r *timeline.Receipt, in workflows.DecisionInput) (result workflows.DecisionResult, err error) {
+	handle, err := d.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: r.WorkflowID, UpdateID: ask.RequestID, UpdateName: ask.Verb, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, &result)
+	}
+	return result, err
+}
+
+// notParked reports whether the run says that it waits for no decision.
+func notParked(err error) bool {
+	var refused *temporal.ApplicationError
+	return errors.As(err, &refused) && refused.Type() == workflows.ErrTypeNotParked
+}
+
+// stillParked reports whether the receipt stands as it was read.
+func (d *Desk) stillParked(ctx context.Context, r *timeline.Receipt) bool {
+	now, err := FindEvent(ctx, d.DB, r.ID)
+	return err == nil && now.Status == r.Status && now.Reason == r.Reason
 }
 
 // cameSecond refuses a decision about a run that was parked when the receipt was read, and waits for none now.

@@ -108,6 +108,21 @@ func TestAct_Refused_NamesWhatWorks(t *testing.T) {
 	}
 }
 
+// A receipt is parked a moment before its run waits: who decides in that moment is heard.
+func TestAct_RunBeginsToWait_AskedAgain(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	_, err := desk(parkedEvents(t, "evt_1"), func(context.Context) error {
+		if asked++; asked < 3 {
+			return temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked)
+		}
+		return temporal.NewApplicationError("heard", workflows.ErrTypeInvalidDecision)
+	}).Act(t.Context(), ask("retry", "evt_1"))
+	if err == nil || !strings.Contains(err.Error(), "heard") || asked != 3 {
+		t.Errorf("asked %d times: %v; want the third answer", asked, err)
+	}
+}
+
 // One request is one decision: the same again gets what it came to, another verb under its ID does not.
 func TestAct_SameRequest_OneDecision(t *testing.T) {
 	t.Parallel()
