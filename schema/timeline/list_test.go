@@ -2,10 +2,13 @@ package timeline_test
 
 import (
 	"encoding/json"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -28,45 +31,63 @@ func (p planned) read() int {
 	return sum
 }
 
+// fill inserts many receipts that nobody sent, and what their events told. What is unusual is the oldest of them.
+func fill(tb testing.TB, db *pgxpool.Pool, many int) {
+	tb.Helper()
+	for _, sql := range []string{`
+		insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+		select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n between 1 and 20 then 'old' else 'stripe' end, 'stripe', 'live', 'evt_' || n, 'id',
+		       case when n between 21 and 40 then 'rare' else 'type' || n % 40 end, 'in_' || n, now(), '\x01',
+		       case when n between 41 and 60 then 'compensated' when n between 61 and 80 then 'ignored' when n between 81 and 100 then 'dead' else 'processed' end,
+		       case when n between 61 and 80 then 'type_not_wanted' when n between 81 and 100 then 'effect_failed: x' else '' end
+		  from generate_series($1::int, $2::int) n`, `
+		insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
+		select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'cus_' || n / 10, 'evt_' || n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), 3, 'event', '{}'
+		  from generate_series($1::int, $2::int) n`} {
+		for at := 1; at <= many; at += 100_000 {
+			if _, err := db.Exec(tb.Context(), sql, at, min(at+99_999, many)); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if _, err := db.Exec(tb.Context(), `analyze receipts, facts`); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// lists are what operators ask for, and how many of [fill]'s receipts are shown.
+var lists = map[string]struct {
+	filter timeline.Filter
+	want   int
+}{
+
+	"everything":         {timeline.Filter{}, 50},
+	"processed":          {timeline.Filter{Status: "processed"}, 50},
+	"dead":               {timeline.Filter{Status: "dead"}, 20},
+	"received":           {timeline.Filter{Status: "received"}, 0},
+	"compensated":        {timeline.Filter{Status: "compensated"}, 20},
+	"ignored":            {timeline.Filter{Status: "ignored"}, 20},
+	"a reason":           {timeline.Filter{ReasonCode: "type_not_wanted"}, 20},
+	"no such reason":     {timeline.Filter{ReasonCode: "none"}, 0},
+	"a rare type":        {timeline.Filter{Type: "rare"}, 20},
+	"a common type":      {timeline.Filter{Type: "type7"}, 50},
+	"no such type":       {timeline.Filter{Type: "none"}, 0},
+	"an old source":      {timeline.Filter{Source: "old"}, 20},
+	"source and type":    {timeline.Filter{Source: "stripe", Type: "rare", Status: "processed"}, 20},
+	"an object":          {timeline.Filter{About: []string{"in_30"}}, 1},
+	"a customer":         {timeline.Filter{About: []string{"cus_3"}}, 10},
+	"a page":             {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
+	"a time":             {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
+	"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
+}
+
 // What passes is rare, and older than nearly everything: no list goes through what lies before it.
 func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 	t.Parallel()
 	const many = 60_000
 	db := schematest.New(t)
-	exec(t, db, `set statement_timeout = '2min'`)
-	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
-		select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n between 1 and 20 then 'old' else 'stripe' end, 'stripe', 'live', 'evt_' || n, 'id',
-		       case when n between 21 and 40 then 'rare' else 'type' || n % 40 end, 'in_' || n, now(), '\x01',
-		       case when n between 41 and 60 then 'compensated' when n between 61 and 80 then 'ignored' when n between 81 and 100 then 'dead' else 'processed' end,
-		       case when n between 61 and 80 then 'type_not_wanted' when n between 81 and 100 then 'effect_failed: x' else '' end
-		  from generate_series(1, $1::int) n`, many)
-	exec(t, db, `insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
-		select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'cus_' || n / 10, 'evt_' || n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), 3, 'event', '{}'
-		  from generate_series(1, $1::int) n`, many)
-	exec(t, db, `analyze receipts, facts`)
-	for name, c := range map[string]struct {
-		filter timeline.Filter
-		want   int
-	}{
-		"everything":         {timeline.Filter{}, 50},
-		"processed":          {timeline.Filter{Status: "processed"}, 50},
-		"dead":               {timeline.Filter{Status: "dead"}, 20},
-		"received":           {timeline.Filter{Status: "received"}, 0},
-		"compensated":        {timeline.Filter{Status: "compensated"}, 20},
-		"ignored":            {timeline.Filter{Status: "ignored"}, 20},
-		"a reason":           {timeline.Filter{ReasonCode: "type_not_wanted"}, 20},
-		"no such reason":     {timeline.Filter{ReasonCode: "none"}, 0},
-		"a rare type":        {timeline.Filter{Type: "rare"}, 20},
-		"a common type":      {timeline.Filter{Type: "type7"}, 50},
-		"no such type":       {timeline.Filter{Type: "none"}, 0},
-		"an old source":      {timeline.Filter{Source: "old"}, 20},
-		"source and type":    {timeline.Filter{Source: "stripe", Type: "rare", Status: "processed"}, 20},
-		"an object":          {timeline.Filter{About: []string{"in_30"}}, 1},
-		"a customer":         {timeline.Filter{About: []string{"cus_3"}}, 10},
-		"a page":             {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
-		"a time":             {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
-		"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
-	} {
+	fill(t, db, many)
+	for name, c := range lists {
 		got, err := timeline.List(t.Context(), db, c.filter)
 		if err != nil || len(got) != c.want {
 			t.Errorf("%s: %d and %v, want %d", name, len(got), err, c.want)
@@ -94,4 +115,37 @@ func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 	if err != nil || len(second) != 30 || uuid.MustParse(second[0].ID).String() >= first[29].ID {
 		t.Errorf("second page begins with %v (%v), the first ends with %s", second, err, first[29].ID)
 	}
+}
+
+// How long an operator waits for a list, and for what is open, among as many receipts as PAWL_RECEIPTS says.
+func BenchmarkList(b *testing.B) {
+	many := 100_000
+	if n, err := strconv.Atoi(os.Getenv("PAWL_RECEIPTS")); err == nil {
+		many = n
+	}
+	db := schematest.New(b)
+	fill(b, db, many)
+	for name, c := range lists {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if got, err := timeline.List(b.Context(), db, c.filter); err != nil || len(got) != c.want {
+					b.Fatalf("%d and %v, want %d", len(got), err, c.want)
+				}
+			}
+		})
+	}
+	b.Run("backlog", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := timeline.ReadBacklog(b.Context(), db); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("an event by its object", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := timeline.Find(b.Context(), db, "in_30"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
