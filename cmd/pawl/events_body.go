@@ -102,17 +102,23 @@ func howShown(b *operator.Body) string {
 
 // writeBodyJSON has the payload as "body" where it is JSON, else in Base64.
 func (a *app) writeBodyJSON(b *operator.Body) error {
-	shown := struct {
+	return a.writeJSON(struct {
 		*operator.Body
-		JSON  json.RawMessage `json:"body,omitempty"`
-		Bytes []byte          `json:"body_base64,omitempty"`
-	}{Body: b}
-	if json.Valid(b.Bytes) {
-		shown.JSON = b.Bytes
-	} else {
-		shown.Bytes = b.Bytes
+		payload
+	}{b, payloadOf(b.Bytes)})
+}
+
+// payload is how --json has the bytes of a payload: as they are where they are JSON, else in Base64.
+type payload struct {
+	JSON  json.RawMessage `json:"body,omitempty"`
+	Bytes []byte          `json:"body_base64,omitempty"`
+}
+
+func payloadOf(content []byte) payload {
+	if json.Valid(content) {
+		return payload{JSON: content}
 	}
-	return a.writeJSON(shown)
+	return payload{Bytes: content}
 }
 
 func (a *app) writeBody(b *operator.Body) error {
@@ -125,12 +131,16 @@ func (a *app) writeBody(b *operator.Body) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
-	if !utf8.Valid(b.Bytes) {
-		_, err := fmt.Fprintln(a.out, "\nit is not text: write it to a file with --out")
+	return a.writePayload(b.Bytes, "--out FILE")
+}
+
+// writePayload writes a payload to the screen, below what is known of it. all is what has all of one that is too long.
+func (a *app) writePayload(text []byte, all string) error {
+	if !utf8.Valid(text) {
+		_, err := fmt.Fprintf(a.out, "\nit is not text: %s has it\n", all)
 		return err
 	}
-	text := b.Bytes
-	if b.Revealed && json.Valid(text) {
+	if json.Valid(text) {
 		var indented bytes.Buffer
 		if err := json.Indent(&indented, text, "", "  "); err != nil {
 			return err
@@ -148,7 +158,7 @@ func (a *app) writeBody(b *operator.Body) error {
 		}
 	}
 	if more > 0 {
-		fmt.Fprintf(a.err, "%d bytes more are not shown: --out FILE has all\n", more)
+		fmt.Fprintf(a.err, "%d bytes more are not shown: %s has all\n", more, all)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -58,32 +57,49 @@ func (a *app) rejectionsList() *cobra.Command {
 }
 
 func (a *app) rejectionsShow() *cobra.Command {
-	var request bool
+	var request, reveal bool
+	var who, why string
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a refused request, without its signatures and secrets", Args: oneID("rejections show"),
-		Long: `Show a refused request, without its signatures and secrets.
+		Use: "show ID", Short: "Show a refused request, masked unless asked otherwise", Args: oneID("rejections show"),
+		Long: `Show a refused request. Its body and its headers are masked as pawl events body masks them. A body that is neither
+JSON nor a form, or was cut, is not shown.
 
---request prints it as pawl verify --request takes it, with its signatures, and without secrets: those come with
-pawl verify --source. What event it claims to be stands there as claimed_unverified: nobody has verified it.`,
+--reveal shows all of it but its signatures and secrets. --request prints it as pawl verify --request takes it: whole,
+with its signatures, and without secrets, which come with pawl verify --source. What event it claims to be stands there
+as claimed_unverified: nobody has verified it. Both need --why: who looked at it and why goes into the audit trail.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			who = a.who(who)
+			if request || reveal {
+				if err := accountable(map[bool]string{true: "rejections show --request", false: "rejections show --reveal"}[request], who, why); err != nil {
+					return err
+				}
+			}
 			if request {
-				return a.printRequest(cmd.Context(), args[0])
+				return a.printRequest(cmd.Context(), args[0], who, why)
 			}
 			var r *operator.Rejection
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				r, err = operator.ShowRejection(ctx, rejection.New(db), args[0], signatureHeaders(cfg)...)
+				if reveal {
+					r, err = operator.RevealRejection(ctx, rejection.New(db), audit.New(db, a.log), args[0], who, why, signatureHeaders(cfg)...)
+				} else {
+					r, err = operator.ShowRejection(ctx, rejection.New(db), args[0], signatureHeaders(cfg)...)
+				}
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.writeJSON(r)
+				return a.writeRejectionJSON(r)
 			}
 			return a.writeRejection(r)
 		},
 	}
-	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes")
+	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes; this is recorded")
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it but signatures and secrets; this is recorded")
+	cmd.Flags().StringVar(&who, "who", "", "who wants to see it (default: $USER)")
+	cmd.Flags().StringVar(&why, "why", "", "why it is revealed, for the audit trail")
+	cmd.MarkFlagsMutuallyExclusive("request", "reveal")
 	return cmd
 }
 
@@ -142,7 +158,6 @@ it came, and take it in as if it came now. A request that is still refused stays
 	return cmd
 }
 
-// who is the operator: the flag's value, else the user of the environment.
 // oneID wants exactly one argument.
 func oneID(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
@@ -187,8 +202,14 @@ func explain(r operator.Rejection) string {
 	return refusal.Diagnosis{Findings: r.Diagnosis}.String()
 }
 
-// shownBody is how much of a body is shown on a screen.
-const shownBody = 2 << 10
+// writeRejectionJSON has the body as "body" where it is JSON, else in Base64.
+func (a *app) writeRejectionJSON(r *operator.Rejection) error {
+	shown := struct {
+		*operator.Rejection
+		payload
+	}{r, payloadOf(r.Body)}
+	return a.writeJSON(shown)
+}
 
 func (a *app) writeRejection(r *operator.Rejection) error {
 	rows := [][]string{
@@ -208,33 +229,34 @@ func (a *app) writeRejection(r *operator.Rejection) error {
 			rows = append(rows, []string{"header", name + ": " + v})
 		}
 	}
-	rows = append(rows, []string{"body", bodyText(r)})
+	rows = append(rows, []string{"body", bodySize(r)})
 	if r.AdmittedAt != nil {
 		rows = append(rows, []string{"admitted", clock(*r.AdmittedAt)})
 	}
-	return table(a.out, rows)
+	if err := table(a.out, rows); err != nil || len(r.Body) == 0 {
+		return err
+	}
+	return a.writePayload(r.Body, "--json")
 }
 
-func bodyText(r *operator.Rejection) string {
+// bodySize says how much of a body came, was kept, and is shown.
+func bodySize(r *operator.Rejection) string {
 	if r.Truncated && r.BodySize == 0 {
 		return "not read"
 	}
 	size := fmt.Sprintf("%d bytes", r.BodySize)
 	if r.Truncated {
-		size += fmt.Sprintf(", %d kept", len(r.Body))
+		size += ", of which the first are kept"
 	}
-	text := string(r.Body)
-	if len(text) > shownBody {
-		cut := shownBody
-		for cut > shownBody-utf8.UTFMax && !utf8.RuneStart(text[cut]) { // a letter is shown whole, or not at all
-			cut--
-		}
-		text = text[:cut] + "…"
+	switch {
+	case r.BodySize == 0:
+		return size
+	case r.Revealed:
+		return size + ", whole"
+	case len(r.Body) == 0:
+		return size + ", which cannot be masked: --reveal --why REASON shows them"
 	}
-	if !utf8.ValidString(text) {
-		return size + ", not text (see --json)"
-	}
-	return size + "  " + text
+	return size + ", masked"
 }
 
 func yes(b bool) string {

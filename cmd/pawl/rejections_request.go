@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -34,13 +35,13 @@ type claim struct {
 	Type    string `json:"type"`
 }
 
-// printRequest prints a refused request for `pawl verify`.
-func (a *app) printRequest(ctx context.Context, id string) error {
+// printRequest prints a refused request for `pawl verify`. That reveals it.
+func (a *app) printRequest(ctx context.Context, id, who, why string) error {
 	var cfg *config.Config
 	var r rejection.Rejection
 	err := a.withDatabase(ctx, func(ctx context.Context, loaded *config.Config, db *pgxpool.Pool) (err error) {
 		cfg = loaded
-		r, err = operator.RejectedRequest(ctx, rejection.New(db), id)
+		r, err = operator.RejectedRequest(ctx, rejection.New(db), audit.New(db, a.log), id, who, why)
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -102,7 +103,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
 	g := newGate(t, s, dsn)
-	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
+	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1","customer_email":"ada@example.com"}}}`)
 	if got := g.post(t, "/hooks/stripe?token=hush", webhook.SignInput{Secret: providersSecret, Body: body}); got.Code != http.StatusUnauthorized {
 		t.Fatalf("answered %d, want 401", got.Code)
 	}
@@ -115,16 +116,34 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	id := list[0].ID
 	for _, args := range [][]string{{"rejections", "show", id}, {"rejections", "show", id, "--json"}, {"rejections", "list"}} {
 		r := s.pawl(t, args...)
-		if r.code != 0 || strings.Contains(r.out, "v1=") || strings.Contains(r.out, "hush") {
-			t.Errorf("%v: exit %d, a signature or a token is shown:\n%s", args, r.code, r.out)
+		if r.code != 0 || strings.Contains(r.out, "v1=") || strings.Contains(r.out, "hush") || strings.Contains(r.out, "ada@example.com") {
+			t.Errorf("%v: exit %d, a signature, a token or a name is shown:\n%s", args, r.code, r.out)
 		}
 	}
-	if r := s.pawl(t, "rejections", "show", id); !strings.Contains(r.out, "evt_1") || !strings.Contains(r.out, "not shown") {
+	if r := s.pawl(t, "rejections", "show", id); !strings.Contains(r.out, `"id": "evt_1"`) || !strings.Contains(r.out, "(15 characters)") || !strings.Contains(r.out, "masked") {
 		t.Errorf("show:\n%s", r.out)
+	}
+	reveals := func() (n int) {
+		t.Helper()
+		if err := g.pool.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'reveal' and actor like 'uid:% ada' and target = $1 and reason = 'stripe asks'`, id).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, flag := range []string{"--request", "--reveal"} {
+		if r := s.pawl(t, "rejections", "show", id, flag); r.code != exitUsage || !strings.Contains(r.err, "why") || r.out != "" || reveals() != 0 {
+			t.Errorf("%s without a reason: exit %d, %s%s", flag, r.code, r.out, r.err)
+		}
+	}
+	if r := s.pawl(t, "rejections", "show", id, "--reveal", "--why", "stripe asks", "--who", "ada"); !strings.Contains(r.out, "ada@example.com") || strings.Contains(r.out, "v1=") || reveals() != 1 {
+		t.Errorf("revealed: exit %d, %d times in the audit trail\n%s%s", r.code, reveals(), r.out, r.err)
 	}
 
 	// As a file it can be checked again, by itself: the source's secret is not the one, until it is mended.
-	printed := s.pawl(t, "rejections", "show", id, "--request")
+	printed := s.pawl(t, "rejections", "show", id, "--request", "--why", "stripe asks", "--who", "ada")
+	if n := reveals(); n != 2 {
+		t.Errorf("--request: %d reveals in the audit trail, want 2", n)
+	}
 	file := filepath.Join(t.TempDir(), "request.json")
 	write(t, file, printed.out)
 	if claimed := decode[requestFile](t, printed).Claimed; len(claimed) != 1 || claimed[0] != (claim{"evt_1", "invoice.paid"}) || !strings.Contains(printed.out, `"claimed_unverified"`) {
@@ -204,9 +223,14 @@ func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"rejections", "show", id}, {"rejections", "show", id, "--json"}} {
-		r := s.pawl(t, args...)
-		if r.code != 0 || strings.Contains(r.out, "hush") || !strings.Contains(r.out, "plain") {
-			t.Errorf("%v: exit %d, %s; want the signatures hidden and the rest shown:\n%s", args, r.code, r.err, r.out)
+		for _, plain := range []bool{false, true} {
+			if plain {
+				args = append(args, "--reveal", "--why", "a test")
+			}
+			r := s.pawl(t, args...)
+			if r.code != 0 || strings.Contains(r.out, "hush") || strings.Contains(r.out, "plain") != plain {
+				t.Errorf("%v: exit %d, %s; want the signatures hidden, and the rest where it is revealed:\n%s", args, r.code, r.err, r.out)
+			}
 		}
 	}
 }
@@ -265,26 +289,46 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	}
 }
 
-// Why a kept request is refused again is looked for at the URL that was called, without a query where
-// there was none.
-// What is cut for the screen would mostly end in the middle of a letter, and is text all the same.
-func TestBodyText_CutInsideALetter_IsText(t *testing.T) {
+// A body that is neither JSON nor a form is shown to nobody who has not asked for it.
+func TestRejections_Show_NotMaskable(t *testing.T) {
 	t.Parallel()
-	for pad := range 4 {
-		text := strings.Repeat("x", pad) + strings.Repeat("日", shownBody)
-		r := &operator.Rejection{Body: []byte(text), BodySize: int64(len(text))}
-		whole := text[:pad+(shownBody-pad)/3*3]
-		if got, want := bodyText(r), fmt.Sprintf("%d bytes  %s…", len(text), whole); got != want {
-			t.Errorf("with %d bytes before: %.60q, want %.60q", pad, got, want)
-		}
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, body := range map[string]string{"latin-1": "caf\xe9 au lait", "cut letter that is whole": "x\xe6\x97", "binary": "\x00\xff" + strings.Repeat("x", shownBody)} {
-		if got := bodyText(&operator.Rejection{Body: []byte(body), BodySize: int64(len(body))}); !strings.Contains(got, "not text") {
-			t.Errorf("%s: %.60q, want that it is no text", name, got)
+	t.Cleanup(pool.Close)
+	bodies := map[string]string{
+		"00000000-0000-0000-0000-000000000001": "<name>Ada</name>",
+		"00000000-0000-0000-0000-000000000002": "x" + strings.Repeat("日", rejection.MaxBody/3+9),
+		"00000000-0000-0000-0000-000000000003": "caf\xe9 au lait",
+	}
+	for id, body := range bodies {
+		if err := rejection.New(pool).Keep(t.Context(), []rejection.Rejection{{ID: id, Source: "stripe", ReceivedAt: time.Now(), Method: http.MethodPost, Body: []byte(body)}}); err != nil {
+			t.Fatal(err)
+		}
+		size := fmt.Sprintf("%d bytes, which cannot be masked", len(body))
+		if len(body) > rejection.MaxBody {
+			size = fmt.Sprintf("%d bytes, of which the first are kept, which cannot be masked", len(body))
+		}
+		if r := s.pawl(t, "rejections", "show", id); r.code != 0 || !strings.Contains(r.out, size) || strings.Contains(r.out, "Ada") || strings.Contains(r.out, "日") || strings.Contains(r.out, "caf") {
+			t.Errorf("masked: exit %d, want %q:\n%.400s%s", r.code, size, r.out, r.err)
+		}
+		whole := s.pawl(t, "rejections", "show", id, "--reveal", "--why", "a test")
+		switch {
+		case strings.HasPrefix(body, "caf"):
+			if !strings.Contains(whole.out, "not text") || strings.Contains(whole.out, "\xe9") {
+				t.Errorf("revealed, no text: %.400q", whole.out)
+			}
+		case !strings.Contains(whole.out, body[:16]) || !utf8.ValidString(whole.out):
+			t.Errorf("revealed: %.400s", whole.out)
 		}
 	}
 }
 
+// Why a kept request is refused again is looked for at the URL that was called, without a query where
+// there was none.
 func TestReverifier_URLSigned_Explained(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})

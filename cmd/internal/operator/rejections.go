@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -32,7 +35,10 @@ type Rejection struct {
 	// Query holds the names of the query's parameters, Header the headers; only of one that is shown.
 	Query  []string    `json:"query,omitempty"`
 	Header http.Header `json:"headers,omitempty"`
-	Body   []byte      `json:"body_base64,omitempty"`
+	// Revealed is set where Body is what came in. Else Body is JSON that is masked, or nil where what came in is neither
+	// JSON nor a form, or was cut.
+	Revealed bool   `json:"revealed,omitempty"`
+	Body     []byte `json:"-"`
 }
 
 func summarize(r rejection.Rejection) Rejection {
@@ -63,9 +69,35 @@ func ListRejections(ctx context.Context, kept Rejections, f rejection.Filter) ([
 	return all, nil
 }
 
-// ShowRejection returns one refused request, with the values of signature and secret headers left out: of those whose
-// name says so, and of those that are named in signatures.
+// ShowRejection returns one refused request, with its headers and its body masked by the rule that [Mask] tells.
+// signatures are the headers that sources name for signatures.
 func ShowRejection(ctx context.Context, kept Rejections, id string, signatures ...string) (*Rejection, error) {
+	shown, err := readRejection(ctx, kept, id, signatures)
+	if err != nil {
+		return nil, err
+	}
+	shown.Header = maskHeaders(shown.Header)
+	if shown.Body, err = Mask(shown.Body); err != nil {
+		shown.Body = nil // it is of no form that can be masked
+	}
+	return shown, nil
+}
+
+// RevealRejection returns one refused request, whole, but for signatures and secrets among its headers. Who wants to see it
+// and why stands in the audit trail before it is returned.
+func RevealRejection(ctx context.Context, kept Rejections, trail *audit.Store, id, who, why string, signatures ...string) (*Rejection, error) {
+	if err := accountable(who, why); err != nil {
+		return nil, err
+	}
+	shown, err := readRejection(ctx, kept, id, signatures)
+	if err != nil {
+		return nil, err
+	}
+	shown.Revealed = true
+	return shown, trail.Append(ctx, revealOf(shown.ID, shown.Source, len(shown.Body), false, who, why))
+}
+
+func readRejection(ctx context.Context, kept Rejections, id string, signatures []string) (*Rejection, error) {
 	r, err := getRejection(ctx, kept, id)
 	if err != nil {
 		return nil, err
@@ -76,8 +108,24 @@ func ShowRejection(ctx context.Context, kept Rejections, id string, signatures .
 }
 
 // RejectedRequest returns a refused request as it was kept, signatures among its headers: it is for who verifies it again.
-func RejectedRequest(ctx context.Context, kept Rejections, id string) (rejection.Rejection, error) {
-	return getRejection(ctx, kept, id)
+// Who wants that and why stands in the audit trail before it is returned.
+func RejectedRequest(ctx context.Context, kept Rejections, trail *audit.Store, id, who, why string) (rejection.Rejection, error) {
+	if err := accountable(who, why); err != nil {
+		return rejection.Rejection{}, err
+	}
+	r, err := getRejection(ctx, kept, id)
+	if err != nil {
+		return r, err
+	}
+	return r, trail.Append(ctx, revealOf(r.ID, r.Source, len(r.Body), true, who, why))
+}
+
+// revealOf is what the audit trail holds of a refused request that is revealed.
+func revealOf(id, source string, size int, signed bool, who, why string) audit.Action {
+	return audit.Action{
+		RequestID: "reveal/" + id + "/" + uuid.NewString(), Actor: who, Action: "reveal", Target: id, Reason: why,
+		Before: map[string]any{"rejection": id, "source": source, "bytes": size, "with_signatures": signed}, After: map[string]any{},
+	}
 }
 
 // UnknownRejectionError means that no refused request of the ID is kept any more.
