@@ -10,7 +10,9 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/pause"
 )
 
 // Outlook says what the activities would do, and does nothing: it sends nothing and asks nobody outside, and what it has to
@@ -24,6 +26,10 @@ type Outlook struct {
 	Workspaces *Workspaces
 	Finance    *Finance
 	Mail       *Mail
+	Objects    *Objects
+	// Breakers and Pauses say which sinks are out or paused.
+	Breakers *breaker.Store
+	Pauses   *pause.Store
 }
 
 // outlookPatience bounds how long an outlook waits for a lock that a run holds. While it looks, it holds the locks of one
@@ -49,6 +55,8 @@ type Look struct {
 	of    *Outlook
 	tx    pgx.Tx
 	state *billing.Store
+	// held are the sinks that are out or paused, nil until somebody asks.
+	held map[string]string
 }
 
 // Close ends the look and rolls back what it has written.
@@ -110,6 +118,45 @@ func (l *Look) foresee(ctx context.Context, input any) (any, error) {
 		return nil, err
 	}
 	return nil, nil
+}
+
+// Held names the sink of an effect and says how it is out or paused, "" where it is neither. input is what its activity
+// takes.
+func (l *Look) Held(ctx context.Context, input any) (string, error) {
+	gate := l.gate(input)
+	if gate == nil {
+		return "", nil
+	}
+	if l.held == nil {
+		var err error
+		if l.held, err = effect.Held(ctx, l.of.Breakers, l.of.Pauses); err != nil {
+			return "", err
+		}
+	}
+	words, held := l.held[gate.Sink()]
+	if !held {
+		return "", nil
+	}
+	return gate.Sink() + " " + words, nil
+}
+
+// gate is what an effect goes through to its sink, nil for one of our own database and for one that has no sink.
+func (l *Look) gate(input any) *effect.Gate {
+	switch in := input.(type) {
+	case EffectInput[Workspace]:
+		return l.of.Workspaces.Sinks[in.For.Mode].Policy.Gate
+	case EffectInput[WorkspaceRef]:
+		return l.of.Workspaces.Sinks[in.For.Mode].Policy.Gate
+	case EffectInput[Entry]:
+		return l.of.Finance.Sinks[in.For.Mode].Policy.Gate
+	case EffectInput[Letter]:
+		return l.of.Mail.Sinks[in.For.Mode].Policy.Gate
+	case EffectInput[Delivery]:
+		return l.of.Consumers.ByName[in.For.Consumer].Policy.Gate
+	case EffectInput[Wanted]:
+		return l.of.Objects.Policy.Gate
+	}
+	return nil
 }
 
 // change is what applying came to. An error of it is one of our database.

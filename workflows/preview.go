@@ -20,6 +20,8 @@ const (
 	WillStay Will = "stays"
 	// WillRun: it is done now.
 	WillRun Will = "runs"
+	// WillRunLater: its sink is out or paused. It waits for that, and is then done.
+	WillRunLater Will = "runs_later"
 	// WillAsk: it may have happened, and a person is asked.
 	WillAsk Will = "asks"
 	// WillRefuse: it is not done, and a person is asked; the reason says why not.
@@ -45,7 +47,7 @@ const (
 // String says it to a person.
 func (w Will) String() string {
 	return map[Will]string{
-		WillStay: "done, stays", WillRun: "will run", WillAsk: "may have happened: will ask", WillRefuse: "refused because",
+		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run", WillAsk: "may have happened: will ask", WillRefuse: "refused because",
 		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back", WillLeave: "will be left",
 		WillSkip: "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays", WasTakenBack: "taken back, stays", WillWait: "waits",
 	}[w]
@@ -53,7 +55,7 @@ func (w Will) String() string {
 
 // Wills are all of them, in the order of interest.
 func Wills() []Will {
-	return []Will{WillStay, WillRun, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillWait}
+	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillWait}
 }
 
 // PreviewedEffect is what would happen to one effect.
@@ -64,6 +66,8 @@ type PreviewedEffect struct {
 	Will Will   `json:"will"`
 	// Why says why it is refused or left, and what else there is to know.
 	Why string `json:"why,omitempty"`
+	// WaitsFor says what it waits for before it is tried, "" where its sink takes what it is sent.
+	WaitsFor string `json:"waits_for,omitempty"`
 	// By is the event that has done it, where that is another one.
 	By string `json:"by,omitempty"`
 	// Undo is the kind of effect that would take it back; Undoes the key of what this one takes back.
@@ -105,6 +109,8 @@ type Outlook interface {
 	Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error)
 	// Foresee says what an effect comes to where its sink takes what it is sent; input is its activity's.
 	Foresee(ctx context.Context, input any) (effect.Result, error)
+	// Held names the sink of an effect and says how it is out or paused, "" where it is neither; input is its activity's.
+	Held(ctx context.Context, input any) (string, error)
 }
 
 // RefusedError says that a run would not take a decision.
@@ -114,7 +120,7 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 // Preview says what a run would do: a parked one that is told a decision, or a new one. It is the flow itself that goes its
 // way here, with an engine that asks the ledger where Temporal would run activities; so what it plans, settles, parks for
-// and takes back is what the run would. Outside systems are taken to be well. The error is a [*RefusedError] where
+// and takes back is what the run would. Outside systems are taken to be well, once those are that are out or paused now: what waits for them is said. The error is a [*RefusedError] where
 // the run would not take the decision.
 func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, error) {
 	return newPreview(ctx, outlook, asked).of()
@@ -145,13 +151,15 @@ type preview struct {
 	// consumers are those of the event's source.
 	consumers []string
 	ran       map[string]effect.Result
-	ended     Previewed
+	// held says of what ran what it had to wait for first.
+	held  map[string]string
+	ended Previewed
 }
 
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
 		Asked: asked, context: ctx, outlook: outlook, parked: asked.Action != "",
-		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{},
+		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{}, held: map[string]string{},
 	}
 }
 
@@ -316,13 +324,17 @@ func (p *preview) attempt(f *flow, s *step) error {
 		s.result = stands.Met(f.in.EventID)
 		return nil
 	}
-	result, err := p.outlook.Foresee(p.context, s.input(f.call(s)))
+	input := s.input(f.call(s))
+	result, err := p.outlook.Foresee(p.context, input)
 	if err != nil {
 		return fmt.Errorf("preview %s: %w", s.key, err)
 	}
 	s.result = result
 	if p.outlining {
 		return nil
+	}
+	if p.held[s.key], err = p.outlook.Held(p.context, input); err != nil {
+		return fmt.Errorf("preview %s: %w", s.key, err)
 	}
 	if stands != nil && stands.Round > result.Round {
 		s.result.Round = stands.Round
@@ -421,7 +433,8 @@ func (p *preview) answered(f *flow) (bool, error) {
 	return len(begun) > 0, err
 }
 
-// undoBegun reports whether something that the run has done is being taken back, where the flow's way does not know of it yet.
+// undoBegun reports whether the run was told to take everything back, where the flow's way does not know of it yet:
+// something that it has done is being taken back; or nothing was to be, and it has come to what it delivers all the same.
 func (p *preview) undoBegun(f *flow) (bool, error) {
 	if !p.parked || f.undoing {
 		return false, nil
@@ -433,12 +446,21 @@ func (p *preview) undoBegun(f *flow) (bool, error) {
 		}
 	}
 	begun, err := p.look(undos...)
-	return len(begun) > 0, err
+	if err != nil || len(begun) > 0 || slices.ContainsFunc(f.steps, func(s *step) bool { return s.kind == relayEvent.Name }) {
+		return len(begun) > 0, err
+	}
+	delivering, err := p.look(keysOf(f.deliveries(p.consumers))...)
+	for _, s := range delivering {
+		if !s.Settled() {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // effect says what becomes of a step.
 func (p *preview) effect(s *step) PreviewedEffect {
-	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates}
+	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates, WaitsFor: p.held[s.key]}
 	if s.undo != nil {
 		e.Undo = s.undo(s.result).kind
 	}
@@ -458,6 +480,9 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		e.Will, e.Why = WillLeave, result.Reason
 	case ran && result.State == effect.Done:
 		e.Will = WillRun
+		if e.WaitsFor != "" {
+			e.Will = WillRunLater
+		}
 		switch {
 		case s.sink == SinkStripe:
 			e.Why = "will ask Stripe first: what follows may change with its answer"

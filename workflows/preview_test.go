@@ -36,7 +36,8 @@ var (
 // history is one receipt's past and future, by chance: a ledger that remembers, sinks that answer well or badly, and
 // people who decide. It plays what activities do in the SDK's test environment, and what a preview asks.
 //
-// The sinks are bad until the preview is made, and well from then on: that is what a preview takes them to be.
+// The sinks are bad until the preview is made, and well from then on: that is what a preview takes them to be. But some are
+// paused then, for a while.
 type history struct {
 	*testing.T
 	seed   uint64
@@ -53,14 +54,18 @@ type history struct {
 	unwanted map[string]bool
 	// status and reason are how the receipt says that the run stands.
 	status, reason string
-	// done are the keys whose effect was done since the preview.
-	done map[string]bool
+	// done are the keys whose effect was done since the preview, waited those that had to wait for their sink.
+	done, waited map[string]bool
+	// paused are the sinks that are paused when the preview is made, waits how often each effect has waited for that since.
+	paused map[string]bool
+	waits  map[string]int
 	// then is the ledger at the time for which the preview speaks: what comes after is not looked at. nil until then.
 	then map[string]*ledger.Grant
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{T: t, seed: seed, tries: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 17)), ledger: map[string]*ledger.Grant{}, unwanted: map[string]bool{}, done: map[string]bool{}}
+	h := &history{T: t, seed: seed, tries: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 17)), ledger: map[string]*ledger.Grant{}, unwanted: map[string]bool{}, done: map[string]bool{},
+		waited: map[string]bool{}, paused: map[string]bool{}, waits: map[string]int{}}
 	h.in = workflows.EventInput{
 		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Object: "in_1",
 		Type: pick(h.rng, "invoice.paid", "invoice.paid", "customer.subscription.deleted", "charge.refunded", "moon.risen"),
@@ -84,6 +89,9 @@ func newHistory(t *testing.T, seed uint64) *history {
 	}
 	for _, kind := range []string{"receipt-email", "finance-export", "provision-workspace"} {
 		h.unwanted[kind] = h.chance(10)
+	}
+	for _, sink := range []string{workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, "consumers:crm"} {
+		h.paused[sink] = h.chance(15)
 	}
 	return h
 }
@@ -165,6 +173,13 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 		h.ledger[c.Key] = &ledger.Grant{State: ledger.Done, EventID: c.EventID}
 		return effect.Result{State: effect.Done}, nil
 	}
+	if h.healed && h.paused[sinkOf(input)] && h.waits[c.Key] < 2 { // then it goes on
+		h.waits[c.Key]++
+		if h.then == nil {
+			h.waited[c.Key] = true
+		}
+		return effect.Result{State: effect.Waits, Wait: 5 * time.Minute, Reason: "paused"}, nil
+	}
 	round := c.Round
 	if held != nil {
 		round = max(round, held.Round)
@@ -176,6 +191,7 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 		h.done[c.Key] = true
 	}
 	if busy := new(temporal.ApplicationError); errors.As(err, &busy) {
+		h.status, h.reason = "retrying", "busy" // as the effect shows on its receipt
 		h.ledger[c.Key] = &ledger.Grant{State: ledger.Failed, Class: ledger.Transient, Round: round, EventID: c.EventID, Error: "busy"}
 		return effect.Result{}, err
 	}
@@ -256,6 +272,30 @@ func (h *history) Standings(_ context.Context, keys []string) (map[string]effect
 func (h *history) Foresee(_ context.Context, input any) (effect.Result, error) {
 	value, err := h.value(input)
 	return effect.Foreseen(value, err)
+}
+
+func (h *history) Held(_ context.Context, input any) (string, error) {
+	if sink := sinkOf(input); h.paused[sink] {
+		return sink + " is paused", nil
+	}
+	return "", nil
+}
+
+// sinkOf is the sink of an effect, "" for our own database.
+func sinkOf(input any) string {
+	switch in := input.(type) {
+	case activities.EffectInput[activities.Workspace], activities.EffectInput[activities.WorkspaceRef]:
+		return workflows.SinkWorkspaces
+	case activities.EffectInput[activities.Entry]:
+		return workflows.SinkFinance
+	case activities.EffectInput[activities.Letter]:
+		return workflows.SinkMail
+	case activities.EffectInput[activities.Wanted]:
+		return workflows.SinkStripe
+	case activities.EffectInput[activities.Delivery]:
+		return workflows.SinkConsumers + ":" + in.For.Consumer
+	}
+	return ""
 }
 
 // environment is a new run's.
@@ -504,12 +544,16 @@ func (h *history) compare(p *previewed) {
 			state = held.State
 		}
 		want := map[workflows.Will][]ledger.State{
-			workflows.WillStay: {ledger.Done}, workflows.WillRun: {ledger.Done}, workflows.WillAsk: {ledger.Uncertain},
+			workflows.WillStay: {ledger.Done}, workflows.WillRun: {ledger.Done}, workflows.WillRunLater: {ledger.Done}, workflows.WillAsk: {ledger.Uncertain},
 			workflows.WillRefuse: {ledger.Failed}, workflows.WillTakeBack: {ledger.Compensated}, workflows.WillRunAndTakeBack: {ledger.Compensated},
 			workflows.WillLeave: {ledger.Skipped}, workflows.WillSkip: {ledger.Skipped}, workflows.WillMark: {ledger.Done},
 			workflows.WasSkipped: {ledger.Skipped}, workflows.WasTakenBack: {ledger.Compensated}, workflows.WillWait: {"", ledger.Failed},
 		}[e.Will]
-		ran := e.Will == workflows.WillRun || e.Will == workflows.WillRunAndTakeBack || e.Will == workflows.WillLeave
+		ran := e.Will == workflows.WillRun || e.Will == workflows.WillRunLater || e.Will == workflows.WillRunAndTakeBack || e.Will == workflows.WillLeave
+		waits := e.WaitsFor != ""
+		if waits != h.waited[e.Key] || waits && e.Will == workflows.WillRun || !waits && e.Will == workflows.WillRunLater {
+			h.Errorf("%s: %s, and waits for %q, was said; it waited: %t", e.Key, e.Will, e.WaitsFor, h.waited[e.Key])
+		}
 		if h.done[e.Key] != ran || !slices.Contains(want, state) {
 			h.Errorf("%s: %s (%s) was said; it was done: %t, and is %q", e.Key, e.Will, e.Why, h.done[e.Key], state)
 		}

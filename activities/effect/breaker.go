@@ -79,6 +79,31 @@ func (o outage) words() string {
 	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.reason)
 }
 
+// Held reads which sinks are paused or out, with words that follow the sink's name. A pause goes before an outage: only its
+// end lets anything through.
+func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (map[string]string, error) {
+	list, err := breakers.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	paused, err := pauses.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]string{}
+	for _, b := range list {
+		if b.Open {
+			held[b.Sink] = outage{since: b.Since, reason: b.Reason}.words()
+		}
+	}
+	for _, p := range paused {
+		if p.Kind == pause.Sink {
+			held[p.Name] = p.Words()
+		}
+	}
+	return held, nil
+}
+
 // health is what a process has seen of a sink: from its own attempts, and of what other processes have seen.
 type health struct {
 	mu  sync.Mutex

@@ -53,13 +53,20 @@ func (a *app) writePreview(p *operator.Preview) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "\n%s\nthen it is %s%s\n", clean(totals(p.Counts, p.Money)), p.Outcome, clean(because(p.Reason)))
+	then := "then"
+	if p.Counts[workflows.WillRunLater] > 0 {
+		then = "then, when what waits has run,"
+	}
+	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(because(p.Reason)))
 	return nil
 }
 
 // previewNote says what else there is to know of an effect.
 func previewNote(e workflows.PreviewedEffect) string {
 	var notes []string
+	if e.WaitsFor != "" {
+		notes = append(notes, "waits first: "+e.WaitsFor)
+	}
 	if e.By != "" {
 		notes = append(notes, "by "+e.By)
 	}

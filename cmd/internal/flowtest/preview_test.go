@@ -1,15 +1,19 @@
 package flowtest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -122,6 +126,79 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 				if e.Will == workflows.WillRun {
 					t.Errorf("a replay would do %s again", e.Key)
 				}
+			}
+		})
+	}
+}
+
+// A preview says of what is to be sent to a sink that is paused, or out, that it waits, and for what; and so it happens.
+func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
+	t.Parallel()
+	decided := operator.Decided{Who: "ada", Why: "they migrate"}
+	for name, held := range map[string]struct {
+		begin, end func(*rig) error
+		says       string
+	}{
+		"paused": {
+			begin: func(r *rig) error {
+				_, err := r.pauser().Pause(t.Context(), pause.Sink, "finance", decided)
+				return err
+			},
+			end: func(r *rig) error {
+				_, err := r.pauser().Resume(t.Context(), pause.Sink, "finance", decided)
+				return err
+			}, says: "finance is paused since",
+		},
+		"out": {
+			begin: func(r *rig) error { return breaker.New(r.Pool).Open(t.Context(), "finance", "answered 503", time.Hour) },
+			end: func(r *rig) error {
+				_, err := breaker.New(r.Pool).Close(t.Context(), "finance")
+				return err
+			}, says: "finance is out since",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, neverHasty)
+			r.fault(`{"service": "finance", "status": 404}`)
+			paid := purchase(t, "held-"+uuid.NewString()[:8], "invoice.paid", "starter")
+			workflowID := r.receive(paid)
+			r.status(paid, receipt.Dead)
+			r.clearFaults()
+			if err := held.begin(r); err != nil {
+				t.Fatal(err)
+			}
+			r.until("the worker has heard", func() bool {
+				e := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter")
+				r.receive(e)
+				return r.status(e, receipt.Processed, receipt.Retrying) == receipt.Retrying
+			})
+			sent := r.done("finance")
+
+			desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
+			said, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: workflows.UpdateRetry})
+			if err != nil || said.Refused != "" {
+				t.Fatalf("preview: %v, %+v", err, said)
+			}
+			i := slices.IndexFunc(said.Effects, func(e workflows.PreviewedEffect) bool { return e.Kind == "finance-export" })
+			if e := said.Effects[i]; e.Will != workflows.WillRunLater || !strings.HasPrefix(e.WaitsFor, held.says) {
+				t.Errorf("it %s, and waits for %q", e.Will, e.WaitsFor)
+			}
+			if said.Counts[workflows.WillRun] != 0 || said.Counts[workflows.WillRunLater] != 1 || said.Outcome != "processed" {
+				t.Errorf("counts %v, then it is %s", said.Counts, said.Outcome)
+			}
+			r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
+			if r.status(paid, receipt.Processed, receipt.Retrying) != receipt.Retrying || r.done("finance") != sent {
+				t.Errorf("finance has %d entries, want %d: it is %s", r.done("finance"), sent, name)
+			}
+			if err := held.end(r); err != nil {
+				t.Fatal(err)
+			}
+			r.until("all is done", func() bool {
+				return r.rows(`select count(*)::text from receipts where status <> 'processed'`)[0] == "0"
+			})
+			if got, want := fmt.Sprint(r.done("finance")), r.rows(`select count(*)::text from receipts`)[0]; got != want {
+				t.Errorf("finance has %s entries, want %s", got, want)
 			}
 		})
 	}

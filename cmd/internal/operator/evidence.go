@@ -240,7 +240,7 @@ func safety(made *Preview) Replay {
 	var runs, asks []string
 	for _, e := range made.Effects {
 		switch e.Will {
-		case workflows.WillRun, workflows.WillRunAndTakeBack:
+		case workflows.WillRun, workflows.WillRunLater, workflows.WillRunAndTakeBack:
 			runs = append(runs, e.Kind)
 		case workflows.WillAsk, workflows.WillRefuse:
 			asks = append(asks, e.Kind)

@@ -10,8 +10,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -30,6 +33,8 @@ func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) fu
 		Workspaces: &activities.Workspaces{Sinks: n.httpSinks(workflows.SinkWorkspaces, cfg.Sinks.Workspaces)},
 		Finance:    &activities.Finance{Sinks: n.httpSinks(workflows.SinkFinance, cfg.Sinks.Finance)},
 		Mail:       &activities.Mail{Receipts: receipts, Letters: cfg.Mail.Set, Sinks: n.mailSinks(), Now: time.Now},
+		Objects:    &activities.Objects{Policy: effect.Policy{Gate: n.gates[workflows.SinkStripe]}},
+		Breakers:   breaker.New(pool), Pauses: pause.New(pool),
 	}
 	return func(ctx context.Context) (workflows.Outlook, func(), error) {
 		look, err := outlook.Open(ctx)
