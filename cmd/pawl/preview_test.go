@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// ledgerOf brings paid invoices to where a dry run is asked about them, without any run: what their runs would have left
+// is written.
+type ledgerOf struct {
+	*testing.T
+	pool *pgxpool.Pool
+	cfg  *config.Config
+}
+
+// kept takes an event as an ingress does, and leaves its receipt as it is said.
+func (l ledgerOf) kept(name, status, reason string) forge.Event {
+	l.Helper()
+	e, err := forge.New(forge.Params{Provider: "stripe", EventID: "evt_" + name, Type: "invoice.paid", Seed: name, Account: "acct-" + name, Plan: "pro", Live: true, Email: "ada@example.com", At: time.Now().Add(-time.Hour)}, "")
+	if err != nil {
+		l.Fatal(err)
+	}
+	receipts := receipt.NewStore(l.pool, receipt.Options{})
+	defer receipts.Close()
+	if _, err := receipts.Insert(l.Context(), receipt.Delivery{Source: "billing", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
+		Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
+		l.Fatal(err)
+	}
+	l.exec(`update receipts set status = $2, reason = $3, dispatch_at = now() + interval '1 hour' where event_id = $1`, e.ID, status, reason)
+	return e
+}
+
+// ran also leaves what the event's run has done, in these states, by kind, and the run where it is parked or has ended.
+func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
+	l.Helper()
+	e := l.kept(name, status, reason)
+	var id, invoice string
+	if err := l.pool.QueryRow(l.Context(), `select id::text from receipts where event_id = $1`, e.ID).Scan(&id); err != nil {
+		l.Fatal(err)
+	}
+	subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: e.ID, EventType: e.Type, ReceiptID: id}
+	facts, err := stripe.Read(e.Body, subject, process.Prices(l.cfg))
+	if err != nil {
+		l.Fatal(err)
+	}
+	var change billing.Change
+	if err := pgx.BeginFunc(l.Context(), l.pool, func(tx pgx.Tx) (err error) {
+		change, err = billing.Apply(l.Context(), tx, facts, process.BillingPolicy(l.cfg), "apply-facts:stripe:live:"+e.ID, time.Time{})
+		return err
+	}); err != nil {
+		l.Fatal(err)
+	}
+	invoice = change.After.Invoice.ID
+	applied, err := json.Marshal(change)
+	if err != nil {
+		l.Fatal(err)
+	}
+	var waits receipt.Waits
+	for kind, key := range map[string]string{
+		"apply-facts": e.ID, "provision-workspace": change.After.Access.Account + ":v1", "finance-export": invoice, "receipt-email": invoice,
+	} {
+		state, result := states[kind], "{}"
+		if state == "" {
+			state = "done"
+		}
+		if kind == "apply-facts" {
+			result = string(applied)
+		}
+		class := map[string]string{"failed": "fault", "uncertain": "uncertain"}[state]
+		key = kind + ":stripe:live:" + key
+		l.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, result, error, error_class, done_at)
+			values ($1, $2, $3, $4, $5, 'stripe:' || $5, 'run', now(), $6, $7, $8, now())`, key, kind, state, id, e.ID, result, map[bool]string{true: "answered 404"}[class != ""], class)
+		if class != "" {
+			waits.Effects = append(waits.Effects, receipt.OpenEffect{Key: key, Kind: kind, State: state, Uncertain: state == "uncertain", ByHand: true})
+		}
+	}
+	l.exec(`update receipts set workflow_id = 'stripe:' || $1 where event_id = $1`, e.ID)
+	if len(waits.Effects) > 0 {
+		waits.Decisions = []string{"skip", "retry", "done", "resend", "compensate"}
+		l.exec(`update receipts set waits = $2 where event_id = $1`, e.ID, waits)
+	}
+}
+
+func (l ledgerOf) exec(sql string, args ...any) {
+	l.Helper()
+	if _, err := l.pool.Exec(l.Context(), sql, args...); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// everyRow is what stands in every table, with the transaction that has written it.
+func (l ledgerOf) everyRow() map[string]string {
+	l.Helper()
+	rows := map[string]string{}
+	tables, _ := l.pool.Query(l.Context(), `select tablename::text from pg_tables where schemaname = current_schema()`)
+	names, err := pgx.CollectRows(tables, pgx.RowTo[string])
+	for _, name := range names {
+		if err == nil {
+			var text *string
+			err = l.pool.QueryRow(l.Context(), `select string_agg(xmin || ' ' || t::text, e'\n' order by t::text) from `+name+` t`).Scan(&text)
+			if text != nil {
+				rows[name] = *text
+			}
+		}
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	return rows
+}
+
+// A dry run of each verb names each effect, what would become of it, and what comes of the event; and changes no row, nor
+// needs a reason or Temporal, which is not there.
+func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, dsn := parkedStack(t, 0)
+	cfg, err := config.Load(s.file, s.variable, providers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	l := ledgerOf{t, pool, cfg}
+	open := map[string]string{"finance-export": "failed", "receipt-email": "uncertain"}
+	l.ran("parked", "dead", "effect_failed: x", open)
+	l.ran("done", "processed", "", nil)
+	l.kept("ignored", "ignored", "type_not_wanted: x")
+	l.kept("asked", "needs_review", "suspected_replay: x")
+	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Sink, Name: "email", Who: "ada", Why: "they migrate"}); err != nil {
+		t.Fatal(err)
+	}
+
+	const stays, runs, asks, refused, waits = "done, stays", "will run", "may have happened: will ask", "refused because", "will wait, then run"
+	of := func(facts, workspace, finance, mail string) map[string]string {
+		return map[string]string{"apply-facts": facts, "provision-workspace": workspace, "finance-export": finance, "receipt-email": mail}
+	}
+	withUndos := func(m map[string]string) map[string]string {
+		maps.Copy(m, map[string]string{"withhold-grant": runs, "correction-notice": waits})
+		return m
+	}
+	for name, tt := range map[string]struct {
+		args []string
+		says map[string]string
+		then string
+	}{
+		"retry":      {[]string{"retry", "evt_parked"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
+		"retry one":  {[]string{"retry", "evt_parked", "--effect", "finance-export"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
+		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "it is needs_review: effect_uncertain"},
+		"done":       {[]string{"done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
+		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, refused, waits), "then, when what waits has run, it is dead: effect_failed"},
+		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be taken back", stays, refused, "will be taken back")), "it is compensated"},
+		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then it is processed"},
+		"run":        {[]string{"run", "evt_ignored"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
+		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
+		"reject":     {[]string{"reject", "evt_asked"}, map[string]string{}, "then it is ignored: dismissed"},
+	} {
+		before := l.everyRow()
+		r := s.pawl(t, append(append([]string{"events"}, tt.args...), "--dry-run")...)
+		if r.code != 0 || !strings.Contains(r.out, "Nothing was changed") || !strings.Contains(r.out, tt.then) {
+			t.Errorf("%s: exit %d, want %q:\n%s%s", name, r.code, tt.then, r.out, r.err)
+		}
+		got := map[string]string{}
+		for line := range strings.Lines(r.out) {
+			for _, said := range []string{stays, runs, waits, asks, refused, "will be skipped", "will be marked done", "will be taken back"} {
+				if after, ok := strings.CutPrefix(line, said+"  "); ok {
+					kind := strings.Fields(after)[0]
+					if kind == "provision-workspace" && strings.Contains(line, ":v2") {
+						continue // what the taking back brings the workspace to
+					}
+					got[kind] = said
+				}
+			}
+		}
+		if !maps.Equal(got, tt.says) {
+			t.Errorf("%s says\n%v, want\n%v:\n%s", name, got, tt.says, r.out)
+		}
+		if slices.Contains(slices.Collect(maps.Values(tt.says)), waits) && !strings.Contains(r.out, "waits first: email is paused since") {
+			t.Errorf("%s does not say what is waited for:\n%s", name, r.out)
+		}
+		after := l.everyRow()
+		for table := range after {
+			if before[table] != after[table] {
+				t.Errorf("%s has written to %s", name, table)
+			}
+		}
+	}
+	// A verb that would be refused says so, and what works.
+	if r := s.pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.code != exitFailed || !strings.Contains(r.out, "approve would be refused") || !strings.Contains(r.out, "pawl events retry evt_parked") {
+		t.Errorf("refused: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	type preview struct {
+		Effects []struct{ Kind, Will, Waits_for string }
+		Outcome string
+	}
+	if got := decode[preview](t, s.pawl(t, "events", "run", "evt_ignored", "--dry-run", "--json")); len(got.Effects) != 4 || got.Outcome != "processed" ||
+		!slices.ContainsFunc(got.Effects, func(e struct{ Kind, Will, Waits_for string }) bool {
+			return e.Kind == "receipt-email" && e.Will == "runs_later" && strings.HasPrefix(e.Waits_for, "email is paused")
+		}) {
+		t.Errorf("as JSON: %s", fmt.Sprint(got))
+	}
+}
