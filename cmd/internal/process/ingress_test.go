@@ -1,14 +1,21 @@
 package process
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -33,6 +40,94 @@ func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 		n.telemetry.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return strings.Contains(page.Body.String(), "\npawl_backlog 1\n")
 	})
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
+// looksUp is a verifier that reads the archive before each delivery, as PayPal's does for a certificate.
+type looksUp struct {
+	webhook.Verifier
+	archive webhook.Archive
+}
+
+func (l looksUp) Prepare(ctx context.Context, _ *webhook.Request, _ func() bool) error {
+	l.archive.Load(ctx)
+	return nil
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Where ingress and worker are one process, effects that hold every connection they may have keep no webhook waiting,
+// and nothing that it takes to verify one.
+func TestListen_EffectsHoldEveryConnection_DeliveriesTaken(t *testing.T) {
+	t.Parallel()
+	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
+		noTemporal(t, cfg)
+		cfg.Ingress.Listen = "127.0.0.1:0"
+	})
+	var said lines
+	n.log = slog.New(slog.NewTextHandler(&said, nil))
+	n.providers = maps.Clone(n.providers)
+	provider := stripe.Provider
+	provider.New = func(s webhook.Settings) (webhook.Verifier, error) {
+		v, err := stripe.Provider.New(s)
+		return looksUp{v, s.Archive}, err
+	}
+	n.providers["stripe"] = provider
+	for range n.Pool.Config().MaxConns {
+		conn, err := n.Pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	ready, ran := make(chan struct{}), make(chan error, 1)
+	go func() { ran <- n.RunIngress(ctx, ready) }()
+	<-ready
+	_, address, _ := strings.Cut(said.String(), "address=")
+	address, _, _ = strings.Cut(address, " ")
+	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
+	signed, err := stripe.Sign(webhook.SignInput{Secret: "whsec_0123456789abcdef0123456789abcdef", At: time.Now(), Body: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/hooks/stripe", bytes.NewReader(signed.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = signed.Header
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		t.Errorf("answered %d %s, want 202", resp.StatusCode, answer)
+	}
+	if strings.Contains(said.String(), "fetched anew") {
+		t.Errorf("the archive could not be read:\n%s", said.String())
+	}
 	stop()
 	if err := <-ran; err != nil {
 		t.Error(err)
