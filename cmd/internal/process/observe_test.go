@@ -1,0 +1,80 @@
+package process
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// What waits, and which sink is out, shows on /metrics with its age: the alerts hang on it.
+func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
+	t.Parallel()
+	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
+		noTemporal(t, cfg)
+		cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Bounds: config.Bounds{Places: 7}}
+	})
+	book, publisher, _, err := n.Equip()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(book.Close)
+	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := n.Receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now().Add(-time.Hour), Events: []receipt.New{
+		{EventID: "evt_1", Mode: "live", Type: "invoice.paid", Identity: receipt.ByID, Status: receipt.Received, Body: []byte("{}")},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Receipts.Transition(t.Context(), kept[0].ReceiptID, receipt.Processing, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	well := `pawl_sink_out_seconds{reason="",sink="finance"}`
+	out := `pawl_sink_out_seconds{reason="finance answered 503",sink="finance"}`
+	if got := scraped(t, n); got[well] != 0 || got[out] != 0 {
+		t.Errorf("a sink that is well: %v and %v", got[well], got[out])
+	}
+	if _, err := n.Pool.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probe_at) values ('finance', true, now() - interval '2 minutes', 'finance answered 503', now())`); err != nil {
+		t.Fatal(err)
+	}
+	n.effects.Read(t.Context(), n.gates.all(), n.Runs.SinkWaiters)
+	got := scraped(t, n)
+	for name, want := range map[string]float64{
+		`pawl_receipts_open{status="processing"}`:           1,
+		`pawl_receipts_open{status="retrying"}`:             0,
+		`pawl_receipts_oldest_seconds{status="processing"}`: 3600,
+		out:                                   120,
+		`pawl_sink_places{sink="finance"}`:    7,
+		`pawl_sink_in_flight{sink="finance"}`: 0,
+	} {
+		if value, there := got[name]; !there || value < want || value > want+60 {
+			t.Errorf("%s is %v (there: %t), want %v", name, value, there, want)
+		}
+	}
+}
+
+var sample = regexp.MustCompile(`(?m)^(pawl_[a-z_]+(?:\{[^}]*\})?) ([0-9.e+]+)$`)
+
+// scraped reads what the node shows on /metrics.
+func scraped(t *testing.T, n *Node) map[string]float64 {
+	t.Helper()
+	page := httptest.NewRecorder()
+	n.telemetry.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	values := map[string]float64{}
+	for _, m := range sample.FindAllStringSubmatch(page.Body.String(), -1) {
+		value, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			t.Fatalf("%s: %v", m[0], err)
+		}
+		values[m[1]] = value
+	}
+	return values
+}

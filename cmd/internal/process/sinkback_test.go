@@ -1,0 +1,109 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// signalled is a Temporal that notes which runs are signalled, and when.
+type signalled struct {
+	client.Client
+	mu   sync.Mutex
+	runs []string
+	at   []time.Time
+	then func(run string, n int)
+}
+
+func (s *signalled) SignalWorkflow(_ context.Context, id, _, name string, _ any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name != workflows.SignalSinkBack {
+		return fmt.Errorf("another signal: %s", name)
+	}
+	s.runs, s.at = append(s.runs, id), append(s.at, time.Now())
+	s.then(id, len(s.runs))
+	return nil
+}
+
+// A sink is back for which many runs wait: each is told once, so many a second and not all at once. When it is out again,
+// the others are left to wait.
+func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
+	t.Parallel()
+	const waiting, back = 60, 40
+	for name, outAfter := range map[string]int{"stays back": waiting + 1, "is out again": 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
+				noTemporal(t, cfg)
+				cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Bounds: config.Bounds{Places: 1}}
+			})
+			book, _, _, err := n.Equip()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(book.Close)
+			n.Breaking.Back = back
+			wait(t, n, waiting)
+			temporal := &signalled{then: func(id string, told int) {
+				if _, err := n.Pool.Exec(t.Context(), `update receipts set status = 'processing', reason = '' where workflow_id = $1`, id); err != nil {
+					t.Error(err)
+				}
+				if told != outAfter {
+					return
+				}
+				if _, err := n.Pool.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probe_at) values ('finance', true, now(), 'finance answered 503', now())`); err != nil {
+					t.Error(err)
+				}
+				n.effects.Read(t.Context(), n.gates.all(), n.Runs.SinkWaiters)
+			}}
+			own := n.Temporal
+			n.Temporal = temporal
+			n.letIn(t.Context(), "finance", n.gates["finance"])
+			n.Temporal = own
+
+			told := len(temporal.runs)
+			slices.Sort(temporal.runs)
+			if len(slices.Compact(temporal.runs)) != told {
+				t.Error("a run was told twice")
+			}
+			if outAfter > waiting && told != waiting {
+				t.Errorf("%d of %d were told", told, waiting)
+			}
+			if outAfter < waiting && (told < outAfter || told > outAfter+10) { // eight may be under way
+				t.Errorf("%d were told, of which %d before it was out again", told, outAfter)
+			}
+			// So many begin each second; the first does at once.
+			if took, want := temporal.at[told-1].Sub(temporal.at[0]), time.Duration(told-10)*time.Second/back; took < want {
+				t.Errorf("%d runs were let in within %s, want at least %s", told, took, want)
+			}
+		})
+	}
+}
+
+// wait makes so many receipts whose runs wait for finance.
+func wait(t *testing.T, n *Node, many int) {
+	t.Helper()
+	var events []receipt.New
+	for i := range many {
+		events = append(events, receipt.New{EventID: fmt.Sprint("evt_", i), Mode: "live", Type: "invoice.paid", Identity: receipt.ByID, Status: receipt.Received, Body: []byte("{}")})
+	}
+	if _, err := n.Receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: events}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Pool.Exec(t.Context(), `update receipts set status = 'retrying', reason = $1, workflow_id = 'stripe:' || event_id`,
+		run.OutReason("finance", "is out since noon: finance answered 503")); err != nil {
+		t.Fatal(err)
+	}
+}
