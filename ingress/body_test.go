@@ -12,6 +12,8 @@ import (
 
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A body that comes on earns time: it may take longer than one that stands still after a few bytes.
@@ -81,5 +83,20 @@ func TestBody_EachSize_KeptWhole(t *testing.T) {
 				t.Errorf("%s: %d bytes are kept, %v; want the %d that came", id, len(kept.Bytes), err, len(body))
 			}
 		}
+	}
+}
+
+// The largest body that a provider sends is taken within the deadlines of production.
+func TestBody_Largest_Taken(t *testing.T) {
+	t.Parallel()
+	b := startWith(t, schematest.New(t), receipt.Options{}, ingress.Limits{}, func(_ *ingress.Config, s *ingress.Source) { s.BodyLimit = 25 << 20 })
+	begin, end := `{"id":"e1","pad":"`, `"}`
+	body := begin + strings.Repeat("x", 25<<20-len(begin)-len(end)) + end
+	if got := b.post(t, body); got.status != http.StatusAccepted {
+		t.Fatalf("got %d %s, want 202", got.status, got.body)
+	}
+	kept, err := b.store.Body(t.Context(), b.only(t, "e1").ID)
+	if err != nil || string(kept.Bytes) != body {
+		t.Errorf("%d bytes are kept, %v; want the %d that came", len(kept.Bytes), err, len(body))
 	}
 }
