@@ -2,9 +2,13 @@ package flowtest
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"go.temporal.io/api/workflowservice/v1"
@@ -63,5 +67,73 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 	})
 	if reason := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(reason, "needs_review "+receipt.RunEnded) || !strings.Contains(reason, "the run was terminated in Temporal by ") || !strings.Contains(reason, "(by a person)") {
 		t.Errorf("receipt is %s; want it to say that its run was terminated", reason)
+	}
+}
+
+// manyParked is how many runs are parked beside the one that somebody terminates. The full number takes minutes:
+//
+//	PAWL_PARKED=20000 go test -v -timeout 30m -run TestLost_ManyParked ./cmd/internal/flowtest
+func manyParked(t *testing.T) int {
+	t.Helper()
+	text, set := os.LookupEnv("PAWL_PARKED")
+	if !set {
+		return 200
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// However many runs are parked, one that somebody terminates is noticed within a minute, by the looks of an ingress as it
+// runs in production.
+func TestLost_ManyParked_OneTerminated_NoticedWithinAMinute(t *testing.T) {
+	t.Parallel()
+	r, parked := newIdleRig(t, false, nil), manyParked(t)
+	const page = 1000
+	for from := 0; from < parked; from += page {
+		var events []receipt.New
+		for i := from; i < min(from+page, parked); i++ {
+			events = append(events, receipt.New{EventID: fmt.Sprint("evt_", uuid.NewString()), Mode: "live", Type: "invoice.paid", Object: "in_1",
+				Identity: receipt.ByID, Status: receipt.Received, Body: []byte("{}")})
+		}
+		if _, err := r.Receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: events}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	await := func(what string, patience time.Duration, happened func() bool) (took time.Duration) {
+		t.Helper()
+		begin, tick := time.Now(), time.NewTicker(100*time.Millisecond)
+		defer tick.Stop()
+		for !happened() {
+			if <-tick.C; time.Since(begin) > patience {
+				t.Fatalf("not so after %s: %s", patience, what)
+			}
+		}
+		return time.Since(begin)
+	}
+	one := func(sql string, args ...any) string { return r.rows(sql, args...)[0] }
+	await("all have begun", 20*time.Minute, func() bool {
+		return one(`select count(*)::text from receipts where status = 'processing'`) == strconv.Itoa(parked)
+	})
+	t.Logf("%d runs have begun in %s", parked, time.Since(began).Round(time.Second))
+	if _, err := r.Pool.Exec(t.Context(), `update receipts set status = 'needs_review', reason = 'plan_unknown: by hand', updated_at = now() - interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	victim := one(`select workflow_id from receipts order by id offset $1 limit 1`, parked/2)
+	if err := r.Temporal.TerminateWorkflow(t.Context(), victim, "", "by a person"); err != nil {
+		t.Fatal(err)
+	}
+	took := await("the end is noticed", 5*time.Minute, func() bool {
+		return strings.HasPrefix(one(`select reason from receipts where workflow_id = $1`, victim), receipt.RunEnded)
+	})
+	t.Logf("of %d parked runs the one that was terminated was noticed after %s", parked, took.Round(100*time.Millisecond))
+	if took > time.Minute {
+		t.Errorf("noticed after %s, want within a minute", took)
+	}
+	if n := one(`select count(*)::text from receipts where reason like $1`, receipt.RunEnded+"%"); n != "1" {
+		t.Errorf("%s receipts say that their run has ended, want 1", n)
 	}
 }
