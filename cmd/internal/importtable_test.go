@@ -118,6 +118,32 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 	}
 }
 
+// What only a developer's machine or a test needs is not in the binary for production: it is more to update, and more that
+// can be wrong.
+func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "nodownload", module+"/cmd/pawl")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	if !strings.Contains(string(out), module+"/ingress\n") {
+		t.Fatalf("go list does not see what is in the binary:\n%s", out)
+	}
+	for dependency := range strings.Lines(string(out)) {
+		for _, unwanted := range []string{
+			"github.com/fergusstrange/embedded-postgres", "github.com/lib/pq", "github.com/xi2/xz", "github.com/cloudevents/", "go.uber.org/zap",
+			"github.com/json-iterator/",
+		} {
+			if strings.HasPrefix(dependency, unwanted) {
+				t.Errorf("%s is in the binary", strings.TrimSpace(dependency))
+			}
+		}
+	}
+}
+
 func check(packages []goPackage) []string {
 	var violations []string
 	for _, p := range packages {

@@ -357,3 +357,23 @@ func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 		}
 	}
 }
+
+// What continuous integration runs of others is what was looked at: a tag can be moved, a commit cannot.
+func TestContinuousIntegration_Actions_PinnedByCommit(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(repository, ".github", "workflows", "*.yml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("workflows %v, %v", files, err)
+	}
+	for _, file := range files {
+		used := regexp.MustCompile(`(?m)uses: *(\S+)`).FindAllStringSubmatch(read(t, file), -1)
+		if len(used) == 0 {
+			t.Errorf("%s uses nothing: the reader of this test no longer finds it", file)
+		}
+		for _, action := range used {
+			if !regexp.MustCompile(`@[0-9a-f]{40}$`).MatchString(action[1]) {
+				t.Errorf("%s uses %s, which is not pinned to a commit", file, action[1])
+			}
+		}
+	}
+}

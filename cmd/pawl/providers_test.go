@@ -98,6 +98,22 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 	}
 }
 
+// A way of signing is no sender: each source of one has event IDs of its own, or one could take another's. The page names
+// them, and those that it names are all.
+func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
+	t.Parallel()
+	page := read(t, filepath.Join(repository, "docs", "configuration.md"))
+	said := regexp.MustCompile("Each source of (.+) is a sender with IDs of its own").FindStringSubmatch(page)
+	if said == nil {
+		t.Fatal("docs/configuration.md does not name them")
+	}
+	for _, p := range allProviders() {
+		if named := strings.Contains(said[1], "`"+p.Name+"`"); named != p.Contract.Generic {
+			t.Errorf("%s: its sources are senders of their own: %t, and the page names it: %t", p.Name, p.Contract.Generic, named)
+		}
+	}
+}
+
 func TestSpan(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{0: "", 72 * time.Hour: "3 d", 24 * time.Hour: "24 h", 10 * time.Minute: "10 min", 90 * time.Second: "90 s", 2500 * time.Millisecond: "2.5 s"} {
