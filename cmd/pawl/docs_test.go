@@ -250,7 +250,6 @@ func TestDocs_Configurations_AreFine(t *testing.T) {
 	}
 }
 
-// Every metric that is registered is explained, and every one that is explained is registered.
 // What every connection is told, and why, stands in the reference.
 func TestDocs_DatabaseBounds_AreThoseSet(t *testing.T) {
 	t.Parallel()
@@ -263,6 +262,110 @@ func TestDocs_DatabaseBounds_AreThoseSet(t *testing.T) {
 		}
 	}
 }
+
+// boundKeys are the last parts of those keys of the configuration that bound something.
+var boundKeys = []string{
+	"api_rate", "body_limit", "burst", "first", "for", "key_lifetime", "max", "max_concurrent", "max_connections", "per_second", "places", "rate",
+	"shutdown_delay", "timeout", "tolerance",
+}
+
+// Whoever meets a bound finds what it is for, how it shows and when to change it: those of the configuration, by their
+// keys, those that each connection to the database is told, and those that cannot be changed.
+func TestDocs_Bounds_AreExplained(t *testing.T) {
+	t.Parallel()
+	_, section, found := strings.Cut(read(t, filepath.Join(repository, "docs", "operations.md")), "\n## What bounds what\n")
+	if !found {
+		t.Fatal("docs/operations.md has no such section")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	explained := map[string]bool{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) < 2 || !strings.Contains(cells[0], "`") {
+			continue
+		}
+		if len(cells) != 5 || slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "" }) {
+			t.Errorf("%s: want what it bounds, its default, what it is for, how it shows and when to change it", line)
+		}
+		for _, name := range regexp.MustCompile("`[^`]+`").FindAllString(cells[0], -1) {
+			explained[strings.Trim(name, "`")] = true
+		}
+	}
+	keys := regexp.MustCompile("(?m)^\\| `([a-zA-Z_.\\[\\]]+)` \\|").FindAllStringSubmatch(read(t, filepath.Join(repository, "docs", "configuration.md")), -1)
+	if len(keys) < 100 {
+		t.Fatalf("read only %d keys of the configuration", len(keys))
+	}
+	// One row explains a bound of every sink, and of every consumer and subscriber.
+	each := strings.NewReplacer("sinks.workspaces.", "sinks.NAME.", "sinks.finance.", "sinks.NAME.", "sinks.email.", "sinks.NAME.",
+		"consumers.NAME.", "sinks.NAME.", "sinks.subscribers[].", "sinks.NAME.")
+	for _, key := range keys {
+		parts := strings.Split(key[1], ".")
+		if !slices.Contains(boundKeys, parts[len(parts)-1]) || strings.HasPrefix(key[1], "plans.") {
+			continue
+		}
+		if name := each.Replace(key[1]); !explained[name] {
+			t.Errorf("docs/operations.md does not explain the bound %s", name)
+		}
+	}
+	for name := range schema.Bounds {
+		if name != "default_transaction_isolation" && !explained[name] { // that bounds nothing
+			t.Errorf("docs/operations.md does not explain %s", name)
+		}
+	}
+	if !explained["statement_timeout"] {
+		t.Error("docs/operations.md does not explain statement_timeout")
+	}
+}
+
+// A page that says which test holds something names one that there is.
+func TestDocs_Tests_Exist(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, m := range declared.FindAllStringSubmatch(read(t, path), -1) {
+			there[m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for page, content := range pages(t) {
+		for _, m := range regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w+)`").FindAllStringSubmatch(content, -1) {
+			if named++; !there[m[1]] {
+				t.Errorf("%s names %s, which is no test", page, m[1])
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("found %d names of tests: the reader of this test no longer finds them", named)
+	}
+}
+
+// Every row of the threat model says who holds it.
+func TestDocs_ThreatModel_EachRowHeld(t *testing.T) {
+	t.Parallel()
+	rows := 0
+	for line := range strings.Lines(read(t, filepath.Join(repository, "docs", "threat-model.md"))) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| who |") {
+			continue
+		}
+		if rows++; !strings.Contains(cells[3], "`Test") && !strings.Contains(cells[3], "`Fuzz") {
+			t.Errorf("no test holds this: %s", line)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("read %d threats: the reader of this test no longer finds them", rows)
+	}
+}
+
+// Every metric that is registered is explained, and every one that is explained is registered.
 
 func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	t.Parallel()
