@@ -78,6 +78,7 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 		{"svix", "whpk_xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o=", "sources.x", "anybody can sign for"},
 	} {
 		s := setup(t, "postgres://localhost/pawl", map[string]string{"x": c.provider + ", mode: live"}).with("SECRET", c.secret)
+		write(t, s.file, read(t, s.file)+"ops: {ingress: '127.0.0.1:0'}\n") // what else listens here has no say in it
 		got := decode[configResult](t, s.pawl(t, "config", "check", "--json"))
 		if len(got.Faults) != 1 || got.Faults[0].Key != c.key || !strings.Contains(got.Faults[0].Problem, c.says) {
 			t.Errorf("%s, %s: %+v; want one fault of %s that says %q", c.provider, c.secret, got.Faults, c.key, c.says)
