@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/outbox"
 )
 
 // mostInvoices is how many of a subscription's invoices are read to fold it, the newest: two years of monthly ones. None
@@ -512,15 +513,17 @@ func (a *applying) announce(b *pgx.Batch) error {
 	if left := a.change.Left; left != nil {
 		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[left.Account].target()}, *left)...)
 	}
+	var told []outbox.News
 	for _, n := range list {
 		data, err := json.Marshal(n.data)
 		if err != nil {
 			return err
 		}
 		if n.account != "" {
-			b.Queue(announceSQL, a.subject.Mode, n.account, n.kind, a.subject.ReceiptID, a.key, data)
+			told = append(told, outbox.News{Account: n.account, Type: n.kind, Data: data})
 		}
 	}
+	outbox.Write(b, a.subject.Mode, a.subject.ReceiptID, a.key, told)
 	return nil
 }
 

@@ -113,7 +113,3 @@ func timestamp(t time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
-
-const announceSQL = `
-insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
-values (gen_random_uuid(), $1, $2, $3, $4::uuid, $5, $6)`

@@ -37,7 +37,6 @@ var Statements = map[string]string{
 	"unclaimed":                 unclaimedSQL,
 	"hold":                      holdSQL,
 	"over":                      overSQL,
-	"announce":                  announceSQL,
 	"open task":                 openTaskSQL,
 	"close task":                closeTaskSQL,
 	"end tasks":                 endTasksSQL,

@@ -621,7 +621,8 @@ create index finance_entries_account on finance_entries (account, mode, created_
 -- per account: the relay only ever takes the oldest unpublished row of an account.
 create table outbox (
     id           bigint generated always as identity primary key,
-    event_id     uuid        not null unique,
+    -- What consumers deduplicate by. It is random, and unique without an index, which each write of a row would cost.
+    event_id     uuid        not null,
     mode         text        not null check (mode in ('live', 'test')),
     account      text        not null,
     type         text        not null,

@@ -16,7 +16,7 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"stand back": standBackSQL, "take": takeSQL, "settle": settleSQL, "call back": callBackSQL, "pending": pendingSQL}
+var Statements = map[string]string{"write": writeSQL, "stand back": standBackSQL, "take": takeSQL, "settle": settleSQL, "call back": callBackSQL, "pending": pendingSQL}
 
 // Store is the outbox in Postgres.
 type Store struct{ pool *pgxpool.Pool }
@@ -38,6 +38,33 @@ type Event struct {
 	Attempts    int
 	DeliveredTo []string
 }
+
+// News is what an internal event tells: its type, the account whose consumers are told, and what it says.
+type News struct {
+	Account, Type string
+	Data          json.RawMessage
+}
+
+// Write adds a statement to b that writes news to the outbox, in their order: those of one change, in its transaction.
+//
+// Of an account's news the first is due at once. The others stand back behind it from the beginning, as standBackSQL
+// would have them: so the publisher writes to none of them before they are published.
+func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
+	if len(news) == 0 {
+		return
+	}
+	accounts, types, data, behind := make([]string, len(news)), make([]string, len(news)), make([]json.RawMessage, len(news)), make([]bool, len(news))
+	for i, n := range news {
+		behind[i] = slices.Contains(accounts[:i], n.Account)
+		accounts[i], types[i], data[i] = n.Account, n.Type, n.Data
+	}
+	b.Queue(writeSQL, mode, receiptID, effectKey, accounts, types, data, behind)
+}
+
+const writeSQL = `
+insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, next_at)
+select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, now() + case when n.behind then interval '5 minutes' else interval '0' end
+  from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[]) as n(account, type, data, behind)`
 
 // looked is how many due events one look goes through. Those that are not the oldest of their account stand back, so
 // that the next look does not meet them.
@@ -64,7 +91,7 @@ const queued = 16
 
 // takeSQL takes the oldest unpublished event of each account where that is due, and those that follow it. The lease
 // (next_at) keeps other publishers away; an account whose oldest event waits has nothing taken, so that order holds. Who
-// has the oldest one's row has what stands behind it.
+// has the oldest one's row has what stands behind it: only that row is written.
 //
 // It goes by what is due, and reads nothing of what waits. To step from account to account took 195 ms a look where
 // 50,000 of them waited for a subscriber that was down, several times a second.
@@ -75,13 +102,18 @@ with oldest as (
        and not exists (select from outbox h where h.published_at is null and h.mode = due.mode and h.account = due.account and h.id < due.id)
      order by due.next_at, due.id limit $1
        for update skip locked
+), taken as (
+    update outbox o set attempts = o.attempts + 1, next_at = now() + make_interval(secs => $2)
+      from oldest where o.id = oldest.id
+    returning o.*
 )
-update outbox o set attempts = o.attempts + (o.id = taken.oldest)::int, next_at = now() + make_interval(secs => $2)
-  from (select n.id, oldest.id as oldest from oldest
-         cross join lateral (select n.id from outbox n where n.published_at is null and n.mode = oldest.mode and n.account = oldest.account
-                              order by n.id limit $3) n) taken
- where o.id = taken.id
-returning o.id, o.event_id::text, o.mode, o.account, o.type, o.receipt_id::text, o.data, o.created_at, o.attempts, o.delivered_to`
+select ` + eventColumns + ` from taken e
+union all
+select ` + eventColumns + ` from oldest
+ cross join lateral (select n.* from outbox n where n.published_at is null and n.mode = oldest.mode and n.account = oldest.account and n.id > oldest.id
+                      order by n.id limit $3 - 1) e`
+
+const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to`
 
 // Take takes due events of up to limit accounts: of each the oldest, and those that follow it, which are to be
 // delivered in their order and only behind it. They come in that order. Who takes events has them for the length of
@@ -118,11 +150,23 @@ type Settled struct {
 	RetryIn time.Duration
 }
 
+// settleSQL takes what came of events as a list of [settledRow]. What is published stays as it is: the subquery keeps
+// Postgres from going by what is unpublished.
 const settleSQL = `
-update outbox set delivered_to = $2, last_error = $4,
-       published_at = case when $3 then now() else published_at end,
-       next_at = now() + make_interval(secs => $5)
- where id = $1 and published_at is null`
+update outbox o set delivered_to = s.delivered_to, last_error = s.error,
+       published_at = case when s.published then now() end,
+       next_at = now() + make_interval(secs => s.retry_in)
+  from jsonb_to_recordset($1::jsonb) as s(id bigint, delivered_to text[], published boolean, error text, retry_in float8)
+ where o.id = s.id and (select o.published_at is null)`
+
+// settledRow is a [Settled] as settleSQL takes it.
+type settledRow struct {
+	ID          int64    `json:"id"`
+	DeliveredTo []string `json:"delivered_to"`
+	Published   bool     `json:"published"`
+	Error       string   `json:"error"`
+	RetryIn     float64  `json:"retry_in"`
+}
 
 // callBackSQL calls back what stands behind published events: see standBackSQL. It is a statement of its own, because
 // one that has waited for who let an event stand back does not see that event.
@@ -135,25 +179,23 @@ update outbox o set next_at = now()
 
 // Settle records what came of taken events, in one commit.
 func (s *Store) Settle(ctx context.Context, settled []Settled) error {
-	batch := &pgx.Batch{}
-	var published []int64
-	record := func(e Settled) {
-		if e.DeliveredTo == nil {
-			e.DeliveredTo = []string{}
-		}
-		batch.Queue(settleSQL, e.ID, e.DeliveredTo, e.Published, e.Error, e.RetryIn.Seconds())
-	}
+	var published, waiting []settledRow
+	var ids []int64
 	for _, e := range settled {
+		row := settledRow{e.ID, append([]string{}, e.DeliveredTo...), e.Published, e.Error, e.RetryIn.Seconds()}
 		if e.Published {
-			record(e)
-			published = append(published, e.ID)
+			published, ids = append(published, row), append(ids, e.ID)
+		} else {
+			waiting = append(waiting, row)
 		}
 	}
-	batch.Queue(callBackSQL, published)
-	for _, e := range settled { // after what may call it back: it has a wait of its own
-		if !e.Published {
-			record(e)
-		}
+	batch := &pgx.Batch{}
+	if len(published) > 0 {
+		batch.Queue(settleSQL, published)
+		batch.Queue(callBackSQL, ids)
+	}
+	if len(waiting) > 0 { // after what may call it back: it has a wait of its own
+		batch.Queue(settleSQL, waiting)
 	}
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("settle outbox events: %w", err)

@@ -82,6 +82,43 @@ func TestTake_OldestOfEachAccountAndWhatFollows(t *testing.T) {
 	}
 }
 
+// What one change tells is written twice until it is published: each event when it is told and when it is settled, and the
+// oldest alone when it is taken.
+func TestWrite_SeveralOfAnAccount_OnlyTheOldestIsWrittenWhenTaken(t *testing.T) {
+	b := setup(t)
+	batch := &pgx.Batch{}
+	outbox.Write(batch, "live", uuid.NewString(), "key", []outbox.News{
+		{Account: "a", Type: "invoice.paid", Data: json.RawMessage(`{}`)}, {Account: "b", Type: "access.changed", Data: json.RawMessage(`{}`)},
+		{Account: "a", Type: "access.changed", Data: json.RawMessage(`{}`)},
+	})
+	if err := b.pool.SendBatch(b.Context(), batch).Close(); err != nil {
+		b.Fatal(err)
+	}
+	places := func() (list []string) {
+		rows, _ := b.pool.Query(b.Context(), `select ctid::text from outbox order by id`)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			b.Fatal(err)
+		}
+		return list
+	}
+	before := places()
+	taken := b.take(time.Minute)
+	if got := accounts(taken); !slices.Equal(got, []string{"a", "b", "a"}) || taken[0].Type != "invoice.paid" {
+		t.Fatalf("took %+v, want all, in their order", taken)
+	}
+	if after := places(); after[0] == before[0] || after[1] == before[1] || after[2] != before[2] {
+		t.Errorf("rows were at %v and are at %v: want the oldest of each account written, and no other", before, after)
+	}
+	if again := b.take(time.Minute); len(again) != 0 {
+		t.Errorf("took %v, which others are at", accounts(again))
+	}
+	b.settle(outbox.Settled{ID: taken[0].ID, Published: true})
+	if next := b.take(time.Minute); len(next) != 1 || next[0].ID != taken[2].ID {
+		t.Errorf("took %+v, want what stood behind the published one", next)
+	}
+}
+
 func TestTake_LeaseOver_HandedOutAgain(t *testing.T) {
 	b := setup(t)
 	b.write("a")
