@@ -68,15 +68,8 @@ type applying struct {
 	// holds is the account that they hold or release as a whole, "" for none.
 	holds string
 
-	// held is what was there before; about the facts by their object.
-	held struct {
-		subscription *Subscription
-		invoice      *Invoice
-		invoices     []Invoice // of the subscription
-		of           []Subscription
-		oneOff       []Invoice
-		books        books
-	}
+	held held
+	// about are the facts by their object.
 	about map[string][]Fact
 
 	// The following are what is written: what the facts are about, and what moves with the customer, all from one account.
@@ -121,7 +114,6 @@ func (a *applying) append(ctx context.Context) error {
 	if !a.money.any() && a.holds == "" { // the account's own row does for a hold
 		b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
 	}
-	b.Queue(effectsFromSQL, s.Mode, s.Provider).Query(a.begins)
 	for _, f := range a.facts {
 		data, err := json.Marshal(f.Data)
 		if err != nil {
@@ -130,41 +122,26 @@ func (a *applying) append(ctx context.Context) error {
 		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.Account, f.EventID, f.EventType,
 			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
 	}
+	a.readFacts(b)
+	a.readHeld(b)
+	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	// Nothing follows from what was imported, or occurred before effects began.
+	a.change.Silent = a.facts[0].Origin == FromImport || s.OccurredAt.Before(a.policy.EffectsFrom)
+	return nil
+}
+
+// readFacts reads the facts of all that the facts are about.
+func (a *applying) readFacts(b *pgx.Batch) {
+	s, n := a.subject, a.money
 	a.about = map[string][]Fact{}
-	a.readBooks(b)
-	if a.money.any() {
-		a.readFamily(b)
-		return a.tx.SendBatch(ctx, b).Close()
+	if n.any() {
+		about := []string{n.refund, n.dispute, n.warning, n.credit, s.Customer}
+		b.Queue(factsOfFamilySQL, s.Mode, n.payment, a.invoice, a.subscription, n.session, about, s.Provider, s.ProviderAccount).Query(a.collectFacts)
+		return
 	}
 	b.Queue(factsSQL, []string{a.subscription, a.invoice, s.Customer}, s.Mode, s.Provider, s.ProviderAccount).Query(a.collectFacts)
-	if a.subscription != "" {
-		b.Queue(subscriptionSQL, s.Mode, a.subscription).Query(collectOne(a, &a.held.subscription))
-		b.Queue(invoicesOfSubscriptionSQL, s.Mode, a.subscription, mostInvoices).Query(collect(a, &a.held.invoices))
-	}
-	if a.invoice != "" {
-		b.Queue(invoiceSQL, s.Mode, a.invoice).Query(collectOne(a, &a.held.invoice))
-	}
-	a.readLinked(b)
-	return a.tx.SendBatch(ctx, b).Close()
-}
-
-// readLinked reads what may move with the customer.
-func (a *applying) readLinked(b *pgx.Batch) {
-	if a.linked {
-		b.Queue(subscriptionsOfCustomerSQL, a.subject.Mode, a.subject.Customer).Query(collect(a, &a.held.of))
-		b.Queue(invoicesOfCustomerSQL, a.subject.Mode, a.subject.Customer).Query(collect(a, &a.held.oneOff))
-	}
-}
-
-// begins says whether anything follows from the facts: nothing does from what was imported, or occurred before effects
-// began.
-func (a *applying) begins(rows pgx.Rows) error {
-	from, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
-	if len(from) > 0 {
-		a.policy.EffectsFrom = from[0]
-	}
-	a.change.Silent = a.facts[0].Origin == FromImport || a.subject.OccurredAt.Before(a.policy.EffectsFrom)
-	return err
 }
 
 func (a *applying) collectFacts(rows pgx.Rows) error {
@@ -174,25 +151,6 @@ func (a *applying) collectFacts(rows pgx.Rows) error {
 	}
 	a.change.Rows += len(facts)
 	return err
-}
-
-func collect[S any](a *applying, into *[]S) func(pgx.Rows) error {
-	return func(rows pgx.Rows) (err error) {
-		*into, err = pgx.CollectRows(rows, scanState[S])
-		a.change.Rows += len(*into)
-		return err
-	}
-}
-
-func collectOne[S any](a *applying, into **S) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, scanState[S])
-		if len(found) > 0 {
-			*into = &found[0]
-			a.change.Rows++
-		}
-		return err
-	}
 }
 
 // fold makes the objects of their facts. Nothing is read or written.
@@ -208,7 +166,7 @@ func (a *applying) fold(context.Context) error {
 		invoice = &folded
 	}
 	if a.subscription != "" {
-		invoices := slices.DeleteFunc(a.held.invoices, func(i Invoice) bool { return i.ID == a.invoice })
+		invoices := slices.DeleteFunc(slices.Clone(a.held.billed), func(i Invoice) bool { return i.ID == a.invoice })
 		if invoice != nil && invoice.Subscription == a.subscription {
 			invoices = append(invoices, *invoice)
 		}
@@ -229,7 +187,7 @@ func (a *applying) fold(context.Context) error {
 		a.change.After.Invoice = invoice
 	}
 	// What the customer's link moves.
-	for _, s := range a.held.of {
+	for _, s := range a.held.subscriptions {
 		if moved := AccountOf(s.Named, s.Customer, ofCustomer); s.ID != a.subscription && moved != s.Account {
 			a.movedFrom, s.Account = s.Account, moved
 			a.subscriptions = append(a.subscriptions, s)

@@ -299,9 +299,6 @@ type DecisionFact struct {
 	Account string `json:",omitempty"`
 }
 
-// effectsFromSQL says when effects began, with no row where they did from the start.
-const effectsFromSQL = `select at from effects_from where mode = $1 and provider = $2`
-
 const factColumns = `provider, provider_account, mode, kind, object, customer, account, event_id, event_type, receipt_id::text, occurred_at, rank, origin, data`
 
 // appendFactSQL keeps a fact that is there as it is: a fact is never changed.

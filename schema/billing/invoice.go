@@ -209,15 +209,6 @@ func ascending(numbers []int) []int {
 
 const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
 
-// invoicesOfSubscriptionSQL takes the newest ones. They decide what a subscription is; see mostInvoices.
-const invoicesOfSubscriptionSQL = `
-select state from invoices where mode = $1 and subscription = $2 and subscription <> ''
- order by period_start desc, occurred_at desc, id desc limit $3`
-
-// invoicesOfCustomerSQL takes those outside of any subscription.
-const invoicesOfCustomerSQL = `
-select state from invoices where mode = $1 and customer = $2 and customer <> '' and subscription = ''`
-
 const newestInvoiceSQL = `
 select receipt_id::text from invoices where mode = $1 and customer = $2 and customer <> '' order by occurred_at desc limit 1`
 

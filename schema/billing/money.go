@@ -69,57 +69,6 @@ func (a *applying) lockMoney(b *pgx.Batch) {
 	}
 }
 
-// readFamily reads the facts and rows of all that the payment, the invoice or the session belongs to.
-func (a *applying) readFamily(b *pgx.Batch) {
-	s, n := a.subject, a.money
-	about := []string{n.refund, n.dispute, n.warning, n.credit, s.Customer}
-	b.Queue(factsOfFamilySQL, s.Mode, n.payment, a.invoice, a.subscription, n.session, about, s.Provider, s.ProviderAccount).Query(a.collectFacts)
-	b.Queue(subscriptionOfFamilySQL, s.Mode, n.payment, a.invoice, a.subscription).Query(collectOne(a, &a.held.subscription))
-	b.Queue(invoicesOfFamilySQL, s.Mode, n.payment, a.invoice, a.subscription, mostInvoices).Query(collect(a, &a.held.invoices))
-	b.Queue(invoiceOfFamilySQL, s.Mode, n.payment, a.invoice).Query(collectOne(a, &a.held.invoice))
-	a.readLinked(b)
-}
-
-// readBooks reads the payments concerned, and what refers to them.
-func (a *applying) readBooks(b *pgx.Batch) {
-	s, n := a.subject, a.money
-	b.Queue(booksSQL, s.Mode, n.payment, a.invoice, a.subscription, n.session, n.credit).Query(a.collectBooks)
-	if a.linked {
-		b.Queue(booksOfCustomerSQL, s.Mode, s.Customer).Query(a.collectBooks)
-	}
-}
-
-func (a *applying) collectBooks(rows pgx.Rows) error {
-	h := &a.held.books
-	var kind string
-	var state []byte
-	_, err := pgx.ForEachRow(rows, []any{&kind, &state}, func() error {
-		a.change.Rows++
-		switch kind {
-		case "payment":
-			return hold(&h.payments, state, paymentID)
-		case "refund":
-			return hold(&h.refunds, state, refundID)
-		case "dispute":
-			return hold(&h.disputes, state, disputeID)
-		case "warning":
-			return hold(&h.warnings, state, warningID)
-		case "credit":
-			return hold(&h.credits, state, creditID)
-		}
-		return hold(&h.checkouts, state, checkoutID)
-	})
-	return err
-}
-
-// hold adds what a row holds to a list, once: it may be found in several ways.
-func hold[O any](list *[]O, state []byte, id func(O) string) error {
-	var o O
-	err := json.Unmarshal(state, &o)
-	*list = Replaced(*list, id, o)
-	return err
-}
-
 // foldMoney makes the objects of money that the facts are about, and finds the invoice, the subscription and the
 // customer that they belong to.
 func (a *applying) foldMoney() {

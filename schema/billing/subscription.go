@@ -305,6 +305,4 @@ func customerOf(facts []Fact, invoices []Invoice) (customer string) {
 
 const subscriptionSQL = `select state from subscriptions where mode = $1 and id = $2`
 
-const subscriptionsOfCustomerSQL = `select state from subscriptions where mode = $1 and customer = $2 and customer <> ''`
-
 var writeSubscriptionSQL = upsert("subscriptions", "account", "customer", "status", "plan", "quantity", "ended", "state")
