@@ -218,7 +218,10 @@ const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 
 // lockCustomerSQL makes the customer's row, or locks it: facts of one customer are applied one after the other.
 const lockCustomerSQL = `
 insert into customers (mode, provider, provider_account, id) values ($1, $2, $3, $4)
-    on conflict (id, mode, provider, provider_account) do update set seen_at = now()`
+    ` + orLock
+
+// orLock locks the row of a customer that is there: Postgres locks it before it sees that nothing is to be written.
+const orLock = `on conflict (id, mode, provider, provider_account) do update set id = excluded.id where false`
 
 // lockAccountSQL makes the account's row, or locks it. Its outbox then has the order in which its changes commit.
 const lockAccountSQL = `

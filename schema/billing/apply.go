@@ -377,7 +377,7 @@ func (a *applying) write(ctx context.Context) error {
 		if !granted[s.ID] {
 			b.Queue(takeSQL, mode, s.ID)
 		}
-		if held := a.held.subscription; held == nil || held.ID != s.ID || held.Account != s.Account {
+		if held := a.held.subscription; !a.firstHeard(s.ID) && (held == nil || held.ID != s.ID || held.Account != s.Account) {
 			b.Queue(moveInvoicesSQL, mode, s.ID, s.Account)
 			if held != nil || a.linked {
 				a.moveMoney(b, "subscription", s.ID, s.Account)
@@ -426,6 +426,12 @@ func (a *applying) write(ctx context.Context) error {
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
+// firstHeard reports whether nothing was known of a subscription, and none of its invoices: nothing moves with it, and
+// nothing of it is due.
+func (a *applying) firstHeard(subscription string) bool {
+	return subscription == a.subscription && a.held.subscription == nil && len(a.held.billed) == 0
+}
+
 // askForPlans opens the tasks about prices that no mapping knows, and closes those whose prices are known by now.
 func (a *applying) askForPlans(b *pgx.Batch) {
 	for _, s := range a.subscriptions {
@@ -450,8 +456,12 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 		return
 	}
 	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
-	b.Queue(disableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
-	b.Queue(enableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
+	if before.Version > 0 { // it may have features
+		b.Queue(disableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
+	}
+	if len(t.Features) > 0 {
+		b.Queue(enableFeaturesSQL, a.subject.Mode, after.Account, t.Features)
+	}
 }
 
 // announce writes the news to the outbox.

@@ -361,3 +361,46 @@ func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
 		t.Errorf("a change of an account reads %d rows, of one with 20 ended subscriptions %d", young, old)
 	}
 }
+
+// counting counts what is sent to the database.
+type counting struct {
+	ledger.Tx
+	trips, statements int
+}
+
+func (c *counting) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	c.trips++
+	c.statements += b.Len()
+	return c.Tx.SendBatch(ctx, b)
+}
+
+// What applying costs the database is mostly the number of its statements. Raise a number only with a reason in the
+// commit, and lower it when you can.
+func TestApply_PaidInvoices_Statements(t *testing.T) {
+	t.Parallel()
+	err := pgx.BeginFunc(t.Context(), schematest.New(t), func(tx pgx.Tx) error {
+		facts := events([]billing.Fact{paid(1, 1, "pro"), paid(2, 30*86400, "pro")}, false)
+		for i, tt := range []struct {
+			name string
+			want int
+		}{
+			// Two locks, the fact, what it is folded with (facts and rows); the account and its grants; and then the rows of
+			// subscription, invoice, grant, what is due, target and features, and the news.
+			{"the first invoice of a customer", 14},
+			// No target and no features; but what was due of the subscription is looked at.
+			{"the next period", 13},
+		} {
+			c := counting{Tx: tx}
+			if _, err := billing.Apply(t.Context(), &c, facts[i:i+1], policy, "apply", facts[i].OccurredAt); err != nil {
+				return err
+			}
+			if c.statements != tt.want || c.trips != 3 {
+				t.Errorf("%s takes %d statements in %d round trips, want %d in 3", tt.name, c.statements, c.trips, tt.want)
+			}
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		t.Fatal(err)
+	}
+}

@@ -70,11 +70,13 @@ func (a *applying) scheduleSessions(b *pgx.Batch) {
 
 // replace has the rows of an owner be those of due that lie ahead.
 func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due) {
-	stays := []string{}
-	for _, d := range due {
-		stays = append(stays, fmt.Sprintf("%s %s %d", d.Object, d.Why, d.At.UnixMicro()))
+	if !a.firstHeard(owner) {
+		stays := []string{}
+		for _, d := range due {
+			stays = append(stays, fmt.Sprintf("%s %s %d", d.Object, d.Why, d.At.UnixMicro()))
+		}
+		b.Queue(forgetDueSQL, a.subject.Mode, owner, stays)
 	}
-	b.Queue(forgetDueSQL, a.subject.Mode, owner, stays)
 	for _, d := range due {
 		if d.At.After(a.at) {
 			a.await(b, owner, account, d)

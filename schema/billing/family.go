@@ -23,7 +23,7 @@ select $1, $6, $7, id from (
     (select customer from checkouts where mode = $1 and id = ` + theSession + `),
     (select customer from invoices where mode = $1 and id = ` + theInvoice + `)]) as id where id <> '') as customers
  order by id
-    on conflict (id, mode, provider, provider_account) do update set seen_at = now()`
+    ` + orLock
 
 const factsOfFamilySQL = `
 select ` + factColumns + ` from facts

@@ -327,7 +327,6 @@ create table customers (
     provider         text        not null,
     provider_account text        not null default '',
     id               text        collate "C" not null,
-    seen_at          timestamptz not null default now(),
     primary key (id, mode, provider, provider_account)
 );
 
