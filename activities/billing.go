@@ -39,6 +39,8 @@ type Billing struct {
 // Receipts is what activities need of the receipts.
 type Receipts interface {
 	Get(ctx context.Context, receiptID string) (receipt.Receipt, error)
+	// Load returns a receipt with its body, whose Bytes are nil when it is no longer held.
+	Load(ctx context.Context, receiptID string) (receipt.Receipt, receipt.Body, error)
 	// Body returns what was received, byte for byte, or receipt.ErrNotFound when it is no longer held.
 	Body(ctx context.Context, receiptID string) (receipt.Body, error)
 }
@@ -103,7 +105,7 @@ const (
 // decide is a result; an error is only trouble of our own. Of a receipt whose body is erased, the facts that were kept
 // of it are returned.
 func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsResult, error) {
-	held, err := b.Receipts.Get(ctx, in.ReceiptID)
+	held, body, err := b.Receipts.Load(ctx, in.ReceiptID)
 	if err != nil {
 		return LoadFactsResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
 	}
@@ -130,12 +132,8 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 			return result, nil
 		}
 	}
-	body, err := b.Receipts.Body(ctx, in.ReceiptID)
-	if errors.Is(err, receipt.ErrNotFound) {
+	if body.Bytes == nil {
 		return b.kept(ctx, in, result)
-	}
-	if err != nil {
-		return result, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
 	}
 	var review *stripe.ReviewError
 	switch result.Facts, err = stripe.Read(body.Bytes, subject, b.Prices); {

@@ -31,14 +31,14 @@ func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
 	return found[0], nil
 }
 
-// bodySQL finds a replay's body where it was first.
-const bodySQL = `
-select b.headers, coalesce(b.body, (
+// heldBody is the body of a row b of receipt_bodies: a replay's is found where it was first.
+const heldBody = `coalesce(b.body, (
            select o.body from receipts r
              join receipts f on f.provider = r.provider and f.body_hash = r.body_hash and f.identity <> 'id' and not f.replayed
              join receipt_bodies o on o.receipt_id = f.id
-            where r.id = b.receipt_id limit 1))
-  from receipt_bodies b where b.receipt_id = $1`
+            where r.id = b.receipt_id limit 1))`
+
+const bodySQL = `select b.headers, ` + heldBody + ` from receipt_bodies b where b.receipt_id = $1`
 
 // Body returns what came in, or [ErrNotFound] when there is no such receipt or its body is erased.
 func (s *Store) Body(ctx context.Context, id string) (Body, error) {
@@ -57,6 +57,32 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 		return Body{}, fmt.Errorf("read body of receipt %s: %w", id, err)
 	}
 	return b, nil
+}
+
+const loadSQL = `
+select ` + receiptColumns + `, b.headers, ` + heldBody + ` as body
+  from receipts r left join receipt_bodies b on b.receipt_id = r.id
+ where r.id = $1`
+
+// Load returns a receipt and what came in, or [ErrNotFound]. Of a receipt whose body is erased, Bytes is nil.
+func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
+	u, err := ParseID(id)
+	if err != nil {
+		return Receipt{}, Body{}, err
+	}
+	type row struct {
+		Receipt
+		Header []byte `db:"headers"`
+		Bytes  []byte `db:"body"`
+	}
+	found, err := query[row](ctx, s, loadSQL, [16]byte(u))
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Receipt{}, Body{}, fmt.Errorf("load receipt %s: %w", id, err)
+	}
+	return found[0].Receipt, Body{header: found[0].Header, Bytes: found[0].Bytes}, nil
 }
 
 // openCountsSQL is two statements for two partial indexes.

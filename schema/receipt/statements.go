@@ -35,6 +35,7 @@ var Statements = map[string]string{
 	"held":              heldSQL,
 	"get":               getSQL,
 	"body":              bodySQL,
+	"load":              loadSQL,
 	"count rejections":  countRejectionsSQL,
 	"count secret uses": countSecretUsesSQL,
 	"secret uses":       secretUsesSQL,
