@@ -34,6 +34,17 @@ func (p planned) read() int {
 // fill inserts many receipts that nobody sent, and what their events told. What is unusual is the oldest of them.
 func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 	tb.Helper()
+	conn, err := db.Acquire(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() {
+		_ = conn.Conn().Close(tb.Context()) // with its setting
+		conn.Release()
+	}()
+	if _, err := conn.Exec(tb.Context(), `set statement_timeout = '5min'`); err != nil {
+		tb.Fatal(err)
+	}
 	for _, sql := range []string{`
 		insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
 		select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n between 1 and 20 then 'old' else 'stripe' end, 'stripe', 'live', 'evt_' || n, 'id',
@@ -45,12 +56,12 @@ func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 		select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'cus_' || n / 10, 'evt_' || n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), 3, 'event', '{}'
 		  from generate_series($1::int, $2::int) n`} {
 		for at := 1; at <= many; at += 100_000 {
-			if _, err := db.Exec(tb.Context(), sql, at, min(at+99_999, many)); err != nil {
+			if _, err := conn.Exec(tb.Context(), sql, at, min(at+99_999, many)); err != nil {
 				tb.Fatal(err)
 			}
 		}
 	}
-	if _, err := db.Exec(tb.Context(), `analyze receipts, facts`); err != nil {
+	if _, err := conn.Exec(tb.Context(), `analyze receipts, facts`); err != nil {
 		tb.Fatal(err)
 	}
 }
