@@ -34,11 +34,15 @@ const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and (
 var listSQL = listed(`
 select r.id from receipts r where ` + passing)
 
-// listOpenSQL reads what is not at rest, by two partial indexes.
-var listOpenSQL = listed(`
-select r.id from receipts r where r.status in ('processing', 'retrying', 'needs_review', 'dead') and r.status = $1 and ` + passing + `
-union all
-select r.id from receipts r where r.status = 'received' and $1 = 'received' and ` + passing)
+// open are those that are not at rest, by two partial indexes. It is materialized, as what is few and may be old has to
+// be: for the newest of them alone, the planner would look through all receipts, from the newest back.
+const open = `open as materialized (
+    select r.id from receipts r where r.status in ('processing', 'retrying', 'needs_review', 'dead') and ` + passing + `
+    union all
+    select r.id from receipts r where r.status = 'received' and ` + passing + `
+)`
+
+var listOpenSQL = listed(`with ` + open + ` select id from open`)
 
 // listEndedSQL reads what came to an unusual end.
 var listEndedSQL = listed(`
@@ -58,7 +62,7 @@ with recursive pairs as (
      cross join lateral (select r.source, r.type from receipts r
                           where (r.source, r.type) > (p.source, p.type) and r.status in ('processed', 'compensated', 'ignored')
                           order by r.source, r.type limit 1) after
-), found as (
+), ` + open + `, found as (
     (select newest.id from pairs p
       cross join lateral (select r.id from receipts r
                            where r.source = p.source and r.type = p.type and r.status in ('processed', 'compensated', 'ignored')
@@ -67,9 +71,7 @@ with recursive pairs as (
                            order by r.id desc limit $8) newest
       where ($2 = '' or p.source = $2) and ($3 = '' or p.type = $3))
     union all
-    (select r.id from receipts r where r.status in ('processing', 'retrying', 'needs_review', 'dead') and ` + passing + ` order by r.id desc limit $8)
-    union all
-    (select r.id from receipts r where r.status = 'received' and ` + passing + ` order by r.id desc limit $8)
+    select id from open
     order by id desc limit $8
 )
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
@@ -83,8 +85,10 @@ with told as materialized (
     select receipt_id from facts where customer = any($9) and customer <> ''
     union
     select id from receipts where object_id = any($9) and status in ('needs_review', 'dead')
+), passed as materialized (
+    select r.id from receipts r join told using (id) where ` + passing + `
 ), found as (
-    select r.id from receipts r join told using (id) where ` + passing + ` order by r.id desc limit $8
+    select id from passed order by id desc limit $8
 )
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 
