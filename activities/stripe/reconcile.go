@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	api "github.com/stripe/stripe-go/v76"
 	"github.com/stripe/stripe-go/v76/form"
@@ -76,9 +75,9 @@ func (c *Client) Object(ctx context.Context, kind billing.Kind, id, account stri
 	return listed(fetched.Body, fetched.At), err
 }
 
-// Envelope returns the body of a receipt that holds the object, and the time that the object's facts are of. What has
-// come to its end is of that time, whenever it was fetched: it has been like this since.
-func (l Listed) Envelope(eventID string) (body []byte, at time.Time, err error) {
+// Envelope returns the body of a receipt that holds the object. Its time is that of the object's facts: when it was
+// fetched, or when it came to its end, since it has been like this from then on.
+func (l Listed) Envelope(eventID string) ([]byte, error) {
 	var o struct {
 		Object            string
 		Status            string
@@ -90,19 +89,19 @@ func (l Listed) Envelope(eventID string) (body []byte, at time.Time, err error) 
 		} `json:"status_transitions"`
 	}
 	if err := json.Unmarshal(l.Body, &o); err != nil {
-		return nil, at, errors.New("an object that Stripe shows cannot be read")
+		return nil, errors.New("an object that Stripe shows cannot be read")
 	}
 	ended := map[string]int64{
 		"subscription canceled": o.EndedAt, "subscription incomplete_expired": o.EndedAt,
 		"invoice paid": o.StatusTransitions.PaidAt, "invoice void": o.StatusTransitions.VoidedAt,
 		"invoice uncollectible": o.StatusTransitions.MarkedUncollectible,
 	}[o.Object+" "+o.Status]
-	if at = l.At; ended > 0 && time.Unix(ended, 0).Before(at) {
-		at = time.Unix(ended, 0).UTC()
+	at := l.At.Unix()
+	if ended > 0 {
+		at = min(at, ended)
 	}
-	body, err = json.Marshal(map[string]any{
-		"id": eventID, "object": "event", "type": Reconciled, "created": at.Unix(), "livemode": l.Mode == "live",
+	return json.Marshal(map[string]any{
+		"id": eventID, "object": "event", "type": Reconciled, "created": at, "livemode": l.Mode == "live",
 		"data": map[string]any{"object": json.RawMessage(l.Body)},
 	})
-	return body, at, err
 }

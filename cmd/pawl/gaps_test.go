@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
@@ -124,7 +125,12 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 	if got := s.pawl(t, "reconcile", customer, "--why", "lost"); got.code != 1 || !strings.Contains(got.err, "not confirmed") {
 		t.Errorf("not confirmed: code %d\n%s%s", got.code, got.out, got.err)
 	}
-	for range 2 { // no worker runs: the second time, the same differs still, and it is one decision
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 2 { // no worker runs: the second time, the same differs still, and it is one decision, also in another second
+		for second := time.Now().Unix(); time.Now().Unix() == second; {
+			<-tick.C
+		}
 		if got := s.pawl(t, "reconcile", customer, "--why", "lost", "--yes", "--request-id", "one"); got.code != 0 || !strings.Contains(got.out, "1 object filed") {
 			t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
 		}
