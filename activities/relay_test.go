@@ -46,7 +46,7 @@ func newConsumer(t *testing.T, answers ...int) (*consumer, string) {
 func consumerWith(t *testing.T, key string, answers ...int) (*consumer, string) {
 	t.Helper()
 	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(key))
-	v, err := standardwebhooks.NewVerifier(webhook.Settings{Source: "pawl", Secrets: []webhook.Secret{{Label: "main", Value: secret}}})
+	v, err := standardwebhooks.Provider.New(webhook.Settings{Source: "pawl", Secrets: []webhook.Secret{{Label: "main", Value: secret}}})
 	if err != nil {
 		t.Fatal(err)
 	}

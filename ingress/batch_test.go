@@ -19,7 +19,7 @@ import (
 // it differently, and each item is still known.
 func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 	t.Parallel()
-	public, private, err := sendgrid.NewKeys()
+	keys, err := sendgrid.Provider.Sample.NewKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 		join     func(items []string) string
 	}{
 		"sendgrid": {
-			sendgrid.Provider, webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: public}}}, private,
+			sendgrid.Provider, webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: keys.Verify}}}, keys.Sign,
 			func(i int) string {
 				return fmt.Sprintf(`{"email":"a@example.com","event":"delivered","sg_event_id":"sg-%d","sg_message_id":"m-%[1]d","timestamp":1772366400}`, i)
 			},

@@ -35,7 +35,7 @@ func hashOf(body string) string {
 // and what it covers cut otherwise. The event has run, and none runs again.
 func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	t.Parallel()
-	public, private, err := sendgrid.NewKeys()
+	keys, err := sendgrid.Provider.Sample.NewKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +132,8 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 			change:   func(out *webhook.SignOutput) { out.Header.Set("Content-Type", "application/x-www-form-urlencoded") },
 		},
 		"sendgrid, with digits of its time in the body": {
-			provider: sendgrid.Provider, settings: webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: public}}},
-			in: webhook.SignInput{Secret: private, Body: []byte(`[{"sg_event_id":"1","event":"open"}]` + "\r\n")},
+			provider: sendgrid.Provider, settings: webhook.Settings{Secrets: []webhook.Secret{{Label: "main", Value: keys.Verify}}},
+			in: webhook.SignInput{Secret: keys.Sign, Body: []byte(`[{"sg_event_id":"1","event":"open"}]` + "\r\n")},
 			change: func(out *webhook.SignOutput) {
 				const header = "X-Twilio-Email-Event-Webhook-Timestamp"
 				stamp := out.Header.Get(header)

@@ -25,7 +25,7 @@ import (
 // waiting, costs a few writes a second, and leaves a bounded number of rows. Not parallel: it measures.
 func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	settings := webhook.Settings{Source: "shop", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}}
-	verifier, err := stripe.NewVerifier(settings)
+	verifier, err := stripe.Provider.New(settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,19 +23,19 @@ func TestIngressSource_ArchiveIsAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := newKeys("paypal")
+	keys, err := providers()["paypal"].Sample.NewKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	out, err := providers()["paypal"].Sign(webhook.SignInput{Secret: keys.sign, At: now, Options: map[string]string{"webhook_id": "WH-1"}, Body: []byte("{}")})
+	out, err := providers()["paypal"].Sign(webhook.SignInput{Secret: keys.Sign, At: now, Options: map[string]string{"webhook_id": "WH-1"}, Body: []byte("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	pool := schematest.New(t)
 	kept := process.NewArchive(pool, slog.New(slog.NewTextHandler(&log, nil)))
-	kept.Save(t.Context(), out.Header.Get("Paypal-Cert-Url"), []byte(keys.verify))
+	kept.Save(t.Context(), out.Header.Get("Paypal-Cert-Url"), []byte(keys.Verify))
 	// Self-signed, so that it is refused once more; without the network that is all there is to see.
 	offline, cancel := context.WithCancel(t.Context())
 	cancel()

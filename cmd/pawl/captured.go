@@ -151,10 +151,6 @@ func (a *app) readCaptured(file string) (*captured, error) {
 	return c, nil
 }
 
-// publicKeyPrefixes names the providers whose sources are configured with public keys, with the prefix
-// that tells one from a secret. For all others a public key would verify whatever anybody signs with it.
-var publicKeyPrefixes = map[string]string{"discord": "", "sendgrid": "", "standardwebhooks": "whpk_", "svix": "whpk_"}
-
 // settings are those of a source that would have received the request. Short secrets are allowed:
 // nothing is admitted here.
 func (c *captured) settings() webhook.Settings {
@@ -177,7 +173,10 @@ func (c *captured) settings() webhook.Settings {
 		s.Options[name] = value
 	}
 	keys := append([]string{c.Secret}, c.Secrets...)
-	if prefix, ok := publicKeyPrefixes[c.Provider]; ok && c.PublicKey != "" {
+	// For a provider whose sources have no public keys, one would verify whatever anybody signs with it. Where there is a
+	// certificate, its key stands in that.
+	contract := providers()[c.Provider].Contract
+	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" && (contract.PublicKeys || prefix != "") {
 		keys = append(keys, prefix+strings.TrimPrefix(c.PublicKey, prefix))
 	}
 	for _, key := range keys {

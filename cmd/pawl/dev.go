@@ -20,6 +20,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
@@ -274,19 +275,19 @@ func (s *devStack) explain(err error) error {
 func (s *devStack) configure(a *app) (*config.Config, error) {
 	var sources []config.DevSource
 	for _, p := range allProviders() {
-		if err := s.makeKeys(p.Name, p.Name); err != nil {
+		if err := s.makeKeys(p.Name, p); err != nil {
 			return nil, err
 		}
 		if p.Name == "stripe" { // it has flows, and stands in the configuration by itself
 			continue
 		}
-		source := config.DevSource{Provider: p.Name, Options: neededOptions(p.Name)}
+		source := config.DevSource{Provider: p.Name, Options: p.Sample.Options}
 		if p.Contract.Mode == "" {
 			source.Mode = webhook.Test
 		}
 		sources = append(sources, source)
 	}
-	if err := s.makeKeys("consumer", "standardwebhooks"); err != nil {
+	if err := s.makeKeys("consumer", standardwebhooks.Provider); err != nil {
 		return nil, err
 	}
 	content, err := s.content(config.DevParams{
@@ -340,21 +341,21 @@ func (s *devStack) content(p config.DevParams) ([]byte, error) {
 
 // makeKeys makes the secret of a source or consumer for the file of this name under secrets/, unless it is there.
 // Where the provider signs with a private key, that is beside it, for `pawl send --key`.
-func (s *devStack) makeKeys(name, provider string) error {
+func (s *devStack) makeKeys(name string, provider webhook.Provider) error {
 	file := filepath.Join(s.dir, "secrets", name)
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	keys, err := newKeys(provider)
+	keys, err := provider.Sample.NewKeys()
 	if err != nil {
 		return fmt.Errorf("make keys of %s: %w", name, err)
 	}
-	if keys.pair() { // first: what verifies is of no use without it
-		if err := os.WriteFile(file+".key", []byte(keys.sign+"\n"), 0o600); err != nil {
+	if keys.Pair() { // first: what verifies is of no use without it
+		if err := os.WriteFile(file+".key", []byte(keys.Sign+"\n"), 0o600); err != nil {
 			return fmt.Errorf("write private key: %w", err)
 		}
 	}
-	if err := os.WriteFile(file, []byte(keys.verify+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(keys.Verify+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write signing secret: %w", err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 	if err != nil {
 		return operator.Finding{Level: operator.Fail, Found: oneLine(err), Do: "`pawl config check`"}
 	}
-	req, mark, err := target.Probe(ctx, name, verifier, forge.Params{Provider: s.Provider, Live: s.Mode == webhook.Live})
+	req, mark, err := target.Probe(ctx, name, verifier, forge.Params{Provider: providers()[s.Provider], Live: s.Mode == webhook.Live})
 	if err != nil {
 		return operator.Finding{Level: operator.Fail, Found: oneLine(err), Do: "`pawl config check`"}
 	}

@@ -104,7 +104,7 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 	if got := s.pawl(t, "reconcile", "acme", "--dry-run"); got.code != 1 || !strings.Contains(got.err, `no account "acme"`) {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
 	}
-	e, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.subscription.created", Account: "acme"}, "")
+	e, err := forge.New(forge.Params{Provider: providers()["stripe"], Type: "customer.subscription.created", Account: "acme"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

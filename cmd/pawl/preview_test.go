@@ -33,7 +33,7 @@ type ledgerOf struct {
 // kept takes an event as an ingress does, and leaves its receipt as it is said.
 func (l ledgerOf) kept(name, status, reason string) forge.Event {
 	l.Helper()
-	e, err := forge.New(forge.Params{Provider: "stripe", EventID: "evt_" + name, Type: "invoice.paid", Seed: name, Account: "acct-" + name, Plan: "pro", Live: true, Email: "ada@example.com", At: time.Now().Add(-time.Hour)}, "")
+	e, err := forge.New(forge.Params{Provider: providers()["stripe"], EventID: "evt_" + name, Type: "invoice.paid", Seed: name, Account: "acct-" + name, Plan: "pro", Live: true, Email: "ada@example.com", At: time.Now().Add(-time.Hour)}, "")
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -11,8 +11,59 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/ingress/adyen"
+	"github.com/pawlhq/pawl/ingress/discord"
+	"github.com/pawlhq/pawl/ingress/gethook"
+	"github.com/pawlhq/pawl/ingress/github"
+	"github.com/pawlhq/pawl/ingress/gitlab"
+	"github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/linear"
+	"github.com/pawlhq/pawl/ingress/paddle"
+	"github.com/pawlhq/pawl/ingress/paypal"
+	"github.com/pawlhq/pawl/ingress/sendgrid"
+	"github.com/pawlhq/pawl/ingress/shopify"
+	"github.com/pawlhq/pawl/ingress/slack"
+	"github.com/pawlhq/pawl/ingress/square"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/ingress/zendesk"
 )
+
+// providers is the one list of providers, by name: what is not here is not known.
+func providers() map[string]webhook.Provider {
+	all := map[string]webhook.Provider{}
+	for _, p := range []webhook.Provider{
+		adyen.Provider,
+		discord.Provider,
+		gethook.Provider,
+		github.Provider,
+		gitlab.Provider,
+		hmac.Provider,
+		hmac.Calendly,
+		hmac.Intercom,
+		hmac.Meta,
+		hmac.Typeform,
+		hmac.WooCommerce,
+		hmac.Zoom,
+		linear.Provider,
+		paddle.Provider,
+		paypal.Provider,
+		sendgrid.Provider,
+		shopify.Provider,
+		slack.Provider,
+		square.Provider,
+		standardwebhooks.Provider,
+		standardwebhooks.Svix,
+		stripe.Provider,
+		twilio.Provider,
+		zendesk.Provider,
+	} {
+		all[p.Name] = p
+	}
+	return all
+}
 
 // providerReport is a provider's contract as `pawl providers --json` writes it.
 type providerReport struct {

@@ -129,16 +129,16 @@ func TestProviders_RetryUnderTheFirstTime_Admitted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"discord", "zoom"} {
 		p := providers()[name]
-		keys, err := newKeys(name)
+		keys, err := p.Sample.NewKeys()
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := p.New(webhook.Settings{Source: name, Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "a", Value: keys.verify}}})
+		v, err := p.New(webhook.Settings{Source: name, Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "a", Value: keys.Verify}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := time.Unix(1_772_366_400, 0)
-		out, err := p.Sign(webhook.SignInput{Secret: keys.sign, At: first, Body: []byte(`{"event":"meeting.started","type":1}`)})
+		out, err := p.Sign(webhook.SignInput{Secret: keys.Sign, At: first, Body: []byte(`{"event":"meeting.started","type":1}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
 		return err
 	}
 	if f.source == "" {
-		f.Provider = cmp.Or(f.Provider, "stripe")
+		f.provider = cmp.Or(f.provider, "stripe")
 	}
 	stage, err := a.stage(f)
 	if err != nil {

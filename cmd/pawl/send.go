@@ -25,7 +25,8 @@ import (
 type sendFlags struct {
 	forge.Params
 
-	source, template, url, key     string
+	source, provider               string
+	template, url, key             string
 	live, undelivered              bool
 	count, duplicates, concurrency int
 
@@ -54,7 +55,7 @@ func (a *app) send() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them, or play a story", Args: noArgument,
 		Long: `Sign events as their provider does, and post them to a source of the configuration.
-For Stripe the types are ` + strings.Join(forge.Types("stripe"), ", ") + `,
+For Stripe the types are ` + strings.Join(forge.StripeTypes(), ", ") + `,
 and of thin events any, such as ` + forge.ThinType + `.
 Other providers take any type; --template gives a body of your own (Go text/template), which sees {{.EventID}},
 {{.Type}}, {{.Time}}, {{.Unix}}, {{.UnixMilli}}, {{.Live}}, {{.Account}}, {{.ConnectedAccount}}, {{.Email}}, {{.Plan}},
@@ -75,7 +76,7 @@ ends of both; a difference is told, and the exit code is 1.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "`name` of the source")
-	flags.StringVar(&f.Provider, "provider", "", "instead of --source: the source of this provider, when there is one")
+	flags.StringVar(&f.provider, "provider", "", "instead of --source: the source of this provider, when there is one")
 	flags.StringVar(&f.Type, "type", "", "event type (default: one that the provider has)")
 	flags.StringVar(&f.EventID, "event-id", "", "event ID (default: random)")
 	flags.StringVar(&f.Seed, "seed", "", "what invoice, customer and subscription IDs are made from (default: the event ID)")
@@ -203,7 +204,7 @@ func expect(ctx context.Context, cfg *config.Config, name string, target forge.T
 // check refuses what cannot be meant.
 func (f *sendFlags) check() error {
 	switch {
-	case f.source == "" && f.Provider == "":
+	case f.source == "" && f.provider == "":
 		return usagef("--source NAME (or --provider NAME) is missing")
 	case f.count < 1 || f.concurrency < 1 || f.duplicates < 0 || f.Lines < 1:
 		return usagef("--count, --concurrency and --lines start at 1, --duplicates at 0")
@@ -224,19 +225,19 @@ func (f *sendFlags) pick(cfg *config.Config) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("no source %q is configured; there are: %s", f.source, strings.Join(names, ", "))
 		}
-		if f.Provider != "" && f.Provider != s.Provider {
-			return "", fmt.Errorf("source %s is of provider %s, not %s", f.source, s.Provider, f.Provider)
+		if f.provider != "" && f.provider != s.Provider {
+			return "", fmt.Errorf("source %s is of provider %s, not %s", f.source, s.Provider, f.provider)
 		}
 		return f.source, nil
 	}
-	fit := slices.DeleteFunc(names, func(name string) bool { return cfg.Sources[name].Provider != f.Provider })
+	fit := slices.DeleteFunc(names, func(name string) bool { return cfg.Sources[name].Provider != f.provider })
 	switch len(fit) {
 	case 0:
-		return "", fmt.Errorf("no source of provider %q is configured", f.Provider)
+		return "", fmt.Errorf("no source of provider %q is configured", f.provider)
 	case 1:
 		return fit[0], nil
 	}
-	return "", fmt.Errorf("several sources of provider %s are configured; say which with --source: %s", f.Provider, strings.Join(fit, ", "))
+	return "", fmt.Errorf("several sources of provider %s are configured; say which with --source: %s", f.provider, strings.Join(fit, ", "))
 }
 
 // target says where and with which key the source's events go out.
@@ -266,23 +267,11 @@ func (f *sendFlags) target(cfg *config.Config, name string) (forge.Target, error
 		return forge.Target{}, fmt.Errorf("no secret of source %s is active now", name)
 	}
 	t.Secret = settings.Secrets[i].Value
-	if verifiesOnly(provider.Name, t.Secret) {
+	if provider.Contract.VerifiesOnly(t.Secret) {
 		return forge.Target{}, fmt.Errorf("%s signs with a private key, and secret %s of source %s can only verify: give the private key with --key FILE",
 			provider.Name, settings.Secrets[i].Label, name)
 	}
 	return t, nil
-}
-
-// verifiesOnly reports whether a source's secret is the public half of a pair. It must be known from the
-// provider: a public key of Discord's has the form of a private one.
-func verifiesOnly(provider, secret string) bool {
-	switch provider {
-	case "discord", "paypal", "sendgrid":
-		return true
-	case "standardwebhooks", "svix":
-		return strings.HasPrefix(secret, "whpk_")
-	}
-	return false
 }
 
 // events makes the events. With a seed and a count, each is a purchase of its own.
@@ -298,8 +287,7 @@ func (f *sendFlags) events(s config.Source) ([]forge.Event, error) {
 		}
 	}
 	p := f.Params
-	p.Provider, p.Live = s.Provider, f.live || s.Mode == webhook.Live
-	p.Type = cmp.Or(p.Type, forge.DefaultType(s.Provider, s.Options))
+	p.Provider, p.Options, p.Live = providers()[s.Provider], s.Options, f.live || s.Mode == webhook.Live
 	events := make([]forge.Event, f.count)
 	for i := range events {
 		if p.Seed != "" && i > 0 {

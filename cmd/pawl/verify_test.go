@@ -2,16 +2,21 @@ package main
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
@@ -205,19 +210,31 @@ func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
 // certified returns a certificate for subject that is valid at the time, and its private key, in PEM.
 func certified(t *testing.T, subject string, bits int, at time.Time) (certificate, private string) {
 	t.Helper()
-	keys, err := selfSigned(subject, bits, at.Add(-time.Hour), at.Add(time.Hour))
+	key, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return keys.verify, keys.sign
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
 func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
 	t.Parallel()
-	public, private, err := standardwebhooks.NewKeys()
+	publicKey, privateKey, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	public, private := "whpk_"+base64.StdEncoding.EncodeToString(publicKey), "whsk_"+base64.StdEncoding.EncodeToString(privateKey)
 	now := time.Unix(1_772_366_400, 0)
 	for _, provider := range []string{"standardwebhooks", "svix"} {
 		out, err := providers()[provider].Sign(webhook.SignInput{Secret: private, At: now, ID: "m-1", Body: []byte("{}")})

@@ -57,8 +57,9 @@ var Provider = webhook.Provider{
 			schemeOption: "`" + paymentsItem + "` (a signature in each item of a payments webhook) or `" + rawBody + "` (one in the header); left out, the delivery's shape tells",
 		},
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

@@ -47,9 +47,11 @@ var Provider = webhook.Provider{
 		Tolerance:    tolerance,
 		Headers:      webhook.Headers{Signatures: []string{signatureHeader, timestampHeader}},
 		Always401:    true,
+		PublicKeys:   true,
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

@@ -21,7 +21,7 @@ const signatureHeader = "Webhook-Signature"
 const tolerance = 300 * time.Second
 
 // IDHeaderOption is the key of Settings.Options that names the header with the event's ID.
-// GetHook's documents and SDKs name none; see [Verifier.Events].
+// GetHook's documents and SDKs name none; see Events below.
 const IDHeaderOption = "id_header"
 
 // Provider is GetHook.
@@ -43,22 +43,22 @@ var Provider = webhook.Provider{
 		},
 		Tolerance: tolerance,
 	},
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
-	Sign: Sign,
+	New:  newVerifier,
+	Sign: sign,
 }
 
-// Verifier verifies the deliveries of one GetHook destination.
-type Verifier struct {
+// verifier verifies the deliveries of one GetHook destination.
+type verifier struct {
 	ring      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 	idHeader  string
 }
 
-// NewVerifier returns the verifier of the source that s describes. GetHook can deliver unsigned;
+// newVerifier returns the verifier of the source that s describes. GetHook can deliver unsigned;
 // a source without a secret is refused all the same.
-func NewVerifier(s webhook.Settings) (*Verifier, error) {
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, webhook.TextKey, tolerance)
-	v := &Verifier{ring, tol, s.Options[IDHeaderOption]}
+	v := &verifier{ring, tol, s.Options[IDHeaderOption]}
 	var headerErr error
 	if strings.ContainsAny(v.idHeader, " \t\r\n:") || strings.EqualFold(v.idHeader, signatureHeader) {
 		headerErr = fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id", s.Source, IDHeaderOption, v.idHeader)
@@ -70,12 +70,12 @@ func NewVerifier(s webhook.Settings) (*Verifier, error) {
 }
 
 // Headers implements [webhook.Headed].
-func (v *Verifier) Headers() webhook.Headers {
+func (v *verifier) Headers() webhook.Headers {
 	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{signatureHeader}}
 }
 
 // Verify implements [webhook.Verifier].
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return scheme.Verify(r, v.ring, v.tolerance)
 }
 
@@ -85,7 +85,7 @@ var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", 
 // the body need not be its own envelope: the ID is that of the configured header, or the body's id where
 // none is configured, else the body's hash, and a missing type is no problem. Where one is configured the
 // body's id never stands in for it: who left the header out would make another event of the same bytes.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
 	switch {

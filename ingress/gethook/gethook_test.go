@@ -51,7 +51,7 @@ func setup(t testing.TB, options map[string]string) webhook.Verifier {
 
 func signed(t testing.TB, body string) *webhook.Request {
 	t.Helper()
-	out, err := gethook.Sign(webhook.SignInput{Secret: secretA, At: at, Body: []byte(body)})
+	out, err := gethook.Provider.Sign(webhook.SignInput{Secret: secretA, At: at, Body: []byte(body)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestEvents_ID(t *testing.T) {
 func TestNew_SignatureAsIDHeader_Refused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"webhook-signature", "X Id", "X-Id:"} {
-		_, err := gethook.NewVerifier(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}},
+		_, err := gethook.Provider.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}},
 			Options: map[string]string{gethook.IDHeaderOption: name}})
 		if err == nil || !strings.Contains(err.Error(), gethook.IDHeaderOption) {
 			t.Errorf("id_header %q: got %v, want an error that names the option", name, err)

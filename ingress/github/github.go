@@ -55,32 +55,33 @@ var Provider = webhook.Provider{
 			Signatures: []string{signatureHeader, sha1Header},
 		},
 	},
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
-	Sign: Sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
-// Verifier verifies the deliveries of one GitHub hook.
-type Verifier struct {
+// verifier verifies the deliveries of one GitHub hook.
+type verifier struct {
 	ring       *webhook.Keyring[[]byte]
 	legacySHA1 bool
 }
 
-// NewVerifier returns the verifier of the source that s describes.
-func NewVerifier(s webhook.Settings) (*Verifier, error) {
+// newVerifier returns the verifier of the source that s describes.
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, err := webhook.NewHMACKeyring(s, webhook.TextKey)
 	if err != nil {
 		return nil, err
 	}
 	switch legacy := s.Options[LegacySHA1Option]; legacy {
 	case "", "false", "true":
-		return &Verifier{ring, legacy == "true"}, nil
+		return &verifier{ring, legacy == "true"}, nil
 	default:
 		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option, legacy)
 	}
 }
 
 // Verify implements [webhook.Verifier].
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	name, prefix, newHash := signatureHeader, "sha256=", sha256.New
 	if v.legacySHA1 && len(r.Header.Values(signatureHeader)) == 0 {
 		name, prefix, newHash = sha1Header, "sha1=", sha1.New
@@ -88,7 +89,7 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return v.verify(r, name, prefix, newHash)
 }
 
-func (v *Verifier) verify(r *webhook.Request, name, prefix string, newHash func() hash.Hash) (webhook.Match, error) {
+func (v *verifier) verify(r *webhook.Request, name, prefix string, newHash func() hash.Hash) (webhook.Match, error) {
 	value, err := r.HeaderOnce(name)
 	if err != nil {
 		return webhook.Match{}, err
@@ -101,7 +102,7 @@ func (v *Verifier) verify(r *webhook.Request, name, prefix string, newHash func(
 }
 
 // Hints implements [webhook.Hinter].
-func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if v.legacySHA1 || r.Header.Get(signatureHeader) != "" || r.Header.Get(sha1Header) == "" {
 		return nil
 	}
@@ -111,7 +112,7 @@ func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
 
 // Events implements [webhook.Verifier]: always one event. A ping, sent when the hook is made, is
 // an event like any other.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := readPayload(r)
 	var event webhook.Event
 	event.ID, event.IDOrigin = r.HeaderID(e, deliveryHeader)

@@ -62,7 +62,7 @@ func setup(t testing.TB, options map[string]string) webhook.Verifier {
 
 func signed(t testing.TB, event, body string) *webhook.Request {
 	t.Helper()
-	out, err := github.Sign(webhook.SignInput{Secret: secretA, ID: delivery, Type: event, Body: []byte(body)})
+	out, err := github.Provider.Sign(webhook.SignInput{Secret: secretA, ID: delivery, Type: event, Body: []byte(body)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestVerify_SHA1Only_NeedsOption(t *testing.T) {
 	if _, err := legacy.Verify(r); !isClass(err, webhook.NoMatchingSignature) {
 		t.Errorf("wrong SHA-256 beside a right SHA-1: got %v, want no_matching_signature", err)
 	}
-	if _, err := github.NewVerifier(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}},
+	if _, err := github.Provider.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}},
 		Options: map[string]string{github.LegacySHA1Option: "yes"}}); err == nil {
 		t.Error("option legacy_sha1=yes is accepted")
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Sign signs a delivery as GitHub does, with both hashes. Type is an event's name, with or
+// sign signs a delivery as GitHub does, with both hashes. Type is an event's name, with or
 // without the action ("issues.opened"), which stands in the body.
-func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	header := http.Header{}
 	header.Set("Content-Type", "application/json")
 	if in.ContentType != "" {

@@ -68,8 +68,9 @@ var Provider = webhook.Provider{
 			Tokens:     []string{tokenHeader},
 		},
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

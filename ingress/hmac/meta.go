@@ -33,19 +33,19 @@ var Meta = func() webhook.Provider {
 		Options: map[string]string{
 			verifyTokenOption: "the token that is entered in Meta's dashboard, of 24 bytes at least; without it the subscription's handshake is refused",
 		},
-	})
+	}, webhook.Sample{Type: "page.feed"})
 	p.New = newMeta
 	return p
 }()
 
 type metaVerifier struct {
-	*Verifier
+	*verifier
 	tokens *webhook.Keyring[[]byte] // nil where no verify_token is set
 }
 
 func newMeta(s webhook.Settings) (webhook.Verifier, error) {
-	v, err := NewVerifier(s, metaScheme)
-	m := &metaVerifier{Verifier: v}
+	v, err := newVerifier(s, metaScheme)
+	m := &metaVerifier{verifier: v}
 	if token := s.Options[verifyTokenOption]; token != "" {
 		var tokenErr error
 		m.tokens, tokenErr = webhook.NewHMACKeyring(webhook.Settings{
@@ -62,7 +62,7 @@ func newMeta(s webhook.Settings) (webhook.Verifier, error) {
 // hub.verify_token is compared with ours.
 func (v *metaVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if r.Method != http.MethodGet {
-		return v.Verifier.Verify(r)
+		return v.verifier.Verify(r)
 	}
 	query := handshake(r)
 	switch {

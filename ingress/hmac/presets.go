@@ -24,7 +24,7 @@ var Typeform = preset("typeform", Scheme{
 	Retries:      "408, 423, 429, 503: every 2 to 3 min for 10 h; others sooner",
 	RetryFor:     10 * time.Hour,
 	Disables:     "at once on 404 or 410",
-})
+}, webhook.Sample{Type: "form_response"})
 
 // Calendly is Calendly (developer.calendly.com, webhook signatures). Its tolerance is that of its
 // documents, three minutes.
@@ -44,7 +44,7 @@ var Calendly = preset("calendly", Scheme{
 	Retries:    "for 24 h, at growing intervals (not re-checked)",
 	RetryFor:   24 * time.Hour,
 	Disables:   "after 24 h of failures (not re-checked)",
-})
+}, webhook.Sample{Type: "invitee.created"})
 
 // WooCommerce is WooCommerce (woocommerce.com/document/webhooks). The ping that it sends when a webhook is made is a
 // form without a signature; WooCommerce shows any answer but 200 to it as an error (deliver_ping of its
@@ -62,7 +62,7 @@ var WooCommerce = preset("woocommerce", Scheme{
 	Retries:  "none (not re-checked)",
 	Disables: "after 5 failures in a row (not re-checked)",
 	Ping:     "webhook_id=",
-})
+}, webhook.Sample{Type: "order.created"})
 
 var intercomScheme = Scheme{
 	Header: "X-Hub-Signature", Prefix: "sha1=", Hash: "sha1",
@@ -86,15 +86,15 @@ var Intercom = func() webhook.Provider {
 		RetryFor:     time.Minute,
 		Disables:     "1,000 errors in 15 min: paused 15 min; errors for 7 days: suspended",
 		AsksWithHead: true, // developers.intercom.com/docs/webhooks/setting-up-webhooks
-	})
+	}, webhook.Sample{Type: "conversation.user.created"})
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
-		v, err := NewVerifier(s, intercomScheme)
+		v, err := newVerifier(s, intercomScheme)
 		return webhook.AsVerifier(&intercomVerifier{v}, err)
 	}
 	return p
 }()
 
-type intercomVerifier struct{ *Verifier }
+type intercomVerifier struct{ *verifier }
 
 // Answer answers the signed ping that Intercom sends when a webhook is registered.
 func (v *intercomVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
@@ -109,5 +109,5 @@ func (v *intercomVerifier) Events(r *webhook.Request) []webhook.Event {
 	if _, ping := v.Answer(r); ping {
 		return nil
 	}
-	return v.Verifier.Events(r)
+	return v.verifier.Events(r)
 }

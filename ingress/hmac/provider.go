@@ -1,6 +1,7 @@
 package hmac
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,7 +48,7 @@ var Provider = webhook.Provider{
 		if optionsErr != nil {
 			optionsErr = fmt.Errorf("source %s: %w", s.Source, optionsErr)
 		}
-		v, err := NewVerifier(s, scheme)
+		v, err := newVerifier(s, scheme)
 		return webhook.AsVerifier(v, errors.Join(optionsErr, err))
 	},
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) {
@@ -55,22 +56,33 @@ var Provider = webhook.Provider{
 		if err != nil {
 			return webhook.SignOutput{}, fmt.Errorf("sign for hmac: %w", err)
 		}
-		return Sign(scheme, in)
+		return sign(scheme, in)
 	},
+	Sample: webhook.Sample{Options: map[string]string{"header": "X-Signature", "id": "/id", "type": "/type"}},
 }
 
-// preset returns a provider of one fixed scheme. Its options are only those of every provider.
-func preset(name string, scheme Scheme, contract webhook.Contract) webhook.Provider {
+//go:embed samples
+var samples embed.FS
+
+// preset returns a provider of one fixed scheme. Its options are only those of every provider. The body of its sample is
+// in samples/NAME.tmpl.
+func preset(name string, scheme Scheme, contract webhook.Contract, sample webhook.Sample) webhook.Provider {
 	if scheme.Timestamp != "" {
 		contract.Tolerance = scheme.withDefaults().Tolerance
 	}
+	body, err := samples.ReadFile("samples/" + name + ".tmpl")
+	if err != nil {
+		panic("hmac: " + err.Error()) // at start, in every test
+	}
+	sample.Body = string(body)
 	return webhook.Provider{
 		Name:     name,
 		Contract: contract,
 		New: func(s webhook.Settings) (webhook.Verifier, error) {
-			return webhook.AsVerifier(NewVerifier(s, scheme))
+			return webhook.AsVerifier(newVerifier(s, scheme))
 		},
-		Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return Sign(scheme, in) },
+		Sign:   func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(scheme, in) },
+		Sample: sample,
 	}
 }
 
@@ -97,8 +109,8 @@ func schemeOf(options map[string]string) (Scheme, error) {
 	return s, errors.Join(faults...)
 }
 
-// Sign makes a delivery by the scheme. A timestamp that stands in the body is the caller's to set.
-func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
+// sign makes a delivery by the scheme. A timestamp that stands in the body is the caller's to set.
+func sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	scheme = scheme.withDefaults()
 	if err := scheme.check(); err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)

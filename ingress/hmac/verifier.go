@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Verifier verifies the deliveries of one source by a [Scheme].
-type Verifier struct {
+// verifier verifies the deliveries of one source by a [Scheme].
+type verifier struct {
 	scheme   Scheme
 	template template
 	// url is what {url} stands for: the source's own, with its query. Of the one that was called anybody who holds a
@@ -20,9 +20,9 @@ type Verifier struct {
 	tolerance time.Duration
 }
 
-// NewVerifier returns the verifier of the source that s describes, by the scheme. Its error names
+// newVerifier returns the verifier of the source that s describes, by the scheme. Its error names
 // everything that is wrong with both.
-func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
+func newVerifier(s webhook.Settings, scheme Scheme) (*verifier, error) {
 	scheme = scheme.withDefaults()
 	var faults []error
 	if err := scheme.check(); err != nil {
@@ -39,11 +39,11 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 		return nil, err
 	}
 	url, _, _ := strings.Cut(s.URL, "#") // a fragment is never called
-	return &Verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
+	return &verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
 // Headers implements [webhook.Headed].
-func (v *Verifier) Headers() webhook.Headers {
+func (v *verifier) Headers() webhook.Headers {
 	h := webhook.Headers{Signatures: []string{v.scheme.Header, v.scheme.Timestamp.header()}}
 	for _, place := range []Place{v.scheme.ID, v.scheme.Type, v.scheme.Account, v.scheme.Object, v.scheme.OccurredAt} {
 		h.Plain = append(h.Plain, place.header())
@@ -53,13 +53,13 @@ func (v *Verifier) Headers() webhook.Headers {
 
 // Verify checks each signature of the header over the template, and the timestamp where there is
 // one.
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	match, _, err := v.admit(r)
 	return match, err
 }
 
 // admit is Verify that also returns the key that admitted r.
-func (v *Verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
+func (v *verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
 	header, err := r.HeaderOnce(v.scheme.Header)
 	if err != nil {
 		return webhook.Match{}, nil, err
@@ -117,7 +117,7 @@ func (v *Verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
 }
 
 // bodyTime returns the time of sending that the body holds.
-func (v *Verifier) bodyTime(body []byte) (time.Time, error) {
+func (v *verifier) bodyTime(body []byte) (time.Time, error) {
 	text := webhook.ReadEnvelope(body).Text(v.scheme.Timestamp.path())
 	at, err := parseTime("the timestamp", text, v.scheme.TimestampUnit)
 	if err != nil {
@@ -131,7 +131,7 @@ const maxHeader = 8 << 10
 
 // parseHeader returns the signatures of the header, undecodable ones left out, and the timestamp
 // where it is an item of the header.
-func (v *Verifier) parseHeader(header string) (candidates [][]byte, stamp string, err error) {
+func (v *verifier) parseHeader(header string) (candidates [][]byte, stamp string, err error) {
 	if len(header) > maxHeader {
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s has %d bytes", v.scheme.Header, len(header))
 	}
@@ -169,7 +169,7 @@ func (v *Verifier) parseHeader(header string) (candidates [][]byte, stamp string
 
 // Events reads the one event of r. A body that is no JSON is a problem only where the scheme looks
 // into it.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	s := v.scheme
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{

@@ -38,16 +38,16 @@ var Zoom = func() webhook.Provider {
 		RetryFor:     85 * time.Minute,
 		Disables:     "when it does not answer endpoint.url_validation, repeated every 72 h",
 		MinSecret:    webhook.MinSecret128,
-	})
+	}, webhook.Sample{Type: "meeting.started"})
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
 		s.MinSecret = webhook.MinSecret128
-		v, err := NewVerifier(s, zoomScheme)
+		v, err := newVerifier(s, zoomScheme)
 		return webhook.AsVerifier(&zoomVerifier{v}, err)
 	}
 	return p
 }()
 
-type zoomVerifier struct{ *Verifier }
+type zoomVerifier struct{ *verifier }
 
 // Answer answers endpoint.url_validation with the token and its HMAC under the secret that signed
 // the request. It looks for that secret again and so gives nothing to a request that Verify would
@@ -77,5 +77,5 @@ func (v *zoomVerifier) Events(r *webhook.Request) []webhook.Event {
 	if webhook.ReadEnvelope(r.Body).String("event") == urlValidation {
 		return nil
 	}
-	return v.Verifier.Events(r)
+	return v.verifier.Events(r)
 }

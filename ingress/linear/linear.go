@@ -45,8 +45,9 @@ var Provider = webhook.Provider{
 		Tolerance:    tolerance,
 		BodyLimit:    5 << 20, // that of Linear's own library
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

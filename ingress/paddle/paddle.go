@@ -40,8 +40,9 @@ var Provider = webhook.Provider{
 		Headers:      webhook.Headers{Signatures: []string{signatureHeader}},
 		Tolerance:    tolerance,
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

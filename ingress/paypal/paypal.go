@@ -82,6 +82,7 @@ var Provider = webhook.Provider{
 			certificateOption:  "the certificate in PEM, where it is neither fetched nor a secret",
 		},
 		SecretOptional: true,
+		PublicKeys:     true,
 	},
 	New: func(s webhook.Settings) (webhook.Verifier, error) {
 		store, storeErr := newStore(s)
@@ -91,7 +92,8 @@ var Provider = webhook.Provider{
 		}
 		return v, nil
 	},
-	Sign: sign,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

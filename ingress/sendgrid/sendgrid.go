@@ -39,28 +39,30 @@ var Provider = webhook.Provider{
 		RetryFor:   24 * time.Hour,
 		Headers:    webhook.Headers{Signatures: []string{signatureHeader, timestampHeader}},
 		Disables:   "not published",
+		PublicKeys: true,
 	},
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
-	Sign: Sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
-// Verifier verifies the deliveries of one Event Webhook.
-type Verifier struct {
+// verifier verifies the deliveries of one Event Webhook.
+type verifier struct {
 	ring *webhook.Keyring[*ecdsa.PublicKey]
 	// tolerance is zero where the clock is not checked: SendGrid documents none, and does not say
 	// whether a retry within its 24 hours has a fresh timestamp. Repeats are found by item ID.
 	tolerance time.Duration
 }
 
-// NewVerifier returns the verifier of the source that s describes. A secret is the verification
+// newVerifier returns the verifier of the source that s describes. A secret is the verification
 // key as SendGrid shows it, base64 of an SPKI DER public key, or the same as PEM.
-func NewVerifier(s webhook.Settings) (*Verifier, error) {
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, ringErr := webhook.NewKeyring(s, parsePublicKey)
 	tol, tolErr := s.ToleranceOr(0)
 	if err := errors.Join(ringErr, tolErr); err != nil {
 		return nil, err
 	}
-	return &Verifier{ring, tol}, nil
+	return &verifier{ring, tol}, nil
 }
 
 func parsePublicKey(value string) (*ecdsa.PublicKey, error) {
@@ -92,7 +94,7 @@ func decodeKey(value string) ([]byte, error) {
 }
 
 // Verify implements [webhook.Verifier]. The timestamp is signed as the bytes that the header holds.
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	text, err := r.HeaderOnce(signatureHeader)
 	if err != nil {
 		return webhook.Match{}, err
@@ -144,7 +146,7 @@ func timestamp(r *webhook.Request) (string, error) {
 // Events implements [webhook.Verifier]: one event for each item of the batch, with the item's
 // bytes. An item that cannot be read is one event with a problem and leaves its neighbours alone;
 // so is a body that is no array.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	items, problem := webhook.Elements(r.Body)
 	if problem != "" {
 		return []webhook.Event{{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Problem: string(problem)}}

@@ -29,11 +29,11 @@ var at = time.Unix(1_772_366_400, 0)
 
 func newKeys(t testing.TB) webhooktest.Key {
 	t.Helper()
-	public, private, err := sendgrid.NewKeys()
+	keys, err := sendgrid.Provider.Sample.NewKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return webhooktest.Key{Verify: public, Sign: private}
+	return webhooktest.Key(keys)
 }
 
 // publicP384 is a public key of another curve.
@@ -90,7 +90,7 @@ func verifier(t testing.TB, secret string) webhook.Verifier {
 
 func signed(t testing.TB, key webhooktest.Key, body string) *webhook.Request {
 	t.Helper()
-	out, err := sendgrid.Sign(webhook.SignInput{Secret: key.Sign, At: at, Body: []byte(body)})
+	out, err := sendgrid.Provider.Sign(webhook.SignInput{Secret: key.Sign, At: at, Body: []byte(body)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestNew_Keys(t *testing.T) {
 		"not DER":     "AAAA",
 		"broken PEM":  "-----BEGIN PUBLIC KEY-----\n~",
 	} {
-		if _, err := sendgrid.NewVerifier(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: value}}}); err == nil {
+		if _, err := sendgrid.Provider.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: value}}}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Sign signs a delivery as SendGrid does. The secret is a private key of the curve P-256, as base64
+// sign signs a delivery as SendGrid does. The secret is a private key of the curve P-256, as base64
 // or PEM of its PKCS #8 or SEC 1 form; the public half of it is the source's secret.
-func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	key, err := parsePrivateKey(in.Secret)
 	if err != nil {
 		return webhook.SignOutput{}, err
@@ -51,20 +51,20 @@ func parsePrivateKey(value string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// NewKeys returns a new key pair in the form that a source and [Sign] take: the public key as
-// SendGrid shows it, and the private one as base64 of its PKCS #8 form.
-func NewKeys() (public, private string, err error) {
+// newKeys makes a pair in the form that a source and sign take: the public key as SendGrid shows it, and the private one
+// as base64 of its PKCS #8 form.
+func newKeys() (webhook.Keys, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return "", "", err
+		return webhook.Keys{}, err
 	}
 	spki, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
-		return "", "", err
+		return webhook.Keys{}, err
 	}
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return "", "", err
+		return webhook.Keys{}, err
 	}
-	return base64.StdEncoding.EncodeToString(spki), base64.StdEncoding.EncodeToString(pkcs8), nil
+	return webhook.Keys{Verify: base64.StdEncoding.EncodeToString(spki), Sign: base64.StdEncoding.EncodeToString(pkcs8)}, nil
 }

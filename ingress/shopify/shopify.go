@@ -37,22 +37,23 @@ var Provider = webhook.Provider{
 		},
 		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{classic + signatureHeader, events + signatureHeader}},
 	},
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
-	Sign: Sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
-// Verifier verifies the deliveries of one Shopify app.
-type Verifier struct {
+// verifier verifies the deliveries of one Shopify app.
+type verifier struct {
 	ring *webhook.Keyring[[]byte]
 }
 
-// NewVerifier returns the verifier of the source that s describes.
-func NewVerifier(s webhook.Settings) (*Verifier, error) {
+// newVerifier returns the verifier of the source that s describes.
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, err := webhook.NewHMACKeyring(s, webhook.TextKey)
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{ring}, nil
+	return &verifier{ring}, nil
 }
 
 // The prefixes of the two families of headers.
@@ -82,7 +83,7 @@ func family(r *webhook.Request) string {
 }
 
 // Verify implements [webhook.Verifier].
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	value, err := r.HeaderOnce(family(r) + signatureHeader)
 	if err != nil {
 		return webhook.Match{}, err
@@ -96,7 +97,7 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 }
 
 // Events implements [webhook.Verifier]: always one event.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	prefix := family(r)
 	e := webhook.ReadEnvelope(r.Body)
 	event := webhook.Event{

@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 	suite.Headers, suite.Signature = []string{"Shopify-Hmac-Sha256"}, "Shopify-Hmac-Sha256"
 	// The classic signature beside it would stand in for the one that the suite takes away.
 	suite.Sign = func(in webhook.SignInput) (webhook.SignOutput, error) {
-		out, err := shopify.Sign(in)
+		out, err := shopify.Provider.Sign(in)
 		out.Header.Del("X-Shopify-Hmac-Sha256")
 		return out, err
 	}
@@ -61,7 +61,7 @@ func setup(t testing.TB) webhook.Verifier {
 
 func signed(t testing.TB, topic, body string) *webhook.Request {
 	t.Helper()
-	out, err := shopify.Sign(webhook.SignInput{Secret: secretA, At: at, ID: "wh-1", Type: topic, Account: shop, Body: []byte(body)})
+	out, err := shopify.Provider.Sign(webhook.SignInput{Secret: secretA, At: at, ID: "wh-1", Type: topic, Account: shop, Body: []byte(body)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ const eventsBody = `{"action":"update","data":{"product":{"id":"gid://shopify/Pr
 // signedEvents is a delivery of Events, which carries both families of headers.
 func signedEvents(t testing.TB, topic, body string) *webhook.Request {
 	t.Helper()
-	out, err := shopify.Sign(webhook.SignInput{
+	out, err := shopify.Provider.Sign(webhook.SignInput{
 		Secret: secretA, At: at, ID: "wh-1", Type: topic, Account: shop, Body: []byte(body), Options: map[string]string{shopify.EventsOption: "true"},
 	})
 	if err != nil {

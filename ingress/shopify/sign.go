@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// EventsOption is the key of SignInput.Options that, when "true", makes [Sign] sign a delivery of
+// EventsOption is the key of SignInput.Options that, when "true", makes a delivery be signed as one of
 // Shopify's Events. Verification needs no option.
 const EventsOption = "shopify_events"
 
@@ -18,9 +18,9 @@ const EventsOption = "shopify_events"
 // Events without an Event-Id.
 const apiVersion = "2026-01"
 
-// Sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events
+// sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events
 // it is the topic and, behind a slash, the action. Events carry both families of headers.
-func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	header := http.Header{}
 	header.Set("Content-Type", "application/json")
 	if in.Options[EventsOption] != "true" {

@@ -40,8 +40,9 @@ var Provider = webhook.Provider{
 		Headers:      webhook.Headers{Plain: []string{"X-Slack-Retry-Num", "X-Slack-Retry-Reason"}, Signatures: []string{signatureHeader, timestampHeader}},
 		Tolerance:    tolerance,
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

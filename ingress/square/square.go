@@ -38,8 +38,9 @@ var Provider = webhook.Provider{
 		Disables:     "no 2xx within three weeks",
 		MinSecret:    webhook.MinSecret128,
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

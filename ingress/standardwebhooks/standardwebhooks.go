@@ -6,7 +6,6 @@ package standardwebhooks
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"slices"
 	"strings"
@@ -45,8 +44,9 @@ var Provider = webhook.Provider{
 		RetryFor:     76 * time.Hour,
 		Disables:     "at a 410 answer; else the sender's choice",
 	}),
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
-	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, standard) },
+	New:    func(s webhook.Settings) (webhook.Verifier, error) { return newVerifier(s, standard) },
+	Sign:   func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, standard) },
+	Sample: sample,
 }
 
 // Svix is Svix, which names its headers svix-* or, as a white label, webhook-*.
@@ -59,8 +59,9 @@ var Svix = webhook.Provider{
 		RetryFor:     28 * time.Hour,
 		Disables:     "after all attempts failed for 5 days",
 	}),
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewSvixVerifier(s)) },
-	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, svix) },
+	New:    func(s webhook.Settings) (webhook.Verifier, error) { return newVerifier(s, svix, standard) },
+	Sign:   func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, svix) },
+	Sample: sample,
 }
 
 // contract completes c with what both have in common.
@@ -74,6 +75,7 @@ func contract(c webhook.Contract) webhook.Contract {
 	c.Identity = webhook.ByID
 	c.Dedupe = "message ID"
 	c.Tolerance = tolerance
+	c.PublicKeyPrefix = publicPrefix
 	// Those of both families: where both are there, they must agree.
 	for _, prefix := range []string{standard, svix} {
 		c.Headers.Signatures = append(c.Headers.Signatures, prefix+"id", prefix+"timestamp", prefix+"signature")
@@ -81,8 +83,8 @@ func contract(c webhook.Contract) webhook.Contract {
 	return c
 }
 
-// Verifier verifies the deliveries of one endpoint.
-type Verifier struct {
+// verifier verifies the deliveries of one endpoint.
+type verifier struct {
 	ring      *webhook.Keyring[key]
 	tolerance time.Duration
 	prefixes  []string // the families of headers that are read, the preferred one first
@@ -95,21 +97,16 @@ type key struct {
 	public    ed25519.PublicKey
 }
 
-// NewVerifier returns the verifier of the source that s describes. A secret is "whsec_" and
-// base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's
+// newVerifier returns the verifier of the source that s describes, which reads the headers of these families. A secret
+// is "whsec_" and base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's
 // "polar_whs_" and text.
-func NewVerifier(s webhook.Settings) (*Verifier, error) { return newVerifier(s, standard) }
-
-// NewSvixVerifier is [NewVerifier] for a source that also takes svix-* headers.
-func NewSvixVerifier(s webhook.Settings) (*Verifier, error) { return newVerifier(s, svix, standard) }
-
-func newVerifier(s webhook.Settings, prefixes ...string) (*Verifier, error) {
+func newVerifier(s webhook.Settings, prefixes ...string) (webhook.Verifier, error) {
 	ring, ringErr := webhook.NewKeyring(s, func(value string) (key, error) { return parseKey(s, value) })
 	tol, tolErr := s.ToleranceOr(tolerance)
 	if err := errors.Join(ringErr, tolErr); err != nil {
 		return nil, err
 	}
-	return &Verifier{ring, tol, prefixes}, nil
+	return &verifier{ring, tol, prefixes}, nil
 }
 
 func parseKey(s webhook.Settings, value string) (key, error) {
@@ -142,7 +139,7 @@ func symmetricKey(value string) ([]byte, error) {
 }
 
 // Verify implements [webhook.Verifier].
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	list, err := v.header(r, "signature")
 	if err != nil {
 		return webhook.Match{}, err
@@ -177,7 +174,7 @@ func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 
 // family returns the prefix of the headers that hold for r: the preferred one where any of its
 // three is there.
-func (v *Verifier) family(r *webhook.Request) string {
+func (v *verifier) family(r *webhook.Request) string {
 	for _, prefix := range v.prefixes {
 		for _, name := range []string{"signature", "id", "timestamp"} {
 			if len(r.Header.Values(prefix+name)) > 0 {
@@ -190,7 +187,7 @@ func (v *Verifier) family(r *webhook.Request) string {
 
 // header returns a header of the family that holds. Where the other family has it too, with
 // another value, nobody can say which one the sender set.
-func (v *Verifier) header(r *webhook.Request, name string) (string, error) {
+func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 	prefix := v.family(r)
 	value, err := r.HeaderOnce(prefix + name)
 	if err != nil {
@@ -207,7 +204,7 @@ func (v *Verifier) header(r *webhook.Request, name string) (string, error) {
 }
 
 // Hints implements [webhook.Hinter].
-func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if len(v.prefixes) == 1 && r.Header.Get(v.family(r)+"signature") == "" && r.Header.Get(svix+"signature") != "" {
 		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries svix-* headers, which the provider svix reads: set the source's provider to svix"}}
 	}
@@ -250,7 +247,7 @@ func (s signatures) fit(k key, signed []byte) bool {
 
 // Events implements [webhook.Verifier]: always one event. The specification recommends the
 // fields type, timestamp and data, and requires none: what is missing is no problem.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
 	event.ID, event.IDOrigin = r.HeaderID(e, v.family(r)+"id")
@@ -263,14 +260,4 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	event.OccurredAt = e.Moment("timestamp")
 	event.Problem = e.Problem()
 	return []webhook.Event{event}
-}
-
-// NewKeys returns a new ed25519 key pair in the specification's form: the public key for the
-// source and the private one for [Provider].Sign.
-func NewKeys() (public, private string, err error) {
-	pub, priv, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return "", "", err
-	}
-	return publicPrefix + base64.StdEncoding.EncodeToString(pub), privatePrefix + base64.StdEncoding.EncodeToString(priv), nil
 }

@@ -27,7 +27,7 @@ func TestDifferential(t *testing.T) {
 		Sign: func(rnd *rand.Rand) *webhook.Request {
 			now := time.Now()
 			skews := []time.Duration{0, 0, 0, -200 * time.Second, 200 * time.Second, -400 * time.Second, 400 * time.Second, 24 * time.Hour}
-			out, err := stripe.Sign(webhook.SignInput{Secret: secretA, At: now.Add(skews[rnd.IntN(len(skews))]), Body: []byte(body)})
+			out, err := stripe.Provider.Sign(webhook.SignInput{Secret: secretA, At: now.Add(skews[rnd.IntN(len(skews))]), Body: []byte(body)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // Hints implements [webhook.Hinter].
-func (v *Verifier) Hints(r *webhook.Request) []webhook.Hint {
+func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	var hints []webhook.Hint
 	if schemes := schemesOf(r.Header.Get(signatureHeader)); len(schemes) > 0 && !slices.Contains(schemes, "v1") {
 		hints = append(hints, webhook.Hint{Code: webhook.UnknownScheme, Text: "the signature header has " + strings.Join(schemes, ", ") +

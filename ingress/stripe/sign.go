@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Sign signs a delivery as Stripe does. ID, type and account stand in the body.
-func Sign(in webhook.SignInput) (webhook.SignOutput, error) {
+// sign signs a delivery as Stripe does. ID, type and account stand in the body.
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	stamp := strconv.FormatInt(in.At.Unix(), 10)
 	mac := webhook.MAC(sha256.New, []byte(in.Secret), []byte(stamp), []byte("."), in.Body)
 	header := http.Header{}

@@ -42,12 +42,13 @@ var Provider = webhook.Provider{
 		Headers:   webhook.Headers{Signatures: []string{signatureHeader}},
 		Tolerance: tolerance,
 	},
-	New:  func(s webhook.Settings) (webhook.Verifier, error) { return webhook.AsVerifier(NewVerifier(s)) },
-	Sign: Sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
-// Verifier verifies the deliveries of one Stripe endpoint.
-type Verifier struct {
+// verifier verifies the deliveries of one Stripe endpoint.
+type verifier struct {
 	ring      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 	// thin is set for the endpoint of an event destination with thin payloads; it only tells
@@ -55,10 +56,10 @@ type Verifier struct {
 	thin bool
 }
 
-// NewVerifier returns the verifier of the source that s describes. options.payload says which kind of
+// newVerifier returns the verifier of the source that s describes. options.payload says which kind of
 // events the endpoint is registered for, "snapshot" (default) or "thin"; each has a signing secret of
 // its own. Authentic events of either kind are read; the option is for explaining refusals.
-func NewVerifier(s webhook.Settings) (*Verifier, error) {
+func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, func(value string) ([]byte, error) {
 		if value == "whsec_" {
 			return nil, errors.New("it is the prefix of a secret only; copy the whole signing secret of the endpoint")
@@ -72,19 +73,19 @@ func NewVerifier(s webhook.Settings) (*Verifier, error) {
 	if err := errors.Join(ringErr, payloadErr); err != nil {
 		return nil, err
 	}
-	return &Verifier{ring, tol, s.Options["payload"] == "thin"}, nil
+	return &verifier{ring, tol, s.Options["payload"] == "thin"}, nil
 }
 
 // Verify implements [webhook.Verifier]. The clock is checked after the signature: before it, the
 // time is what anybody wrote.
-func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return scheme.Verify(r, v.ring, v.tolerance)
 }
 
 var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", Time: "t", Signature: "v1", Joint: "."}
 
 // Events implements [webhook.Verifier]: always one event.
-func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
 	event.ID, event.IDOrigin = e.EventID("id")

@@ -62,7 +62,7 @@ func setup(t *testing.T) webhook.Verifier {
 // signed returns the body's delivery and its hex signature.
 func signed(t testing.TB, body string) (*webhook.Request, string) {
 	t.Helper()
-	out, err := stripe.Sign(webhook.SignInput{Secret: secretA, At: at, Body: []byte(body)})
+	out, err := stripe.Provider.Sign(webhook.SignInput{Secret: secretA, At: at, Body: []byte(body)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestVerify_Header(t *testing.T) {
 func TestNew_PrefixOnlyOrEmpty_Refused(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"whsec_", "", " "} {
-		_, err := stripe.NewVerifier(webhook.Settings{
+		_, err := stripe.Provider.New(webhook.Settings{
 			Source:  "shop",
 			Secrets: []webhook.Secret{{Label: "a", Value: value}},
 			Options: map[string]string{webhook.AllowShortSecrets: "true"},
@@ -195,7 +195,7 @@ func TestEvents(t *testing.T) {
 }
 
 func FuzzVerify(f *testing.F) {
-	v, err := stripe.NewVerifier(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}}})
+	v, err := stripe.Provider.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func FuzzVerify(f *testing.F) {
 }
 
 func FuzzEvents(f *testing.F) {
-	v, err := stripe.NewVerifier(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}}})
+	v, err := stripe.Provider.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: secretA}}})
 	if err != nil {
 		f.Fatal(err)
 	}

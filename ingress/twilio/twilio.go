@@ -48,8 +48,9 @@ var Provider = webhook.Provider{
 		Disables:     "not published",
 		Headers:      webhook.Headers{Plain: []string{idempotencyHeader}, Signatures: []string{signatureHeader}, Query: true},
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

@@ -5,7 +5,7 @@
 // It is a leaf: it imports nothing of ours, so that a provider needs to know this page and its
 // own document, and nothing else. A provider is a directory beside this one that exports
 //
-//	var Provider = webhook.Provider{Name: "…", Contract: webhook.Contract{…}, New: …}
+//	var Provider = webhook.Provider{Name: "…", Contract: webhook.Contract{…}, New: newVerifier, Sign: sign, Sample: sample}
 //
 // and passes the conformance suite in webhooktest.
 //

@@ -1,6 +1,9 @@
 package webhook
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Provider is one sender of webhooks: what it promises, and how a source of it is verified.
 type Provider struct {
@@ -12,6 +15,8 @@ type Provider struct {
 	// Sign makes a delivery as the provider does; nil where that cannot be done. It is for tests
 	// and for sending test events, and not used when a delivery is verified.
 	Sign func(SignInput) (SignOutput, error)
+	// Sample is what else it takes to make up an event of the provider; for the same uses only.
+	Sample Sample
 }
 
 // Contract is what a provider's documents promise, as data: it decides about body limits, answers and
@@ -46,6 +51,11 @@ type Contract struct {
 	// MinSecret is the shortest secret, in bytes, that a source may have, where the provider makes shorter ones
 	// than [MinSecret]; zero where it does not.
 	MinSecret int
+	// PublicKeys is set where a source's secrets are public keys or certificates: they verify, and what signs stays with
+	// the provider. It must be told, since a public key of Discord's has the form of a private one.
+	PublicKeys bool
+	// PublicKeyPrefix is how those secrets begin that are public keys, where others sign; "" where none is.
+	PublicKeyPrefix string
 	// SecretOptional is set where a source may do without a secret of its own: New says whether this one may.
 	SecretOptional bool
 	// Always401 is set where every refusal is to be answered with 401, also of a request that no
@@ -57,6 +67,11 @@ type Contract struct {
 	// Ping is how the body begins with which the provider asks, unsigned, whether a URL can be called; a number
 	// follows and nothing else. "" where it sends none.
 	Ping string
+}
+
+// VerifiesOnly reports whether a source's secret is a public key, with which nothing can be signed.
+func (c Contract) VerifiesOnly(secret string) bool {
+	return c.PublicKeys || c.PublicKeyPrefix != "" && strings.HasPrefix(secret, c.PublicKeyPrefix)
 }
 
 // Settings is what one source configures for its provider.

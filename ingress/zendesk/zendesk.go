@@ -44,8 +44,9 @@ var Provider = webhook.Provider{
 		Headers:      webhook.Headers{Plain: []string{invocationHeader, accountHeader, "X-Zendesk-Webhook-Id"}, Signatures: []string{signatureHeader, timestampHeader}},
 		Tolerance:    tolerance,
 	},
-	New:  newVerifier,
-	Sign: sign,
+	New:    newVerifier,
+	Sign:   sign,
+	Sample: sample,
 }
 
 type verifier struct {

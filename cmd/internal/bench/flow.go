@@ -210,7 +210,7 @@ func (f *flow) start(ctx context.Context, server string) (err error) {
 	if err != nil {
 		return err
 	}
-	f.target = forge.Target{URL: "http://" + in.ingress + "/hooks/stripe", Secret: s.secret, Sign: stripe.Sign}
+	f.target = forge.Target{URL: "http://" + in.ingress + "/hooks/stripe", Secret: s.secret, Sign: stripe.Provider.Sign}
 	own, err := s.configure(modeNaive, databases[modeNaive])
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -58,7 +59,7 @@ func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration,
 // event makes a signed event of an account of its own, so that what the sinks take can be told apart.
 func event() (forge.Event, string, error) {
 	account := "bench-" + rand.Text()
-	e, err := forge.New(forge.Params{Provider: "stripe", Account: account, Plan: "enterprise"}, "")
+	e, err := forge.New(forge.Params{Provider: stripe.Provider, Account: account, Plan: "enterprise"}, "")
 	return e, account, err
 }
 

@@ -189,10 +189,10 @@ func (o *outage) phase(ctx context.Context, finance string, length time.Duration
 	}
 	group, offering := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return o.offer(offering, length, o.cfg.Events, o.invoices, forge.Params{Provider: "stripe", Plan: "pro"})
+		return o.offer(offering, length, o.cfg.Events, o.invoices, forge.Params{Provider: stripe.Provider, Plan: "pro"})
 	})
 	group.Go(func() error {
-		return o.offer(offering, length, o.cfg.Relays, o.relays, forge.Params{Provider: "github", Type: "issues.opened", Live: true})
+		return o.offer(offering, length, o.cfg.Relays, o.relays, forge.Params{Provider: github.Provider, Type: "issues.opened", Live: true})
 	})
 	if err := group.Wait(); err != nil {
 		return RelayLatency{}, err
@@ -252,7 +252,7 @@ func (o *outage) send(ctx context.Context, to forge.Target, p forge.Params) erro
 	if err != nil {
 		return err
 	}
-	if p.Provider == "github" {
+	if p.Provider.Name == github.Provider.Name {
 		o.mu.Lock()
 		o.sent[e.ID] = time.Now()
 		o.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
 // command runs a command of pawl as an operator does, and returns what it wrote and its exit code.
@@ -201,7 +202,7 @@ func TestDrill(t *testing.T) {
 	if out, _, code := w.command("gaps", "stripe", "--from", "1h"); code != 0 || !strings.HasPrefix(out, "no gap between ") {
 		t.Errorf("gaps: code %d\n%s", code, out)
 	}
-	drifted, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.subscription.created", Account: "drifted", Plan: "enterprise", Live: true}, "")
+	drifted, err := forge.New(forge.Params{Provider: stripe.Provider, Type: "customer.subscription.created", Account: "drifted", Plan: "enterprise", Live: true}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ consumers:
 
 	post := func(source, secret string, e forge.Event) {
 		t.Helper()
-		target := forge.Target{URL: strings.Replace(in.url, "/hooks/stripe", "/hooks/"+source, 1), Secret: secret, Sign: stripe.Sign}
+		target := forge.Target{URL: strings.Replace(in.url, "/hooks/stripe", "/hooks/"+source, 1), Secret: secret, Sign: stripe.Provider.Sign}
 		req, err := target.Request(t.Context(), e, time.Now())
 		if err != nil {
 			t.Fatal(err)

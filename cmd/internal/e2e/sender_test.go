@@ -53,7 +53,7 @@ type invoice struct {
 // newInvoice makes an invoice.paid of the plan that has every effect; change may alter it.
 func newInvoice(t *testing.T, change func(*forge.Params)) invoice {
 	t.Helper()
-	p := forge.Params{Provider: "stripe", Type: "invoice.paid", Plan: "enterprise", Live: true}
+	p := forge.Params{Provider: stripe.Provider, Type: "invoice.paid", Plan: "enterprise", Live: true}
 	if change != nil {
 		change(&p)
 	}
@@ -91,7 +91,7 @@ func newInvoices(t *testing.T, n int) []invoice {
 // request returns a signed delivery of e. at is when it is signed.
 func (s *sender) request(url string, e invoice, at time.Time) *http.Request {
 	s.t.Helper()
-	target := forge.Target{URL: url, Secret: secret, Sign: stripe.Sign}
+	target := forge.Target{URL: url, Secret: secret, Sign: stripe.Provider.Sign}
 	req, err := target.Request(s.t.Context(), e.Event, at)
 	if err != nil {
 		s.t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -86,7 +87,7 @@ func newLife(t *testing.T, random *rand.Rand, seed string) *life {
 func (l *life) tell(of told, eventType, seed string, edit func(object map[string]any)) {
 	l.Helper()
 	e, err := forge.New(forge.Params{
-		Provider: "stripe", EventID: fmt.Sprintf("evt_%s_%d", l.seed, l.random.Uint32()), Type: eventType, Seed: seed, Account: "acct-" + l.seed,
+		Provider: stripe.Provider, EventID: fmt.Sprintf("evt_%s_%d", l.seed, l.random.Uint32()), Type: eventType, Seed: seed, Account: "acct-" + l.seed,
 		Plan: l.plan, Live: true, Email: l.seed + "@example.com", At: l.now,
 	}, "")
 	if err != nil {

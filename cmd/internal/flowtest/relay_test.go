@@ -22,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -126,7 +127,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	r.Helper()
 	e, err := forge.New(forge.Params{
-		Provider: "github", Type: "issues.opened", EventID: id, Live: true, At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Provider: github.Provider, Type: "issues.opened", EventID: id, Live: true, At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	}, "")
 	if err != nil {
 		r.Fatal(err)

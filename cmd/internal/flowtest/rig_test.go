@@ -252,7 +252,7 @@ func purchaseAt(t *testing.T, seed, eventType, plan string, at time.Time) forge.
 func purchaseOf(t *testing.T, seed, eventType, plan string, at time.Time, lines int) forge.Event {
 	t.Helper()
 	e, err := forge.New(forge.Params{
-		Provider: "stripe", EventID: "evt_" + seed, Type: eventType, Seed: seed, Account: "acct-" + seed, Plan: plan, Live: true,
+		Provider: stripe.Provider, EventID: "evt_" + seed, Type: eventType, Seed: seed, Account: "acct-" + seed, Plan: plan, Live: true,
 		Email: canary + "@personal.example", At: at, Lines: lines,
 	}, "")
 	if err != nil {

@@ -78,7 +78,7 @@ type line struct {
 // NewCustomer returns a customer of p's account, for whom a day lasts as long as day says. Its IDs are made from the
 // account and from p.Seed, and count: of two customers to whom the same happens they have the same order.
 func NewCustomer(p Params, day time.Duration) *Customer {
-	p.Provider = "stripe"
+	p.Provider.Name = stripe
 	return &Customer{params: p, day: day, token: hash(p.Account+" "+p.Seed, "customer", 14), named: map[string]string{}, told: map[string]object{}}
 }
 

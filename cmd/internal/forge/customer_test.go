@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	ingress "github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -199,7 +200,7 @@ func TestCustomer_IDs_InOneOrder(t *testing.T) {
 
 func TestNew_CheckoutOnce_SellsWithoutInvoice(t *testing.T) {
 	t.Parallel()
-	e, err := forge.New(forge.Params{Provider: "stripe", Type: "checkout.session.completed", Once: true, Price: "price_week", At: at}, "")
+	e, err := forge.New(forge.Params{Provider: ingress.Provider, Type: "checkout.session.completed", Once: true, Price: "price_week", At: at}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

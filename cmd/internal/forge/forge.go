@@ -1,32 +1,33 @@
 // Package forge makes events as the providers make them, so that any source can be tried without
-// its provider: the bodies here, the signatures by webhook.Provider.Sign.
+// its provider: the bodies by webhook.Provider.Sample, the signatures by webhook.Provider.Sign.
 //
 // The bodies are our own short versions: the envelope whole, and of the object what a billing
 // system reads. Everything in them follows from [Params], so equal parameters give equal bytes.
+// Those of Stripe's types that flows read are here, since they belong together: an invoice names
+// the subscription that another event has made.
 package forge
 
 import (
 	"bytes"
 	"cmp"
-	"crypto/rand"
 	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // Params says what to make. Empty fields are filled in by [Params.WithDefaults].
 type Params struct {
-	// Provider is the provider's name.
-	Provider string
+	// Provider is who sends it. Options are those of the source that it is for, where the provider's events differ by them.
+	Provider webhook.Provider
+	Options  map[string]string
 	// EventID is random unless given.
 	EventID string
 	Type    string
@@ -42,8 +43,8 @@ type Params struct {
 	// Amount is in minor units.
 	Amount int64
 	Live   bool
-	// ConnectedAccount is the provider-side account (a Connect account, a shop's domain); "" for none,
-	// which Shopify does not have.
+	// ConnectedAccount is the provider-side account (a Connect account, a shop's domain); "" for none, or where the
+	// provider has no event without one, for its sample's.
 	ConnectedAccount string
 	// Once makes a checkout session one of mode payment: what is bought once, without an invoice. Its metadata names the
 	// price.
@@ -70,14 +71,13 @@ type Event struct {
 // WithDefaults fills in what is empty: an ID in the provider's form, a type the provider has, a
 // plan, an amount, and the rest from the seed.
 func (p Params) WithDefaults() Params {
-	p.EventID = cmp.Or(p.EventID, newID(p.Provider))
+	sample := p.Provider.Sample
+	p.EventID = cmp.Or(p.EventID, sample.NewEventID())
 	p.Seed = cmp.Or(p.Seed, p.EventID)
-	p.Type = cmp.Or(p.Type, Types(p.Provider)[0])
+	p.Type = cmp.Or(p.Type, sample.TypeFor(p.Options))
 	p.APIVersion = cmp.Or(p.APIVersion, Basil)
 	p.Account = cmp.Or(p.Account, "acct-"+hash(p.Seed, "account", 8))
-	if p.Provider == "shopify" {
-		p.ConnectedAccount = cmp.Or(p.ConnectedAccount, "pawl.myshopify.com")
-	}
+	p.ConnectedAccount = cmp.Or(p.ConnectedAccount, sample.Account)
 	p.Plan = cmp.Or(p.Plan, "pro")
 	p.Email = cmp.Or(p.Email, p.Account+"@example.com")
 	p.Currency = cmp.Or(p.Currency, "usd")
@@ -113,7 +113,7 @@ func New(p Params, source string) (Event, error) {
 func render(t *template.Template, name string, d data) (body []byte, contentType string, err error) {
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, name, d); err != nil {
-		return nil, "", fmt.Errorf("forge %s %s: %w", d.Provider, d.Type, err)
+		return nil, "", fmt.Errorf("forge %s %s: %w", d.Provider.Name, d.Type, err)
 	}
 	body = bytes.TrimSpace(b.Bytes())
 	if len(body) > 0 && body[0] != '{' && body[0] != '[' {
@@ -121,13 +121,18 @@ func render(t *template.Template, name string, d data) (body []byte, contentType
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, body); err != nil {
-		return nil, "", fmt.Errorf("forge %s %s: the template does not give JSON: %w", d.Provider, d.Type, err)
+		return nil, "", fmt.Errorf("forge %s %s: the template does not give JSON: %w", d.Provider.Name, d.Type, err)
 	}
 	return compact.Bytes(), "application/json", nil
 }
 
-//go:embed stripe/*.tmpl templates/*.tmpl
+//go:embed stripe/*.tmpl
 var sources embed.FS
+
+// envelope is the body of a provider that has none of its own.
+//
+//go:embed envelope.tmpl
+var envelope string
 
 var functions = template.FuncMap{
 	"json": func(v any) (string, error) {
@@ -137,81 +142,23 @@ var functions = template.FuncMap{
 	"form": url.QueryEscape,
 }
 
-var (
-	stripeTemplates = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "stripe/*.tmpl"))
-	otherTemplates  = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "templates/*.tmpl"))
-)
+var stripeTemplates = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "stripe/*.tmpl"))
 
-// Types returns the types that can be made for a provider, the most useful first. For providers
-// other than Stripe the type is free, and this is the one that their template fits best.
-func Types(provider string) []string {
-	if provider == "stripe" {
-		types := slices.Sorted(maps.Keys(stripeTypes))
-		slices.SortStableFunc(types, func(a, b string) int { return rank(a) - rank(b) })
-		return types
-	}
-	if t, ok := usualTypes[provider]; ok {
-		return []string{t}
-	}
-	return []string{"test.event"}
-}
-
-// platformType is a type of those webhooks of Adyen's that are signed over their body.
-const platformType = "balancePlatform.accountHolder.created"
-
-// DefaultType returns the type of the event that is made where none is given, for a source of the provider with
-// these options: "" for the first of [Types].
-func DefaultType(provider string, options map[string]string) string {
-	switch {
-	case provider == "stripe" && options["payload"] == "thin":
-		return ThinType
-	case provider == "adyen" && options["scheme"] == "raw_body":
-		return platformType
-	}
-	return ""
-}
-
-func rank(t string) int {
-	if t == "invoice.paid" {
-		return 0
-	}
-	return 1
-}
-
-var usualTypes = map[string]string{
-	"adyen": "AUTHORISATION", "calendly": "invitee.created", "discord": "APPLICATION_AUTHORIZED", "github": "issues.opened", "gitlab": "Issue Hook",
-	"intercom": "conversation.user.created", "linear": "Issue.create", "meta": "page.feed", "paddle": "transaction.completed", "paypal": "PAYMENT.CAPTURE.COMPLETED",
-	"sendgrid": "delivered", "shopify": "orders/paid", "slack": "app_mention", "square": "payment.updated",
-	"twilio": "message.delivered", "typeform": "form_response",
-	"woocommerce": "order.created", "zendesk": "zen:event-type:ticket.created", "zoom": "meeting.started",
-}
-
+// find returns the template of p's body, and its name: that of source, or of one of Stripe's types here, or the provider's.
 func find(p Params, source string) (*template.Template, string, error) {
-	if source != "" {
-		t, err := template.New("template").Funcs(functions).Parse(source)
-		if err != nil {
-			return nil, "", fmt.Errorf("read template: %w", err)
-		}
-		return t, "template", nil
-	}
-	if p.Provider == "stripe" {
-		if isThin(p.Type) {
-			return stripeTemplates, "thin.tmpl", nil
-		}
+	if p.Provider.Name == stripe && source == "" && !isThin(p.Type) {
 		if stripeTypes[p.Type].object == "" {
 			return nil, "", fmt.Errorf("no template for the Stripe event type %q; use one of %s, a thin event's such as %s, or --template",
-				p.Type, strings.Join(Types("stripe"), ", "), ThinType)
+				p.Type, strings.Join(StripeTypes(), ", "), ThinType)
 		}
 		return stripeTemplates, "event.tmpl", nil
 	}
-	name := p.Provider + ".tmpl"
-	if p.Provider == "adyen" && strings.Contains(p.Type, ".") { // AUTHORISATION is of payments, transfer.created is not
-		name = "adyen_platform.tmpl"
+	text := cmp.Or(source, p.Provider.Sample.Body, envelope)
+	t, err := template.New("body").Funcs(functions).Funcs(p.Provider.Sample.Funcs).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, "", fmt.Errorf("read template: %w", err)
 	}
-	if _, err := fs.Stat(sources, "templates/"+name); err != nil {
-		name = "event.tmpl"
-	}
-	return otherTemplates, name, nil
+	return t, "body", nil
 }
 
 // data is what a template sees: the parameters, and what follows from them.
@@ -247,34 +194,6 @@ func (d data) parts() (kind, action string) {
 	return d.Type, ""
 }
 
-// githubObjects names the objects in the body of a GitHub event, where it is not one that is called as the event.
-var githubObjects = map[string][]string{
-	"issues":                      {"issue"},
-	"issue_comment":               {"issue", "comment"},
-	"commit_comment":              {"comment"},
-	"discussion_comment":          {"discussion", "comment"},
-	"pull_request_review":         {"pull_request", "review"},
-	"pull_request_review_comment": {"pull_request", "comment"},
-	"pull_request_review_thread":  {"pull_request", "thread"},
-	"fork":                        {"forkee"},
-	"installation_repositories":   {"installation"},
-}
-
-// GitHubObjects are those of the event.
-func (d data) GitHubObjects() []string {
-	if names, ok := githubObjects[d.Kind()]; ok {
-		return names
-	}
-	return []string{d.Kind()}
-}
-
-// ShopifyObject is the GraphQL type of what a topic of Shopify's is about, or "".
-func (d data) ShopifyObject() string {
-	return map[string]string{
-		"orders": "Order", "draft_orders": "DraftOrder", "products": "Product", "customers": "Customer", "collections": "Collection", "refunds": "Refund",
-	}[d.Kind()]
-}
-
 // Subject is the type of what an event is about whose type names it in the middle: billing.meter of Stripe's
 // v1.billing.meter.error_report_triggered, accountHolder of Adyen's balancePlatform.accountHolder.created.
 func (d data) Subject() string {
@@ -282,31 +201,6 @@ func (d data) Subject() string {
 		return d.Action()[:i]
 	}
 	return d.Action()
-}
-
-// newID returns a random event ID in the provider's form.
-func newID(provider string) string {
-	token := rand.Text() // 26 letters and digits, 130 bits
-	switch provider {
-	case "stripe":
-		return "evt_" + token[:24]
-	case "github", "gitlab", "shopify", "square", "linear", "sendgrid":
-		h := hash(token, "uuid", 32)
-		return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]
-	case "slack":
-		return "Ev" + token[:9]
-	case "twilio":
-		return "SM" + hash(token, "sid", 32)
-	case "adyen":
-		return strconv.FormatInt(1e15+number(token)%1e15, 10)
-	case "paypal":
-		return "WH-" + token[:17] + "-" + token[9:26]
-	case "discord":
-		return strconv.FormatInt(1e17+number(token), 10)
-	case "standardwebhooks", "svix":
-		return "msg_" + token
-	}
-	return "evt_" + token
 }
 
 // hash returns n hexadecimal digits that follow from seed and use.

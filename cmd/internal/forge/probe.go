@@ -2,6 +2,7 @@ package forge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,28 +12,18 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// stripeProbe is the body of a probe of Stripe's snapshot events, for which no object of Stripe's stands.
-const stripeProbe = `{"id":{{json .EventID}},"object":"event","api_version":{{json .APIVersion}},"created":{{.Unix}},"livemode":{{.Live}},` +
-	`"type":{{json .Type}},"pending_webhooks":0,"request":{"id":null,"idempotency_key":null},"data":{"object":{"id":"probe_{{.Hash}}","object":"probe"}}}`
-
 // Probe returns a delivery to the source that its pawl takes for a probe: signed now as the provider signs, and marked
 // with the target's secret. v is the source's verifier. A pawl that does not know probes finds an event of a type that
 // nothing is for.
 func (t Target) Probe(ctx context.Context, source string, v webhook.Verifier, p Params) (*http.Request, webhook.Probe, error) {
-	p.Type = webhook.ProbeType
-	text := ""
-	if p.Provider == "stripe" {
-		if text = stripeProbe; t.Options["payload"] == "thin" {
-			p.Type, text = "v1."+webhook.ProbeType, ""
-		}
-	}
-	e, err := New(p, text)
+	p.Type, p.Options = webhook.ProbeType, t.Options
+	e, err := New(p, cmp.Or(p.Provider.Sample.Body, envelope)) // also Stripe's: no object of a flow's is in it
 	if err != nil {
 		return nil, webhook.Probe{}, err
 	}
 	unproven := webhook.NewProbe()
 	if e.Body, err = marked(e.Body, unproven); err != nil {
-		return nil, webhook.Probe{}, fmt.Errorf("probe as %s: %w", p.Provider, err)
+		return nil, webhook.Probe{}, fmt.Errorf("probe as %s: %w", p.Provider.Name, err)
 	}
 	// The mark is proven for the events that the receiver reads: the same, since it keeps its length and its place.
 	req, err := t.Request(ctx, e, time.Now())

@@ -20,8 +20,8 @@ func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := forge.New(forge.Params{Provider: "twilio", At: at}, "")
-	if err != nil {
+	e, err := forge.New(forge.Params{Provider: twilio.Provider, At: at}, "")
+	if err != nil || e.ContentType != "application/x-www-form-urlencoded" {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"http://127.0.0.1:1/hooks/s", "http://127.0.0.1:1/hooks/s?x=1"} {
@@ -35,7 +35,7 @@ func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
 // A JSON body of Twilio's is an event of Event Streams and no form: the URL carries its hash.
 func TestRequest_TwilioJSON_IsEventStreams(t *testing.T) {
 	t.Parallel()
-	e, err := forge.New(forge.Params{Provider: "twilio", At: at}, `{"specversion": "1.0", "id": "EZ1", "type": "com.twilio.test", "data": {}}`)
+	e, err := forge.New(forge.Params{Provider: twilio.Provider, At: at}, `{"specversion": "1.0", "id": "EZ1", "type": "com.twilio.test", "data": {}}`)
 	if err != nil {
 		t.Fatal(err)
 	}

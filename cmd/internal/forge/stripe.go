@@ -3,8 +3,27 @@ package forge
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
+
+// stripe is the provider whose bodies are here, by type.
+const stripe = "stripe"
+
+// StripeTypes returns the types of Stripe's that can be made, the most useful first.
+func StripeTypes() []string {
+	types := slices.Sorted(maps.Keys(stripeTypes))
+	slices.SortStableFunc(types, func(a, b string) int { return rank(a) - rank(b) })
+	return types
+}
+
+func rank(t string) int {
+	if t == "invoice.paid" {
+		return 0
+	}
+	return 1
+}
 
 // ThinType is a type of Stripe's thin events. Any other can be made, too.
 const ThinType = "v1.billing.meter.error_report_triggered"
@@ -119,7 +138,7 @@ const linesShown = 10
 
 // cuts reports whether the event carries only the first of the invoice's lines.
 func (d data) cuts() bool {
-	return stripeTypes[d.Type].object == "invoice" && d.Provider == "stripe" && d.Lines > linesShown
+	return stripeTypes[d.Type].object == "invoice" && d.Provider.Name == stripe && d.Lines > linesShown
 }
 
 // ItemLines are the IDs of the lines before the plan's: items of no amount, for what was used.

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/importer"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	ingress "github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -57,7 +58,7 @@ func (w *world) happened(params ...forge.Params) {
 	w.Helper()
 	var events []forge.Event
 	for i, p := range params {
-		p.Provider, p.At = "stripe", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		p.Provider, p.At = ingress.Provider, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
 		e, err := forge.New(p, "")
 		if err != nil {
 			w.Fatal(err)

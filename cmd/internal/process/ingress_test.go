@@ -107,7 +107,7 @@ func TestListen_EffectsHoldEveryConnection_DeliveriesTaken(t *testing.T) {
 	_, address, _ := strings.Cut(said.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
 	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
-	signed, err := stripe.Sign(webhook.SignInput{Secret: "whsec_0123456789abcdef0123456789abcdef", At: time.Now(), Body: body})
+	signed, err := stripe.Provider.Sign(webhook.SignInput{Secret: "whsec_0123456789abcdef0123456789abcdef", At: time.Now(), Body: body})
 	if err != nil {
 		t.Fatal(err)
 	}

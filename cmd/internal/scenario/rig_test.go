@@ -124,7 +124,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{
 		shop: shop, pool: node.Pool, cfg: cfg, journals: filepath.Join(dir, "sandbox"),
 		player: scenario.Player{
-			Target: forge.Target{URL: "http://" + listen + "/hooks/stripe", Secret: secret, Sign: stripe.Sign},
+			Target: forge.Target{URL: "http://" + listen + "/hooks/stripe", Secret: secret, Sign: stripe.Provider.Sign},
 			API:    world.URL() + "/stripe", Pool: node.Pool, Patience: time.Minute,
 		},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
 // happened is when what is told happened: Stripe lists no event for more than 30 days.
@@ -22,7 +23,7 @@ func tell(t *testing.T, s *sandbox.Sandbox, params ...forge.Params) []forge.Even
 	t.Helper()
 	var events []forge.Event
 	for i, p := range params {
-		p.Provider, p.At = "stripe", happened.Add(time.Duration(i)*time.Second)
+		p.Provider, p.At = stripe.Provider, happened.Add(time.Duration(i)*time.Second)
 		e, err := forge.New(p, "")
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +94,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 	}
 	id := sub(s, "pro")
 	// What was made before, and told after, hides nothing; told twice, it changes nothing.
-	late, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.subscription.updated", Account: "acme", Plan: "enterprise", At: happened.Add(-time.Hour)}, "")
+	late, err := forge.New(forge.Params{Provider: stripe.Provider, Type: "customer.subscription.updated", Account: "acme", Plan: "enterprise", At: happened.Add(-time.Hour)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 func TestStripe_Events_ListedFor30Days(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
-	old, err := forge.New(forge.Params{Provider: "stripe", Type: "customer.created", Account: "old", At: happened.AddDate(0, 0, -31)}, "")
+	old, err := forge.New(forge.Params{Provider: stripe.Provider, Type: "customer.created", Account: "old", At: happened.AddDate(0, 0, -31)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,7 @@ func TestStripe_Shapes_AreStripes(t *testing.T) {
 	}
 	s := start(t, t.TempDir())
 	var params []forge.Params
-	for _, typ := range forge.Types("stripe") {
+	for _, typ := range forge.StripeTypes() {
 		params = append(params, forge.Params{Type: typ, Seed: typ})
 	}
 	tell(t, s, params...)
