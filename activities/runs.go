@@ -109,12 +109,12 @@ func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInpu
 	of := activity.GetInfo(ctx).WorkflowExecution
 	reading, cancel := context.WithTimeout(ctx, readingHistory)
 	defer cancel()
-	found, ok, err := intervention.Find(reading, activity.GetClient(ctx), receipt.Cancelled, of.ID, of.RunID)
+	found, ok, err := intervention.Find(reading, activity.GetClient(ctx), run.Cancelled, of.ID, of.RunID)
 	if !ok || err != nil {
-		found = receipt.Intervention{WorkflowID: of.ID, RunID: of.RunID, What: receipt.Cancelled, At: time.Now()}
+		found = run.Intervention{WorkflowID: of.ID, RunID: of.RunID, What: run.Cancelled, At: time.Now()}
 	}
 	found.ReceiptID = in.ReceiptID
-	if err := r.Receipts.Intervened(ctx, found); err != nil {
+	if err := r.Runs.Intervened(ctx, found); err != nil {
 		return RecordCancellationResult{}, err
 	}
 	return RecordCancellationResult{found.String()}, nil

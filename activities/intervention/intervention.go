@@ -10,7 +10,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 )
 
 // Histories is where runs are read; a client.Client.
@@ -20,15 +20,15 @@ type Histories interface {
 
 // Find returns what was done to a run the last time that it was of this kind, and false where its history has none. The
 // receipt's ID is for the caller to fill in.
-func Find(ctx context.Context, histories Histories, what receipt.Deed, workflowID, runID string) (found receipt.Intervention, ok bool, err error) {
+func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, runID string) (found run.Intervention, ok bool, err error) {
 	filter := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
-	if what == receipt.Terminated {
+	if what == run.Terminated {
 		filter = enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT
 	}
 	for events := histories.GetWorkflowHistory(ctx, workflowID, runID, false, filter); events.HasNext(); {
 		event, err := events.Next()
 		if err != nil {
-			return receipt.Intervention{}, false, err
+			return run.Intervention{}, false, err
 		}
 		if seen, tells := read(event); tells && seen.What == what && (seen.RunID == "" || seen.RunID == runID) {
 			found, ok = seen, true
@@ -40,14 +40,14 @@ func Find(ctx context.Context, histories Histories, what receipt.Deed, workflowI
 
 // read returns what an event tells. Of a reset it has the run that this one made: a history begins with a copy of the
 // one before, whose own resets it tells, too.
-func read(event *historypb.HistoryEvent) (seen receipt.Intervention, tells bool) {
+func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
 	seen.At = event.GetEventTime().AsTime()
 	if a := event.GetWorkflowExecutionTerminatedEventAttributes(); a != nil {
-		seen.What, seen.Who, seen.Why = receipt.Terminated, a.GetIdentity(), a.GetReason()
+		seen.What, seen.Who, seen.Why = run.Terminated, a.GetIdentity(), a.GetReason()
 	} else if a := event.GetWorkflowExecutionCancelRequestedEventAttributes(); a != nil {
-		seen.What, seen.Who, seen.Why = receipt.Cancelled, a.GetIdentity(), a.GetCause()
+		seen.What, seen.Who, seen.Why = run.Cancelled, a.GetIdentity(), a.GetCause()
 	} else if a := event.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
-		seen.What, seen.Why = receipt.WasReset, a.GetFailure().GetMessage()
+		seen.What, seen.Why = run.WasReset, a.GetFailure().GetMessage()
 		seen.RunID, seen.PreviousRunID = a.GetNewRunId(), a.GetBaseRunId()
 	} else {
 		return seen, false

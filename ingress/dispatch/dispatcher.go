@@ -39,7 +39,6 @@ type Receipts interface {
 	SourcePauses(ctx context.Context) ([]receipt.SourcePause, error)
 	LetIn(ctx context.Context, source string, limit int) error
 	Backlog(ctx context.Context) (receipt.Backlog, error)
-	Intervened(ctx context.Context, i receipt.Intervention) error
 }
 
 // Runs is where their runs are kept; a *run.Store.
@@ -50,6 +49,7 @@ type Runs interface {
 	Open(ctx context.Context, ids []string) ([]run.Open, error)
 	ParkOpen(ctx context.Context, o run.Open, reason string) (parked bool, err error)
 	SettleOpen(ctx context.Context, o run.Open, runID string) (settled bool, err error)
+	Intervened(ctx context.Context, i run.Intervention) error
 }
 
 // Config is what a dispatcher needs. Temporal, Receipts, Runs and TaskQueue are required.

@@ -244,18 +244,18 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowserv
 
 // terminated records who has terminated o's run, and why. Where its history does not say so, because it may not be read
 // or is gone, that is all there is to say.
-func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowpb.WorkflowExecutionInfo) (receipt.Intervention, error) {
+func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowpb.WorkflowExecutionInfo) (run.Intervention, error) {
 	runID := info.GetExecution().GetRunId()
-	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, receipt.Terminated, o.WorkflowID, runID)
+	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, run.Terminated, o.WorkflowID, runID)
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
 		return found, fmt.Errorf("read who terminated it: %w", err) // the next look may
 	}
 	if !ok {
-		found = receipt.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: receipt.Terminated, At: info.GetCloseTime().AsTime()}
+		found = run.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: run.Terminated, At: info.GetCloseTime().AsTime()}
 	}
 	found.ReceiptID = o.ReceiptID
-	return found, d.cfg.Receipts.Intervened(ctx, found)
+	return found, d.cfg.Runs.Intervened(ctx, found)
 }
 
 // startAgain starts a run that Temporal has forgotten, under the ID that it had.

@@ -18,7 +18,6 @@ var Statements = map[string]string{
 	"keep probe":        keepProbeSQL,
 	"probe":             probeSQL,
 	"transition":        transitionSQL,
-	"intervened":        intervenedSQL,
 	"run anew":          runAnewSQL,
 	"ask rerun":         askRerunSQL,
 	"leave":             leaveSQL,

@@ -9,6 +9,7 @@ var Statements = map[string]string{
 	"open":           openSQL,
 	"park open":      parkOpenSQL,
 	"settle open":    settleOpenSQL,
+	"intervened":     intervenedSQL,
 	"compensated":    compensatedSQL,
 	"sink waiters":   sinkWaitersSQL,
 	"waits for sink": waitsForSinkSQL,

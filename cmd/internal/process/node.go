@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}), Runs: run.NewStore(pool, receipt.Options{}),
 		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}), starts: run.NewStore(intake, receipt.Options{}),
 	}
-	n.resets = newResets(temporal, n.Receipts.Intervened, log)
+	n.resets = newResets(temporal, n.Runs.Intervened, log)
 	return n, nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities/intervention"
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -22,17 +22,17 @@ import (
 type resets struct {
 	interceptor.WorkerInterceptorBase
 	histories intervention.Histories
-	record    func(context.Context, receipt.Intervention) error
+	record    func(context.Context, run.Intervention) error
 	log       *slog.Logger
 
 	mu sync.Mutex // guards what follows
 	// noticed are the runs that this process has noticed: a run is begun anew whenever it has left the worker's cache.
 	noticed map[string]struct{}
-	waiting []receipt.Intervention
+	waiting []run.Intervention
 	wake    chan struct{}
 }
 
-func newResets(histories intervention.Histories, record func(context.Context, receipt.Intervention) error, log *slog.Logger) *resets {
+func newResets(histories intervention.Histories, record func(context.Context, run.Intervention) error, log *slog.Logger) *resets {
 	return &resets{histories: histories, record: record, log: log, noticed: map[string]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
@@ -40,17 +40,17 @@ func newResets(histories intervention.Histories, record func(context.Context, re
 const mostNoticed = 100_000
 
 // notice has a run recorded soon. It does not wait.
-func (r *resets) notice(receiptID string, run workflow.Execution) {
+func (r *resets) notice(receiptID string, made workflow.Execution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.noticed[run.RunID]; ok {
+	if _, ok := r.noticed[made.RunID]; ok {
 		return
 	}
 	if len(r.noticed) >= mostNoticed {
 		clear(r.noticed)
 	}
-	r.noticed[run.RunID] = struct{}{}
-	r.waiting = append(r.waiting, receipt.Intervention{ReceiptID: receiptID, WorkflowID: run.ID, RunID: run.RunID})
+	r.noticed[made.RunID] = struct{}{}
+	r.waiting = append(r.waiting, run.Intervention{ReceiptID: receiptID, WorkflowID: made.ID, RunID: made.RunID})
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -72,14 +72,14 @@ func (r *resets) run(ctx context.Context) {
 		waiting := r.waiting
 		r.waiting = nil
 		r.mu.Unlock()
-		for _, run := range waiting {
+		for _, made := range waiting {
 			for tries := 1; ctx.Err() == nil; tries++ {
-				err := r.note(ctx, run)
+				err := r.note(ctx, made)
 				if err == nil {
 					break
 				}
 				if tries == 1 {
-					r.log.WarnContext(ctx, "a run was reset, and that is not recorded yet", "workflow_id", run.WorkflowID, "run_id", run.RunID, "error", err)
+					r.log.WarnContext(ctx, "a run was reset, and that is not recorded yet", "workflow_id", made.WorkflowID, "run_id", made.RunID, "error", err)
 				}
 				select {
 				case <-time.After(resetPause):
@@ -91,17 +91,17 @@ func (r *resets) run(ctx context.Context) {
 }
 
 // note records one run that a reset made.
-func (r *resets) note(ctx context.Context, run receipt.Intervention) error {
+func (r *resets) note(ctx context.Context, made run.Intervention) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	found, ok, err := intervention.Find(ctx, r.histories, receipt.WasReset, run.WorkflowID, run.RunID)
+	found, ok, err := intervention.Find(ctx, r.histories, run.WasReset, made.WorkflowID, made.RunID)
 	if gone := new(serviceerror.NotFound); errors.As(err, &gone) {
 		return nil // with its retention
 	}
 	if err != nil || !ok {
 		return err // without an error, no reset has made it: another cluster has taken it over, say
 	}
-	found.ReceiptID = run.ReceiptID
+	found.ReceiptID = made.ReceiptID
 	return r.record(ctx, found)
 }
 

@@ -1,9 +1,11 @@
-package receipt
+package run
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Deed is what somebody did to a run.
@@ -59,7 +61,7 @@ on conflict (workflow_id, run_id) do update
 
 // Intervened records what somebody did to a run of a receipt. It may be called twice.
 func (s *Store) Intervened(ctx context.Context, i Intervention) error {
-	id, err := ParseID(i.ReceiptID)
+	id, err := receipt.ParseID(i.ReceiptID)
 	if err != nil {
 		return err
 	}
