@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"server": serverSQL, "rights": rightsSQL}
+var Statements = map[string]string{"server": serverSQL, "off": offSQL, "rights": rightsSQL}
 
 // DB is a pool or a connection of pgx.
 type DB interface {
@@ -40,12 +41,15 @@ type Server struct {
 	Now time.Time
 }
 
+// offSQL lists the settings that are off, without which a commit that was acknowledged could be lost.
+const offSQL = `select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`
+
 const serverSQL = `
 select split_part(current_setting('server_version'), ' ', 1) as version, current_user::text as role,
        (select rolsuper from pg_roles where rolname = current_user) as superuser,
        coalesce(pg_has_role((select relowner from pg_class where oid = to_regclass('receipts')), 'member'), false) as owner,
        pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean as read_only,
-       array(select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name)::text[] as off,
+       array(` + offSQL + `)::text[] as off,
        pg_database_size(current_database()) as size,
        coalesce(pg_total_relation_size(to_regclass('receipt_bodies')), 0) as bodies,
        (select count(*) from pg_stat_activity where backend_type = 'client backend' or datname is not null and backend_type is null)::int as connections,
@@ -68,6 +72,21 @@ func Read(ctx context.Context, db DB) (Server, error) {
 		return Server{}, fmt.Errorf("read how the database stands: %w", err)
 	}
 	return server, nil
+}
+
+// CheckDurability reports every setting of the server under which a commit that was acknowledged could be lost. A process
+// that answers providers calls it before it starts.
+func CheckDurability(ctx context.Context, db DB) error {
+	rows, _ := db.Query(ctx, offSQL) // CollectRows returns its error
+	off, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("check durability: %w", err)
+	}
+	var faults []error
+	for _, name := range off {
+		faults = append(faults, fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
+	}
+	return errors.Join(faults...)
 }
 
 // rightsSQL asks for what a worker and an operator need: see schema.SetRoles. The trail of what operators did is only

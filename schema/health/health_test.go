@@ -21,6 +21,29 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), health.Statements, schematest.OnPurpose{})
 }
 
+// A setting that is off for a connection is named, whoever asks: the check at the start, or the doctor.
+func TestDurability_SettingOff_Named(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), schematest.NewDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for setting, off := range map[string]bool{"off": true, "on": false} {
+		if _, err := conn.Exec(t.Context(), `set synchronous_commit = `+setting); err != nil {
+			t.Fatal(err)
+		}
+		err := health.CheckDurability(t.Context(), conn)
+		if named := err != nil && strings.Contains(err.Error(), "synchronous_commit = off"); named != off {
+			t.Errorf("synchronous_commit is %s, and the check says %v", setting, err)
+		}
+		server, err := health.Read(t.Context(), conn)
+		if err != nil || slices.Contains(server.Off, "synchronous_commit") != off {
+			t.Errorf("synchronous_commit is %s, and off are %v, %v", setting, server.Off, err)
+		}
+	}
+}
+
 // Who migrates owns the tables and lacks nothing; a role that nobody has granted anything lacks all of it.
 func TestRead(t *testing.T) {
 	t.Parallel()

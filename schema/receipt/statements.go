@@ -3,7 +3,6 @@ package receipt
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"ready":             readySQL,
-	"durability":        durabilitySQL,
 	"insert":            insertSQL,
 	"insert one":        insertOneSQL,
 	"insert unsigned":   insertUnsignedSQL,

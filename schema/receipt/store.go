@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/groupcommit"
@@ -94,30 +93,6 @@ func (s *Store) Ready(ctx context.Context) error {
 		return errors.New("probe the database: the role may not insert into receipts; grant it what the role that migrates has")
 	}
 	return nil
-}
-
-const durabilitySQL = `
-select name from pg_settings
- where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`
-
-// CheckDurability reports every server setting under which a commit that was acknowledged could be
-// lost. A process that answers providers calls it before it starts.
-func (s *Store) CheckDurability(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, durabilitySQL)
-	if err != nil {
-		return fmt.Errorf("check durability: %w", err)
-	}
-	var faults []error
-	var name string
-	if _, err := pgx.ForEachRow(rows, []any{&name}, func() error {
-		faults = append(faults, fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
-		return nil
-	}); err != nil {
-		return fmt.Errorf("check durability: %w", err)
-	}
-	return errors.Join(faults...)
 }
 
 // ParseID reads the ID of a receipt. Its error is [ErrNotFound]: what is no ID names no receipt.

@@ -400,18 +400,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// The tests' own server is not durable, which is what the check is for.
-func TestCheckDurability_NamesEverySetting(t *testing.T) {
-	t.Parallel()
-	s, pool := setup(t)
-	err := s.CheckDurability(t.Context())
-	for _, want := range []string{"fsync", "synchronous_commit"} {
-		if n := count(t, pool, `select (current_setting('`+want+`') = 'off')::int`); n == 1 && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s is off, and the check says %v", want, err)
-		}
-	}
-}
-
 // Store and table agree: what Next refuses, SQL refuses, for every pair.
 func TestTransition_FollowsNext(t *testing.T) {
 	t.Parallel()

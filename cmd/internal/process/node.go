@@ -26,6 +26,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/health"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
@@ -202,7 +203,7 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
 		n.log.WarnContext(ctx, "what is locked may stop what is not", "error", err)
 	}
-	if err := n.Receipts.CheckDurability(ctx); err != nil {
+	if err := health.CheckDurability(ctx, conn); err != nil {
 		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)
 	}
 	return nil
