@@ -37,7 +37,8 @@ func (s Standing) UnderWay() bool { return s.State == ledger.Claimed }
 // Settled reports whether nothing more is to be done about it.
 func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
 
-// Met is what the run of an event is told where it may not do the effect.
+// Met is what the run of an event is told of an effect that it may not do: what came of it before, and by which event,
+// where that was another.
 func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
 
 // Foreseen is what a run is told of an effect of which it is known beforehand what comes of it: err is nil, or why it

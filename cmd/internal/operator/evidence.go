@@ -70,8 +70,9 @@ type Replay struct {
 // temporalPatience is how long somebody who looks at an event waits for Temporal.
 const temporalPatience = 3 * time.Second
 
-// Examine returns the evidence about the event that id names, as [Show] does; or, where id is a provider's object of
-// which several events told, those events. What only Temporal knows is left out where it does not answer, and that is said.
+// Examine returns the evidence about the event that id names; id is read as [Show] reads it. An object of the provider's
+// may have several events: then those are returned, and no evidence. Temporal is asked, too. Where it does not answer in
+// time, Next.Unknown says what is missing for that.
 func (d *Desk) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
 	event, about, err := Show(ctx, d.DB, id)
 	if err != nil || event == nil {

@@ -74,12 +74,12 @@ func FuzzMask(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, value string) {
 		if strings.Contains(key, "Canary") {
-			t.Skip()
+			t.Skip("the key itself would be found")
 		}
 		value = "Canary " + value // which is no ID, word or time
 		body, err := json.Marshal(map[string]any{key: value, "deep": []any{map[string]any{key: value}}})
 		if err != nil {
-			t.Skip()
+			t.Skip("no JSON can hold it")
 		}
 		masked, err := operator.Mask(body)
 		if err != nil || !json.Valid(masked) || strings.Contains(string(masked), "Canary") {
