@@ -334,6 +334,8 @@ func TestFlow_ActivityOnly_NoLocalTry(t *testing.T) {
 	f.wantOutcome(f.run(), "processed", "")
 	if calls := f.callsOf("finance-export"); len(calls) != 1 || calls[0].local {
 		t.Errorf("calls: %+v, want one regular activity", calls)
+	} else if in := calls[0].input.(activities.EffectInput[activities.Entry]); in.Effect.Timeout != time.Second {
+		t.Errorf("one try may take %s, want the second that its sink is given", in.Effect.Timeout)
 	}
 	if calls := f.callsOf("provision-workspace"); len(calls) != 1 || !calls[0].local {
 		t.Errorf("calls: %+v, want the setting to concern finance only", calls)

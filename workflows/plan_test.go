@@ -99,6 +99,14 @@ func TestPlans_Keys(t *testing.T) {
 			subscriptionWas(func(s *billing.Subscription) { s.EverGranted = false })), activities.Planning{},
 			[]string{suspends, entry, mails, "subscription-ended-notice:stripe:live:sub_1"}},
 
+		// The keys of what is done once hold the provider's object alone: who it belongs to may become known between two events.
+		{"6 paid, and nobody knows whose it is", "InvoicePaid", planned(withInvoice("paid", func(i *billing.Invoice) { i.Account = "cus_1" }), func(c *billing.Change) {
+			c.After.Access.Account = "cus_1"
+		}), onboards, []string{"provision-workspace:stripe:live:cus_1:v7", entry, mails, "onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
+		{"18 moved from another account", "SubscriptionChanged", planned(func(c *billing.Change) {
+			c.Left = &billing.Access{Account: "hooli", Target: billing.Target{Version: 3, State: billing.WorkspaceSuspended}}
+		}), activities.Planning{}, []string{workspace, "provision-workspace:stripe:live:hooli:v3"}},
+
 		{"failed", "PaymentFailed", planned(withInvoice("open", failedAttempts(1, 2))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:2"}},
 		{"overdue", "PaymentFailed", planned(withInvoice("open", failedAttempts(0))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:0"}},
 		{"12 failed, and paid", "PaymentFailed", planned(withInvoice("paid", failedAttempts(1))), activities.Planning{}, nil},

@@ -229,6 +229,11 @@ func failed(n, second, attempt int, plan string, changes ...change) billing.Fact
 	return invoice(n, second, "open", plan, append(changes, func(f *billing.Fact) { f.Invoice.Failed, f.Invoice.Attempts = true, attempt })...)
 }
 
+// inPeriodOf makes an invoice one for the nth period.
+func inPeriodOf(n int) change {
+	return func(f *billing.Fact) { f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = monthly(n) }
+}
+
 func reason(r string) change { return func(f *billing.Fact) { f.Invoice.Reason = r } }
 
 // oneOff makes an invoice one of no subscription, which grants for a time.
