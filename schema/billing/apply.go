@@ -223,8 +223,9 @@ func (a *applying) account() (account, left string) {
 		before = a.held.subscription.Account
 	case a.held.invoice != nil:
 		before = a.held.invoice.Account
-	default:
-		before = cmp.Or(before, a.movedFrom)
+	}
+	if before == "" || before == account { // what moves with the customer may leave one all the same
+		before = a.movedFrom
 	}
 	if before == account {
 		before = ""

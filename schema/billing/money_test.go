@@ -64,6 +64,13 @@ func sale(second int, status, payment string, changes ...change) billing.Fact {
 	}}, changes...)
 }
 
+// by makes a session another one, of another account.
+func by(session, account string) change {
+	return func(f *billing.Fact) {
+		f.Object, f.Checkout.Account, f.Checkout.PaymentIntent = session, account, "ch_"+session
+	}
+}
+
 func full(p *billing.Policy)  { p.EndOnFullRefund = true }
 func holds(p *billing.Policy) { p.HoldOnDispute = true }
 func lost(p *billing.Policy)  { p.EndOnLostDispute = true }
@@ -192,6 +199,14 @@ var moneyCases = []struct {
 		facts: []billing.Fact{sale(20, "complete", "paid"), basil(20, 0), disputed(30, billing.RankCreated, "under_review", withdrawn)},
 		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", "dp_1: acme under_review 100 txn_1", "task dispute dp_1: acme cancelled", suspended},
 		news:  "checkout.completed dispute.under_review"},
+	{name: "of two sessions the first links the customer, and so what names no account",
+		facts: []billing.Fact{
+			sale(10, "complete", "unpaid", by("cs_1", "umbrella")), sale(20, "complete", "paid", by("cs_1", "umbrella")),
+			sale(15, "complete", "paid", by("cs_2", "acme"), func(f *billing.Fact) { f.Checkout.Lines = nil }), created(16, "active", "starter", of("sub_1", "", "")),
+		},
+		want: []string{"sub_1: umbrella active starter", "cs_1: umbrella complete paid 1000", "cs_2: acme complete paid 1000",
+			"ch_cs_1: umbrella 0 refunded 0", "ch_cs_2: acme 0 refunded 0", "umbrella: active pro 1", suspended},
+		news: "checkout.completed checkout.completed"},
 	{name: "bought once, and withheld",
 		facts: []billing.Fact{sale(20, "complete", "paid"), changed(decided(billing.Withheld, "cs_1", 25, "pro", 1), func(f *billing.Fact) { f.Decision.Checkout = "cs_1" })},
 		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended}, news: "checkout.completed"},
