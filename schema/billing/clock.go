@@ -68,7 +68,8 @@ func (a *applying) scheduleSessions(b *pgx.Batch) {
 	}
 }
 
-// replace has the rows of an owner be those of due that lie ahead.
+// replace has the rows of an owner be those of due that lie ahead; in a rebuild also the others, of which the clock may
+// not have taken all.
 func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due) {
 	if !a.firstHeard(owner) {
 		stays := []string{}
@@ -78,7 +79,7 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due) {
 		b.Queue(forgetDueSQL, a.subject.Mode, owner, stays)
 	}
 	for _, d := range due {
-		if d.At.After(a.at) {
+		if d.At.After(a.at) || a.alone {
 			a.await(b, owner, account, d)
 		}
 	}

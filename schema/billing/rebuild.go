@@ -39,13 +39,18 @@ type projection struct {
 	where string
 	// data is what is compared of a row t; "" for all of it.
 	data string
+	// clock says of which rows t the clock may have taken some already.
+	clock string
+	// follows is set where the rows of an account follow the clock: they are left to it while its time has come.
+	follows bool
 }
 
 var projections = []projection{
 	{
 		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at"},
 		// That an account once had something is history, and not the same in every order.
-		data: `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
+		data:    `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
+		follows: true,
 	},
 	{name: "subscriptions", key: "id", data: `to_jsonb(t) #- '{state,Version}'`},
 	{name: "invoices", key: "id"},
@@ -59,8 +64,8 @@ var projections = []projection{
 	{name: "grants", key: "object"},
 	// What does not settle counts from when that was seen; whether a workspace is there to be kept, or to follow a hold, is
 	// history.
-	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep', 'hold')"},
-	{name: "entitlements", key: "account || ' ' || feature", where: "enabled"},
+	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep', 'hold')", clock: "t.at <= $4"},
+	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 
 // written lists what Apply writes beside the projections.
@@ -74,8 +79,10 @@ type Scope struct{ Mode, Account string }
 
 // Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from what
 // that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it, and no row
-// is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary tables. at is
-// the time for what the clock ends; what is due and has not run yet shows as a difference.
+// is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary tables.
+//
+// at is the time for what the clock ends. A row of what is due may still be there at its time, until the clock's run takes
+// it, or be gone; what the account has is not compared in between.
 func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) (differences []Difference, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
@@ -109,7 +116,7 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 		told(len(facts), len(facts))
 	}
 	for _, table := range projections {
-		found, err := table.compare(ctx, tx, home, of)
+		found, err := table.compare(ctx, tx, home, of, at)
 		if err != nil {
 			return nil, fmt.Errorf("rebuild: compare %s: %w", table.name, err)
 		}
@@ -200,18 +207,23 @@ func scratch(ctx context.Context, tx pgx.Tx) (home string, err error) {
 }
 
 // compare returns the rows of home's table that are not those of the temporary one.
-func (p projection) compare(ctx context.Context, tx pgx.Tx, home string, of Scope) ([]Difference, error) {
-	where := " where ($2 = '' or t.mode = $2 and t." + p.account() + " = $3)"
+func (p projection) compare(ctx context.Context, tx pgx.Tx, home string, of Scope, at time.Time) ([]Difference, error) {
+	where := " where ($2 = '' or t.mode = $2 and t." + p.account() + " = $3) and $4::timestamptz is not null"
 	if p.where != "" {
 		where += " and " + p.where
 	}
+	if p.follows {
+		where += ` and (t.mode, t.` + p.account() + `) not in
+			(select mode, account from ` + pgx.Identifier{home, "due"}.Sanitize() + ` where at <= $4 and why in ('end', 'grace', 'one_off'))`
+	}
 	side := func(table pgx.Identifier) string {
-		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data from ` + table.Sanitize() + ` t` + where + `)`
+		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data, ` + cmp.Or(p.clock, "false") + ` as clock from ` +
+			table.Sanitize() + ` t` + where + `)`
 	}
 	sql := `select mode, key, l.data, f.data from ` + side(pgx.Identifier{home, p.name}) + ` l full join ` + side(pgx.Identifier{"pg_temp", p.name}) +
-		` f using (mode, key) where l.data is distinct from f.data order by mode, key`
+		` f using (mode, key) where l.data is distinct from f.data and not (l.data is null and f.clock) order by mode, key`
 	except := slices.Concat(alwaysExcept, p.except)
-	rows, _ := tx.Query(ctx, sql, except, of.Mode, of.Account) // CollectRows returns its error
+	rows, _ := tx.Query(ctx, sql, except, of.Mode, of.Account, at) // CollectRows returns its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Difference, error) {
 		d := Difference{Table: p.name}
 		var is, folded []byte

@@ -103,6 +103,53 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	}
 }
 
+// In the second between the time of what is due and the clock's run nothing has drifted, and neither afterwards. A row that
+// no fact tells of is found all the same, also where its time has come, and so is one that is not there.
+func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	end := years(aDay)
+	ends := with(func(s *billing.SubscriptionFact) { s.CancelAt = at(end) })
+	deliver(t, pool, events([]billing.Fact{
+		created(0, "active", "pro", ends), failed(1, end-4*aDay, 1, "pro"), paid(2, 20, "starter", oneOff(90*day), of("in_2", "umbrella", "cus_2")),
+	}, false), at(end-4*aDay))
+	for _, now := range []int{end - 1, end, end + hour} {
+		for _, of := range []billing.Scope{{}, {Mode: "live", Account: "acme"}} {
+			if lines := check(t, pool, of, at(now)); len(lines) > 0 {
+				t.Errorf("%d seconds after the end, of %+v: %q", now-end, of, lines)
+			}
+		}
+	}
+	clock := func(now int) {
+		t.Helper()
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
+			_, err := billing.ApplyDue(t.Context(), tx, subject, "acme", at(now), policy, "apply-due")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock(end)
+	if lines := check(t, pool, billing.Scope{}, at(end+hour)); len(lines) > 0 {
+		t.Errorf("after the clock's run: %q", lines)
+	}
+	for _, sql := range []string{
+		`insert into due (mode, owner, account, object, why, step, at, provider, provider_account, event_id, receipt_id, occurred_at, next_at)
+			values ('live', 'sub_ghost', 'umbrella', 'sub_ghost', 'dunning', 1, '2026-03-02Z', 'stripe', '', 'evt_1', gen_random_uuid(), '2026-03-02Z', '2026-03-02Z')`,
+		`delete from due where why = 'dunning' and object = 'in_1'`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := check(t, pool, billing.Scope{}, at(end+hour))
+	if len(got) != 3 || !strings.HasSuffix(got[0], ": is missing") || !strings.HasSuffix(got[1], ": is missing") || !strings.HasSuffix(got[2], ": no fact tells of it") {
+		t.Errorf("got %q, want two steps of in_1 that are missing, and the one of nobody", got)
+	}
+}
+
 func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 	t.Helper()
 	if err := pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
