@@ -70,8 +70,12 @@ type Order struct {
 // Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
 // are not mapped for any time, or it is refunded in full, taken back or held.
 func (i Invoice) Order() (Order, bool) {
-	grants := i.paid() && i.Subscription == "" && i.For > 0 && !i.Withheld && !i.Held && !i.paidBack()
-	return Order{i.ID, i.Plan, i.Quantity, i.AddOns, i.PaidAt, i.For, i.Because}, grants
+	return Order{i.ID, i.Plan, i.Quantity, i.AddOns, i.PaidAt, i.For, i.Because}, i.bought() && !i.Held && !i.paidBack()
+}
+
+// bought reports whether something was bought once that grants for a time, and that was not taken back.
+func (i Invoice) bought() bool {
+	return i.paid() && i.Subscription == "" && i.For > 0 && !i.Withheld
 }
 
 // Grants returns what subscriptions and orders give their account, the highest plan first. What a hold is on, and what

@@ -162,7 +162,7 @@ func (a *applying) fold(context.Context) error {
 	var invoice *Invoice
 	if a.invoice != "" && len(a.about[a.invoice]) > 0 {
 		folded := FoldInvoice(a.invoice, a.withHolds(a.about[a.invoice], a.ofInvoice(a.invoice)), a.policy)
-		folded.Refunded = refundedOf(a.books.payments, func(p Payment) bool { return p.Invoice == a.invoice })
+		folded.Refunded, folded.RefundedBy = refundedOf(a.books.payments, func(p Payment) bool { return p.Invoice == a.invoice })
 		invoice = &folded
 	}
 	if a.subscription != "" {
@@ -411,12 +411,11 @@ func (a *applying) write(ctx context.Context) error {
 	a.askForPlans(b)
 	a.schedule(b)
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
-	over, cause := a.over()
-	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, over, cause)
+	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, a.over())
 	if left := a.change.Left; left != nil {
 		before := a.accounts[left.Account].target()
 		a.writeAccess(b, before, *left)
-		a.keep(b, before, *left, a.subject.OccurredAt, causeOf(a.facts[0]))
+		a.keep(b, before, *left, over{a.subject.OccurredAt, causeOf(a.facts[0])})
 	}
 	if a.holds != "" && a.change.After.Access.Target.Version != a.change.Before.Access.Target.Version { // no run is about such a fact
 		a.await(b, a.holds, a.holds, Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})

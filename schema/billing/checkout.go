@@ -31,11 +31,13 @@ type Checkout struct {
 	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid; PaidBy is that fact.
 	PaidAt time.Time `json:",omitzero"`
 	PaidBy Cause     `json:",omitzero"`
-	// Refunded is what was paid back of it; see [Payment].
-	Refunded int64 `json:",omitempty"`
-	// Withheld is set while what it grants is taken back, Held while a hold is on it.
+	// Refunded is what was paid back of it, RefundedBy the fact that told of the last of that; see [Payment].
+	Refunded   int64 `json:",omitempty"`
+	RefundedBy Cause `json:",omitzero"`
+	// Withheld is set while what it grants is taken back, Held while a hold is on it; LostBy is a subscription's.
 	Withheld bool   `json:",omitempty"`
 	Held     bool   `json:",omitempty"`
+	LostBy   Cause  `json:",omitzero"`
 	Because  string `json:",omitempty"`
 }
 
@@ -46,7 +48,7 @@ func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
 // Paid reports whether it was paid, or nothing had to be paid.
 func (c Checkout) Paid() bool { return !c.PaidAt.IsZero() }
 
-// FoldCheckout makes a checkout session of the facts about it. Its Account and Refunded are left to Apply.
+// FoldCheckout makes a checkout session of the facts about it. Its Account and what was refunded are left to Apply.
 func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	facts = InOrder(facts)
 	c := Checkout{ID: id, Customer: customerOf(facts, nil)}
@@ -75,9 +77,14 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 // Order returns what a paid session grants by itself, and false where it grants nothing: a subscription or an invoice
 // that it made grants instead, or it is refunded in full, taken back or held.
 func (c Checkout) Order() (Order, bool) {
-	grants := c.Sells() && c.Paid() && c.For > 0 && !c.Withheld && !c.Held && (c.Refunded < c.Amount || c.Refunded == 0)
-	return Order{c.ID, c.Plan, c.Quantity, c.AddOns, c.PaidAt, c.For, c.Because}, grants
+	return Order{c.ID, c.Plan, c.Quantity, c.AddOns, c.PaidAt, c.For, c.Because}, c.bought() && !c.Held && !c.paidBack()
 }
+
+// bought reports whether something was bought that grants for a time, and that was not taken back.
+func (c Checkout) bought() bool { return c.Sells() && c.Paid() && c.For > 0 && !c.Withheld }
+
+// paidBack reports whether all that was paid was refunded.
+func (c Checkout) paidBack() bool { return c.Refunded > 0 && c.Refunded >= c.Amount }
 
 // higher returns the one of two values that stands later in order.
 func higher(order []string, a, b string) string {

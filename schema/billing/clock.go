@@ -92,14 +92,14 @@ func (a *applying) await(b *pgx.Batch, owner, account string, d Due) {
 
 // keep says when a person is asked to release the workspace of an account: some time after what granted it last was over.
 // An account that never had one is not asked about, and neither is one that a person holds.
-func (a *applying) keep(b *pgx.Batch, before Target, after Access, over time.Time, cause Cause) {
+func (a *applying) keep(b *pgx.Batch, before Target, after Access, last over) {
 	if after.Account == "" || after.Target.Version == 0 {
 		return
 	}
 	mode, row := a.subject.Mode, a.accounts[after.Account]
-	later := over.After(orZero(row.OverAt))
+	later := last.at.After(orZero(row.OverAt))
 	if later {
-		b.Queue(overSQL, mode, after.Account, over)
+		b.Queue(overSQL, mode, after.Account, last.at)
 	}
 	if after.Target.State == WorkspaceActive {
 		if before.State == WorkspaceSuspended {
@@ -108,33 +108,32 @@ func (a *applying) keep(b *pgx.Batch, before Target, after Access, over time.Tim
 		}
 		return
 	}
-	if row.Held || over.IsZero() || cause.At.Before(a.policy.EffectsFrom) || !later && before.State == WorkspaceSuspended {
+	if row.Held || last.at.IsZero() || last.cause.At.Before(a.policy.EffectsFrom) || !later && before.State == WorkspaceSuspended {
 		return
 	}
-	over = latest(over, orZero(row.OverAt))
-	due := []Due{{At: over.Add(a.policy.Keep), Why: DueKeep, Object: after.Account, Cause: cause}}
+	since := latest(last.at, orZero(row.OverAt))
+	due := []Due{{At: since.Add(a.policy.Keep), Why: DueKeep, Object: after.Account, Cause: last.cause}}
 	a.replace(b, after.Account, after.Account, due)
 	a.change.Due = append(a.change.Due, come(due, a.at)...)
 }
 
-// over returns when what the objects that are written granted was over, the latest, and by which fact.
-func (a *applying) over() (over time.Time, cause Cause) {
-	for _, s := range a.subscriptions {
-		if at := s.over(a.at); at.After(over) {
-			over, cause = at, s.Cause
+// over returns when what the objects that are written granted was over: of what was over last.
+func (a *applying) over() (last over) {
+	see := func(o over) {
+		if o.at.After(last.at) {
+			last = o
 		}
+	}
+	for _, s := range a.subscriptions {
+		see(s.over(a.at))
 	}
 	for _, i := range a.invoices {
-		if at := overOnce(i.Order, a.at); at.After(over) {
-			over, cause = at, i.Cause
-		}
+		see(i.over(a.at))
 	}
 	for _, c := range a.ownSessions() {
-		if at := overOnce(c.Order, a.at); at.After(over) {
-			over, cause = at, c.PaidBy
-		}
+		see(c.over(a.at))
 	}
-	return over, cause
+	return last
 }
 
 // ApplyDue does what is due of an account at a time, or since, in the database: it brings access to what is granted by
@@ -168,13 +167,12 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 	if err != nil {
 		return err
 	}
-	var over time.Time
-	var cause Cause
+	var last over
 	for _, d := range taken {
 		switch d.Why {
 		case DueEnd, DueGrace, DueOneOff:
-			if d.At.After(over) {
-				over, cause = d.At, d.Cause
+			if d.At.After(last.at) {
+				last = over{d.At, d.Cause}
 			}
 		case DueDunning:
 			if err := a.remind(ctx, d); err != nil {
@@ -188,7 +186,7 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 	a.change.After.Access = a.target(account, a.grants[account])
 	b = &pgx.Batch{}
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
-	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, over, cause)
+	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, last)
 	if err := a.announce(b); err != nil {
 		return err
 	}

@@ -18,8 +18,9 @@ import (
 // clock is an account whose facts come, and whose time passes.
 type clock struct {
 	*testing.T
-	tx ledger.Tx
-	n  int
+	tx     ledger.Tx
+	n      int
+	policy billing.Policy
 }
 
 // passing calls f with a clock on an empty database, of which nothing is kept.
@@ -28,7 +29,7 @@ func passing(t *testing.T, f func(c *clock)) {
 	t.Parallel()
 	pool := schematest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		f(&clock{T: t, tx: tx})
+		f(&clock{T: t, tx: tx, policy: policy})
 		return errUndo
 	})
 	if !errors.Is(err, errUndo) {
@@ -43,7 +44,7 @@ func (c *clock) told(second int, facts ...billing.Fact) (due []string) {
 		c.n++
 		f = events([]billing.Fact{f}, false)[0]
 		f.EventID, f.ReceiptID = fmt.Sprint("evt_", c.n), fmt.Sprintf("00000000-0000-7000-8000-%012d", c.n)
-		change, err := billing.Apply(c.Context(), c.tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(second))
+		change, err := billing.Apply(c.Context(), c.tx, []billing.Fact{f}, c.policy, "apply:"+f.EventID, at(second))
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func (c *clock) comes(second int) (due []string) {
 	if second < 0 {
 		c.Fatalf("second %d", second)
 	}
-	change, err := billing.ApplyDue(c.Context(), c.tx, subject, "acme", at(second), policy, fmt.Sprint("apply-due:", second))
+	change, err := billing.ApplyDue(c.Context(), c.tx, subject, "acme", at(second), c.policy, fmt.Sprint("apply-due:", second))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -184,6 +185,63 @@ func TestApply_Keep(t *testing.T) {
 		if got := strings.Join(c.told(80*aDay, deleted(300, "starter", of("sub_3", "acme", ""))), ", "); got != "keep acme by evt_6, acme: suspended" {
 			c.Errorf("an end that is told after its time: %s", got)
 		}
+	})
+}
+
+// What was paid back in full ends access by policy, and the workspace is kept for a while from the last of that money on,
+// whichever event told of it, and whatever comes later; not once there is access again.
+func TestApply_Keep_PaidBackInFull(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.policy.EndOnFullRefund = true
+		c.told(1, created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0))
+		c.want("in part", c.told(200, refunded("re_1", 150, "succeeded", 400)), proActive)
+		c.want("due", dueRows(c.T, c.tx))
+		c.want("in full", c.told(200, refunded("re_2", 190, "succeeded", 600)), "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx), "keep acme at 720h3m10s")
+		c.told(500, charge(195, 1000), updated(300, "active", "pro"))
+		c.want("due after what says nothing new", dueRows(c.T, c.tx), "keep acme at 720h3m10s")
+		c.want("the clock comes", c.comes(0), "keep acme by evt_5", "acme: suspended")
+		c.want("paid anew", c.told(40*aDay, paid(2, 40*aDay, "pro")), proActive)
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}
+
+// As the charge alone tells of it, and ended before that was known.
+func TestApply_Keep_PaidBack_AsTheChargeTells(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.policy.EndOnFullRefund = true
+		c.told(200, created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0), charge(150, 1000), charge(180, 1000))
+		c.want("due", dueRows(c.T, c.tx), "keep acme at 720h2m30s")
+		c.told(200, deleted(160, "pro"))
+		c.want("ended since", dueRows(c.T, c.tx), "keep acme at 720h2m30s")
+	})
+}
+
+// What is lost in a dispute ends access by policy, and is over; what is only disputed, or held by a person, is with a
+// person.
+func TestApply_Keep_DisputeLost(t *testing.T) {
+	passing(t, func(c *clock) {
+		holds(&c.policy)
+		lost(&c.policy)
+		c.told(1, created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0))
+		c.want("disputed", c.told(100, disputed(90, billing.RankCreated, "needs_response")), "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx))
+		c.told(400, disputed(300, billing.RankEnd, "lost"), disputed(330, billing.RankEnd, "lost", withdrawn))
+		c.want("due once it is lost", dueRows(c.T, c.tx), "keep acme at 720h5m0s")
+		c.want("won after all", c.told(500, disputed(490, billing.RankEnd, "won")), proActive)
+		c.want("due", dueRows(c.T, c.tx))
+		c.want("a person's hold", c.told(600, decided(billing.Held, "sub_1", 600, "", 0)), "acme: suspended")
+		c.want("due", dueRows(c.T, c.tx))
+	})
+}
+
+// What was bought once grants until it is paid back in full, whatever the policy.
+func TestApply_Keep_OrderPaidBack(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(60, sale(20, "complete", "paid"), basil(20, 0), refunded("re_1", 50, "succeeded", 1000))
+		c.want("due", dueRows(c.T, c.tx), "keep acme at 720h0m50s")
+		c.want("it has failed", c.told(70, refunded("re_1", 65, "failed", 1000)), proActive)
+		c.want("due", dueRows(c.T, c.tx), "one_off cs_1 at 720h0m20s")
 	})
 }
 

@@ -16,9 +16,25 @@ func withheld(facts []Fact, plan string, quantity int64) (back bool) {
 
 // OnHold reports whether a hold is on the object that the facts are about, a subscription or an account: the last of its
 // holds and releases decides.
-func OnHold(facts []Fact) (held bool) {
-	for _, f := range InOrder(facts, Held, Released) {
-		held = f.Kind == Held
-	}
+func OnHold(facts []Fact) bool {
+	_, held := holdOf(facts)
 	return held
+}
+
+// holdOf returns the last of the holds and releases, and whether it holds.
+func holdOf(facts []Fact) (last Fact, held bool) {
+	for _, f := range InOrder(facts, Held, Released) {
+		last, held = f, f.Kind == Held
+	}
+	return last, held
+}
+
+// lostBy returns the fact by which the dispute was lost that holds the object back, zero for any other hold and for none.
+// Nobody decides any more about what is lost: it is over.
+func lostBy(facts []Fact) Cause {
+	hold, held := holdOf(facts)
+	if !held || hold.Decision.By != hold.Object || stage(hold.Decision.Why) != "lost" {
+		return Cause{}
+	}
+	return causeOf(hold)
 }

@@ -21,8 +21,8 @@ type Dispute struct {
 	Amount      int64
 	Currency    string
 	EvidenceDue time.Time `json:",omitzero"`
-	// Since is when the present stage began: open, won, lost, or none of these.
-	Since time.Time
+	// Since is the fact with which the present stage began: open, won, lost, or none of these.
+	Since Cause
 	// Movements are all that any fact told of, by ID: the money is what they are, whatever the status.
 	Movements []Movement `json:",omitempty"`
 	Because   string     `json:",omitempty"`
@@ -36,8 +36,8 @@ func FoldDispute(id string, facts []Fact) Dispute {
 	d := Dispute{ID: id}
 	for _, f := range InOrder(facts, DisputeSeen) {
 		seen := f.Dispute
-		if d.Since.IsZero() || stage(seen.Status) != stage(d.Status) {
-			d.Since = f.OccurredAt
+		if d.Because == "" || stage(seen.Status) != stage(d.Status) {
+			d.Since = causeOf(f)
 		}
 		d.Charge, d.Because = cmp.Or(seen.Charge, d.Charge), f.EventID
 		d.PaymentIntent = cmp.Or(seen.PaymentIntent, d.PaymentIntent)
@@ -84,7 +84,8 @@ func HoldsOf(disputes []Dispute, p Policy) (holds []Fact) {
 	for _, d := range disputes {
 		if p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost" {
 			hold := Fact{Kind: Held, Object: d.ID, Data: Data{Decision: &DecisionFact{By: d.ID, Why: d.Status}}}
-			hold.OccurredAt, hold.EventID = d.Since, d.Because
+			hold.Provider, hold.ProviderAccount, hold.EventID, hold.ReceiptID = d.Since.Provider, d.Since.ProviderAccount, d.Since.EventID, d.Since.ReceiptID
+			hold.OccurredAt = d.Since.At
 			holds = append(holds, hold)
 		}
 	}

@@ -58,6 +58,14 @@ func causeOf(f Fact) Cause {
 	return Cause{f.Provider, f.ProviderAccount, f.EventID, f.ReceiptID, f.OccurredAt}
 }
 
+// laterCause returns the fact that occurred later; of one second, the one of the greater event ID.
+func laterCause(a, b Cause) Cause {
+	if cmp.Or(a.At.Compare(b.At), cmp.Compare(a.EventID, b.EventID)) < 0 {
+		return b
+	}
+	return a
+}
+
 // dueOf returns what the clock does about a subscription and its invoices. What does not settle is given its time from
 // now on where its facts came late: the event that is missing may be as late.
 func dueOf(s Subscription, invoices []Invoice, p Policy, now time.Time) []Due {
@@ -139,11 +147,35 @@ func come(due []Due, at time.Time) []Due {
 	return come
 }
 
-// over returns when what the subscription granted was over, at a time: zero where it is not.
-func (s Subscription) over(at time.Time) time.Time {
+// over is when something did not grant access any more, and by which fact; zero for what still does.
+type over struct {
+	at    time.Time
+	cause Cause
+}
+
+// earlier returns the one that was over first; what is not over is none.
+func (o over) earlier(other over) over {
+	if o.at.IsZero() || !other.at.IsZero() && other.at.Before(o.at) {
+		return other
+	}
+	return o
+}
+
+// by is over by a fact, zero for none.
+func by(fact Cause) over { return over{fact.At, fact} }
+
+// over returns when what the subscription granted was over, at a time. What is with a person, held or taken
+// back, is not over.
+func (s Subscription) over(at time.Time) over {
+	if !s.EverGranted || s.Withheld || s.Held && s.LostBy == (Cause{}) {
+		return over{}
+	}
+	return over{s.overByStatus(at), s.Cause}.earlier(by(s.PaidBackBy)).earlier(by(s.LostBy))
+}
+
+// overByStatus leaves out that it was paid back, or lost in a dispute.
+func (s Subscription) overByStatus(at time.Time) time.Time {
 	switch {
-	case !s.EverGranted, s.Held, s.Withheld: // what is held back, or taken back, is with a person
-		return time.Time{}
 	case s.Ended() && s.EndsAt.After(at):
 		return time.Time{}
 	case s.Ended():
@@ -156,13 +188,33 @@ func (s Subscription) over(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// overOnce returns when what was bought once was over, at a time: zero where it is not.
-func overOnce(order func() (Order, bool), at time.Time) time.Time {
-	o, grants := order()
-	if ends := o.PaidAt.Add(o.For); grants && !ends.After(at) {
-		return ends
+// over returns when what was bought once was over, at a time: it was used up, paid back, or lost in a dispute.
+func (i Invoice) over(at time.Time) over {
+	if !i.bought() {
+		return over{}
 	}
-	return time.Time{}
+	return overOnce(over{i.PaidAt.Add(i.For), i.Cause}, at, i.paidBack(), i.RefundedBy, i.Held, i.LostBy)
+}
+
+// over is as an invoice's.
+func (c Checkout) over(at time.Time) over {
+	if !c.bought() {
+		return over{}
+	}
+	return overOnce(over{c.PaidAt.Add(c.For), c.PaidBy}, at, c.paidBack(), c.RefundedBy, c.Held, c.LostBy)
+}
+
+func overOnce(used over, at time.Time, paidBack bool, refundedBy Cause, held bool, lostBy Cause) over {
+	if held && lostBy == (Cause{}) {
+		return over{}
+	}
+	if used.at.After(at) {
+		used = over{}
+	}
+	if paidBack {
+		used = used.earlier(by(refundedBy))
+	}
+	return used.earlier(by(lostBy))
 }
 
 func latest(a, b time.Time) time.Time {

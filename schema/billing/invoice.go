@@ -50,13 +50,16 @@ type Invoice struct {
 	// while none did. What is uncollectible can still be paid.
 	PaidAt   time.Time `json:",omitzero"`
 	ClosedAt time.Time `json:",omitzero"`
-	// Refunded is what was paid back of it; see [Payment].
-	Refunded int64 `json:",omitempty"`
+	// Refunded is what was paid back of it, RefundedBy the fact that told of the last of that; see [Payment].
+	Refunded   int64 `json:",omitempty"`
+	RefundedBy Cause `json:",omitzero"`
 	// Partial is set where no fact carried all of its lines.
 	Partial bool `json:",omitempty"`
-	// Withheld is set while what it grants outside of any subscription is taken back, Held while a hold is on that.
-	Withheld bool `json:",omitempty"`
-	Held     bool `json:",omitempty"`
+	// Withheld is set while what it grants outside of any subscription is taken back, Held while a hold is on that; LostBy is
+	// a subscription's.
+	Withheld bool  `json:",omitempty"`
+	Held     bool  `json:",omitempty"`
+	LostBy   Cause `json:",omitzero"`
 	// Review says what about it a person must look at, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
 	// Because is the event whose snapshot decides, and Cause the fact. FailedBy is the first that told of a failure.
@@ -100,8 +103,8 @@ func (i Invoice) NewestFailure() int {
 // paidBack reports whether all that was paid was refunded.
 func (i Invoice) paidBack() bool { return i.Refunded > 0 && i.Refunded >= i.Paid }
 
-// FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf], Refunded
-// to Apply.
+// FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf], what was
+// refunded to Apply.
 func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, InvoiceSeen)
@@ -123,7 +126,7 @@ func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	i.Named = cmp.Or(mappedTo(facts), linkedTo(facts), i.Named)
 	i.Review = reviewOf(snapshots)
 	i.buy(linesOf(first, snapshots), p)
-	i.Withheld, i.Held = withheld(facts, i.Plan, i.Quantity), OnHold(facts)
+	i.Withheld, i.Held, i.LostBy = withheld(facts, i.Plan, i.Quantity), OnHold(facts), lostBy(facts)
 	return i
 }
 

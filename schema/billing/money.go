@@ -108,8 +108,9 @@ func (a *applying) foldMoney() {
 	}
 	for n, c := range now.checkouts {
 		if c.ID == a.money.session {
-			c.Refunded = refundedOf(now.payments, func(p Payment) bool { return p.ID == c.PaymentIntent })
-			c.Held = OnHold(a.withHolds(a.about[c.ID], func(d Dispute) bool { return d.Payment() == c.PaymentIntent }))
+			c.Refunded, c.RefundedBy = refundedOf(now.payments, func(p Payment) bool { return p.ID == c.PaymentIntent })
+			facts := a.withHolds(a.about[c.ID], func(d Dispute) bool { return d.Payment() == c.PaymentIntent })
+			c.Held, c.LostBy = OnHold(facts), lostBy(facts)
 		}
 		now.checkouts[n] = c
 	}

@@ -22,14 +22,17 @@ type Payment struct {
 	Currency string
 	// Refunded is the larger of what the last snapshots of its charges say and what the refunds that succeeded sum up to:
 	// whichever of them comes first.
-	Refunded int64  `json:",omitempty"`
-	Because  string `json:",omitempty"`
+	Refunded int64 `json:",omitempty"`
+	// RefundedBy is the fact that told of the last money that was paid back; zero while none was.
+	RefundedBy Cause  `json:",omitzero"`
+	Because    string `json:",omitempty"`
 }
 
 // FoldPayment makes a payment of the facts about it and of its refunds. Its Account is left to Apply.
 func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 	p := Payment{ID: id}
 	refunded := map[string]Fact{} // what each charge says last
+	since := map[string]Cause{}   // by which fact it says so
 	for _, f := range InOrder(facts, PaymentSeen) {
 		seen := f.Payment
 		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice), cmp.Or(seen.Charge, p.Charge)
@@ -37,19 +40,31 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 		p.Amount, p.Currency, p.Because = seen.Amount, seen.Currency, f.EventID
 		if before, again := refunded[seen.Charge]; seen.Refunded != nil && (!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
 			refunded[seen.Charge] = f // within a second, the larger: it only grows
+			if !again || *before.Payment.Refunded != *seen.Refunded {
+				since[seen.Charge] = causeOf(f)
+			}
 		}
 	}
 	var sum, said int64
-	for _, f := range refunded {
+	var saidBy, summedBy Cause
+	for charge, f := range refunded {
+		if *f.Payment.Refunded > 0 {
+			saidBy = laterCause(saidBy, since[charge])
+		}
 		said += *f.Payment.Refunded - failedSince(f.OccurredAt, f.Payment.Charge, refunds)
 	}
 	for _, r := range refunds {
 		p.Customer = cmp.Or(p.Customer, r.Customer)
 		if r.Status == "succeeded" {
-			sum += r.Amount
+			sum, summedBy = sum+r.Amount, laterCause(summedBy, r.SucceededBy)
 		}
 	}
-	p.Refunded = max(said, sum)
+	switch p.Refunded = max(said, sum); {
+	case sum > 0 && sum >= said:
+		p.RefundedBy = summedBy
+	case said > 0:
+		p.RefundedBy = saidBy
+	}
 	return p
 }
 
@@ -136,14 +151,14 @@ func (o Owner) known() string {
 	return "invoice"
 }
 
-// refundedOf sums what was paid back of an invoice, or of a session.
-func refundedOf(payments []Payment, of func(Payment) bool) (sum int64) {
+// refundedOf sums what was paid back of an invoice, or of a session, and returns the fact that told of the last of it.
+func refundedOf(payments []Payment, of func(Payment) bool) (sum int64, by Cause) {
 	for _, p := range payments {
 		if of(p) {
-			sum += p.Refunded
+			sum, by = sum+p.Refunded, laterCause(by, p.RefundedBy)
 		}
 	}
-	return sum
+	return sum, by
 }
 
 // Replaced returns what was held, with what is known now in the place of those that have its IDs.

@@ -21,7 +21,9 @@ type Refund struct {
 	// both are booked.
 	SucceededAt time.Time `json:",omitzero"`
 	FailedAt    time.Time `json:",omitzero"`
-	Because     string    `json:",omitempty"`
+	// SucceededBy is the first fact that said that it succeeded.
+	SucceededBy Cause  `json:",omitzero"`
+	Because     string `json:",omitempty"`
 }
 
 // Payment names the payment that it pays back.
@@ -46,7 +48,7 @@ func FoldRefund(id string, facts []Fact) Refund {
 		}
 		switch seen.Status {
 		case "succeeded":
-			r.SucceededAt = cmp.Or(r.SucceededAt, f.OccurredAt)
+			r.SucceededAt, r.SucceededBy = cmp.Or(r.SucceededAt, f.OccurredAt), cmp.Or(r.SucceededBy, causeOf(f))
 		case "failed", "canceled":
 			r.FailedAt = cmp.Or(r.FailedAt, f.OccurredAt)
 		}

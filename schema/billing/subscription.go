@@ -54,11 +54,15 @@ type Subscription struct {
 	UnknownPrice string `json:",omitempty"`
 	// EverUnknown is set once any fact showed such a price.
 	EverUnknown bool `json:",omitempty"`
-	// Withheld is set while the plan and quantity are those that were taken back, Held while a hold is on it.
-	Withheld bool `json:",omitempty"`
-	Held     bool `json:",omitempty"`
-	// PaidBack is set while its newest paid invoice is refunded in full, where the policy ends access for that.
-	PaidBack bool `json:",omitempty"`
+	// Withheld is set while the plan and quantity are those that were taken back, Held while a hold is on it; LostBy is the
+	// fact by which the dispute was lost that holds it, zero for any other hold.
+	Withheld bool  `json:",omitempty"`
+	Held     bool  `json:",omitempty"`
+	LostBy   Cause `json:",omitzero"`
+	// PaidBack is set while its newest paid invoice is refunded in full, where the policy ends access for that; PaidBackBy is
+	// the fact that told of the last of that money.
+	PaidBack   bool  `json:",omitempty"`
+	PaidBackBy Cause `json:",omitzero"`
 	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must look at them.
 	PaidAfterEnd []string `json:",omitempty"`
 	// Review says what about the subscription a person must look at, "" for nothing: [ReviewImport].
@@ -132,8 +136,10 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	s.EverUnknown = slices.ContainsFunc(snapshots, func(f Fact) bool { return bought(f.Subscription.Items, p).unknown != "" }) ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
 	s.Withheld = withheld(facts, s.Plan, s.Quantity)
-	s.Held = OnHold(facts)
-	s.PaidBack = p.EndOnFullRefund && newestPaid(invoices).paidBack()
+	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
+	if newest := newestPaid(invoices); p.EndOnFullRefund && newest.paidBack() {
+		s.PaidBack, s.PaidBackBy = true, newest.RefundedBy
+	}
 	return s
 }
 

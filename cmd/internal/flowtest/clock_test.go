@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -116,6 +117,65 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 	r.until("a person is asked to release the workspace", func() bool {
 		return slices.Equal(r.rows(`select kind || ' ' || state from tasks`), []string{"release open"})
 	})
+}
+
+// After a full refund that ends access a person is asked to release the workspace, once it was kept for its time; and not
+// any more when the refund has failed after all. By events alone: they tell when it happened.
+func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *config.Config) { c.Policy.FullRefund = "end" })
+	day := func(ago int) time.Time {
+		return time.Now().Add(-time.Duration(ago) * 24 * time.Hour).Truncate(time.Second)
+	}
+	happens := func(seed, eventType string, ago int) forge.Event {
+		e := purchaseAt(t, seed, eventType, "starter", day(ago))
+		e = rename(t, e, e.ID+"_"+strings.ReplaceAll(eventType, ".", "_"))
+		r.result(r.receive(e), "")
+		return e
+	}
+	tasks := func() []string {
+		return r.rows(`select kind || ' ' || account || ' ' || state from tasks order by account`)
+	}
+	states := func(seed string) (list []string) {
+		for _, e := range r.journal("workspaces") {
+			if e.First && e.Account == "acct-"+seed {
+				list = append(list, fmt.Sprint(e.Body["state"]))
+			}
+		}
+		return list
+	}
+	long, lately := "long-"+uuid.NewString()[:8], "lately-"+uuid.NewString()[:8]
+	for seed, refunded := range map[string]int{long: 31, lately: 29} {
+		for _, eventType := range []string{"invoice.paid", "charge.succeeded", "invoice_payment.paid"} {
+			happens(seed, eventType, 40)
+		}
+		happens(seed, "refund.updated", refunded)
+		happens(seed, "charge.refunded", refunded-1) // tells the same
+		if got := states(seed); !slices.Equal(got, []string{"active", "suspended"}) {
+			t.Errorf("the workspace of %s was brought to %q", seed, got)
+		}
+	}
+	if got, want := tasks(), []string{"release acct-" + long + " open"}; !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+	if got, want := r.rows(`select why || ' ' || account from due where why = 'keep'`), []string{"keep acct-" + lately}; !slices.Equal(got, want) {
+		t.Errorf("due %q, want %q", got, want)
+	}
+	for _, seed := range []string{long, lately} {
+		happens(seed, "refund.failed", 1)
+		if got := states(seed); !slices.Equal(got, []string{"active", "suspended", "active"}) {
+			t.Errorf("the workspace of %s was brought to %q", seed, got)
+		}
+	}
+	if got, want := tasks(), []string{"release acct-" + long + " cancelled"}; !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+	if got := r.rows(`select why from due where why = 'keep'`); len(got) > 0 {
+		t.Errorf("due %q", got)
+	}
+	if lines := r.rebuild(); len(lines) > 0 {
+		t.Errorf("a rebuild differs: %q", lines)
+	}
 }
 
 // A reminder that cannot be sent parks the receipt of the failed payment; the steps that come after wait for it, and the

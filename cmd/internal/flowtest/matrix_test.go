@@ -79,7 +79,7 @@ var matrix = []row{
 	},
 	{
 		flow: "RefundChanged", before: paidByCharge, event: tells("refund.updated", "starter", 0),
-		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "relay"},
+		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "release-task", "relay"},
 	},
 	{
 		flow: "DisputeChanged", before: paidByCharge, event: tells("charge.dispute.created", "starter", 0),
@@ -98,7 +98,7 @@ var matrix = []row{
 	{
 		flow: "Record", before: []func(buyer) forge.Event{tells("refund.updated", "starter", time.Minute), tells("invoice.paid", "starter", -time.Hour)},
 		event: tells("invoice_payment.paid", "starter", 0),
-		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "relay"},
+		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "release-task", "relay"},
 	},
 	{
 		flow: workflows.ClockFlow, before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},

@@ -73,7 +73,7 @@ var moneyBranches = []branch{
 	{
 		flow: "RefundChanged", name: "access-ends", plan: "starter", eventType: "charge.refunded", outcome: "processed", prepare: charged,
 		tune:    func(c *config.Config) { c.Policy.FullRefund = "end" },
-		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done"}, done: once(map[string]int{"workspaces": 2, "events": 4}),
+		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "release-task": "done"}, done: once(map[string]int{"workspaces": 2, "events": 4}),
 	},
 	{
 		flow: "RefundChanged", name: "finance-down", plan: "starter", eventType: "refund.updated", outcome: "processed",
