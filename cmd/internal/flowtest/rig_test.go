@@ -285,7 +285,8 @@ func (r *rig) tell(events ...forge.Event) {
 func (r *rig) receive(e forge.Event) (workflowID string) {
 	r.Helper()
 	var envelope struct {
-		Data struct{ Object struct{ ID string } }
+		Account string
+		Data    struct{ Object struct{ ID string } }
 	}
 	if err := json.Unmarshal(e.Body, &envelope); err != nil {
 		r.Fatal(err)
@@ -297,14 +298,14 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 		var err error
 		kept, err = r.Receipts.Insert(r.Context(), receipt.Delivery{
 			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
-			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
+			Events: []receipt.New{{Account: envelope.Account, Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
 		})
 		return err == nil // a provider comes again, too
 	})
 	r.starter.Offer([]receipt.Pending{{
-		ReceiptID: kept[0].ReceiptID, Source: "stripe", Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
+		ReceiptID: kept[0].ReceiptID, Source: "stripe", Provider: "stripe", Account: envelope.Account, Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
 	}})
-	return workflows.EventInput{Provider: "stripe", EventID: e.ID}.ID()
+	return workflows.EventInput{Provider: "stripe", Account: envelope.Account, EventID: e.ID}.ID()
 }
 
 // until calls ready until it says true.

@@ -1,0 +1,68 @@
+package flowtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// What happens at a connected account that is mapped to one of ours is that one's, whatever the events name. What comes
+// from another is ignored, and says why; it does nothing outside, also where it names an account of ours.
+func TestConnectedAccounts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *config.Config) { mapAccounts(c, map[string]string{"acct_9": "acme"}) })
+	seed := "connected-" + uuid.NewString()[:8]
+	happens := func(connected, names, eventType string, after time.Duration) forge.Event {
+		t.Helper()
+		e, err := forge.New(forge.Params{
+			Provider: stripe.Provider, EventID: strings.Join([]string{"evt", seed, connected, strings.ReplaceAll(eventType, ".", "_")}, "_"), Type: eventType,
+			Seed: seed + connected, Account: names, ConnectedAccount: connected, Plan: "starter", Live: true, At: time.Now().Add(after - time.Hour),
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.receive(e)
+		return e
+	}
+	for n, eventType := range []string{"customer.subscription.created", "invoice.paid", "charge.succeeded", "invoice_payment.paid", "refund.updated", "customer.subscription.deleted"} {
+		e := happens("acct_9", "umbrella", eventType, time.Duration(n)*time.Minute)
+		r.status(e, receipt.Processed)
+	}
+	evil := happens("acct_evil", "acme", "invoice.paid", 0)
+	r.status(evil, receipt.Ignored)
+	if got := r.rows(`select reason_code from receipts where event_id = $1`, evil.ID); !slices.Equal(got, []string{"account_not_mapped"}) {
+		t.Errorf("ignored because %q", got)
+	}
+	r.footprint() // waits for the outbox
+	for service, want := range map[string]int{"workspaces": 2, "finance": 2, "email": 2, "events": 6} {
+		if got := r.done(service); got != want {
+			t.Errorf("%s did %d things, want %d", service, got, want)
+		}
+		for _, e := range r.journal(service) {
+			if e.Account != "acme" {
+				t.Errorf("%s did something for %q: %v", service, e.Account, e)
+			}
+		}
+	}
+	if got := r.rows(`select id || ' ' || target_state from accounts`); !slices.Equal(got, []string{"acme suspended"}) {
+		t.Errorf("accounts %q", got)
+	}
+	if got := r.rows(`select split_part(key, ':', 4) from effects group by 1`); !slices.Equal(got, []string{"acct_9"}) {
+		t.Errorf("the keys of effects are those of %q", got)
+	}
+}
+
+// mapAccounts says which accounts of ours the connected accounts are.
+func mapAccounts(c *config.Config, ours map[string]string) {
+	source := c.Sources["stripe"]
+	source.Accounts.Ours = ours
+	c.Sources["stripe"] = source
+}
