@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/tern/v2/migrate"
 )
 
 //go:embed migrations/*.sql
@@ -47,8 +47,8 @@ func (e *NewerError) Error() string {
 // transaction together with its version number: after an error the database stands at the last
 // migration that was finished, and Migrate can be called again.
 //
-// The DSN must lead to Postgres directly or through a session-mode pooler: tern holds an
-// advisory lock of the session for the time of the migrations.
+// The DSN must lead to Postgres directly or through a session-mode pooler: a migrator tells its session what it waits
+// for, and for how long.
 func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn) // it knows what is a pool's, and no parameter of the server's
 	if err != nil {
@@ -77,8 +77,7 @@ func migratorConfig(config *pgx.ConnConfig) *pgx.ConnConfig {
 		config.ConnectTimeout = connectWithin
 	}
 	config.DialFunc = dialer.DialContext
-	// As start-up parameters these survive tern's RESET ALL between two migrations. A migrator that is gone holds the
-	// locks of its tables no longer than anybody else.
+	// A migrator that is gone holds the locks of its tables no longer than anybody else.
 	maps.Copy(config.RuntimeParams, Settings{"lock_timeout": lockTimeout, "statement_timeout": "0"})
 	Bounds.addTo(config.RuntimeParams)
 	return config
@@ -90,28 +89,57 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 		return fmt.Errorf("migrate: %w%s", err, advice(err, migrated))
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	migrator, err := migrate.NewMigrator(ctx, conn, versionTable)
+	list, err := load()
 	if err != nil {
-		return fmt.Errorf("migrate: prepare %s: %w%s", versionTable, err, advice(err, migrated))
-	}
-	if err := load(migrator); err != nil {
 		return err
 	}
-	current, err := migrator.GetCurrentVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("migrate: read %s: %w", versionTable, err)
-	}
-	// tern would otherwise go back, or complain about a range of versions.
-	if latest := len(migrator.Migrations); int(current) > latest {
-		return fmt.Errorf("migrate: %w", &NewerError{Database: int(current), Binary: latest})
-	}
-	migrator.OnStart = func(sequence int32, name, _, _ string) {
-		log.Info("migration starts", "version", sequence, "name", name)
-	}
-	if err := migrator.Migrate(ctx); err != nil {
-		return fmt.Errorf("migrate: %w%s", err, advice(err, migrated))
+	for more := true; more; {
+		if more, err = step(ctx, conn, list, log); err != nil {
+			return fmt.Errorf("migrate: %w%s", err, advice(err, migrated))
+		}
 	}
 	return nil
+}
+
+// migrating is the lock that a migrator holds for one migration: of several, one is at work.
+const migrating = 9_628_173_550_095_224
+
+// step brings the database one migration further, in one transaction with the number of that. It returns false where
+// none was missing.
+func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logger) (more bool, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
+			return err
+		}
+		var fresh bool
+		if err := tx.QueryRow(ctx, `select to_regclass($1) is null`, versionTable).Scan(&fresh); err != nil {
+			return err
+		}
+		if fresh { // asked first: who may not create tables may find that nothing is to be done
+			if _, err := tx.Exec(ctx, `create table `+versionTable+` (version int4 not null); insert into `+versionTable+` values (0)`); err != nil {
+				return err
+			}
+		}
+		var version int
+		if err := tx.QueryRow(ctx, `select version from `+versionTable).Scan(&version); err != nil {
+			return fmt.Errorf("read %s: %w", versionTable, err)
+		}
+		switch {
+		case version > len(list):
+			return &NewerError{Database: version, Binary: len(list)}
+		case version == len(list):
+			return nil
+		}
+		next := list[version]
+		log.Info("migration starts", "version", version+1, "name", next.name)
+		if _, err := tx.Exec(ctx, next.sql); err != nil {
+			return fmt.Errorf("%s: %w", next.name, err)
+		}
+		more = true
+		_, err := tx.Exec(ctx, `update `+versionTable+` set version = $1`, version+1)
+		return err
+	})
+	return more, err
 }
 
 // What to do about errors that a database's own set-up makes, by their codes: when it is migrated, and when
@@ -138,15 +166,27 @@ func advice(err error, list map[string]string) string {
 	return ""
 }
 
-func load(migrator *migrate.Migrator) error {
-	dir, err := fs.Sub(migrations, "migrations")
+// migration is one file.
+type migration struct{ name, sql string }
+
+// load returns the migrations in their order. Their numbers begin at 1 and have no gaps.
+func load() ([]migration, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	if err := migrator.LoadMigrations(dir); err != nil {
-		return fmt.Errorf("migrate: load the embedded migrations: %w", err)
+	var list []migration
+	for i, name := range names {
+		if prefix := fmt.Sprintf("migrations/%03d_", i+1); !strings.HasPrefix(name, prefix) {
+			return nil, fmt.Errorf("migrate: %s stands where %s is expected", name, prefix)
+		}
+		sql, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("migrate: %w", err)
+		}
+		list = append(list, migration{strings.TrimPrefix(name, "migrations/"), string(sql)})
 	}
-	return nil
+	return list, nil
 }
 
 // Querier is a connection, a pool or a transaction of pgx.
@@ -175,5 +215,5 @@ func Latest() int {
 	if err != nil {
 		panic("schema: " + err.Error()) // a malformed pattern
 	}
-	return len(names) // tern demands numbers without gaps, from 1
+	return len(names) // their numbers begin at 1 and have no gaps
 }

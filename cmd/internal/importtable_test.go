@@ -135,7 +135,7 @@ func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 	for dependency := range strings.Lines(string(out)) {
 		for _, unwanted := range []string{
 			"github.com/fergusstrange/embedded-postgres", "github.com/lib/pq", "github.com/xi2/xz", "github.com/cloudevents/", "go.uber.org/zap",
-			"github.com/json-iterator/",
+			"github.com/json-iterator/", "github.com/Masterminds/",
 		} {
 			if strings.HasPrefix(dependency, unwanted) {
 				t.Errorf("%s is in the binary", strings.TrimSpace(dependency))
