@@ -59,7 +59,8 @@ type Planning struct {
 // Onboards reports whether the plan's customers get an onboarding task.
 func (p Planning) Onboards(plan string) bool { return slices.Contains(p.Onboarding, plan) }
 
-// Reconciled is the type of a receipt that holds an object which a person had fetched.
+// Reconciled is the type of a receipt that holds an object which a person had fetched; of money that has moved, the
+// beginning of it.
 const Reconciled = stripe.Reconciled
 
 // LoadFactsInput names the receipt to read.
@@ -117,7 +118,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return result, nil
 	}
 	result.Fetches = b.Fetches[held.Source]
-	if in.EventType != stripe.Reconciled { // which no provider has sent
+	if !stripe.IsReconciled(in.EventType) { // which no provider has sent
 		result.Consumers = b.Consumers.of(held, result.Sinks)
 	}
 	subject := billing.Subject{

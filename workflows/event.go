@@ -47,8 +47,9 @@ func (in EventInput) Flow() string {
 		return ClockFlow
 	case in.RelayOf != "":
 		return relayFlow
-	case in.Type == ReconciledType:
-		return ReconciledFlow
+	}
+	if flow, fetched := reconciledFlows[in.Type]; fetched {
+		return flow
 	}
 	return Route(in.Provider, in.Type)
 }

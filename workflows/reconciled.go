@@ -15,6 +15,13 @@ const (
 	ReconciledType = activities.Reconciled
 )
 
+// reconciledFlows are the flows of receipts of fetched objects, by the receipt's type. Of money that has moved they are
+// those of its events: they mail nothing, and cannot be taken back either.
+var reconciledFlows = map[string]string{
+	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged", ReconciledType + ".refund": "RefundChanged",
+	ReconciledType + ".dispute": "DisputeChanged", ReconciledType + ".credit_note": "CreditNoteIssued",
+}
+
 // Reconciled is what happens when a person has had an object fetched that is not as our rows say. What the lost events
 // would have done is done, by their keys: should one of them come after all, it finds that done.
 //

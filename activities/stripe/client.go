@@ -19,8 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Client asks Stripe's API for objects. It only reads: a restricted key that may read subscriptions and invoices is
-// enough. It asks in one API version, that of stripe-go v76, and keeps the answers as bytes: the readers of this
+// Client asks Stripe's API for objects. It only reads: a restricted key that may read what is asked for is enough. It asks in one API version, that of stripe-go v76, and keeps the answers as bytes: the readers of this
 // package understand them like any event's.
 type Client struct {
 	// Pace, when set, is asked before each request, and waits until it may be made.

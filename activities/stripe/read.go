@@ -35,7 +35,7 @@ func Read(body []byte, s billing.Subject, plans Plans) ([]billing.Fact, error) {
 		return nil, created.err
 	}
 	r := reader{subject: s, plans: plans, origin: billing.FromEvent, previous: data.object("previous_attributes")}
-	if s.EventType == Reconciled {
+	if IsReconciled(s.EventType) {
 		r.origin = billing.FromFetch
 	}
 	return r.facts(o)

@@ -29,7 +29,8 @@ func Customers(ctx context.Context, db DB, name Name, provider string) ([]Custom
 	return list, nil
 }
 
-// OpenObject is a subscription that has not ended, or an invoice that is open, as our rows say.
+// OpenObject is a subscription that has not ended, an invoice that is open, a refund that may still fail, or a dispute
+// that is not closed, as our rows say.
 type OpenObject struct {
 	Kind     string
 	ID       string
@@ -40,9 +41,14 @@ const openObjectsSQL = `
 select 'subscription' as kind, id, customer from subscriptions where mode = $1 and account = $2 and not ended
 union all
 select 'invoice', id, customer from invoices where mode = $1 and account = $2 and status in ('draft', 'open', 'uncollectible')
+union all
+select 'refund', id, customer from refunds where mode = $1 and account = $2 and status not in ('failed', 'canceled')
+   and coalesce((state ->> 'SucceededAt')::timestamptz, now()) > now() - interval '60 days'
+union all
+select 'dispute', id, customer from disputes where mode = $1 and account = $2 and status in ('needs_response', 'under_review', 'warning_needs_response', 'warning_under_review')
 order by 1 desc, 2`
 
-// OpenObjects returns what can still change of an account's subscriptions and invoices.
+// OpenObjects returns what can still change of an account's subscriptions, invoices, refunds and disputes.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
 	rows, _ := db.Query(ctx, openObjectsSQL, name.Mode, name.ID) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenObject])

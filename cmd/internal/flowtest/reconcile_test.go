@@ -49,7 +49,7 @@ func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
 		r.result(workflowID, "")
 		history := r.history(workflowID, "")
 		noCanary(r.T, history)
-		if *update {
+		if *update && f.Type == workflows.ReconciledType {
 			object := f.EventID[strings.LastIndex(f.EventID, ":")+1:]
 			writeGolden(r.T, workflows.ReconciledFlow, branch+"-"+map[string]string{"sub": "subscription", "in": "invoice"}[object[:strings.Index(object, "_")]], history)
 		}
@@ -165,6 +165,66 @@ func TestReconcile_EndedUnseen_AccessEnds(t *testing.T) {
 	if again := r.compare("acct-" + seed); len(again.Differences) != 0 {
 		t.Errorf("a second time: %q", fields(again))
 	}
+}
+
+// Money has moved, and nothing of it came: a refund, a dispute and a credit note, and what of the charge ties them to
+// their invoice. Comparing shows them; applying books each once, and what is delivered late books nothing more.
+func TestReconcile_MoneyUnseen_BookedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed, at := "moved-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour).Truncate(time.Second).UTC()
+	event := func(eventType string, after time.Duration) forge.Event {
+		e := purchaseAt(t, seed, eventType, "pro", at.Add(after))
+		return rename(t, e, e.ID+"_"+strings.ReplaceAll(eventType, ".", "_"))
+	}
+	seen := []forge.Event{event("customer.subscription.created", 0), event("invoice.paid", time.Minute)}
+	lost := []forge.Event{
+		event("invoice_payment.paid", time.Minute), event("refund.created", time.Hour), event("charge.refunded", time.Hour), event("refund.updated", time.Hour),
+		event("charge.dispute.created", 2*time.Hour), event("credit_note.created", 3*time.Hour),
+	}
+	r.tell(slices.Concat(seen, lost)...)
+	for _, e := range seen {
+		r.result(r.receive(e), "")
+	}
+	booked, mails := r.done("finance"), r.done("email")
+
+	found := r.compare("acct-" + seed)
+	got := fields(found)
+	for _, want := range []string{"refund status: , succeeded", "dispute status: , needs_response", "credit note status: , issued"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("differences %q, want %q", got, want)
+		}
+	}
+	r.reconcile(found, "money")
+	want := []string{"credit-entry", "dispute-entry", "refund-entry"}
+	if got := r.rows(`select kind from effects where kind in ('refund-entry', 'dispute-entry', 'credit-entry') and state = 'done' order by 1`); !slices.Equal(got, want) {
+		t.Errorf("booked %q, want %q", got, want)
+	}
+	if n := r.done("finance"); n != booked+3 {
+		t.Errorf("%d finance entries more, want 3", n-booked)
+	}
+	if n := r.done("email"); n != mails {
+		t.Errorf("%d mails over old news", n-mails)
+	}
+	if got := r.rows(`select account from finance_entries group by 1`); !slices.Equal(got, []string{"acct-" + seed}) {
+		t.Errorf("booked for %q", got)
+	}
+	if got := r.rows(`select ((state->>'SucceededAt')::timestamptz = $1 and status = 'succeeded')::text from refunds`, at.Add(time.Hour)); !slices.Equal(got, []string{"true"}) {
+		t.Errorf("the refund is not of the time when it was made: %q", r.rows(`select state::text from refunds`))
+	}
+	if again := r.compare("acct-" + seed); len(again.Differences) != 0 || len(again.LeftOut) != 0 {
+		t.Errorf("a second time: %q, left out %v", fields(again), again.LeftOut)
+	}
+	for _, e := range lost {
+		r.result(r.receive(e), "")
+	}
+	if n := r.done("finance"); n != booked+3 {
+		t.Errorf("%d finance entries after the late delivery, want 3", n-booked)
+	}
+	if again := r.compare("acct-" + seed); len(again.Differences) != 0 {
+		t.Errorf("after the late delivery: %q", fields(again))
+	}
+	r.noDifference()
 }
 
 // Nothing of a customer ever came: it is found by the customer's ID. Another one's faults are told.

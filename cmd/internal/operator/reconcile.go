@@ -39,7 +39,7 @@ type Reconciler struct {
 // Difference is one field in which our row of an object is not what the provider says.
 type Difference struct {
 	Object string `json:"object"`
-	// Kind is "subscription", "invoice" or "customer".
+	// Kind is "subscription", "invoice", "customer", "payment", "refund", "dispute" or "credit note".
 	Kind  string `json:"kind"`
 	Field string `json:"field"`
 	Ours  string `json:"ours"`
@@ -86,7 +86,7 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 		return nil, err
 	}
 	for _, customer := range customers {
-		held, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
+		held, denied, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
 		if errors.Is(err, stripe.ErrNotFound) {
 			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source + ": is it of the same account and mode?"
 			continue
@@ -95,6 +95,9 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 			return nil, fmt.Errorf("ask Stripe for what %s has: %w", customer.ID, err)
 		}
 		found.Customers = append(found.Customers, customer.ID)
+		for list, why := range denied {
+			found.LeftOut[strings.ReplaceAll(list, "_", " ")+" of "+customer.ID] = why
+		}
 		if held, err = r.rest(ctx, held, open, customer, found); err != nil {
 			return nil, err
 		}
@@ -142,11 +145,13 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 		if shown[o.ID] || o.Customer != of.ID {
 			continue
 		}
-		kind := billing.SubscriptionSeen
-		if o.Kind == "invoice" {
-			kind = billing.InvoiceSeen
-		}
+		kind := map[string]billing.Kind{
+			"subscription": billing.SubscriptionSeen, "invoice": billing.InvoiceSeen, "refund": billing.RefundSeen, "dispute": billing.DisputeSeen,
+		}[o.Kind]
 		object, err := r.API.Object(ctx, kind, o.ID, of.Account, r.Patience)
+		if kind == billing.RefundSeen { // which does not say its mode
+			object.Mode = found.Mode
+		}
 		switch {
 		case errors.Is(err, stripe.ErrNotFound):
 			found.LeftOut[o.ID] = "Stripe has no such " + o.Kind + " any more"
@@ -177,7 +182,7 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	found.Mode = o.Mode
 	subject := billing.Subject{
 		Provider: "stripe", ProviderAccount: of.Account, Mode: o.Mode, Account: r.Accounts[of.Account],
-		EventID: eventID, EventType: stripe.Reconciled, ReceiptID: uuid.Nil.String(),
+		EventID: eventID, EventType: o.Type(), ReceiptID: uuid.Nil.String(),
 	}
 	facts, err := stripe.Read(body, subject, r.Prices)
 	if err != nil {
@@ -210,7 +215,7 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	}
 	found.Differences = append(found.Differences, differences...)
 	found.drift = append(found.drift, drifted{of, receipt.New{
-		Account: of.Account, Mode: o.Mode, EventID: eventID, Identity: receipt.ByID, Type: stripe.Reconciled, Object: o.ID,
+		Account: of.Account, Mode: o.Mode, EventID: eventID, Identity: receipt.ByID, Type: o.Type(), Object: o.ID,
 		// It says no time of its own: asked again for the same request, a second later, it is the same event.
 		Status: receipt.Received, Body: body,
 	}})
@@ -271,9 +276,71 @@ func differencesOf(object string, kind billing.Kind, c billing.Change) (list []D
 		add("invoice", "plan", was.Plan, is.Plan)
 		add("invoice", "subscription", was.Subscription, is.Subscription)
 		add("invoice", "account", was.Account, is.Account)
+	case billing.PaymentSeen, billing.RefundSeen, billing.DisputeSeen, billing.CreditSeen:
+		return moneyDifferences(object, kind, c)
 	default:
 		if c.Left != nil {
 			add("customer", "account", c.Left.Account, c.After.Access.Account)
+		}
+	}
+	return list
+}
+
+// moneyDifferences are the fields of an object of money that tell a person something.
+func moneyDifferences(object string, kind billing.Kind, c billing.Change) []Difference {
+	switch kind {
+	case billing.RefundSeen:
+		return fieldsThatDiffer(object, "refund", c.Before.Refunds, c.After.Refunds, func(r billing.Refund) (string, []string) {
+			return r.ID, []string{"status", r.Status, "amount", money(r.Amount, r.Currency), "payment", r.Payment()}
+		})
+	case billing.DisputeSeen:
+		return fieldsThatDiffer(object, "dispute", c.Before.Disputes, c.After.Disputes, func(d billing.Dispute) (string, []string) {
+			var moved int64
+			for _, m := range d.Movements {
+				moved += m.Amount
+			}
+			return d.ID, []string{"status", d.Status, "amount", money(d.Amount, d.Currency), "moved", money(moved, d.Currency), "payment", d.Payment()}
+		})
+	case billing.CreditSeen:
+		return fieldsThatDiffer(object, "credit note", c.Before.Credits, c.After.Credits, func(n billing.Credit) (string, []string) {
+			return n.ID, []string{"status", n.Status, "amount", money(n.Amount, n.Currency), "invoice", n.Invoice}
+		})
+	}
+	var before, after []billing.Payment
+	if p := c.Before.Payment; p != nil {
+		before = append(before, *p)
+	}
+	if p := c.After.Payment; p != nil {
+		object = p.ID // a charge tells of its payment intent
+		after = append(after, *p)
+	}
+	return fieldsThatDiffer(object, "payment", before, after, func(p billing.Payment) (string, []string) {
+		refunded := ""
+		if p.Refunded > 0 {
+			refunded = money(p.Refunded, p.Currency)
+		}
+		return p.ID, []string{"invoice", p.Invoice, "refunded", refunded}
+	})
+}
+
+// fieldsThatDiffer compares what is shown of an object before and after: its ID, and names of fields with their words.
+func fieldsThatDiffer[O any](object, kind string, before, after []O, shown func(O) (id string, fields []string)) (list []Difference) {
+	of := func(all []O) []string {
+		for _, o := range all {
+			if id, fields := shown(o); id == object {
+				return fields
+			}
+		}
+		return nil
+	}
+	was, is := of(before), of(after)
+	for i := 0; i < len(is); i += 2 {
+		ours := ""
+		if was != nil {
+			ours = was[i+1]
+		}
+		if ours != is[i+1] {
+			list = append(list, Difference{Object: object, Kind: kind, Field: is[i], Ours: ours, Theirs: is[i+1]})
 		}
 	}
 	return list
@@ -335,7 +402,7 @@ func (r *Reconciler) Apply(ctx context.Context, found *Reconciliation, d Decided
 		if err != nil {
 			return fmt.Errorf("file %s: %w; what was filed is kept: reconcile again", o.event.Object, err)
 		}
-		found.Filed = append(found.Filed, Receipt{outcomes[0].ReceiptID, outcomes[0].EventID, stripe.Reconciled, outcomes[0].Status, outcomes[0].Reason, outcomes[0].Duplicate})
+		found.Filed = append(found.Filed, Receipt{outcomes[0].ReceiptID, outcomes[0].EventID, o.event.Type, outcomes[0].Status, outcomes[0].Reason, outcomes[0].Duplicate})
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ var stripeKinds = map[string]stripeKind{
 		},
 	},
 	"charges":           {object: "charge", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "payment_intent": field("payment_intent")}},
+	"credit_notes":      {object: "credit_note", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "invoice": field("invoice")}},
 	"refunds":           {object: "refund", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
 	"disputes":          {object: "dispute", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
 	"checkout/sessions": {object: "checkout.session", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "subscription": field("subscription"), "payment_intent": field("payment_intent"), "status": field("status")}},
@@ -263,11 +264,25 @@ func (w *stripeWorld) get(scope stripeScope, kind, id string, stale bool) (strip
 	defer w.mu.Unlock()
 	for _, s := range scope.scopes() {
 		if versions := w.objects[s][kind][id]; len(versions) > 0 {
-			o := newest(versions, stale)
+			o := w.withDispute(s, kind, newest(versions, stale))
 			return o, !o.gone || kind == "customer" // of a deleted customer the API still tells that
 		}
 	}
 	return stripeObject{}, false
+}
+
+// withDispute has a charge say that it is disputed, of which no event of the charge's tells.
+func (w *stripeWorld) withDispute(scope stripeScope, kind string, o stripeObject) stripeObject {
+	if kind != "charge" {
+		return o
+	}
+	for _, versions := range w.objects[scope]["dispute"] {
+		if newest(versions, false).text("charge") == o.id() {
+			o.fields = maps.Clone(o.fields)
+			o.fields["disputed"] = json.RawMessage("true")
+		}
+	}
+	return o
 }
 
 // all returns the objects of a kind, the newest first.
@@ -277,7 +292,7 @@ func (w *stripeWorld) all(scope stripeScope, kind string, stale bool) (found []s
 	for _, s := range scope.scopes() {
 		for _, versions := range w.objects[s][kind] {
 			if o := newest(versions, stale); !o.gone {
-				found = append(found, o)
+				found = append(found, w.withDispute(s, kind, o))
 			}
 		}
 	}
