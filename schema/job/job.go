@@ -15,7 +15,7 @@ import (
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"make": makeSQL, "get": getSQL, "list": listSQL, "open": openSQL, "move": moveSQL, "finish": finishSQL,
+	"make": makeSQL, "get": getSQL, "list": listSQL, "open": openSQL, "move": moveSQL, "finish": finishSQL, "unstarted": unstartedSQL, "started": startedSQL,
 	"take": takeSQL, "end": endSQL, "tried": triedSQL, "items": itemsSQL, "standing": standingSQL,
 }
 
@@ -161,6 +161,26 @@ const openSQL = `select ` + columns + ` from jobs where state in ('running', 'pa
 // Open returns the jobs that run or are paused, the oldest first.
 func (s *Store) Open(ctx context.Context) ([]Job, error) {
 	return collect[Job](ctx, s.pool, "list open jobs", openSQL)
+}
+
+// unstartedSQL leaves a job alone that is being made: who makes it starts it.
+const unstartedSQL = `
+select ` + columns + ` from jobs
+ where started_at is null and state = (select 'running') and created_at < now() - interval '10 seconds' order by created_at, id`
+
+// Unstarted returns the running jobs whose run Temporal has not taken: it was away, or who made the job died in between.
+func (s *Store) Unstarted(ctx context.Context) ([]Job, error) {
+	return collect[Job](ctx, s.pool, "list jobs that are not started", unstartedSQL)
+}
+
+const startedSQL = `update jobs set started_at = now() where id = $1 and started_at is null`
+
+// Started records that Temporal has taken a job's run. It may be called twice; the first time stays.
+func (s *Store) Started(ctx context.Context, id string) error {
+	if _, err := s.pool.Exec(ctx, startedSQL, id); err != nil {
+		return fmt.Errorf("record the start of job %s: %w", id, err)
+	}
+	return nil
 }
 
 const moveSQL = `

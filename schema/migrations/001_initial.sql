@@ -694,9 +694,12 @@ create table jobs (
     failed      integer          not null default 0,
     created_at  timestamptz      not null default now(),
     changed_at  timestamptz      not null default now(),
+    -- started_at is when Temporal took its run; until then a worker's sweep has it started.
+    started_at  timestamptz,
     finished_at timestamptz
 );
 create index jobs_open on jobs (created_at) where state in ('running', 'paused');
+create index jobs_unstarted on jobs (created_at) where started_at is null;
 create index jobs_newest on jobs (created_at desc, id);
 
 create table job_items (

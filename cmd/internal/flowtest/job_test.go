@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -216,6 +217,44 @@ func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	}
 	if n := b.done("finance"); n != 6 {
 		t.Errorf("finance has %d entries, want 6", n)
+	}
+}
+
+// The command dies between the commit of the job and the start of its run: a worker starts it, by itself and once. A run
+// that somebody has terminated since is not started again.
+func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
+	t.Parallel()
+	b := newBulkRig(t, 3)
+	id := "retry-" + uuid.NewString()[:8]
+	j, chosen := b.retry(id, 0.5)
+	var items []job.Item
+	for _, e := range chosen.Events {
+		items = append(items, job.Item{ReceiptID: e.Receipt, EventID: e.EventID})
+	}
+	if _, made, err := b.jobs.Store.Make(t.Context(), j, items); err != nil || !made {
+		t.Fatalf("made %t, %v", made, err)
+	}
+	if _, err := b.Pool.Exec(t.Context(), `update jobs set created_at = created_at - interval '1 minute'`); err != nil {
+		t.Fatal(err)
+	}
+	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
+	workflowID := workflows.JobInput{ID: id}.WorkflowID()
+	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.jobs.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run, err := b.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+	if err != nil || run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
+		t.Errorf("after it was terminated: %v, %v", run.GetWorkflowExecutionInfo().GetStatus(), err)
+	}
+	if _, err := b.jobs.Resume(t.Context(), id, "ada", "go on"); err != nil {
+		t.Fatal(err)
+	}
+	b.await(id, "finished", state(job.Finished))
+	if n := b.done("finance"); n != 3 {
+		t.Errorf("finance has %d entries, want 3", n)
 	}
 }
 

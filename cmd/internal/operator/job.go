@@ -130,7 +130,7 @@ type NotStartedError struct {
 }
 
 func (e *NotStartedError) Error() string {
-	return fmt.Sprintf("the job %s is made, and Temporal did not take its run: %v; when Temporal is well, start it with: pawl jobs resume %[1]s --why REASON", e.ID, e.Err)
+	return fmt.Sprintf("the job %s is made, and Temporal did not take its run: %v; a worker starts it as soon as Temporal does: pawl jobs show %[1]s", e.ID, e.Err)
 }
 
 func (e *NotStartedError) Unwrap() error { return e.Err }
@@ -146,7 +146,7 @@ func CheckJobID(id string) error {
 // Start makes the job j, of which ID may be "", about the chosen events, and starts it. Who decides and why stands in the
 // audit trail before the first event is touched. It may be called again with the same ID: then it returns the job that
 // is there, and false, and starts it where that was not done. The error is an [*AnotherJobError] where the ID stands for
-// something else, and a [*NotStartedError] where the job was made and waits for being started.
+// something else, and a [*NotStartedError] where the job was made and waits for [Jobs.Sweep].
 func (o *Jobs) Start(ctx context.Context, j job.Job, chosen Chosen) (*job.Job, bool, error) {
 	if err := accountable(j.Who, j.Why); err != nil {
 		return nil, false, err
@@ -204,6 +204,21 @@ func (o *Jobs) run(ctx context.Context, j *job.Job) error {
 	}, workflows.Job, in)
 	if err != nil {
 		return &NotStartedError{ID: j.ID, Err: err}
+	}
+	return o.Store.Started(ctx, j.ID)
+}
+
+// Sweep starts the jobs that were made and whose run Temporal has not taken. A job is started once; a run that was ended
+// in Temporal is not started again.
+func (o *Jobs) Sweep(ctx context.Context) error {
+	list, err := o.Store.Unstarted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, j := range list {
+		if err := o.run(ctx, &j); err != nil {
+			return err
+		}
 	}
 	return nil
 }

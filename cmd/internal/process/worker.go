@@ -45,6 +45,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
+	group.Go(func() error { n.sweepJobs(ctx); return nil })
 	group.Go(func() error { n.effects.Watch(ctx, n.gates.all(), n.Runs.SinkWaiters); return nil })
 	group.Go(func() error {
 		for {
@@ -68,6 +69,26 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// jobSweep is how often a worker looks for jobs that nobody has started.
+const jobSweep = 5 * time.Second
+
+// sweepJobs starts the jobs that nobody has started, until ctx ends.
+func (n *Node) sweepJobs(ctx context.Context) {
+	jobs := &operator.Jobs{Store: job.New(n.Pool), Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue}
+	tick := time.NewTicker(jobSweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := jobs.Sweep(ctx); err != nil && ctx.Err() == nil {
+			n.log.WarnContext(ctx, "cannot start the jobs that wait for it", "error", err)
+		}
+	}
 }
 
 // stalled says which effects wait for a lock that somebody else holds, "" for none.
