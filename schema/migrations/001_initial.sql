@@ -731,3 +731,6 @@ create table operator_actions (
     prev_hash  bytea       not null unique,
     hash       bytea       not null
 );
+-- What was done about a receipt, and which requests of a source were admitted.
+create index operator_actions_receipt on operator_actions ((before ->> 'receipt')) where before ->> 'receipt' is not null;
+create index operator_actions_admitted on operator_actions ((before ->> 'source')) where action = 'admit';

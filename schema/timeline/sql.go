@@ -125,19 +125,19 @@ select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by
   from interventions where receipt_id = $1::uuid
  order by at`
 
-// actionsSQL takes what an operator did to the receipt under any of its names, and that one of its deliveries
-// was admitted: that was done to a refused request, which has no name but where and when it came. Other receipts may
-// have the event ID, too: a decision says about which one it was. The table is small.
+// actionsSQL takes what an operator did to the receipt, which each such action names, and that one of its deliveries was
+// admitted: that was done to a refused request, which has no name but where and when it came. The offset has
+// Postgres begin with the deliveries, which are few, and not with all that was ever admitted.
 const actionsSQL = `
-select o.at, 'operator-' || o.action as what, o.actor || ': ' || o.reason as detail,
-       '' as key, '' as run_id, '' as error
-  from operator_actions o
-  join receipts r on r.id = $1::uuid
- where coalesce(o.before ->> 'receipt', r.id::text) = r.id::text
-   and (o.target in (r.id::text, r.event_id, nullif(r.workflow_id, ''))
-    or o.target in (select key from effects where receipt_id = r.id)
-    or o.target in (select workflow_id from runs where receipt_id = r.id)
-    or o.action = 'admit'
-       and exists (select from deliveries d where d.receipt_id = r.id and d.source = o.before ->> 'source'
-                      and d.received_at = (o.before ->> 'received_at')::timestamptz))
- order by o.id`
+with about as (
+    select o.id, o.at, o.actor, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text
+    union
+    select admitted.*
+      from deliveries d
+     cross join lateral (
+           select o.id, o.at, o.actor, o.action, o.reason from operator_actions o
+            where o.action = 'admit' and o.before ->> 'source' = d.source and (o.before ->> 'received_at')::timestamptz = d.received_at
+           offset 0) admitted
+     where d.receipt_id = $1::uuid
+)
+select at, 'operator-' || action as what, actor || ': ' || reason as detail, '' as key, '' as run_id, '' as error from about order by id`

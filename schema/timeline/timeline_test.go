@@ -47,8 +47,8 @@ func setup(t *testing.T) *pgxpool.Pool {
 		('receipt-email:stripe:live:in_1', 1, $2, 'run-2', 2, 'already_done', '2026-01-01T10:00:06Z', '2026-01-01T10:00:06.5Z', 'already done by evt_1')`, first, second)
 	exec(t, db, `insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, delivered_to, published_at) values
 		(gen_random_uuid(), 'live', 'acc', 'invoice.paid', $1, 'activate', '{}', '2026-01-01T10:00:02.1Z', '{sandbox}', '2026-01-01T10:00:02.2Z')`, first)
-	exec(t, db, `insert into operator_actions (request_id, at, actor, action, target, reason, prev_hash, hash) values
-		('r1', '2026-01-01T10:01:00Z', 'ada', 'replay', 'stripe:evt_1', 'customer asked', '', '')`)
+	exec(t, db, `insert into operator_actions (request_id, at, actor, action, target, reason, before, prev_hash, hash) values
+		('r1', '2026-01-01T10:01:00Z', 'ada', 'replay', 'evt_1', 'customer asked', jsonb_build_object('receipt', $1::text), '', '')`, first)
 	return db
 }
 
