@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -63,9 +66,21 @@ var situations = map[string]situation{
 		r.exec(`update receipts set status = 'ignored', reason = 'account_not_mapped: x' where event_id = $1`, e.ID)
 		return e
 	}, []string{"replay", "run"}},
-	"ignored":               {nil, kept("ignored", "type_not_wanted: x"), []string{"run"}},
-	"ignored, without flow": {nil, keptAs("moon.risen", "ignored", "type_not_wanted: x"), nil},
-	"of another mode":       {nil, kept("ignored", "mode_not_wanted: x"), nil},
+	"dismissed before a run": {nil, decided(kept("needs_review", "suspected_replay: x"), operator.VerbReject, receipt.Ignored), []string{"run"}},
+	"dismissed by its run":   {nil, decided(parks(receipt.NeedsReview, nil, unreadable), operator.VerbReject, receipt.Processed), []string{"replay"}},
+	"processed, with a skip": {nil, decided(parks(receipt.Dead, []string{financeDown}, nil), operator.VerbSkip, receipt.Processed), []string{"replay"}},
+	"taken back by a person": {nil, decided(parks(receipt.Dead, []string{financeDown}, nil), operator.VerbCompensate, receipt.Compensated), []string{"replay"}},
+	"processed, its body erased": {nil, func(t *testing.T, r *rig) forge.Event {
+		e := finished(receipt.Processed)(t, r)
+		r.exec(`delete from receipt_bodies where receipt_id = (select id from receipts where event_id = $1)`, e.ID)
+		return e
+	}, []string{"replay"}},
+	"processed, its run forgotten":     {nil, forgotten(finished(receipt.Processed)), []string{"replay"}},
+	"compensated, its run forgotten":   {nil, forgotten(finished(receipt.Compensated, refuse)), []string{"replay"}},
+	"was terminated, and is forgotten": {nil, forgotten(terminated), []string{"replay"}},
+	"ignored":                          {nil, kept("ignored", "type_not_wanted: x"), []string{"run"}},
+	"ignored, without flow":            {nil, keptAs("moon.risen", "ignored", "type_not_wanted: x"), nil},
+	"of another mode":                  {nil, kept("ignored", "mode_not_wanted: x"), nil},
 }
 
 // No refusal sends an operator in a circle: whatever an event's status and the reason for it, each verb that is refused
@@ -218,6 +233,39 @@ func finished(status receipt.Status, faults ...string) func(*testing.T, *rig) fo
 		t.Helper()
 		e := parks(status, faults, nil)(t, r)
 		r.result("stripe:"+e.ID, "")
+		return e
+	}
+}
+
+// decided brings what a person has ended with a verb.
+func decided(brought func(*testing.T, *rig) forge.Event, verb string, ends receipt.Status) func(*testing.T, *rig) forge.Event {
+	return func(t *testing.T, r *rig) forge.Event {
+		t.Helper()
+		e := brought(t, r)
+		r.clearFaults()
+		r.mustAsk(verb, e)
+		r.status(e, ends)
+		if run := r.show(e).Receipt.WorkflowID; run != "" {
+			r.result(run, "")
+		}
+		return e
+	}
+}
+
+// forgotten brings what has ended so long ago that Temporal does not hold its run any more.
+func forgotten(brought func(*testing.T, *rig) forge.Event) func(*testing.T, *rig) forge.Event {
+	return func(t *testing.T, r *rig) forge.Event {
+		t.Helper()
+		e := brought(t, r)
+		run := &commonpb.WorkflowExecution{WorkflowId: "stripe:" + e.ID}
+		if _, err := r.Temporal.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{Namespace: "default", WorkflowExecution: run}); err != nil {
+			t.Fatal(err)
+		}
+		r.until("Temporal has forgotten it", func() bool {
+			var gone *serviceerror.NotFound
+			_, err := r.Temporal.DescribeWorkflowExecution(t.Context(), run.WorkflowId, "")
+			return errors.As(err, &gone)
+		})
 		return e
 	}
 }
