@@ -58,7 +58,14 @@ func (a *app) withDesk(ctx context.Context, f func(context.Context, *operator.De
 			return err
 		}
 		defer n.Close()
-		return f(ctx, &operator.Desk{DB: db, Temporal: n.Temporal, Audit: audit.New(db, a.log), Relays: process.Relays(cfg), Outlook: process.Outlook(cfg, db, n.Receipts)})
+		namespace, err := cfg.Temporal.Namespace()
+		if err != nil {
+			return err
+		}
+		return f(ctx, &operator.Desk{
+			DB: db, Temporal: n.Temporal, Audit: audit.New(db, a.log), Relays: process.Relays(cfg), Outlook: process.Outlook(cfg, db, n.Receipts),
+			Unstick: operator.Unstick(n.Temporal, namespace),
+		})
 	})
 }
 

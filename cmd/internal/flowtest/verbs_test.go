@@ -25,7 +25,7 @@ func (r *rig) desk() *operator.Desk {
 	for name, source := range r.Config.Sources {
 		relays[name] = source.Relay
 	}
-	return &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Relays: relays}
+	return &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Relays: relays, Unstick: operator.Unstick(r.Temporal, "default")}
 }
 
 // ask has ada ask for something about an event.

@@ -65,6 +65,9 @@ func (d *Desk) update(ctx context.Context, ask Ask, r *timeline.Receipt, in work
 	// Without a worker nobody answers, and the SDK would ask for ever.
 	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
+	if d.Unstick != nil {
+		_ = d.Unstick(asking, r.WorkflowID) // where it cannot be done, the update says why, or is taken at the second try
+	}
 	result, err = d.send(asking, ask, r, in)
 	for until := time.Now().Add(beginWithin); notParked(err) && time.Now().Before(until) && d.stillParked(asking, r); {
 		select {

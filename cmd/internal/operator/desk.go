@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
@@ -48,6 +49,21 @@ type Desk struct {
 	Outlook func(context.Context) (look workflows.Outlook, done func(), err error)
 	// Relays lists the consumers of each source that relays its events.
 	Relays map[string][]string
+	// Unstick has a run's next task go to any worker, with the run's whole history; see [Unstick]. nil leaves it out.
+	Unstick func(ctx context.Context, workflowID string) error
+}
+
+// Unstick returns a [Desk]'s. Temporal sends the tasks of a run to the worker that had it in memory, and only what is new,
+// also when that worker has long let go of it, since many others have parked after it. An update's task that comes so
+// fails, for want of its own events, and is done at the second try (temporalio/temporal#7741): a decision takes longer
+// then, and a task has failed for which nobody can do anything.
+func Unstick(c client.Client, namespace string) func(ctx context.Context, workflowID string) error {
+	return func(ctx context.Context, workflowID string) error {
+		_, err := c.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
+			Namespace: namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflowID},
+		})
+		return err
+	}
 }
 
 // Ask is what somebody wants done about an event.

@@ -217,6 +217,10 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 	if err != nil {
 		return nil, err
 	}
+	namespace, err := n.Config.Temporal.Namespace()
+	if err != nil {
+		return nil, err
+	}
 	return []any{
 		&activities.Billing{
 			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: Prices(n.Config), Policy: BillingPolicy(n.Config),
@@ -232,7 +236,7 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 		&activities.Runs{Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
 		&operator.JobWorker{
 			Jobs: job.New(n.Pool), Log: n.log,
-			Desk: operator.Desk{DB: n.Pool, Temporal: n.Temporal, Audit: trail, Relays: Relays(n.Config)},
+			Desk: operator.Desk{DB: n.Pool, Temporal: n.Temporal, Audit: trail, Relays: Relays(n.Config), Unstick: operator.Unstick(n.Temporal, namespace)},
 		},
 	}, nil
 }

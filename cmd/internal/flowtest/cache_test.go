@@ -1,0 +1,46 @@
+package flowtest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// A parked run is out of its worker's memory, since many others have come after it. Temporal does not know that, and sends
+// that worker only what is new (temporalio/temporal#7741). A decision is taken all the same, by one workflow task, of
+// which none fails.
+//
+// It is not parallel: the memory that it takes away is that of all workers of this process.
+func TestDecide_RunOutOfMemory_NoTaskFails(t *testing.T) {
+	r := newRig(t, nil)
+	r.fault(`{"service": "finance", "status": 404}`)
+	e := purchase(t, "memory-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.clearFaults()
+	r.until("its task is over", func() bool {
+		run, err := r.Temporal.DescribeWorkflowExecution(t.Context(), id, "")
+		return err == nil && run.GetPendingWorkflowTask() == nil
+	})
+	worker.PurgeStickyWorkflowCache()
+	answer := r.mustAsk(operator.VerbRetry, e)
+	r.result(id, "")
+	var failed []string
+	for _, event := range r.history(id, "").Events {
+		if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED {
+			failed = append(failed, event.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage())
+		}
+	}
+	if len(failed) > 0 {
+		t.Errorf("workflow tasks have failed: %s", strings.Join(failed, "; "))
+	}
+	if got := r.rows(`select count(*)::text from operator_actions where request_id like '%' || $1`, answer.RequestID)[0]; got != "1" || r.done("finance") != 1 {
+		t.Errorf("%s decisions, and %d entries at finance; want one of each", got, r.done("finance"))
+	}
+}
