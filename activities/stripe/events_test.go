@@ -1,6 +1,8 @@
 package stripe
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
@@ -67,6 +69,9 @@ func TestPatience(t *testing.T) {
 		t.Errorf("%v after %d tries, want three", err, tries)
 	}
 	if err := ask(effect.Fault("refused"), 2); err == nil || tries != 1 {
+		t.Errorf("%v after %d tries, want one", err, tries)
+	}
+	if err := ask(fmt.Errorf("subscription: %w", ErrNotFound), 2); !errors.Is(err, ErrNotFound) || tries != 1 {
 		t.Errorf("%v after %d tries, want one", err, tries)
 	}
 }

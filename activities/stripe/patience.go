@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -15,12 +16,13 @@ type Patience struct {
 	First time.Duration
 }
 
-// Do calls ask until it succeeds, cannot succeed, or the tries are used up. What the API asks to wait is waited.
+// Do calls ask until it succeeds, cannot succeed, or the tries are used up. What the API asks to wait is waited. An
+// object that is not there ([ErrNotFound]) is an answer, and not asked for again.
 func (p Patience) Do(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
 		class, wait := effect.Classify(err)
-		if err == nil || class != ledger.Transient || try >= p.Tries || ctx.Err() != nil {
+		if err == nil || errors.Is(err, ErrNotFound) || class != ledger.Transient || try >= p.Tries || ctx.Err() != nil {
 			return err
 		}
 		select {
