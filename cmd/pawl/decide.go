@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -130,7 +131,7 @@ func (a *app) eventVerb(v eventVerb) *cobra.Command {
 			var answer *operator.Answer
 			err := a.withDesk(cmd.Context(), func(ctx context.Context, desk *operator.Desk) (err error) {
 				answer, err = desk.Act(ctx, ask)
-				return err
+				return a.pasteable(err)
 			})
 			if err != nil {
 				return err
@@ -209,6 +210,17 @@ func (a *app) writeAnswer(ask operator.Ask, answer *operator.Answer) error {
 	case len(answer.Effects) > 0:
 		text += "; not done so far: " + strings.Join(answer.Effects, ", ")
 	}
-	_, err := fmt.Fprintf(a.out, "%s\nfollow it with: pawl events show %s\n", clean(text), clean(ask.ID))
+	_, err := fmt.Fprintf(a.out, "%s\nfollow it with: %s\n", clean(text), clean(a.commandLine("events show "+shellWord(ask.ID))))
+	return err
+}
+
+// pasteable has the commands of a refusal name the configuration of this call.
+func (a *app) pasteable(err error) error {
+	var refused *operator.RefusedError
+	if errors.As(err, &refused) {
+		for i, c := range refused.Try {
+			refused.Try[i] = a.configured(c)
+		}
+	}
 	return err
 }

@@ -55,7 +55,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 	}
 	for id, says := range map[string]string{
 		"evt_mode~s": "may not speak for it", "evt_account": "may not speak for it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
-		"evt_ended": "events replay evt_ended", "evt_ignored": "pawl ready", "evt_none": "no event", "evt_price": "what a price means is said by plans.prices), and source s relays to nobody",
+		"evt_ended": "events replay evt_ended", "evt_ignored": " ready  # it waits for its start", "evt_none": "no event", "evt_price": "what a price means is said by plans.prices), and source s relays to nobody",
 	} {
 		if r := s.pawl(t, "events", "run", id, "--why", "x"); r.code != 1 || !strings.Contains(r.err, says) {
 			t.Errorf("%s: exit %d, %s; want it to say %q", id, r.code, r.err, says)

@@ -79,7 +79,11 @@ func (a *app) writeEvidence(e *operator.Evidence, page string) error {
 		}
 	}
 	fmt.Fprintf(a.out, "verdict: %s\n", clean(e.Verdict))
-	return a.writeChoices(e)
+	head := "What can be done:"
+	if e.Parked() {
+		head = "What can be done, and goes into the audit trail with who and why:"
+	}
+	return a.writeChoices(head, e.Choices)
 }
 
 // headOf says which event it is, and how it stands.
@@ -245,22 +249,23 @@ func askedFor(s timeline.Entry) (what string, asked bool) {
 }
 
 // writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
-func (a *app) writeChoices(e *operator.Evidence) error {
-	if len(e.Choices) == 0 {
+func (a *app) writeChoices(head string, choices []operator.Open) error {
+	if len(choices) == 0 {
 		return nil
 	}
-	head := "What can be done:"
-	if e.Parked() {
-		head = "It waits for you. What can be done, and goes into the audit trail with who and why:"
-	}
 	rows := [][]string{{head}}
-	for _, c := range e.Choices {
-		if c.Command[0] == "pawl" && a.configFile != defaultConfig {
-			c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
-		}
-		rows = append(rows, []string{"  " + operator.Choice(c).Line(), "# " + c.Does})
+	for _, c := range choices {
+		rows = append(rows, []string{"  " + a.configured(operator.Choice(c)).Line(), "# " + c.Does})
 	}
 	return table(a.out, rows)
+}
+
+// configured is a choice with the configuration of this call, so that it works where it is pasted.
+func (a *app) configured(c operator.Choice) operator.Choice {
+	if c.Command[0] == "pawl" && a.configFile != defaultConfig {
+		c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
+	}
+	return c
 }
 
 // bytesOf says whose bytes count: an event may have come through several sources, with different ones.

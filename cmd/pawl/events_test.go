@@ -61,7 +61,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 		t.Errorf("screen does not show whose it is, and how much:\n%s", r.out)
 	}
 	// It ends with what can be done, as commands that the program takes.
-	_, decisions, _ := strings.Cut(r.out, "It waits for you.")
+	_, decisions, _ := strings.Cut(r.out, "What can be done")
 	var offered []string
 	for _, line := range strings.Split(decisions, "\n") {
 		args, ours := pawlArguments(line)

@@ -215,7 +215,7 @@ func (a *app) writeGaps(r *operator.GapReport) error {
 	}
 	says := fmt.Sprintf("%s never came %s (%s)", plural(len(r.Missing), "event"), between, of)
 	if len(r.Filed) == 0 {
-		says += "; file what is missing with: pawl gaps " + clean(r.Source) + " --from " + r.From.Format(time.RFC3339) + " --to " + r.To.Format(time.RFC3339) + " --file --why REASON"
+		says += "; file what is missing with: " + a.commandLine("gaps "+shellWord(r.Source)) + " --from " + r.From.Format(time.RFC3339) + " --to " + r.To.Format(time.RFC3339) + " --file --why REASON"
 	} else {
 		says += fmt.Sprintf("; %d filed: no gap is left", len(r.Filed))
 	}

@@ -36,6 +36,9 @@ func (a *app) writePreview(p *operator.Preview) error {
 	}
 	if p.Refused != "" {
 		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, clean(p.Refused))
+		if err := a.writeChoices("What can be done:", p.Choices); err != nil {
+			return err
+		}
 		return errAnswered
 	}
 	fmt.Fprintf(a.out, "%s of %s (%s, now %s) would come to this. Nothing was changed.\n\n", p.Verb, clean(p.Receipt.EventID), clean(p.Receipt.Type), p.Receipt.Status)
@@ -57,7 +60,8 @@ func (a *app) writePreview(p *operator.Preview) error {
 	if p.Counts[workflows.WillRunLater] > 0 {
 		then = "then, when what waits has run,"
 	}
-	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(because(p.Reason)))
+	reason := strings.TrimPrefix(p.Reason, p.Outcome+": ") // a reason may begin with what it is the reason of
+	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(because(reason)))
 	return nil
 }
 
@@ -82,7 +86,8 @@ func previewNote(e workflows.PreviewedEffect) string {
 	return strings.Join(notes, "; ")
 }
 
-// totals are how many effects each thing happens to, with the money that it books.
+// totals are how many effects each thing happens to, with the money of their entries: what would be booked, what is
+// booked already, and of any other what it is about.
 func totals(counts map[workflows.Will]int, money []operator.Sum) string {
 	var parts []string
 	for _, w := range workflows.Wills() {
@@ -97,7 +102,7 @@ func totals(counts map[workflows.Will]int, money []operator.Sum) string {
 		}
 		part := fmt.Sprintf("%s: %d", w, counts[w])
 		if len(sums) > 0 {
-			part += " (books " + strings.Join(sums, ", ") + ")"
+			part += " (" + books[w] + strings.Join(sums, ", ") + ")"
 		}
 		parts = append(parts, part)
 	}
@@ -105,4 +110,9 @@ func totals(counts map[workflows.Will]int, money []operator.Sum) string {
 		return "no effect"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// books says what becomes of an entry's money, where anything does.
+var books = map[workflows.Will]string{
+	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ", workflows.WillRunAndTakeBack: "books ",
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,10 +18,12 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // ledgerOf brings paid invoices to where a dry run is asked about them, without any run: what their runs would have left
@@ -205,7 +209,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		}
 	}
 	// A verb that would be refused says so, and what works.
-	if r := s.pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.code != exitFailed || !strings.Contains(r.out, "approve would be refused") || !strings.Contains(r.out, "pawl events retry evt_parked") {
+	if r := s.pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.code != exitFailed || !strings.Contains(r.out, "approve would be refused") || !strings.Contains(r.out, "events retry evt_parked") {
 		t.Errorf("refused: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	type preview struct {
@@ -217,5 +221,43 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 			return e.Kind == "receipt-email" && e.Will == "runs_later" && strings.HasPrefix(e.Waits_for, "email is paused")
 		}) {
 		t.Errorf("as JSON: %s", fmt.Sprint(got))
+	}
+}
+
+// What can be done instead is to be pasted: a command on each line, with the configuration of this call.
+func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := &app{stdio: stdio{out: &out}, configFile: "own.yaml"}
+	err := a.writePreview(&operator.Preview{
+		Verb: "replay", Refused: "evt_1 is dead",
+		Choices: []operator.Open{
+			{Command: []string{"pawl", "events", "retry", "evt_1", "--why", "REASON"}, Does: "tries again"},
+			{Command: []string{"temporal", "workflow", "cancel"}, Does: "stops it"},
+		},
+	})
+	if !errors.Is(err, errAnswered) {
+		t.Errorf("error %v", err)
+	}
+	want := "replay would be refused: evt_1 is dead\n" +
+		"What can be done:\n" +
+		"  pawl --config own.yaml events retry evt_1 --why REASON  # tries again\n" +
+		"  temporal workflow cancel                                # stops it\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Only what will run books anything.
+func TestTotals_Money_OnlyWhatRunsBooks(t *testing.T) {
+	t.Parallel()
+	counts := map[workflows.Will]int{workflows.WillStay: 2, workflows.WillRun: 1, workflows.WillSkip: 1}
+	var money []operator.Sum
+	for _, will := range []workflows.Will{workflows.WillStay, workflows.WillRun, workflows.WillSkip} {
+		money = append(money, operator.Sum{Will: will, Currency: "usd", Amount: 4900})
+	}
+	want := "done, stays: 2 (booked 49.00 USD); will run: 1 (books 49.00 USD); will be skipped: 1 (49.00 USD)"
+	if got := totals(counts, money); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

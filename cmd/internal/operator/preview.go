@@ -17,8 +17,9 @@ import (
 type Preview struct {
 	Verb    string           `json:"verb"`
 	Receipt timeline.Receipt `json:"receipt"`
-	// Refused says why the verb would not be taken; the rest is then empty.
+	// Refused says why the verb would not be taken, and Choices what can be done instead; the rest is then empty.
 	Refused string `json:"refused,omitempty"`
+	Choices []Open `json:"choices,omitempty"`
 	workflows.Previewed
 	// Counts are how many effects each thing happens to, Money what their entries book, by that and currency.
 	Counts map[workflows.Will]int `json:"counts"`
@@ -54,7 +55,7 @@ func (d *Desk) PreviewOf(ctx context.Context, ask Ask, r *timeline.Receipt) (*Pr
 	}
 	asked, err := d.asking(ask, r)
 	if err != nil {
-		made.Refused = err.Error()
+		made.refuse(err)
 		return made, nil
 	}
 	look, done, err := d.Outlook(ctx)
@@ -66,7 +67,7 @@ func (d *Desk) PreviewOf(ctx context.Context, ask Ask, r *timeline.Receipt) (*Pr
 	var refused *workflows.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		made.Refused = d.refuse(ask, r, "is parked, and %s", refused.Reason).Error()
+		made.refuse(d.refuse(ask, r, "is parked, and %s", refused.Reason))
 		return made, nil
 	case err != nil:
 		return nil, fmt.Errorf("preview %s of %s: %w", ask.Verb, r.EventID, err)
@@ -114,6 +115,19 @@ func inputOf(r *timeline.Receipt) workflows.EventInput {
 	return workflows.EventInput{
 		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode,
 		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, Object: r.ObjectID,
+	}
+}
+
+// refuse makes it the preview of a verb that would not be taken.
+func (p *Preview) refuse(err error) {
+	p.Refused = err.Error()
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		return
+	}
+	p.Refused = refused.EventID + " " + refused.Why
+	for _, c := range refused.Try {
+		p.Choices = append(p.Choices, Open(c))
 	}
 }
 
