@@ -107,7 +107,7 @@ func headOf(e *operator.Evidence, page string) [][]string {
 	if page != "" {
 		head = append(head, []string{"Temporal UI", page})
 	}
-	if r.LastError != "" {
+	if r.LastError != "" && r.LastError != r.Reason {
 		head = append(head, []string{"last error", r.LastError})
 	}
 	return head
@@ -144,12 +144,17 @@ func receivedRows(e *operator.Evidence) [][]string {
 		{"next", whenNext(e.Next)},
 	}
 	for _, try := range e.Next.Tries {
-		rows = append(rows, []string{"", tryLine(try)})
+		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // else it is what comes next
+			rows = append(rows, []string{"", tryLine(try)})
+		}
 	}
 	if e.Next.Unknown != "" {
 		rows = append(rows, []string{"", "not known: " + e.Next.Unknown})
 	}
-	for _, due := range e.Next.Due {
+	for i, due := range e.Next.Due {
+		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
+			continue // it is what comes next
+		}
 		rows = append(rows, []string{"the clock", clock(due.At) + ": " + due.String()})
 	}
 	return rows
@@ -210,7 +215,7 @@ func undoneRows(e *operator.Evidence) [][]string {
 	rows := [][]string{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if !atRest(f.State) {
-			rows = append(rows, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
+			rows = append(rows, []string{f.Kind, stateNow(f, e.Next), strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
 		}
 	}
 	for _, f := range e.Next.Pending {
@@ -220,6 +225,14 @@ func undoneRows(e *operator.Evidence) [][]string {
 		return [][]string{{"NOT DONE"}, {"no effect that is known"}}
 	}
 	return rows
+}
+
+// stateNow is an effect's state, of one that failed and is tried again by itself that.
+func stateNow(f timeline.Effect, n operator.Next) string {
+	if f.State == "failed" && slices.ContainsFunc(n.Tries, func(t operator.Try) bool { return t.Key == f.Key }) {
+		return "tried again"
+	}
+	return f.State
 }
 
 // askedRows say what was asked for by whom and why, in pawl or in Temporal, and whether a replay would be safe.

@@ -169,6 +169,12 @@ func (d *Desk) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	if r.Status == string(receipt.Retrying) {
 		n.Says = "it is tried again by itself"
 	}
+	switch r.ReasonCode {
+	case receipt.SinkOut:
+		n.Says = "it goes on by itself when the sink answers again: see pawl sinks"
+	case receipt.Paused:
+		n.Says = "it goes on by itself when what is paused is resumed: see pawl sinks"
+	}
 	switch {
 	case r.WorkflowID == "":
 		n.unknown("when: no run is recorded")
@@ -228,7 +234,7 @@ func (d *Desk) replaySafe(ctx context.Context, id string, e *timeline.Event) Rep
 	case err != nil:
 		return Replay{Safe: "not_now", Says: "it cannot be told: " + firstLine(err)}
 	case made.Refused != "" && parkedNow(*r):
-		return Replay{Safe: "not_now", Says: "not while its run waits for a decision, which goes on with that run"}
+		return Replay{Safe: "not_now", Says: "not now: its run waits for a decision, and goes on with that"}
 	case made.Refused != "":
 		return Replay{Safe: "not_now", Says: "not as it stands: " + made.Refused}
 	}
