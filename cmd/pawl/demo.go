@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -113,6 +114,14 @@ func (a *app) story() io.Writer {
 	return a.out
 }
 
+// called is how pawl is called from the working directory: in a checkout without installing it.
+func called() string {
+	if _, err := os.Stat(filepath.Join("cmd", "pawl", "main.go")); err == nil {
+		return "go run ./cmd/pawl"
+	}
+	return "pawl"
+}
+
 // announce says where everything is, and what to try next.
 func (s *devStack) announce(a *app, begin time.Time, demo *timeline.Event) error {
 	took := time.Since(begin)
@@ -122,10 +131,10 @@ func (s *devStack) announce(a *app, begin time.Time, demo *timeline.Event) error
 		Effects: s.sandbox.URL(), Journal: filepath.Join(s.dir, "sandbox"),
 		Health: "http://" + reachable(s.flags.ops) + "/readyz", Metrics: "http://" + reachable(s.flags.ops) + "/metrics",
 		Next: []string{
-			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --source stripe --type invoice.paid --duplicates 3",
-			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --provider github",
-			"go run ./cmd/pawl send --config " + shellWord(a.configFile) + " --scenario upgrade",
-			"go run ./cmd/pawl events list --config " + shellWord(a.configFile),
+			called() + " send --config " + shellWord(a.configFile) + " --source stripe --type invoice.paid --duplicates 3",
+			called() + " send --config " + shellWord(a.configFile) + " --provider github",
+			called() + " send --config " + shellWord(a.configFile) + " --scenario upgrade",
+			called() + " events list --config " + shellWord(a.configFile),
 			"curl -X POST " + s.sandbox.URL() + `/_faults -d '{"service":"finance","next":3,"status":503}'`,
 		},
 		Demo: demo,

@@ -62,7 +62,7 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 	s := cfg.Sources[name]
 	target, err := (&sendFlags{url: to}).target(cfg, name)
 	if err != nil {
-		return operator.Finding{Level: operator.OK, Found: "cannot be probed: " + oneLine(err)}
+		return operator.Finding{Level: operator.OK, Found: "cannot be probed: " + cannotSign(err)}
 	}
 	if target.SignedURL == "" {
 		target.SignedURL = s.URL
@@ -162,4 +162,10 @@ func sentHeaders(h http.Header) (names []string) {
 		}
 	}
 	return names
+}
+
+// cannotSign says why a source's delivery cannot be signed here, without the way out that pawl send has.
+func cannotSign(err error) string {
+	says, _, _ := strings.Cut(oneLine(err), ": give the private key")
+	return says
 }

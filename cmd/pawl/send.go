@@ -157,10 +157,22 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 			return err
 		}
 	}
+	if !a.json && result.Sent > 1 {
+		fmt.Fprintf(a.err, "%s sent: %s\n", plural(result.Sent, "delivery"), countsOf(result.Statuses))
+	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL, last)
 	}
 	return nil
+}
+
+// countsOf says how often each answer came.
+func countsOf(statuses map[string]int) string {
+	var counts []string
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		counts = append(counts, fmt.Sprintf("%d × %s", statuses[status], status))
+	}
+	return strings.Join(counts, ", ")
 }
 
 // writeUndelivered lists what has happened and is not delivered.

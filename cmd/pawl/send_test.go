@@ -143,3 +143,10 @@ func TestSend_PublicKeyOnly_NamesFlag(t *testing.T) {
 		t.Errorf("received %d bodies, want that of the one that was signed", len(rec.bodies))
 	}
 }
+
+func TestCountsOf(t *testing.T) {
+	t.Parallel()
+	if got, want := countsOf(map[string]int{"202": 1, "200": 200}), "200 × 200, 1 × 202"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -98,6 +98,10 @@ func statusCommands(r statusReport) (commands [][2]string) {
 			list += " --reason " + c.ReasonCode
 		}
 		commands = append(commands, [2]string{list, plural(c.Events, "event")})
+		if c.Status == string(receipt.Dead) && c.Events > 1 {
+			retry := strings.Replace(list, "events list", "events retry", 1) + " --dry-run"
+			commands = append(commands, [2]string{retry, "what a retry of all of them would do"})
+		}
 	}
 	for _, j := range r.Jobs {
 		commands = append(commands, [2]string{"jobs show " + shellWord(j.ID), "the " + j.Action + " of " + plural(j.Items, "event")})

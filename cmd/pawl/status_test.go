@@ -35,7 +35,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("report %+v", report)
 	}
 	r := s.pawl(t, "status")
-	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_out", "f.test answered 503"} {
+	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_out", "f.test answered 503", "events retry --status dead --reason effect_failed --dry-run"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("screen does not show %q:\n%s", want, r.out)
 		}
