@@ -299,7 +299,7 @@ audit trail. A review is closed by deciding about its event.`,
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "which `kind` of task, where several are open")
 	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the object")
-	cmd.Flags().StringVar(&who, "who", "", "who says so (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
 	return cmd
 }

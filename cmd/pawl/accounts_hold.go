@@ -63,7 +63,7 @@ the audit trail.`,
 		},
 	}
 	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the ID")
-	cmd.Flags().StringVar(&who, "who", "", "who decides (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
 	return cmd
 }

@@ -32,6 +32,9 @@ func accountable(command, who, why string) error {
 	return nil
 }
 
+// whoUsage is what --who adds, at every command that is recorded.
+const whoUsage = "a `name` beside that of the system's user, who stands in the audit trail"
+
 // who says who acts, for the audit trail: the system's user by its ID, which nobody types, and the name that --who adds.
 // What begins with "uid:" was asked for on a command line, by whoever has that account.
 func (a *app) who(flag string) string {
@@ -140,7 +143,7 @@ func (a *app) eventVerb(v eventVerb) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&ask.Who, "who", "", "a `name` beside that of the system's user, who stands in the audit trail")
+	flags.StringVar(&ask.Who, "who", "", whoUsage)
 	flags.StringVar(&ask.Why, "why", "", "why, for the audit trail (required)")
 	flags.BoolVar(&dryRun, "dry-run", false, dryRunUsage)
 	flags.StringVar(&ask.RequestID, "request-id", "", "an `ID` for the request: the same command with it again is one decision (default: a new one)")

@@ -70,7 +70,7 @@ secrets among the headers are never shown.`,
 		},
 	}
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it; this is recorded")
-	cmd.Flags().StringVar(&who, "who", "", "who wants to see it (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why it is revealed, for the audit trail")
 	cmd.Flags().StringVar(&out, "out", "", "write it to a new `file` that only you can read")
 	return cmd

@@ -77,7 +77,7 @@ Exit code 0 when there is no gap, or what was missing is filed, 1 when there is 
 	cmd.Flags().StringVar(&to, "to", "0s", "until when (default: now)")
 	cmd.Flags().BoolVar(&file, "file", false, "take in what is missing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "file more than 50 without asking")
-	cmd.Flags().StringVar(&d.Who, "who", "", "a `name` beside that of the system's user, who stands in the audit trail")
+	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&d.Why, "why", "", "why, for the audit trail (required with --file)")
 	cmd.Flags().StringVar(&d.RequestID, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
 	return cmd

@@ -50,7 +50,7 @@ and why go into the audit trail.`,
 			return a.runImport(cmd.Context(), cfg, name, a.who(who), why)
 		},
 	}
-	cmd.Flags().StringVar(&who, "who", "", "a `name` beside that of the system's user, who stands in the audit trail")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "to know what Stripe holds already", "why, for the audit trail")
 	cmd.Flags().StringVar(&source, "source", "", "`name` of the source, where there are several of Stripe's with an api_key")
 	return cmd

@@ -193,7 +193,7 @@ func (a *app) jobsMove(verb, short, long string, move func(*operator.Jobs, conte
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&who, "who", "", "who decides (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
 	return cmd
 }

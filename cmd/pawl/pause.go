@@ -96,7 +96,7 @@ func (a *app) pauseOne(action, what, long string) *cobra.Command {
 			return a.writePause(report)
 		},
 	}
-	cmd.Flags().StringVar(&d.Who, "who", "", "a `name` beside that of the system's user, who stands in the audit trail")
+	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&d.Why, "why", "", "why, for the audit trail and for whoever finds it waiting (required)")
 	cmd.Flags().StringVar(&d.RequestID, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what is meant and how much waits, and change nothing")

@@ -56,6 +56,9 @@ func (a *app) writePreview(p *operator.Preview) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
+	if p.WaitsFor != "" {
+		fmt.Fprintf(a.out, "\nits run waits first: %s\n", clean(p.WaitsFor))
+	}
 	then := "then"
 	if p.Counts[workflows.WillRunLater] > 0 {
 		then = "then, when what waits has run,"

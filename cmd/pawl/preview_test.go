@@ -208,6 +208,16 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 			}
 		}
 	}
+	// Runs of a paused source are not started.
+	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Source, Name: "billing", Who: "ada", Why: "a wrong price"}); err != nil {
+		t.Fatal(err)
+	}
+	for verb, waits := range map[string]bool{"run evt_ignored": true, "replay evt_done": true, "approve evt_asked": true, "retry evt_parked": false} {
+		r := s.pawl(t, append(append([]string{"events"}, strings.Fields(verb)...), "--dry-run")...)
+		if strings.Contains(r.out, "its run waits first: source billing is paused since ") != waits {
+			t.Errorf("%s, of a paused source:\n%s%s", verb, r.out, r.err)
+		}
+	}
 	// A verb that would be refused says so, and what works.
 	if r := s.pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.code != exitFailed || !strings.Contains(r.out, "approve would be refused") || !strings.Contains(r.out, "events retry evt_parked") {
 		t.Errorf("refused: exit %d\n%s%s", r.code, r.out, r.err)

@@ -69,7 +69,7 @@ Exit code 0 when there is no difference, or it was repaired, 1 when there is one
 	cmd.Flags().StringVar(&account, "apply", "", "the `account` of ours to repair")
 	cmd.Flags().StringVar(&mode, "mode", "", "the account's mode: live or test")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what --apply would change")
-	cmd.Flags().StringVar(&who, "who", "", "who repairs (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required with --apply)")
 	return cmd
 }

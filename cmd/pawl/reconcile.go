@@ -66,7 +66,7 @@ Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 	cmd.Flags().StringVar(&source, "source", "", "`name` of the source whose key is used, where several have one")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference, and change nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "bring it there without asking")
-	cmd.Flags().StringVar(&d.Who, "who", "", "a `name` beside that of the system's user, who stands in the audit trail")
+	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&d.Why, "why", "", "why, for the audit trail (required without --dry-run)")
 	cmd.Flags().StringVar(&d.RequestID, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
 	return cmd

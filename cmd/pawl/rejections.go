@@ -97,7 +97,7 @@ as claimed_unverified: nobody has verified it. Both need --why: who looked at it
 	}
 	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes; this is recorded")
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it but signatures and secrets; this is recorded")
-	cmd.Flags().StringVar(&who, "who", "", "who wants to see it (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why it is revealed, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("request", "reveal")
 	return cmd
@@ -153,7 +153,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&who, "who", "", "who decides (default: $USER)")
+	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
 	return cmd
 }

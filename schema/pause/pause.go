@@ -80,8 +80,13 @@ func New(db DB) *Store { return &Store{db} }
 const nowSQL = `select kind, name, since, who, why from pauses where until is null order by kind, name`
 
 // Now returns what is paused.
-func (s *Store) Now(ctx context.Context) ([]Pause, error) {
-	rows, err := s.db.Query(ctx, nowSQL)
+func (s *Store) Now(ctx context.Context) ([]Pause, error) { return Now(ctx, s.db) }
+
+// Now returns what is paused; db is a pool, or a transaction.
+func Now(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}) ([]Pause, error) {
+	rows, err := db.Query(ctx, nowSQL)
 	if err != nil {
 		return nil, fmt.Errorf("read what is paused: %w", err)
 	}

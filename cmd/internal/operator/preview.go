@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -21,6 +22,8 @@ type Preview struct {
 	Refused string `json:"refused,omitempty"`
 	Choices []Open `json:"choices,omitempty"`
 	workflows.Previewed
+	// WaitsFor says what a new run waits for before it is started, "" where it is started at once.
+	WaitsFor string `json:"waits_for,omitempty"`
 	// Counts are how many effects each thing happens to, Money what their entries book, by that and currency.
 	Counts map[workflows.Will]int `json:"counts"`
 	Money  []Sum                  `json:"money"`
@@ -74,7 +77,24 @@ func (d *Desk) PreviewOf(ctx context.Context, ask Ask, r *timeline.Receipt) (*Pr
 	}
 	made.Previewed = previewed
 	made.count()
+	if asked.Action == "" {
+		if made.WaitsFor, err = d.heldBack(ctx, r.Source); err != nil {
+			return nil, err
+		}
+	}
 	return made, nil
+}
+
+// heldBack says how a source is paused, whose runs are not started then; "" where it is not.
+func (d *Desk) heldBack(ctx context.Context, source string) (string, error) {
+	paused, err := pause.Now(ctx, d.DB)
+	if err != nil {
+		return "", err
+	}
+	if p, ok := pause.Find(paused, pause.Source, source); ok {
+		return "source " + source + " " + p.Words(), nil
+	}
+	return "", nil
 }
 
 // asking is what a preview is asked for, or why the verb would be refused, as far as the receipt tells.
