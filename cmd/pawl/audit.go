@@ -86,7 +86,10 @@ func (a *app) auditList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List what operators did, the newest first", Args: noArgument,
 		Long: `List what operators did, the newest first: when, who, what, to what, and why. With --json each has what the operator
-saw, what was to become of it, and the head of the trail after it.`,
+saw, what was to become of it, and the head of the trail after it.
+
+The numbers may have gaps, which mean nothing: of two who act at once one takes a number in vain, and so does a request
+that is repeated.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Limit < 1 {
 				return usagef("--limit: write a number from 1")
