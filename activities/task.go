@@ -2,7 +2,7 @@ package activities
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -30,7 +30,8 @@ type Task struct {
 	Title        string
 }
 
-// Tasks opens and closes tasks in our own database: exactly once, since the ledger row is in the same transaction.
+// Tasks opens and closes tasks in our own database: exactly once, since a task is written in the commit that records the
+// effect as done.
 type Tasks struct {
 	Effects *effect.Runner
 }
@@ -50,11 +51,15 @@ func (t *Tasks) CancelTask(ctx context.Context, in EffectInput[Task]) (effect.Re
 	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskCancelled))
 }
 
+// taskTimeout bounds what does no more than have one row written.
+const taskTimeout = 2 * time.Second
+
+// write runs a statement in the commit that records the effect as done, together with those of other effects: a
+// transaction of its own would wait for the disk alone. A claim that ran out has written nothing.
 func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statement) (effect.Result, error) {
-	queue := fmt.Sprintf("task %s %s (%s)", in.For.Kind, in.For.Object, in.For.Mode)
-	return t.Effects.DoTx(ctx, in.Effect, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
-		_, err := tx.Exec(ctx, s.SQL, s.Args...)
-		return nil, err
+	return t.Effects.Do(ctx, in.Effect, effect.Policy{Timeout: taskTimeout, Marks: true}, nil, func(_ context.Context, a *effect.Attempt) (any, error) {
+		a.Also(s)
+		return nil, nil
 	})
 }
 

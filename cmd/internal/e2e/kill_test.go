@@ -87,12 +87,12 @@ var steps = map[string][]string{
 	"provision-workspace": {"after-claim", "after-send", "after-done"},
 	"finance-export":      {"after-claim", "after-send", "after-done"},
 	"receipt-email":       {"after-claim", "after-mark", "after-send", "after-done"},
-	"onboarding-task":     {"before-commit", "after-done"},
+	"onboarding-task":     {"after-claim", "after-done"},
 }
 
 // undoSteps is steps for what takes effects back.
 var undoSteps = map[string][]string{
-	"cancel-onboarding-task": {"before-commit", "after-done"},
+	"cancel-onboarding-task": {"after-claim", "after-done"},
 	"correction-notice":      {"after-claim", "after-mark", "after-send", "after-done"},
 	"reverse-finance-entry":  {"after-claim", "after-send", "after-done"},
 	"withhold-grant":         {"before-commit", "after-done"},
