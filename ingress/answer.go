@@ -51,7 +51,7 @@ func (s *summary) status() int {
 	return http.StatusOK
 }
 
-// statusOf is the status that a refusal of class c is answered with.
+// statusOf is the status that a rejection of class c is answered with.
 func (s *Source) statusOf(c webhook.Class) int {
 	switch {
 	case c == webhook.TooLarge:

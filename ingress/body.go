@@ -154,9 +154,9 @@ func (b *reader) unsigned() error {
 }
 
 func detailOf(err error) string {
-	var refusal *webhook.Error
-	errors.As(err, &refusal)
-	return refusal.Detail
+	var rejection *webhook.Error
+	errors.As(err, &rejection)
+	return rejection.Detail
 }
 
 // earn gives a body of which n bytes have come the time that these earn: who is slower than slowest ends when that is

@@ -156,11 +156,11 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	return true
 }
 
-// refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the refusal
-// and shows it to whoever keeps refusals. An err that is no *[webhook.Error] refuses nothing.
+// refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the rejection
+// and shows it to whoever keeps rejections. An err that is no *[webhook.Error] refuses nothing.
 func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
-	var refusal *webhook.Error
-	if !errors.As(err, &refusal) {
+	var rejection *webhook.Error
+	if !errors.As(err, &rejection) {
 		// Not one of the classes: what it takes to verify is not there, and the delivery should come again.
 		s.unverified.Do(func() {
 			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error", err)
@@ -168,10 +168,10 @@ func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Req
 		l.outcome, l.class = unfinished, "verifier"
 		return unavailable(c, "unavailable")
 	}
-	l.class = string(refusal.Class)
+	l.class = string(rejection.Class)
 	s.tally.refused(l.source, l.class, r.ReceivedAt)
-	s.cfg.Refused(l.source, r, refusal, from.String())
-	return answer(c, source.statusOf(refusal.Class), l.class)
+	s.cfg.Refused(l.source, r, rejection, from.String())
+	return answer(c, source.statusOf(rejection.Class), l.class)
 }
 
 // keep commits what r carries and answers. The hand-over comes after the answer is decided:

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/ingress"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// With refusals being diagnosed and kept, a flood of distinct forged signatures keeps no valid delivery
+// With rejections being diagnosed and kept, a flood of distinct forged signatures keeps no valid delivery
 // waiting, costs a few writes a second, and leaves a bounded number of rows. Not parallel: it measures.
 func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	settings := webhook.Settings{Source: "shop", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}}
@@ -29,12 +29,12 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	diagnoser, err := refusal.NewDiagnoser(map[string]refusal.Source{"shop": {Provider: stripe.Provider, Settings: settings}})
+	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{"shop": {Provider: stripe.Provider, Settings: settings}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := schematest.New(t)
-	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(pool), Diagnoser: diagnoser})
+	keeper := rejected.NewKeeper(rejected.Config{Store: rejection.New(pool), Diagnoser: diagnoser})
 	ctx, cancel := context.WithCancel(t.Context())
 	kept := make(chan struct{})
 	go func() { keeper.Run(ctx); close(kept) }()

@@ -306,7 +306,7 @@ func TestDeliver_Refused_NothingStored(t *testing.T) {
 		t.Errorf("receipts: got %d, want 0", n)
 	}
 	if n := b.count(t, `select count from rejection_counts where source = 'shop' and class = 'no_matching_signature'`); n != 1 {
-		t.Errorf("counted refusals: got %d, want 1", n)
+		t.Errorf("counted rejections: got %d, want 1", n)
 	}
 }
 
@@ -888,7 +888,7 @@ func (s *stuck) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, er
 	return nil, errors.New("no")
 }
 
-// forgetful is a store that does not count the first refusals that it is given.
+// forgetful is a store that does not count the first rejections that it is given.
 type forgetful struct {
 	ingress.Receipts
 	failed chan struct{}
@@ -908,7 +908,7 @@ func (f *forgetful) CountRejections(ctx context.Context, counts []receipt.Reject
 	return f.Receipts.CountRejections(ctx, counts)
 }
 
-// A refusal is counted once and told once, whenever the database takes the count.
+// A rejection is counted once and told once, whenever the database takes the count.
 func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -1088,7 +1088,7 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 		t.Errorf("receipts: got %d, want %d", n, len(took))
 	}
 	if n := b.count(t, `select sum(count) from rejection_counts`); n != int(forged.Load()) {
-		t.Errorf("refusals: got %d, want %d", n, forged.Load())
+		t.Errorf("rejections: got %d, want %d", n, forged.Load())
 	}
 	if n := b.count(t, `select sum(uses) from secret_uses where label = 'main'`); n != len(took) {
 		t.Errorf("uses of the secret: got %d, want %d", n, len(took))

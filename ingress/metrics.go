@@ -20,7 +20,7 @@ const (
 	duplicate  outcome = "duplicate"
 	ignored    outcome = "ignored"
 	parked     outcome = "parked"
-	refused    outcome = "refused" // with the class of the refusal
+	refused    outcome = "refused" // with the class of the rejection
 	handshake  outcome = "handshake"
 	probed     outcome = "probe" // of an operator, by `pawl doctor`
 	shed       outcome = "shed"

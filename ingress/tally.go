@@ -17,17 +17,17 @@ const tallyEvery = 3 * time.Second
 // of the last counts.
 const lastFlush = time.Second
 
-// tally sums refusals and uses of secrets, so that a flood of bad signatures costs one row.
+// tally sums rejections and uses of secrets, so that a flood of bad signatures costs one row.
 type tally struct {
 	store Receipts
 	log   *slog.Logger
 
-	mu       sync.Mutex
-	refusals map[refusalKey]int64
-	uses     map[useKey]use
+	mu         sync.Mutex
+	rejections map[rejectionKey]int64
+	uses       map[useKey]use
 }
 
-type refusalKey struct {
+type rejectionKey struct {
 	source, class string
 	day           time.Time
 }
@@ -40,16 +40,16 @@ type use struct {
 }
 
 func newTally(store Receipts, log *slog.Logger) *tally {
-	return &tally{store: store, log: log, refusals: map[refusalKey]int64{}, uses: map[useKey]use{}}
+	return &tally{store: store, log: log, rejections: map[rejectionKey]int64{}, uses: map[useKey]use{}}
 }
 
 func (t *tally) refused(source, class string, at time.Time) {
-	t.addRefusals(refusalKey{source, class, at.UTC().Truncate(24 * time.Hour)}, 1)
+	t.addRefusals(rejectionKey{source, class, at.UTC().Truncate(24 * time.Hour)}, 1)
 }
 
-func (t *tally) addRefusals(key refusalKey, n int64) {
+func (t *tally) addRefusals(key rejectionKey, n int64) {
 	t.mu.Lock()
-	t.refusals[key] += n
+	t.rejections[key] += n
 	t.mu.Unlock()
 }
 
@@ -87,23 +87,23 @@ func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// flush writes what was counted, and tells refusals that are written in the log. What cannot be written is kept for
+// flush writes what was counted, and tells rejections that are written in the log. What cannot be written is kept for
 // the next time.
 func (t *tally) flush(ctx context.Context) {
 	t.mu.Lock()
-	refusals, uses := t.refusals, t.uses
-	t.refusals, t.uses = map[refusalKey]int64{}, map[useKey]use{}
+	rejections, uses := t.rejections, t.uses
+	t.rejections, t.uses = map[rejectionKey]int64{}, map[useKey]use{}
 	t.mu.Unlock()
 
 	var counts []receipt.Rejections
-	for k, n := range refusals {
+	for k, n := range rejections {
 		counts = append(counts, receipt.Rejections{Source: k.source, Class: k.class, Day: k.day, Count: n})
 	}
 	err := t.store.CountRejections(ctx, counts)
 	if err != nil {
-		t.log.Warn("refusals not counted yet", "error", err)
+		t.log.Warn("rejections not counted yet", "error", err)
 	}
-	for k, n := range refusals {
+	for k, n := range rejections {
 		if err != nil {
 			t.addRefusals(k, n)
 			continue

@@ -45,9 +45,9 @@ var table = []rule{
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "ingress", may: []string{"ingress/throttle", "ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
 	{packages: "ingress/dispatch", may: []string{"workflows", "activities/intervention", "schema/receipt", "schema/run", "schema/failpoint"}, never: []string{echo}},
-	{packages: "ingress/refusal", may: []string{"ingress/throttle", "ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
+	{packages: "ingress/rejected", may: []string{"ingress/throttle", "ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
 	{
-		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/refusal"},
+		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/rejected"},
 		may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo},
 	},
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
@@ -56,7 +56,7 @@ var table = []rule{
 	{
 		packages: "cmd/internal/process",
 		may: []string{
-			"cmd/internal/config", "cmd/internal/operator", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/refusal", "ingress/throttle",
+			"cmd/internal/config", "cmd/internal/operator", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
 			"ingress/webhook", "workflows", "activities/...", "schema/...",
 		},
 		never: []string{echo},

@@ -192,7 +192,7 @@ func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
 	}
 }
 
-// postgres-init.sh makes roles that work: the owner's migrates, the ingress' takes webhooks and refusals, and shows no
+// postgres-init.sh makes roles that work: the owner's migrates, the ingress' takes webhooks and rejections, and shows no
 // password to who lists processes.
 func TestCompose_Roles_Work(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,7 @@ func TestCompose_Roles_Work(t *testing.T) {
 	}
 	g.stop()
 	if list := decode[[]operator.Rejection](t, s.with("DSN", dsn("worker")).pawl(t, "rejections", "list", "--json")); len(list) != 1 {
-		t.Errorf("kept %d refusals, want 1", len(list))
+		t.Errorf("kept %d rejections, want 1", len(list))
 	}
 	if r := s.with("DSN", dsn("ingress")).pawl(t, "audit", "verify"); r.code == 0 {
 		t.Error("the ingress' role reads the audit trail")

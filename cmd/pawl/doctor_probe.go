@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -87,7 +87,7 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 			err = failed.Err // the URL may hold a secret
 		}
 		return operator.Finding{
-			Level: operator.Fail, Found: refusal.ShownURL(to) + " cannot be reached: " + oneLine(err),
+			Level: operator.Fail, Found: rejected.ShownURL(to) + " cannot be reached: " + oneLine(err),
 			Do: "check the URL, its DNS entry and certificate, and what stands before the ingress",
 		}
 	}
@@ -99,11 +99,11 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 	}
 	if !arrived(ctx, receipts, name, mark.ID) {
 		return operator.Finding{
-			Level: operator.Fail, Found: fmt.Sprintf("%s answered %d, and this database has no probe", refusal.ShownURL(to), resp.StatusCode),
+			Level: operator.Fail, Found: fmt.Sprintf("%s answered %d, and this database has no probe", rejected.ShownURL(to), resp.StatusCode),
 			Do: "see where the URL leads: another pawl, or something else, answers there",
 		}
 	}
-	return operator.Finding{Level: operator.OK, Found: fmt.Sprintf("%s answered %d in %s, and the probe is kept", refusal.ShownURL(to), resp.StatusCode, took.Round(time.Millisecond))}
+	return operator.Finding{Level: operator.OK, Found: fmt.Sprintf("%s answered %d in %s, and the probe is kept", rejected.ShownURL(to), resp.StatusCode, took.Round(time.Millisecond))}
 }
 
 // arrived reports whether the probe is in the database.
@@ -126,14 +126,14 @@ func arrived(ctx context.Context, receipts *receipt.Store, source, id string) bo
 func refusedProbe(req *http.Request, resp *http.Response, body []byte) operator.Finding {
 	var said struct{ Error string }
 	_ = json.Unmarshal(body, &said) // what is not ours has no class
-	f := operator.Finding{Level: operator.Fail, Found: fmt.Sprintf("%s answered %d", refusal.ShownURL(req.URL.String()), resp.StatusCode)}
+	f := operator.Finding{Level: operator.Fail, Found: fmt.Sprintf("%s answered %d", rejected.ShownURL(req.URL.String()), resp.StatusCode)}
 	if said.Error != "" {
 		f.Found += " (" + clean(said.Error) + ")"
 	}
 	headers := strings.Join(sentHeaders(req.Header), ", ")
 	switch class := webhook.Class(said.Error); {
 	case resp.StatusCode/100 == 3:
-		f.Do = "give providers the URL that it leads to (" + clean(refusal.ShownURL(resp.Header.Get("Location"))) + "): they follow no redirect"
+		f.Do = "give providers the URL that it leads to (" + clean(rejected.ShownURL(resp.Header.Get("Location"))) + "): they follow no redirect"
 	case class == webhook.MissingHeader:
 		f.Do = "something on the way drops a header: have it pass " + headers + " (`pawl rejections list` has what came)"
 	case class != "" && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusBadRequest):

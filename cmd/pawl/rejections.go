@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/hmac"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -199,7 +199,7 @@ func explain(r operator.Rejection) string {
 	if len(r.Diagnosis) == 0 {
 		return r.Detail
 	}
-	return refusal.Diagnosis{Findings: r.Diagnosis}.String()
+	return rejected.Diagnosis{Findings: r.Diagnosis}.String()
 }
 
 // writeRejectionJSON has the body as "body" where it is JSON, else in Base64.

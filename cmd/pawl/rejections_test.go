@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -62,7 +62,7 @@ func newGate(t *testing.T, s stack, dsn string) gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(pool), Diagnoser: diagnoser})
+	keeper := rejected.NewKeeper(rejected.Config{Store: rejection.New(pool), Diagnoser: diagnoser})
 	server, err := ingress.New(ingress.Config{Sources: sources, Receipts: store, Refused: keeper.Offer, Limits: ingress.Limits{Ack: 20 * time.Second}})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -98,7 +98,7 @@ func reportSources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, 
 			}
 		}
 		r := sourceReport{
-			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name, URL: refusal.ShownURL(s.URL),
+			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name, URL: rejected.ShownURL(s.URL),
 			Events: append([]string{}, s.Events...), Relay: append([]string{}, s.Relay...), Secrets: []secretReport{},
 		}
 		for _, secret := range s.Secrets {

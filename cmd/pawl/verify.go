@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -19,7 +19,7 @@ import (
 type verdict struct {
 	Valid bool `json:"valid"`
 	*accepted
-	*rejected
+	*notAdmitted
 }
 
 type accepted struct {
@@ -36,7 +36,7 @@ type accepted struct {
 	Events int `json:"events"`
 }
 
-type rejected struct {
+type notAdmitted struct {
 	Class     webhook.Class `json:"class"`
 	Diagnosis string        `json:"diagnosis"`
 }
@@ -117,7 +117,7 @@ func (c *captured) verify() (verdict, error) {
 	case errors.As(err, &refused):
 		// certificate_pem is what the request's PAYPAL-CERT-URL names: a foreign one is a forgery, not a
 		// mistake in the file.
-		return verdict{rejected: &rejected{refused.Class, "certificate_pem: " + refused.Detail}}, nil
+		return verdict{notAdmitted: &notAdmitted{refused.Class, "certificate_pem: " + refused.Detail}}, nil
 	case err != nil && len(settings.Secrets) == 0 && c.CertificatePEM == "":
 		// The provider speaks of a configuration, in which secrets stand by reference.
 		return verdict{}, errors.New("there is nothing to verify with: write secret, secrets, public_key or certificate_pem")
@@ -130,7 +130,7 @@ func (c *captured) verify() (verdict, error) {
 		if !errors.As(err, &refused) {
 			return verdict{}, err
 		}
-		return verdict{rejected: &rejected{refused.Class, explainRefusal(provider, settings, r, refused)}}, nil
+		return verdict{notAdmitted: &notAdmitted{refused.Class, explainRejection(provider, settings, r, refused)}}, nil
 	}
 	v := verdict{Valid: true, accepted: &accepted{Secret: match.Secret}}
 	events := verifier.Events(r)
@@ -141,9 +141,9 @@ func (c *captured) verify() (verdict, error) {
 	return v, nil
 }
 
-// explainRefusal says why r was refused, and what the probes of a source find about it.
-func explainRefusal(provider webhook.Provider, settings webhook.Settings, r *webhook.Request, refused *webhook.Error) string {
-	diagnoser, err := refusal.NewDiagnoser(map[string]refusal.Source{settings.Source: {Provider: provider, Settings: settings}})
+// explainRejection says why r was refused, and what the probes of a source find about it.
+func explainRejection(provider webhook.Provider, settings webhook.Settings, r *webhook.Request, refused *webhook.Error) string {
+	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{settings.Source: {Provider: provider, Settings: settings}})
 	if err != nil {
 		return refused.Detail
 	}

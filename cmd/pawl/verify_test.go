@@ -349,7 +349,7 @@ func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
 	t.Parallel()
 	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`)
 	if got := decode[verdictJSON](t, r); r.code != 1 || got.Valid || got.Class == "" {
-		t.Errorf("exit %d, %+v; want a refusal with its class", r.code, got)
+		t.Errorf("exit %d, %+v; want a rejection with its class", r.code, got)
 	}
 }
 

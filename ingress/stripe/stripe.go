@@ -37,7 +37,7 @@ var Provider = webhook.Provider{
 		RetryFor:   72 * time.Hour,
 		Disables:   "not published; its e-mails speak of nine consecutive days of failure",
 		Options: map[string]string{
-			"payload": "`snapshot` (default) or `thin`: the kind of events that the endpoint is registered for. Both are read; it explains refusals",
+			"payload": "`snapshot` (default) or `thin`: the kind of events that the endpoint is registered for. Both are read; it explains rejections",
 		},
 		Headers:   webhook.Headers{Signatures: []string{signatureHeader}},
 		Tolerance: tolerance,
@@ -52,13 +52,13 @@ type verifier struct {
 	ring      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 	// thin is set for the endpoint of an event destination with thin payloads; it only tells
-	// refusals apart.
+	// rejections apart.
 	thin bool
 }
 
 // newVerifier returns the verifier of the source that s describes. options.payload says which kind of
 // events the endpoint is registered for, "snapshot" (default) or "thin"; each has a signing secret of
-// its own. Authentic events of either kind are read; the option is for explaining refusals.
+// its own. Authentic events of either kind are read; the option is for explaining rejections.
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, func(value string) ([]byte, error) {
 		if value == "whsec_" {

@@ -20,6 +20,6 @@ type Answer struct {
 type Acknowledger interface {
 	// Acknowledge returns the answer to send in place of the usual 202 or 200 for an authentic
 	// delivery, once its events are committed or already held. It is never sent before that, and
-	// never for a refusal.
+	// never for a rejection.
 	Acknowledge() Answer
 }

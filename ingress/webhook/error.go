@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Class is the reason of a refusal, as counted in metrics and told to the caller. The detail
+// Class is the reason of a rejection, as counted in metrics and told to the caller. The detail
 // beside it is for our eyes only.
 type Class string
 
-// The classes of refusal.
+// The classes of rejection.
 const (
 	MissingHeader       Class = "missing_header"        // a header of the scheme is not there
 	MissingSignature    Class = "missing_signature"     // the signature that the payload itself should carry is not there
@@ -51,10 +51,10 @@ func (c Class) Malformed() bool {
 	return false
 }
 
-// Error is a refusal.
+// Error is a rejection.
 type Error struct {
 	Class Class
-	// Detail explains the refusal to an operator. It never holds a secret, a signature or a body.
+	// Detail explains the rejection to an operator. It never holds a secret, a signature or a body.
 	Detail string
 	// Skew is how long before its receipt the request was signed, negative for after; set with
 	// [TimestampTooOld] and [TimestampTooNew] only.
@@ -70,7 +70,7 @@ func Errorf(c Class, format string, args ...any) error {
 	return &Error{Class: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ClassOf returns the class of err, and false when err is no refusal.
+// ClassOf returns the class of err, and false when err is no rejection.
 func ClassOf(err error) (Class, bool) {
 	var e *Error
 	if errors.As(err, &e) {

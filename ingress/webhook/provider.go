@@ -58,7 +58,7 @@ type Contract struct {
 	PublicKeyPrefix string
 	// SecretOptional is set where a source may do without a secret of its own: New says whether this one may.
 	SecretOptional bool
-	// Always401 is set where every refusal is to be answered with 401, also of a request that no
+	// Always401 is set where every rejection is to be answered with 401, also of a request that no
 	// secret could admit: Discord takes an endpoint away that answers otherwise.
 	Always401 bool
 	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which

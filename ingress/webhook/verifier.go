@@ -7,7 +7,7 @@ import (
 // Verifier checks the deliveries of one source. It is safe for concurrent use, does no I/O (but see
 // [Preparer]) and keeps no state about requests.
 type Verifier interface {
-	// Verify reports which secret admits r, or an *[Error] with the class of the refusal.
+	// Verify reports which secret admits r, or an *[Error] with the class of the rejection.
 	// It reads raw bytes only and compares in constant time.
 	Verify(r *Request) (Match, error)
 	// Events reads the events that a verified r carries; most providers send one. It never

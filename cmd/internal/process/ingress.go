@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/dispatch"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
@@ -54,7 +54,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	if err != nil {
 		return err
 	}
-	keeper := refusal.NewKeeper(refusal.Config{Store: rejection.New(n.IntakePool), Diagnoser: diagnoser, Log: n.log})
+	keeper := rejected.NewKeeper(rejected.Config{Store: rejection.New(n.IntakePool), Diagnoser: diagnoser, Log: n.log})
 	server, err := ingress.New(ingress.Config{
 		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
 		Meter: n.telemetry.Meter(), Log: n.log, Limits: Limits(n.Config.Ingress),

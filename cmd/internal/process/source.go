@@ -7,7 +7,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -59,10 +59,10 @@ func wanted(s config.Source) func(string) bool {
 }
 
 // NewDiagnoser knows every configured source.
-func NewDiagnoser(cfg *config.Config, providers map[string]webhook.Provider) (*refusal.Diagnoser, error) {
-	sources := map[string]refusal.Source{}
+func NewDiagnoser(cfg *config.Config, providers map[string]webhook.Provider) (*rejected.Diagnoser, error) {
+	sources := map[string]rejected.Source{}
 	for name, s := range cfg.Sources {
-		sources[name] = refusal.Source{Provider: providers[s.Provider], Settings: cfg.Settings(name)}
+		sources[name] = rejected.Source{Provider: providers[s.Provider], Settings: cfg.Settings(name)}
 	}
-	return refusal.NewDiagnoser(sources)
+	return rejected.NewDiagnoser(sources)
 }

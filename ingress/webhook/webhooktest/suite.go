@@ -158,7 +158,7 @@ func (s Suite) refused(t *testing.T, v webhook.Verifier, r *webhook.Request, cla
 	t.Helper()
 	_, err := v.Verify(r)
 	if err == nil {
-		t.Errorf("Verify: the delivery is admitted, want a refusal %v", classes)
+		t.Errorf("Verify: the delivery is admitted, want a rejection %v", classes)
 		return
 	}
 	class, ok := webhook.ClassOf(err)

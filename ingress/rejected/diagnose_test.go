@@ -1,4 +1,4 @@
-package refusal_test
+package rejected_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/gitlab"
 	"github.com/pawlhq/pawl/ingress/hmac"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/square"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
@@ -38,9 +38,9 @@ const (
 	twilioHook     = "https://hooks.example/hooks/twilio"
 )
 
-func sources() map[string]refusal.Source {
+func sources() map[string]rejected.Source {
 	secrets := func(all ...webhook.Secret) []webhook.Secret { return all }
-	return map[string]refusal.Source{
+	return map[string]rejected.Source{
 		"live": {Provider: stripe.Provider, Settings: webhook.Settings{Source: "live", Mode: webhook.Live, URL: "https://hooks.example/hooks/live", Secrets: secrets(
 			webhook.Secret{Label: "current", Value: liveSecret},
 			webhook.Secret{Label: "old", Value: oldSecret, NotAfter: now.Add(-time.Hour)},
@@ -54,9 +54,9 @@ func sources() map[string]refusal.Source {
 	}
 }
 
-func diagnoser(t *testing.T) *refusal.Diagnoser {
+func diagnoser(t *testing.T) *rejected.Diagnoser {
 	t.Helper()
-	d, err := refusal.NewDiagnoser(sources())
+	d, err := rejected.NewDiagnoser(sources())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func sent(t *testing.T, p webhook.Provider, in webhook.SignInput) *webhook.Reque
 }
 
 // refuse asks the source's own verifier, which must refuse r, and then the diagnoser.
-func refuse(t *testing.T, source string, r *webhook.Request) refusal.Diagnosis {
+func refuse(t *testing.T, source string, r *webhook.Request) rejected.Diagnosis {
 	t.Helper()
 	s := sources()[source]
 	v, err := s.Provider.New(s.Settings)
@@ -86,7 +86,7 @@ func refuse(t *testing.T, source string, r *webhook.Request) refusal.Diagnosis {
 	}
 	var refused *webhook.Error
 	if _, err := v.Verify(r); !errors.As(err, &refused) {
-		t.Fatalf("the source answers %v; the test wants a refusal", err)
+		t.Fatalf("the source answers %v; the test wants a rejection", err)
 	}
 	before := bytes.Clone(r.Body)
 	d := diagnoser(t).Diagnose(source, r, refused)
@@ -101,7 +101,7 @@ func refuse(t *testing.T, source string, r *webhook.Request) refusal.Diagnosis {
 	return d
 }
 
-func codes(d refusal.Diagnosis) []string {
+func codes(d rejected.Diagnosis) []string {
 	var all []string
 	for _, f := range d.Findings {
 		all = append(all, f.Code)
@@ -128,42 +128,42 @@ func TestDiagnose(t *testing.T) {
 		says   string
 		likely bool
 	}{
-		"another source's secret": {"live", signed(strangeSecret+"x", liveBody), []string{refusal.OtherSource}, "source thin", true},
+		"another source's secret": {"live", signed(strangeSecret+"x", liveBody), []string{rejected.OtherSource}, "source thin", true},
 		"test secret on a live source": {"live", signed(testSecret, strings.Replace(liveBody, "true", "false", 1)),
-			[]string{refusal.OtherSource, refusal.TestSecretOnLive, refusal.OtherMode}, "source test", true},
-		"live secret on a test source": {"test", signed(liveSecret, liveBody), []string{refusal.OtherSource, refusal.LiveSecretOnTest, refusal.OtherMode}, "source live", true},
-		"another provider's request":   {"live", sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{refusal.OtherSource, refusal.NoSignatureHeader, refusal.UnknownScheme}, "source github", true},
-		"expired secret":               {"live", signed(oldSecret, liveBody), []string{refusal.SecretNotActive}, "ended 2026-03-01T11:00:00Z", true},
-		"secret not yet active":        {"live", signed(futureSecret, liveBody), []string{refusal.SecretNotActive}, "begins only 2026-03-01T13:00:00Z", true},
+			[]string{rejected.OtherSource, rejected.TestSecretOnLive, rejected.OtherMode}, "source test", true},
+		"live secret on a test source": {"test", signed(liveSecret, liveBody), []string{rejected.OtherSource, rejected.LiveSecretOnTest, rejected.OtherMode}, "source live", true},
+		"another provider's request":   {"live", sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{rejected.OtherSource, rejected.NoSignatureHeader, rejected.UnknownScheme}, "source github", true},
+		"expired secret":               {"live", signed(oldSecret, liveBody), []string{rejected.SecretNotActive}, "ended 2026-03-01T11:00:00Z", true},
+		"secret not yet active":        {"live", signed(futureSecret, liveBody), []string{rejected.SecretNotActive}, "begins only 2026-03-01T13:00:00Z", true},
 		"clock behind": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
-			[]string{refusal.ClockOff}, "301 s before", true},
+			[]string{rejected.ClockOff}, "301 s before", true},
 		"clock ahead, beyond any tolerance": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody), At: now.Add(100 * time.Hour)}),
-			[]string{refusal.ClockOff}, "360000 s after", true},
+			[]string{rejected.ClockOff}, "360000 s after", true},
 		"clock off in a wrong secret": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: oldSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
-			[]string{refusal.SecretNotActive}, "ended", true},
-		"newline added on the way":             {"live", withBody(signed(liveSecret, liveBody), liveBody+"\n"), []string{refusal.BodyChanged}, "without its trailing newline", true},
-		"one newline more than was signed":     {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\r\n\n"), []string{refusal.BodyChanged}, "without its trailing newline:", true},
-		"CR LF at the end became LF":           {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\n"), []string{refusal.BodyChanged}, "with CR LF as its trailing newline", true},
-		"newline lost on the way":              {"live", withBody(signed(liveSecret, liveBody+"\n"), liveBody), []string{refusal.BodyChanged}, "with a trailing newline", true},
-		"compacted on the way":                 {"live", withBody(signed(liveSecret, strings.TrimSpace(pretty)), `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), []string{refusal.BodyChanged}, "indented by two spaces", true},
-		"compacted, with brackets in its text": {"live", withBody(signed(liveSecret, "{\n    \"id\": \"\\\"{[,\",\n    \"a\": [\n        1\n    ]\n}"), `{"id":"\"{[,","a":[1]}`), []string{refusal.BodyChanged}, "indented by four spaces", true},
-		"pretty-printed on the way":            {"live", withBody(signed(liveSecret, `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), pretty), []string{refusal.BodyChanged}, "compacted", true},
-		"BOM added on the way":                 {"live", withBody(signed(liveSecret, liveBody), "\uFEFF"+liveBody), []string{refusal.BodyChanged}, "without its byte order mark", true},
-		"compressed on the way":                {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{refusal.BodyChanged}, "decompressed", true},
-		"CR lost on the way":                   {"live", withBody(signed(liveSecret, "[{},\r\n{}]\r\n"), "[{},\n{}]\n"), []string{refusal.BodyChanged}, "with CR LF for LF", true},
-		"CR LF on the way":                     {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{refusal.BodyChanged}, "LF for CR LF", true},
+			[]string{rejected.SecretNotActive}, "ended", true},
+		"newline added on the way":             {"live", withBody(signed(liveSecret, liveBody), liveBody+"\n"), []string{rejected.BodyChanged}, "without its trailing newline", true},
+		"one newline more than was signed":     {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\r\n\n"), []string{rejected.BodyChanged}, "without its trailing newline:", true},
+		"CR LF at the end became LF":           {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\n"), []string{rejected.BodyChanged}, "with CR LF as its trailing newline", true},
+		"newline lost on the way":              {"live", withBody(signed(liveSecret, liveBody+"\n"), liveBody), []string{rejected.BodyChanged}, "with a trailing newline", true},
+		"compacted on the way":                 {"live", withBody(signed(liveSecret, strings.TrimSpace(pretty)), `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), []string{rejected.BodyChanged}, "indented by two spaces", true},
+		"compacted, with brackets in its text": {"live", withBody(signed(liveSecret, "{\n    \"id\": \"\\\"{[,\",\n    \"a\": [\n        1\n    ]\n}"), `{"id":"\"{[,","a":[1]}`), []string{rejected.BodyChanged}, "indented by four spaces", true},
+		"pretty-printed on the way":            {"live", withBody(signed(liveSecret, `{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true}`), pretty), []string{rejected.BodyChanged}, "compacted", true},
+		"BOM added on the way":                 {"live", withBody(signed(liveSecret, liveBody), "\uFEFF"+liveBody), []string{rejected.BodyChanged}, "without its byte order mark", true},
+		"compressed on the way":                {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{rejected.BodyChanged}, "decompressed", true},
+		"CR lost on the way":                   {"live", withBody(signed(liveSecret, "[{},\r\n{}]\r\n"), "[{},\n{}]\n"), []string{rejected.BodyChanged}, "with CR LF for LF", true},
+		"CR LF on the way":                     {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{rejected.BodyChanged}, "LF for CR LF", true},
 		"thin event":                           {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "of its own", false},
 		"snapshot event":                       {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "of its own", false},
-		"unverified body says test":            {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{refusal.OtherMode}, "says test", false},
-		"no signature header":                  {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{refusal.NoSignatureHeader}, "Stripe-Signature is missing", false},
+		"unverified body says test":            {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{rejected.OtherMode}, "says test", false},
+		"no signature header":                  {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{rejected.NoSignatureHeader}, "Stripe-Signature is missing", false},
 		"only v0":                              {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
-		"only SHA-1":                           {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{refusal.NoSignatureHeader, refusal.UnknownScheme}, "options.legacy_sha1", false},
-		"registered with a slash":              {"square", withURL(sent(t, square.Provider, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{refusal.URLDiffers}, registeredHook + "/", true},
+		"only SHA-1":                           {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{rejected.NoSignatureHeader, rejected.UnknownScheme}, "options.legacy_sha1", false},
+		"registered with a slash":              {"square", withURL(sent(t, square.Provider, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{rejected.URLDiffers}, registeredHook + "/", true},
 		"registered with a slash, and connection overrides": {"twilio", withURL(sent(t, twilio.Provider, webhook.SignInput{Secret: twilioSecret, URL: twilioHook + "/?x=1", Body: []byte("CallSid=CA1")}), twilioHook+"?x=1"),
-			[]string{refusal.URLDiffers}, twilioHook + "/:", true},
+			[]string{rejected.URLDiffers}, twilioHook + "/:", true},
 		"another source's, with a query and connection overrides": {"square", sent(t, twilio.Provider, webhook.SignInput{Secret: twilioSecret, URL: twilioHook + "?x=1", Body: []byte("CallSid=CA1")}),
-			[]string{refusal.OtherSource, refusal.NoSignatureHeader, refusal.UnknownScheme}, "source twilio", true},
-		"a secret of another provider's source": {"github", sent(t, github.Provider, webhook.SignInput{Secret: squareSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{refusal.OtherSource}, `secret "main" of source square (square)`, false},
+			[]string{rejected.OtherSource, rejected.NoSignatureHeader, rejected.UnknownScheme}, "source twilio", true},
+		"a secret of another provider's source": {"github", sent(t, github.Provider, webhook.SignInput{Secret: squareSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{rejected.OtherSource}, `secret "main" of source square (square)`, false},
 		"nothing that anybody knows":            {"live", signed(strangeSecret, liveBody), nil, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestDiagnose_OwnSecretFits_NoOtherSecretAdvised(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    *webhook.Request
 		want string
-	}{"held back": {old, refusal.ClockOff}, "body changed": {changed, refusal.BodyChanged}} {
+	}{"held back": {old, rejected.ClockOff}, "body changed": {changed, rejected.BodyChanged}} {
 		if got := codes(refuse(t, "live", c.r)); !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%s: got %v, want %s alone", name, got, c.want)
 		}
@@ -238,7 +238,7 @@ func TestDiagnose_MissingHeader_OtherSignatures(t *testing.T) {
 			if _, err := v.Verify(c.r); !errors.As(err, &refused) || refused.Class != webhook.MissingHeader {
 				t.Fatalf("the source answers %v; the test wants missing_header", err)
 			}
-			d, err := refusal.NewDiagnoser(map[string]refusal.Source{"s": {Provider: c.provider, Settings: s}})
+			d, err := rejected.NewDiagnoser(map[string]rejected.Source{"s": {Provider: c.provider, Settings: s}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,8 +299,8 @@ func TestDiagnose_Bomb(t *testing.T) {
 // indents as are open, so that 20 KB became a gigabyte; a batch of nothing is hundreds of thousands of events.
 func TestDiagnose_CostBounded(t *testing.T) {
 	all := sources()
-	all["meta"] = refusal.Source{Provider: hmac.Meta, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
-	d, err := refusal.NewDiagnoser(all)
+	all["meta"] = rejected.Source{Provider: hmac.Meta, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
+	d, err := rejected.NewDiagnoser(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestDiagnose_CostBounded(t *testing.T) {
 }
 
 func FuzzDiagnose(f *testing.F) {
-	d, err := refusal.NewDiagnoser(sources())
+	d, err := rejected.NewDiagnoser(sources())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package refusal
+package rejected
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ func (d Diagnosis) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// Diagnoser explains refusals. It is safe for concurrent use.
+// Diagnoser explains rejections. It is safe for concurrent use.
 type Diagnoser struct {
 	probes map[string]*probe
 	names  []string
@@ -127,7 +127,7 @@ func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook
 	if !ok {
 		return found
 	}
-	// From the likeliest cause to the least: the first that explains the refusal ends the asking.
+	// From the likeliest cause to the least: the first that explains the rejection ends the asking.
 	fits := own.askOwn(&found, r, refused)
 	if !fits && !d.askOthers(&found, source, r) {
 		fits = own.askStrangers(&found, r) || own.askVariants(&found, r)

@@ -1,4 +1,4 @@
-package refusal
+package rejected
 
 import (
 	"errors"
@@ -107,7 +107,7 @@ func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 }
 
 // askVariants looks whether what stands between the provider and us has changed the request, and reports whether
-// that explains the refusal.
+// that explains the rejection.
 func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	for _, v := range variants(r.Body) {
 		changed := *r

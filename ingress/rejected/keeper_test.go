@@ -1,4 +1,4 @@
-package refusal_test
+package rejected_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/gitlab"
 	"github.com/pawlhq/pawl/ingress/hmac"
-	"github.com/pawlhq/pawl/ingress/refusal"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -42,12 +42,12 @@ func (s *shelf) Keep(_ context.Context, batch []rejection.Rejection) error {
 	return s.err
 }
 
-func run(t *testing.T, cfg refusal.Config) (k *refusal.Keeper, stop func()) {
+func run(t *testing.T, cfg rejected.Config) (k *rejected.Keeper, stop func()) {
 	t.Helper()
 	if cfg.Diagnoser == nil {
 		cfg.Diagnoser = diagnoser(t)
 	}
-	k = refusal.NewKeeper(cfg)
+	k = rejected.NewKeeper(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { k.Run(ctx); close(done) }()
@@ -66,7 +66,7 @@ var noMatch = &webhook.Error{Class: webhook.NoMatchingSignature, Detail: "no sig
 func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	k, stop := run(t, refusal.Config{Store: store})
+	k, stop := run(t, rejected.Config{Store: store})
 	r := sent(t, stripe.Provider, webhook.SignInput{Secret: testSecret, Body: []byte(liveBody), URL: "https://hooks.example/hooks/live?token=1"})
 	k.Offer("live", r, noMatch, "192.0.2.1")
 	r.Body[0], r.Header = 'x', nil // the caller may use its memory again
@@ -79,7 +79,7 @@ func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 	if got.Source != "live" || got.Class != "no_matching_signature" || got.RemoteAddr != "192.0.2.1" || got.Query != "" || string(got.Body) != liveBody || got.Header.Get("Stripe-Signature") == "" || !got.ReceivedAt.Equal(now) {
 		t.Errorf("kept %+v", got)
 	}
-	if !got.Likely || len(got.Diagnosis) == 0 || got.Diagnosis[0].Code != refusal.OtherSource {
+	if !got.Likely || len(got.Diagnosis) == 0 || got.Diagnosis[0].Code != rejected.OtherSource {
 		t.Errorf("diagnosis %+v, want that it fits another source", got.Diagnosis)
 	}
 }
@@ -89,12 +89,12 @@ func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 	t.Parallel()
 	all := sources()
-	all["gitlab"] = refusal.Source{Provider: gitlab.Provider, Settings: webhook.Settings{Source: "gitlab", Secrets: []webhook.Secret{{Label: "main", Value: "glwt-0123456789abcdefghijkl"}}}}
-	all["keyed"] = refusal.Source{Provider: hmac.Provider, Settings: webhook.Settings{Source: "keyed", Options: map[string]string{"header": "X-Api-Key", "template": "{id}.{body}", "id": "header:X-Id"},
+	all["gitlab"] = rejected.Source{Provider: gitlab.Provider, Settings: webhook.Settings{Source: "gitlab", Secrets: []webhook.Secret{{Label: "main", Value: "glwt-0123456789abcdefghijkl"}}}}
+	all["keyed"] = rejected.Source{Provider: hmac.Provider, Settings: webhook.Settings{Source: "keyed", Options: map[string]string{"header": "X-Api-Key", "template": "{id}.{body}", "id": "header:X-Id"},
 		Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
-	all["calls"] = refusal.Source{Provider: twilio.Provider, Settings: webhook.Settings{Source: "calls", URL: "https://hooks.example/hooks/calls", Mode: webhook.Live,
+	all["calls"] = rejected.Source{Provider: twilio.Provider, Settings: webhook.Settings{Source: "calls", URL: "https://hooks.example/hooks/calls", Mode: webhook.Live,
 		Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
-	d, err := refusal.NewDiagnoser(all)
+	d, err := rejected.NewDiagnoser(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 		"calls":  {[]string{"Content-Type", "X-Twilio-Signature"}, "bodySHA256=00"}, // the query is signed
 	} {
 		store := newShelf()
-		k, stop := run(t, refusal.Config{Store: store, Diagnoser: d})
+		k, stop := run(t, rejected.Config{Store: store, Diagnoser: d})
 		r := forged(1)
 		r.URL, r.Header = "https://hooks.example/hooks/x?bodySHA256=00", http.Header{}
 		for _, name := range []string{
@@ -134,7 +134,7 @@ func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 func TestKeeper_Flood_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	k, stop := run(t, refusal.Config{Store: store, PerSecond: 10, Burst: 20, Every: time.Hour})
+	k, stop := run(t, rejected.Config{Store: store, PerSecond: 10, Burst: 20, Every: time.Hour})
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -161,7 +161,7 @@ func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 		"IPv6": func(i int) string { return fmt.Sprintf("2001:db8::%x", i) },
 	} {
 		store := newShelf()
-		k, stop := run(t, refusal.Config{Store: store, PerSecond: 10, Burst: 20, Every: time.Hour})
+		k, stop := run(t, rejected.Config{Store: store, PerSecond: 10, Burst: 20, Every: time.Hour})
 		for i := range 1000 {
 			k.Offer("live", forged(i), noMatch, flood(i))
 		}
@@ -185,7 +185,7 @@ func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	k := refusal.NewKeeper(refusal.Config{Store: store, Diagnoser: diagnoser(t), Burst: 200})
+	k := rejected.NewKeeper(rejected.Config{Store: store, Diagnoser: diagnoser(t), Burst: 200})
 	for i := range 100 {
 		r := forged(i)
 		r.Body = make([]byte, 1<<20)
@@ -203,7 +203,7 @@ func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 func TestKeeper_BodyOverTheQueue_KeptCut(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	k, stop := run(t, refusal.Config{Store: store})
+	k, stop := run(t, rejected.Config{Store: store})
 	r := forged(1)
 	r.Body = make([]byte, 9<<20)
 	k.Offer("live", r, noMatch, "")
@@ -217,7 +217,7 @@ func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
 	store.err = errors.New("no database")
-	k, stop := run(t, refusal.Config{Store: store, Every: time.Millisecond})
+	k, stop := run(t, rejected.Config{Store: store, Every: time.Millisecond})
 	k.Offer("live", forged(1), noMatch, "")
 	<-store.written
 	store.mu.Lock()
@@ -235,7 +235,7 @@ func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	k, stop := run(t, refusal.Config{Store: store})
+	k, stop := run(t, rejected.Config{Store: store})
 	r := sent(t, stripe.Provider, webhook.SignInput{Secret: testSecret, Body: []byte(liveBody)})
 	k.Offer("live", r, &webhook.Error{Class: webhook.TooLarge, Detail: "the limit is 1 MiB"}, "")
 	<-store.written
@@ -249,7 +249,7 @@ func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
 func TestKeeper_Quiet_Trims(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	_, stop := run(t, refusal.Config{Store: store, Trim: time.Millisecond, Every: time.Millisecond})
+	_, stop := run(t, rejected.Config{Store: store, Trim: time.Millisecond, Every: time.Millisecond})
 	<-store.written
 	stop()
 	if len(store.rows) != 0 {

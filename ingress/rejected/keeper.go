@@ -1,4 +1,4 @@
-package refusal
+package rejected
 
 import (
 	"bytes"
@@ -53,7 +53,7 @@ const (
 // [NewKeeper] and let [Keeper.Run] work.
 type Keeper struct {
 	cfg     Config
-	queue   chan refusal
+	queue   chan rejectedRequest
 	waiting atomic.Int64 // bytes of bodies in the queue
 	dropped atomic.Int64
 	// headers holds, by source, what is kept of its requests.
@@ -69,7 +69,7 @@ type sender struct {
 	network netip.Addr
 }
 
-type refusal struct {
+type rejectedRequest struct {
 	source, remote string
 	request        *webhook.Request
 	err            *webhook.Error
@@ -95,7 +95,7 @@ func NewKeeper(cfg Config) *Keeper {
 		cfg.Trim = time.Hour
 	}
 	k := &Keeper{
-		cfg: cfg, queue: make(chan refusal, queueLength), headers: map[string]webhook.Headers{},
+		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{},
 		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
 		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2}, sendersRemembered),
 	}
@@ -106,7 +106,7 @@ func NewKeeper(cfg Config) *Keeper {
 }
 
 // Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
-// dropped: a refusal is worth keeping, and never worth slowing down what is valid.
+// dropped: a rejection is worth keeping, and never worth slowing down what is valid.
 func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
 	addr, _ := netip.ParseAddr(remoteAddr) // what is no address shares one
 	from := sender{source, throttle.Network(addr)}
@@ -128,7 +128,7 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 	held := *r
 	held.Header, held.Body = r.Header.Clone(), bytes.Clone(body)
 	select {
-	case k.queue <- refusal{source, remoteAddr, &held, err, int64(len(r.Body))}:
+	case k.queue <- rejectedRequest{source, remoteAddr, &held, err, int64(len(r.Body))}:
 	default:
 		k.waiting.Add(-size)
 		k.dropped.Add(1)
@@ -161,8 +161,8 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // collect returns first and what waits behind it.
-func (k *Keeper) collect(first refusal) []refusal {
-	batch := []refusal{first}
+func (k *Keeper) collect(first rejectedRequest) []rejectedRequest {
+	batch := []rejectedRequest{first}
 	for len(batch) < batchLength {
 		select {
 		case next := <-k.queue:
@@ -174,9 +174,9 @@ func (k *Keeper) collect(first refusal) []refusal {
 	return batch
 }
 
-// write diagnoses a batch and stores it. What cannot be stored is dropped: refusals must not pile up
+// write diagnoses a batch and stores it. What cannot be stored is dropped: rejections must not pile up
 // in memory while the database is away.
-func (k *Keeper) write(ctx context.Context, batch []refusal) {
+func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	rows := make([]rejection.Rejection, len(batch))
 	for i, f := range batch {
 		rows[i] = k.row(f)
@@ -194,7 +194,7 @@ func (k *Keeper) write(ctx context.Context, batch []refusal) {
 	}
 }
 
-func (k *Keeper) row(f refusal) rejection.Rejection {
+func (k *Keeper) row(f rejectedRequest) rejection.Rejection {
 	d := k.diagnose(f)
 	headers, query := k.headers[f.source], ""
 	if headers.Query {
@@ -208,12 +208,12 @@ func (k *Keeper) row(f refusal) rejection.Rejection {
 }
 
 // incomplete reports whether a part of the body is not there.
-func (f refusal) incomplete() bool {
+func (f rejectedRequest) incomplete() bool {
 	return f.err.Class.Incomplete() || f.size > int64(len(f.request.Body))
 }
 
 // diagnose never takes the process down: it reads what nobody has verified.
-func (k *Keeper) diagnose(f refusal) (d Diagnosis) {
+func (k *Keeper) diagnose(f rejectedRequest) (d Diagnosis) {
 	if f.incomplete() {
 		return d // there is nothing to probe
 	}
