@@ -17,8 +17,8 @@ import (
 
 const mib = 1 << 20
 
-// What bodies take is what is counted, and not several times as much: three that stall after 21 MB each, by senders that
-// cannot sign, fill the 64 MiB that there are for all.
+// What bodies take is what is counted, and not several times as much: three that stall after 20 MB each, by senders that
+// cannot sign, fill the 60 MiB that there are for large ones.
 //
 // It is not parallel: it measures the memory of its process.
 func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
@@ -28,7 +28,7 @@ func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
 		c.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("")
 		s.BodyLimit = 25 * mib
 	})
-	const bodies, size = 3, 21e6
+	const bodies, size = 3, 20_000_000
 	chunk := bytes.Repeat([]byte("x"), 64<<10)
 	debug.FreeOSMemory() // what tests before this one have left would be given back meanwhile
 	before, most := resident(t), 0
@@ -45,7 +45,7 @@ func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		most = max(most, resident(t)-before)
 		held := measured(t, reader, "pawl_bodies_bytes", "")
-		if held >= 60*mib {
+		if held >= bodies*size {
 			break
 		}
 		if time.Now().After(deadline) {
