@@ -449,13 +449,9 @@ func (p *preview) undoBegun(f *flow) (bool, error) {
 	if err != nil || len(begun) > 0 || slices.ContainsFunc(f.steps, func(s *step) bool { return s.kind == relayEvent.Name }) {
 		return len(begun) > 0, err
 	}
-	delivering, err := p.look(keysOf(f.deliveries(p.consumers))...)
-	for _, s := range delivering {
-		if !s.Settled() {
-			return true, nil
-		}
-	}
-	return false, err
+	keys := keysOf(f.deliveries(p.consumers))
+	delivering, err := p.look(keys...)
+	return slices.ContainsFunc(keys, func(key string) bool { s, begun := delivering[key]; return begun && !s.Settled() }), err
 }
 
 // effect says what becomes of a step.
