@@ -169,6 +169,11 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.until("the worker has heard", func() bool {
+				if name == "out" { // what was under way when the worker heard has closed it
+					if err := held.begin(r); err != nil {
+						t.Fatal(err)
+					}
+				}
 				e := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter")
 				r.receive(e)
 				return r.status(e, receipt.Processed, receipt.Retrying) == receipt.Retrying
