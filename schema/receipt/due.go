@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Lease is for how long a receipt belongs to one process, which starts its workflow meanwhile: to the one that has
@@ -18,12 +20,13 @@ const (
 // dueSQL orders by due time, so that what was missed longest is started first. What belongs to a paused source is put
 // aside, so that it stands before nothing else.
 const dueSQL = `
+with ` + schema.Lazy + `
 update receipts r set dispatch_at = case when due.pause is null then now() + ` + lease + ` else 'infinity' end,
        reason = coalesce('` + Paused + `: source ' || r.source || ' ' || due.pause, r.reason),
        updated_at = case when due.pause is null then r.updated_at else now() end
   from (select d.id, (select ` + pauseWords + ` from pauses p where p.kind = 'source' and p.name = d.source and p.until is null) as pause
           from receipts d where d.status = 'received' and d.dispatch_at <= now()
-         order by d.dispatch_at limit $1 for no key update skip locked) due
+         order by d.dispatch_at limit $1 for no key update skip locked) due cross join lazy
  where r.id = due.id
 returning ` + PendingColumns + `, due.pause is not null as paused`
 
@@ -54,8 +57,9 @@ func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
 }
 
 const releaseSQL = `
+with ` + schema.Lazy + `
 update receipts r set dispatch_at = now()
-  from (select id from receipts where id = any($1::uuid[]) and status = (select 'received') order by id for no key update) held
+  from (select id from receipts where id = any($1::uuid[]) and status = (select 'received') order by id for no key update) held cross join lazy
  where r.id = held.id` // see [schema.Handling]
 
 // Release makes receipts due at once whose [Lease] the caller has, and does not need any more.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -57,7 +58,7 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 // startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Of two runs of one receipt, the one
 // that began later names its workflow.
 const startedSQL = `
-with started as materialized (
+with ` + schema.Lazy + `, started as materialized (
     -- A short run has ended and said all of this itself: its receipt is not touched again.
     -- While a replay waits for its start, the run before it may be marked late: that is not the run that was asked for.
     select i.*, held.status as was, held.workflow_id as known,
@@ -76,7 +77,7 @@ with started as materialized (
 update receipts r
    set status = case when i.was = 'received' then 'processing' else i.was end,
        workflow_id = i.workflow_id, rerun = null, updated_at = now()
-  from (select distinct on (id) * from started where wanted order by id, started_at desc) i
+  from (select distinct on (id) * from started where wanted order by id, started_at desc) i cross join lazy
  where r.id = i.id and (i.was = 'received' or i.known = '')`
 
 func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
