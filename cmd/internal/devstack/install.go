@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,22 +16,28 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// tool is a program that is found on PATH or built once per machine with `go install`. It is built
-// apart, not imported: Temporal's 460 modules stay out of our go.mod.
+// tool is a program that is found on PATH or built once per machine, in a module of its own: Temporal's 460
+// modules stay out of our go.mod.
 type tool struct {
 	// name is that of the program, title what progress and errors call it.
-	name, title     string
-	module, version string
+	name, title string
+	// module is what holds it, command where in it.
+	module, version, command string
+	// newer are requirements ("module version") that go beyond those of module itself.
+	newer []string
 	// onPath lets a program of that name on PATH be taken instead; only where the name is telling.
 	onPath bool
 	// instead is what to install where there is no go.
 	instead string
 }
 
-// temporalCLI is the newest Temporal CLI that `go install` accepts: later ones have a replace
-// directive in their go.mod. It holds server 1.29.1 and the Web UI.
+// temporalCLI is the newest Temporal CLI without a replace directive, which only a main module may have. It holds
+// server 1.29.1 and the Web UI. Its own SQLite driver, 1.34.1, leaks a query whose context ends just when its first
+// row is there; every later one is then "interrupted (9)", and the server answers nothing more until it is started
+// again. Drivers since 1.40.1 close it; 1.51.0 is the one of server 1.32.
 var temporalCLI = tool{
-	name: "temporal", title: "Temporal dev server", module: "github.com/temporalio/cli/cmd/temporal", version: "1.5.1", onPath: true,
+	name: "temporal", title: "Temporal dev server", module: "github.com/temporalio/cli", command: "cmd/temporal", version: "1.5.1", onPath: true,
+	newer:   []string{"modernc.org/sqlite v1.51.0"},
 	instead: "Temporal's CLI (https://docs.temporal.io/cli)",
 }
 
@@ -38,17 +45,17 @@ var temporalCLI = tool{
 // newer Go than ours. Their names are everybody's, so PATH is not asked for them.
 var (
 	temporalServer = tool{
-		name: "server", title: "Temporal server", module: "go.temporal.io/server/cmd/server", version: "1.32.1",
+		name: "server", title: "Temporal server", module: "go.temporal.io/server", command: "cmd/server", version: "1.32.1",
 		instead: "Temporal's server (https://docs.temporal.io/self-hosted-guide)",
 	}
 	temporalSQL = tool{
-		name: "sql", title: "Temporal SQL tool", module: "go.temporal.io/server/cmd/tools/sql", version: "1.32.1",
+		name: "sql", title: "Temporal SQL tool", module: "go.temporal.io/server", command: "cmd/tools/sql", version: "1.32.1",
 		instead: temporalServer.instead,
 	}
 )
 
-// progressEvery is how often a long build says that it is still at it.
-const progressEvery = 5 * time.Second
+// progressEvery is how often a long build says that it is still at it: some minutes are a dozen lines.
+const progressEvery = 15 * time.Second
 
 // FindTemporal returns the path of Temporal's CLI: the one on PATH, else the one that was built
 // before, else one that is built now, which takes some minutes once per machine and is reported
@@ -59,18 +66,18 @@ func FindTemporal(ctx context.Context, progress io.Writer) (string, error) {
 
 func (t tool) find(ctx context.Context, progress io.Writer) (string, error) {
 	if t.onPath {
-		if path, err := exec.LookPath(t.name); err == nil {
-			return path, nil
+		if program, err := exec.LookPath(t.name); err == nil {
+			return program, nil
 		}
 	}
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the %s: %w", t.title, err)
 	}
-	dir := filepath.Join(base, "pawl", "temporal-"+t.version)
-	path := filepath.Join(dir, t.name)
-	if isFile(path) {
-		return path, nil
+	dir := filepath.Join(base, "pawl", "temporal-"+t.build())
+	program := filepath.Join(dir, t.name)
+	if isFile(program) {
+		return program, nil
 	}
 	goPath, err := exec.LookPath("go")
 	if err != nil {
@@ -85,15 +92,15 @@ func (t tool) find(ctx context.Context, progress io.Writer) (string, error) {
 			return err
 		}
 		defer func() { _ = lock.Close() }()
-		if isFile(path) { // built while we waited
+		if isFile(program) { // built while we waited
 			return nil
 		}
-		return t.install(ctx, goPath, dir, path)
+		return t.install(ctx, goPath, dir, program)
 	})
 	if err != nil {
 		return "", fmt.Errorf("build the %s: %w", t.title, err)
 	}
-	return path, nil
+	return program, nil
 }
 
 func isFile(path string) bool {
@@ -101,9 +108,28 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// install builds into a directory beside path and renames, so that path is whole or not there.
+// build names what is built: another build of one version is another directory.
+func (t tool) build() string {
+	name := t.version
+	for _, requirement := range t.newer {
+		module, version, _ := strings.Cut(requirement, " v")
+		name += "-" + path.Base(module) + "-" + version
+	}
+	return name
+}
+
+func (t tool) goMod() []byte {
+	var mod bytes.Buffer
+	_, _ = fmt.Fprintf(&mod, "module build\n\ngo 1.25.0\n\nrequire %s v%s\n", t.module, t.version)
+	for _, requirement := range t.newer {
+		_, _ = fmt.Fprintf(&mod, "require %s\n", requirement)
+	}
+	return mod.Bytes()
+}
+
+// install builds into a directory beside program and renames, so that program is whole or not there.
 // The caller holds the lock of dir.
-func (t tool) install(ctx context.Context, goPath, dir, path string) error {
+func (t tool) install(ctx context.Context, goPath, dir, program string) error {
 	leftovers, _ := filepath.Glob(filepath.Join(dir, "build-*")) // of builds that were killed
 	for _, leftover := range leftovers {
 		if err := os.RemoveAll(leftover); err != nil {
@@ -115,9 +141,12 @@ func (t tool) install(ctx context.Context, goPath, dir, path string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	cmd := exec.CommandContext(ctx, goPath, "install", "-ldflags=-s -w",
-		t.module+"@v"+t.version)
-	cmd.Dir = work // outside of our module
+	if err := os.WriteFile(filepath.Join(work, "go.mod"), t.goMod(), 0o600); err != nil {
+		return err
+	}
+	// -mod=mod adds to that go.mod what its requirements need, a newer go as well.
+	cmd := exec.CommandContext(ctx, goPath, "install", "-mod=mod", "-ldflags=-s -w", path.Join(t.module, t.command))
+	cmd.Dir = work
 	cmd.Env = append(installEnv(os.Environ()), "GOBIN="+work, "GOWORK=off", "CGO_ENABLED=0")
 	// go stops its compilers on an interrupt and leaves them running when it is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -127,7 +156,7 @@ func (t tool) install(ctx context.Context, goPath, dir, path string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go install: %w: %s", errors.Join(err, ctx.Err()), lastLines(out.Bytes(), 5))
 	}
-	return os.Rename(filepath.Join(work, t.name), path)
+	return os.Rename(filepath.Join(work, t.name), program)
 }
 
 // installEnv is env for a build that has nothing to do with our module: without its flags

@@ -12,13 +12,13 @@ import (
 )
 
 // fakeGo puts a `go` on an otherwise empty PATH that "installs" a file, writes what it was told
-// to a log, and fails when script says so. The real build takes minutes; it is what the other
+// and its go.mod to a log, and fails when script says so. The real build takes minutes; it is what the other
 // tests of this package run on where no temporal is installed.
 func fakeGo(t *testing.T, script string) (log string) {
 	t.Helper()
 	bin, cache := t.TempDir(), t.TempDir()
 	log = filepath.Join(bin, "log")
-	content := "#!/bin/sh\necho \"$GOFLAGS|$GOWORK|$*\" >> '" + log + "'\n" + script + "\n"
+	content := "#!/bin/sh\n{ echo \"$GOFLAGS|$GOWORK|$*\"; while IFS= read -r line; do echo \"$line\"; done <go.mod; } >>'" + log + "'\n" + script + "\n"
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(content), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,9 @@ func TestFindTemporal_BuiltOnceByMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "-buildvcs=false|off|install -ldflags=-s -w github.com/temporalio/cli/cmd/temporal@v1.5.1\n"
+	// The driver of its own go.mod leaves a server that is stuck for good, once a request ends at a bad moment.
+	want := "-buildvcs=false|off|install -mod=mod -ldflags=-s -w github.com/temporalio/cli/cmd/temporal\n" +
+		"module build\n\ngo 1.25.0\n\nrequire github.com/temporalio/cli v1.5.1\nrequire modernc.org/sqlite v1.51.0\n"
 	if string(got) != want {
 		t.Errorf("go was called with\n%s; want once\n%s", got, want)
 	}
