@@ -31,7 +31,7 @@ func Pooler(t testing.TB, dsn string) string {
 	}
 	password, _ := server.User.Password()
 	database := strings.TrimPrefix(server.Path, "/")
-	addr := freeAddr(t)
+	addr := FreeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatalf("schematest: %v", err)
@@ -85,14 +85,4 @@ default_pool_size = 2
 	through := *server
 	through.Host = addr
 	return through.String()
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("schematest: %v", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

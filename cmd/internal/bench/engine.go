@@ -43,11 +43,11 @@ const startTakes = 2 * time.Millisecond
 
 // newEngine returns an engine that takes perSecond starts. It is away until it is begun.
 func newEngine(perSecond int) (*engine, error) {
-	addr, err := freeAddr()
+	addrs, err := freeAddrs(1)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{addr: addr, takes: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/100)), taken: map[string]string{}}, nil
+	return &engine{addr: addrs[0], takes: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/100)), taken: map[string]string{}}, nil
 }
 
 // begin has it answer.

@@ -69,7 +69,7 @@ func (f *flow) pawlJob(ctx context.Context) (job, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := f.sinks.expectRequests(account, paid)
+	done := f.sinks.expect(account, outside)
 	return func(ctx context.Context) (string, error) {
 		if err := f.post(ctx, e); err != nil {
 			return "", err
@@ -116,7 +116,7 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := f.sinks.expect(account)
+	done := f.sinks.expect(account, outside)
 	return func(ctx context.Context) (string, error) {
 		options := client.StartWorkflowOptions{ID: "naive:" + e.ID, TaskQueue: taskQueue}
 		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{ReceiptID: kept[0].ReceiptID, EventID: e.ID, Account: account, Facts: loaded.Facts})

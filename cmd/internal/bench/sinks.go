@@ -17,16 +17,12 @@ type expected struct {
 
 func newSinks() *sinks { return &sinks{waiting: map[string]*expected{}} }
 
-// outside is how many requests of a naive event its sinks take: mail, workspaces, finance and the subscriber. paid is the
-// same of one that pawl runs, which announces three internal events. The other effects are rows of our own that are
-// committed before or beside these.
-const outside, paid = 4, 6
+// outside is how many requests of a new subscriber's payment the sinks take: mail, workspaces, finance, and the subscriber
+// of access.changed. The other effects are rows of our own that are committed before or beside these.
+const outside = 4
 
-// expect returns a channel that is closed when every sink has taken account's effect.
-func (s *sinks) expect(account string) <-chan struct{} { return s.expectRequests(account, outside) }
-
-// expectRequests returns a channel that is closed when the sinks have taken so many of an account's effects.
-func (s *sinks) expectRequests(account string, n int) <-chan struct{} {
+// expect returns a channel that is closed when the sinks have taken n requests of an account.
+func (s *sinks) expect(account string, n int) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := &expected{left: n, done: make(chan struct{})}

@@ -163,17 +163,11 @@ const nowhere = "127.0.0.1:1"
 // configure writes the configuration of one process. Without a Temporal server, or a sandbox, they
 // are configured and not there.
 func (s *stack) configure(name, dsn string) (process, error) {
-	var p process
-	var err error
-	if p.ingress, err = freeAddr(); err != nil {
-		return p, err
+	free, err := freeAddrs(3)
+	if err != nil {
+		return process{}, err
 	}
-	if p.ops, err = freeAddr(); err != nil {
-		return p, err
-	}
-	if p.workerOps, err = freeAddr(); err != nil {
-		return p, err
-	}
+	p := process{ingress: free[0], ops: free[1], workerOps: free[2]}
 	temporal := cmp.Or(s.engine, nowhere)
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
@@ -181,6 +175,7 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	params := config.DevParams{
 		Ingress: p.ingress, Console: "127.0.0.1:0", Ops: p.ops, WorkerOps: p.workerOps,
 		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1", Subscriber: "http://127.0.0.1:1",
+		SubscriberTypes: "access.changed", // as the naive workflow tells it
 	}
 	if s.sandbox != nil {
 		params.WorkspacesURL, params.FinanceURL = s.sandbox.URL(), s.sandbox.URL()
@@ -210,12 +205,19 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	return p, nil
 }
 
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddrs returns n addresses that nobody listens on now. No two are the same: each is held until
+// all are found.
+func freeAddrs(n int) ([]string, error) {
+	addrs := make([]string, n)
+	for i := range addrs {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }()
+		addrs[i] = l.Addr().String()
 	}
-	return l.Addr().String(), l.Close()
+	return addrs, nil
 }
 
 // child is a process of pawl.

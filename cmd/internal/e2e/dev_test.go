@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // dev is what a user of `pawl dev` has: a state directory, and addresses.
@@ -34,7 +34,7 @@ type dev struct {
 // newDev chooses addresses. prepare may change how pawl is run; nil leaves it.
 func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
 	t.Helper()
-	d := &dev{t: t, state: state, ingress: freeAddr(t)}
+	d := &dev{t: t, state: state, ingress: schematest.FreeAddr(t)}
 	d.prepare = func(cmd *exec.Cmd) {
 		cmd.Env = plainEnv()
 		if prepare != nil {
@@ -42,9 +42,9 @@ func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
 		}
 	}
 	d.flags = []string{
-		"--state", state, "--ingress", d.ingress, "--console", freeAddr(t), "--ops", freeAddr(t),
-		"--temporal-port", portIn(freeAddr(t)), "--temporal-ui-port", portIn(freeAddr(t)),
-		"--sandbox-port", portIn(freeAddr(t)), "--sandbox-smtp-port", portIn(freeAddr(t)),
+		"--state", state, "--ingress", d.ingress, "--console", schematest.FreeAddr(t), "--ops", schematest.FreeAddr(t),
+		"--temporal-port", portIn(schematest.FreeAddr(t)), "--temporal-ui-port", portIn(schematest.FreeAddr(t)),
+		"--sandbox-port", portIn(schematest.FreeAddr(t)), "--sandbox-smtp-port", portIn(schematest.FreeAddr(t)),
 	}
 	// Where root's state lies below a directory that the server's user cannot enter, its data is elsewhere.
 	t.Cleanup(func() {
@@ -53,21 +53,6 @@ func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
 		}
 	})
 	return d
-}
-
-// freeAddr returns an address below the range from which the system takes ports for connections, so
-// that nothing else gets it meanwhile.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			_ = l.Close()
-			return addr
-		}
-	}
-	t.Fatal("found no free port")
-	return ""
 }
 
 func portIn(addr string) string {

@@ -76,7 +76,7 @@ func build() (err error) {
 func temporal(t *testing.T) (*devstack.Temporal, client.Client) {
 	t.Helper()
 	shared.once.Do(func() {
-		if shared.err = startTemporal(portOf(t, freeAddr(t))); shared.err == nil {
+		if shared.err = startTemporal(portOf(t, schematest.FreeAddr(t))); shared.err == nil {
 			shared.client, shared.err = client.NewLazyClient(client.Options{HostPort: shared.temporal.Addr(), Logger: silent{}})
 		}
 	})
