@@ -31,9 +31,9 @@ type Breaking struct {
 	Failures int
 	// FirstProbe is when the first probe goes through; the wait doubles up to MaxProbe.
 	FirstProbe, MaxProbe time.Duration
-	// Looks is how many of the waiting runs look after the sink by themselves in a second, all together: each waits the
+	// Polls is how many of the waiting runs poll the breaker by themselves in a second, all together: each waits the
 	// longer, the more there are, from LeastWait to MostWait.
-	Looks               int
+	Polls               int
 	LeastWait, MostWait time.Duration
 	// Back is how many of the waiting runs are let in each second when the sink is back.
 	Back int
@@ -41,11 +41,11 @@ type Breaking struct {
 
 // DefaultBreaking is what holds in production.
 //
-// Five failures are more than a restart of a small API shows, and fewer than the places of a sink. Ten looks a second
+// Five failures are more than a restart of a small API shows, and fewer than the places of a sink. Ten polls a second
 // cost an engine on two cores a tenth of what it runs, however many wait; eighty are about what it runs.
 var DefaultBreaking = Breaking{
 	Failures: 5, FirstProbe: 5 * time.Second, MaxProbe: 15 * time.Second,
-	Looks: 10, LeastWait: 5 * time.Second, MostWait: 10 * time.Minute, Back: 80,
+	Polls: 10, LeastWait: 5 * time.Second, MostWait: 10 * time.Minute, Back: 80,
 }
 
 // probeIn is the wait before the next probe, when so many have failed.
@@ -53,9 +53,9 @@ func (b Breaking) probeIn(failed int) time.Duration {
 	return min(b.FirstProbe<<min(failed, 16), b.MaxProbe)
 }
 
-// wait is how long a run waits before it looks after its sink again, where so many wait.
+// wait is how long a run waits before it polls its sink's breaker again, where so many wait.
 func (b Breaking) wait(waiting int) time.Duration {
-	return jitter(min(max(time.Duration(waiting)*time.Second/time.Duration(b.Looks), b.LeastWait), b.MostWait))
+	return jitter(min(max(time.Duration(waiting)*time.Second/time.Duration(b.Polls), b.LeastWait), b.MostWait))
 }
 
 // outage is what a process knows of a sink that is out.
@@ -79,9 +79,15 @@ func (o outage) words() string {
 	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.reason)
 }
 
-// Held reads which sinks are paused or out, with words that follow the sink's name. A pause goes before an outage: only its
-// end lets anything through.
-func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (map[string]string, error) {
+// Holding says how a sink is paused or out.
+type Holding struct {
+	// Words follow the sink's name.
+	Words  string
+	Paused bool
+}
+
+// Held reads which sinks are paused or out. A pause goes before an outage: only its end lets anything through.
+func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (map[string]Holding, error) {
 	list, err := breakers.All(ctx)
 	if err != nil {
 		return nil, err
@@ -90,15 +96,15 @@ func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (ma
 	if err != nil {
 		return nil, err
 	}
-	held := map[string]string{}
+	held := map[string]Holding{}
 	for _, b := range list {
 		if b.Open {
-			held[b.Sink] = outage{since: b.Since, reason: b.Reason}.words()
+			held[b.Sink] = Holding{Words: outage{since: b.Since, reason: b.Reason}.words()}
 		}
 	}
 	for _, p := range paused {
 		if p.Kind == pause.Sink {
-			held[p.Name] = p.Words()
+			held[p.Name] = Holding{p.Words(), true}
 		}
 	}
 	return held, nil
@@ -180,9 +186,9 @@ func (g *Gate) failed(key, reason string) int {
 // is over, or waits. Where the sink is paused, it waits: its time stands still. What the ledger holds as ended is
 // neither: the claim tells.
 func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, last bool, waits *Result, err error) {
-	found, err := r.Ledger.Look(ctx, []string{c.Key})
+	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
-		return false, false, nil, r.again(ctx, TypeInfrastructure, 0, err, "cannot look at %s", c.Key)
+		return false, false, nil, r.again(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
 	}
 	g, known := found[c.Key]
 	tried := known && c.Round <= g.Round
@@ -220,8 +226,8 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, l
 
 // waits is the result of an effect whose sink is out or paused. left is what remains of its time while it is out.
 //
-// The end of a pause is told to who waits. They look seldom by themselves, for the case that nobody has told them: a
-// pause may last for days, and each look stands in the run's history.
+// The end of a pause is told to who waits. They poll seldom by themselves, for the case that nobody has told them: a
+// pause may last for days, and each poll stands in the run's history.
 func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left time.Duration) Result {
 	why, wait := SinkOut, min(r.Breaking.wait(o.waiting), left)
 	if o.paused != nil {

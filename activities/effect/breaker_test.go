@@ -135,7 +135,7 @@ func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
 	}
 	result, err := other.tries(keyed("later"), never(t))
 	if wait := other.want(result, err, effect.Waits).Wait; wait < 30*time.Second || wait > 36*time.Second {
-		t.Errorf("waits %s behind 300 others, of which ten look each second; want 30s and up to a fifth more", wait)
+		t.Errorf("waits %s behind 300 others, of which ten poll each second; want 30s and up to a fifth more", wait)
 	}
 	if got := b.one(`select count(*) || ' ' || max(attempts) from effects`); got != "5 1" {
 		t.Errorf("effects and tries: %s, want those before it was out", got)

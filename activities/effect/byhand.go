@@ -32,9 +32,9 @@ func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 		r.count(ctx, c, Done)
 		return Result{State: Done, Value: encoded}, nil
 	}
-	found, err := r.Ledger.Look(ctx, []string{c.Key})
+	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot look at %s", c.Key)
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
 	}
 	if now := found[c.Key]; now.Settled() {
 		return r.meet(ctx, c, now)

@@ -964,15 +964,9 @@ func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	b := setup(t)
 	local := func(left time.Duration) (called bool, err error) {
-		var suite testsuite.WorkflowTestSuite
-		suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-		_, err = suite.NewTestActivityEnvironment().SetTestTimeout(time.Minute).ExecuteLocalActivity(func(ctx context.Context) (effect.Result, error) {
-			ctx, cancel := context.WithTimeout(ctx, left)
-			defer cancel()
-			return b.runner.Do(ctx, call("evt_1", 0), policy, nil, func(context.Context, *effect.Attempt) (any, error) {
-				called = true
-				return nil, nil
-			})
+		_, err = b.locally(policy, left, "evt_1", func(context.Context, *effect.Attempt) (any, error) {
+			called = true
+			return nil, nil
 		})
 		return called, err
 	}
@@ -987,4 +981,21 @@ func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	if called, err := local(policy.Timeout + 5*time.Second); err != nil || !called {
 		t.Errorf("with time enough: called %t, %v", called, err)
 	}
+}
+
+// locally does an effect as a local try, in so much time.
+func (b *bundle) locally(p effect.Policy, left time.Duration, key string, fn func(context.Context, *effect.Attempt) (any, error)) (effect.Result, error) {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	value, err := suite.NewTestActivityEnvironment().SetTestTimeout(time.Minute).ExecuteLocalActivity(func(ctx context.Context) (effect.Result, error) {
+		ctx, cancel := context.WithTimeout(ctx, left)
+		defer cancel()
+		return b.runner.Do(ctx, keyed(key), p, nil, fn)
+	})
+	if err != nil {
+		return effect.Result{}, err
+	}
+	var result effect.Result
+	err = value.Get(&result)
+	return result, err
 }

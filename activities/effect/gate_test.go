@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
 )
@@ -42,6 +43,49 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 	b.want(result, err, effect.Done)
 	if p.Gate.Busy() != 0 {
 		t.Errorf("%d in flight, want none", p.Gate.Busy())
+	}
+}
+
+// A burst at a sink that answers costs no regular activity: a local try waits a moment for a place.
+func TestGate_LocalTry_WaitsAMoment(t *testing.T) {
+	b := setup(t)
+	p := policy
+	p.Gate = effect.NewGate("finance", 1, 0)
+	for try := 1; ; try++ {
+		leave, waited := p.Gate.Enter(t.Context()), make(chan error, 1)
+		go func() {
+			_, err := b.locally(p, time.Minute, "waits", succeed)
+			waited <- err
+		}()
+		for range time.Tick(time.Millisecond) {
+			if p.Gate.Waiting() > 0 || len(waited) > 0 {
+				break
+			}
+		}
+		leave()
+		err := <-waited
+		if err == nil {
+			return
+		}
+		// The moment is short, and this machine may have been busy for as long.
+		if message := b.again(err, effect.TypeNotYet).Message(); try == 20 || !strings.Contains(message, "finance has no place free") {
+			t.Fatalf("try %d was told %q", try, message)
+		}
+	}
+}
+
+// A sink that hangs does not hold up the workflow task of a local try.
+func TestGate_LocalTry_NoPlace_TurnedAway(t *testing.T) {
+	b := setup(t)
+	p := policy
+	p.Gate = effect.NewGate("finance", 1, 0)
+	defer p.Gate.Enter(t.Context())()
+	_, err := b.locally(p, time.Minute, "waits", never(t))
+	if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no place free") {
+		t.Errorf("told %q", message)
+	}
+	if got := b.one(`select count(*)::text from effects`); got != "0" {
+		t.Errorf("%s effects were claimed, want none", got)
 	}
 }
 

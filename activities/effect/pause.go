@@ -66,7 +66,7 @@ func (g *Gate) pausedFor(d time.Duration) (paused time.Duration) {
 }
 
 // resume lets in who waited for a sink whose pause is over, where no other process does. Should this one die over that,
-// they look by themselves.
+// they poll by themselves.
 func (r *Runner) resume(ctx context.Context, g *Gate, spans []pause.Span) {
 	for _, s := range spans {
 		if s.Name != g.sink || !s.Over || s.Told {

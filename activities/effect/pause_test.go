@@ -40,7 +40,7 @@ func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 				t.Errorf("told %q", got.Reason)
 			}
 			if got.Wait < 10*time.Minute {
-				t.Errorf("looks after %s: the end of a pause is told, and each look stands in the history", got.Wait)
+				t.Errorf("polls after %s: the end of a pause is told, and each poll stands in the history", got.Wait)
 			}
 		}
 	}

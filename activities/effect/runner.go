@@ -137,16 +137,21 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
 }
 
-// waiting is what a regular activity may take for a place at its sink: its time has room for it beside a call and what
-// claiming and recording take.
-const waiting = 1500 * time.Millisecond
+const (
+	// waiting is what a regular activity may take for a place at its sink: its time has room for it beside a call and
+	// what claiming and recording take.
+	waiting = 1500 * time.Millisecond
+	// waitingLocally is the same for a local try. It holds up its workflow task, and so it waits only for what a sink
+	// that answers gives back soon. The regular activity that follows adds six events
+	// or more to the history of its run.
+	waitingLocally = 100 * time.Millisecond
+)
 
-// enter takes a place at the sink, before anything is claimed. A local try does not wait for one: that is for the
-// regular activity that follows, and it is the workflow task that would be held up.
+// enter takes a place at the sink, before anything is claimed.
 func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
 	info, patience := activity.GetInfo(ctx), waiting
 	if info.IsLocalActivity {
-		patience = 0
+		patience = waitingLocally
 	}
 	leave, wait := p.Gate.enter(ctx, patience)
 	if leave != nil {

@@ -1,6 +1,11 @@
 package effect
 
-import "github.com/pawlhq/pawl/schema/ledger"
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
 
 // Standing is how an effect stands in the ledger, for who asks what would come of it and does nothing.
 type Standing ledger.Grant
@@ -40,6 +45,30 @@ func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
 // Met is what the run of an event is told of an effect that it may not do: what came of it before, and by which event,
 // where that was another.
 func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
+
+// Beyond says what becomes of an effect that a call would begin now, where its sink is held for longer than its time, ""
+// where no time is known: while the sink is out, the time of the call's round goes on; paused or out, the sink forgets the
+// key of an earlier attempt.
+func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
+	held := map[bool]string{true: "paused", false: "out"}[h.Paused]
+	remembers, begun := p.KeyLifetime-s.Age, s.Attempt > 0 && c.Round <= s.Round
+	switch keeps := p.KeyLifetime > 0 && s.Attempt > 0 && ledger.Grant(s).KeepsKey(); {
+	case keeps && remembers > 0 && (h.Paused || remembers < p.Retries.For):
+		return fmt.Sprintf("if it is %s beyond %s, it has forgotten the first try, and this is in doubt", held, now.Add(remembers).UTC().Format(time.RFC3339))
+	case !h.Paused && !begun && p.Retries.For > 0 && (!keeps || remembers > 0):
+		return fmt.Sprintf("if it is %s beyond %s, when the last try comes, this is dead", held, now.Add(p.Retries.For).UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// Forgotten returns the doubt that a claim would come to where the sink has forgotten the key of an earlier attempt, nil
+// where it has not.
+func (p Policy) Forgotten(s Standing) error {
+	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !ledger.Grant(s).KeepsKey() {
+		return nil
+	}
+	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another could be applied twice", s.Age.Round(time.Minute), p.KeyLifetime)
+}
 
 // Foreseen is what a run is told of an effect of which it is known beforehand what comes of it: err is nil, or why it
 // will not be done. Trouble of our own is returned as an error.

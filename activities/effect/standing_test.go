@@ -1,0 +1,45 @@
+package effect
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// How long a sink may be held is known of a new round while it is out, and of a key that the sink remembers while it is
+// paused.
+func TestBeyond(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tried := func(class ledger.Class, result string) Standing {
+		return Standing{State: ledger.Failed, Attempt: 3, Round: 1, Class: class, Age: 2 * time.Hour, Result: json.RawMessage(result)}
+	}
+	const dead = "if it is out beyond 2026-03-02T11:00:00Z, when the last try comes, this is dead"
+	const doubt = " beyond 2026-03-02T10:00:00Z, it has forgotten the first try, and this is in doubt"
+	api := Policy{Retries: Retries{For: 23 * time.Hour}, KeyLifetime: 24 * time.Hour}
+	for name, tt := range map[string]struct {
+		policy Policy
+		paused bool
+		round  int
+		stands Standing
+		want   string
+	}{
+		"out, never begun":                    {api, false, 0, Standing{}, dead},
+		"out, a new round, and a new key":     {api, false, 2, tried(ledger.Fault, ""), dead},
+		"out, the key is kept":                {api, false, 2, tried(ledger.Exhausted, ""), "if it is out" + doubt},
+		"out, keys are remembered forever":    {Policy{Retries: api.Retries}, false, 2, tried(ledger.Exhausted, ""), dead},
+		"out, in its round":                   {Policy{Retries: api.Retries}, false, 1, tried(ledger.Transient, ""), ""},
+		"out, tried for a time not known":     {Policy{}, false, 2, tried(ledger.Exhausted, ""), ""},
+		"paused, never begun":                 {api, true, 0, Standing{}, ""},
+		"paused, the key is kept":             {api, true, 2, tried(ledger.Exhausted, ""), "if it is paused" + doubt},
+		"paused, a fault that was answered":   {api, true, 2, tried(ledger.Fault, ""), ""},
+		"paused, a fault after no answer":     {api, true, 2, tried(ledger.Fault, `{"Unanswered": true}`), "if it is paused" + doubt},
+		"paused, keys are remembered forever": {Policy{Retries: api.Retries}, true, 2, tried(ledger.Exhausted, ""), ""},
+	} {
+		if got := tt.policy.Beyond(Holding{Paused: tt.paused}, Call{Round: tt.round}, tt.stands, now); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
