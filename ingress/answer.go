@@ -43,7 +43,7 @@ func (s *summary) outcome() outcome {
 	return handshake
 }
 
-// status is 202 when something was committed that a run or a person will look at.
+// status is 202 when something was committed that a run does, or a person reviews.
 func (s *summary) status() int {
 	if s.fresh+s.parked > 0 {
 		return http.StatusAccepted

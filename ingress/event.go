@@ -75,9 +75,9 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, 
 	case known && s.Mode != "" && n.Mode != string(s.Mode):
 		return receipt.Ignored, fmt.Sprintf("%s: a %s event on a %s source", receipt.ModeNotWanted, n.Mode, s.Mode), false
 	case !entitled && (n.Account != "" || e.Problem == ""):
-		return receipt.Ignored, text(fmt.Sprintf("%s: %q", receipt.AccountNotWanted, n.Account)), false
+		return receipt.Ignored, text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountNotWanted, s.Name, n.Account)), false
 	case !s.wants(n.Type) && (n.Type != "" || e.Problem == ""):
-		return receipt.Ignored, text(fmt.Sprintf("%s: %q", receipt.TypeNotWanted, n.Type)), entitled
+		return receipt.Ignored, text(fmt.Sprintf("%s: source %s neither runs nor relays %q", receipt.TypeNotWanted, s.Name, n.Type)), entitled
 	case e.Problem != "":
 		return receipt.NeedsReview, text(e.Problem), entitled
 	case !known:

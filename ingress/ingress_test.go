@@ -408,9 +408,9 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 		s.Accounts = []string{"acct_1"}
 	})
 	for id, c := range map[string]struct{ body, reason string }{
-		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_not_wanted: "other"`},
+		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_not_wanted: source shop neither runs nor relays "other"`},
 		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `mode_not_wanted: a test event on a live source`},
-		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_not_wanted: "acct_2"`},
+		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_not_wanted: source shop takes no events of account "acct_2"`},
 	} {
 		if got := b.post(t, c.body); got.status != http.StatusOK {
 			t.Errorf("%s: got %d, want 200", id, got.status)

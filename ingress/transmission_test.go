@@ -24,7 +24,7 @@ import (
 )
 
 // PayPal signs a CRC-32 of the body. Whoever holds one delivery can write any number of others with the same checksum,
-// under the same transmission ID: the first body under it runs, and what comes after it is a person's to look at.
+// under the same transmission ID: the first body under it runs, and what comes after it is a person's to review.
 func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 	t.Parallel()
 	certificate, private := paypalKeys(t)

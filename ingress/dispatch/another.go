@@ -28,7 +28,7 @@ func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string)
 	defer cancel()
 	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {
-		return fmt.Errorf("look whose run %s is: %w", workflowID, err)
+		return fmt.Errorf("ask whose run %s is: %w", workflowID, err)
 	}
 	return checkOwner(found.GetWorkflowExecutionInfo(), receiptID)
 }

@@ -54,7 +54,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 		t.Error("a receipt that runs is run anew")
 	}
 	b.silent(t)
-	if n := b.lookOnce(t); n != 0 {
+	if n := b.searchOnce(t); n != 0 {
 		t.Errorf("%d mended, want the new run left alone", n)
 	}
 }
@@ -72,8 +72,8 @@ func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	}
 }
 
-// A pawl that did not look has taken another's run for the receipt's.
-func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
+// A pawl that did not ask has taken another's run for the receipt's.
+func TestSearchOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]enumspb.WorkflowExecutionStatus{"waiting": 0, "complete": enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLookOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 			}
 			b.temporal.set(func(tp *temporal) { tp.ended = ended })
 			b.silent(t)
-			if n := b.lookOnce(t); n != 1 {
+			if n := b.searchOnce(t); n != 1 {
 				t.Errorf("%d mended, want 1", n)
 			}
 			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {

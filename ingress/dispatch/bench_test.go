@@ -41,9 +41,9 @@ type temporal struct {
 	only  string
 	// tries is how often the workflow task of every run was tried.
 	tries int32
-	// unseen, where set, names the workflows that cannot be described; looks counts who asked for any.
+	// unseen, where set, names the workflows that cannot be described; asked counts who asked for any.
 	unseen func(id string) bool
-	looks  int
+	asked  int
 	// unlisted, where set, names the workflows that the list of running ones lacks, and stale says that it has all
 	// others, also those that have ended. lists counts its pages.
 	unlisted func(id string) bool
@@ -52,7 +52,7 @@ type temporal struct {
 	noList   error
 	// noHistory is why the history of a run cannot be read.
 	noHistory error
-	// meanwhile, where set, happens while a run is looked at.
+	// meanwhile, where set, happens while a run is checked.
 	meanwhile func()
 }
 

@@ -159,7 +159,7 @@ func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
 }
 
 // A run of the clock that Temporal has forgotten is started again as what it was.
-func TestLookOnce_ClockRunForgotten_StartedAgain(t *testing.T) {
+func TestSearchOnce_ClockRunForgotten_StartedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := rested(t, b)
@@ -167,7 +167,7 @@ func TestLookOnce_ClockRunForgotten_StartedAgain(t *testing.T) {
 	b.clock(t)
 	b.temporal.set(func(tp *temporal) { clear(tp.runs) })
 	b.silent(t)
-	if mended := b.lookOnce(t); mended != 1 {
+	if mended := b.searchOnce(t); mended != 1 {
 		t.Errorf("mended %d, want 1", mended)
 	}
 	if s, ok := b.temporal.get(yesterdayID); !ok || s.flow != "AccountDue" || s.in.Due == nil || !s.in.Due.At.Equal(time.Date(2026, 3, 22, 0, 0, 10, 0, time.UTC)) {

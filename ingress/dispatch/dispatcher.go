@@ -100,7 +100,7 @@ const (
 	// letIn is how many of the receipts that have waited for a source's pause are let in each second: about what a small
 	// engine runs beside what comes in.
 	letIn = 80
-	// sampleEvery is how often the backlog gauge looks at the table.
+	// sampleEvery is how often the backlog gauge counts the table.
 	sampleEvery = 5 * time.Second
 )
 
@@ -185,7 +185,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	wg.Go(func() { d.watchPauses(ctx) })
 	wg.Go(func() { d.sweep(ctx) })
 	wg.Go(func() { d.clock(ctx) })
-	wg.Go(func() { d.look(ctx) })
+	wg.Go(func() { d.search(ctx) })
 	wg.Wait()
 }
 

@@ -23,62 +23,62 @@ import (
 )
 
 const (
-	// lookEvery is the pause between looks for lost runs, and quiet how long nothing must have been heard of one. A run
+	// searchEvery is the pause between searches for lost runs, and quiet how long nothing must have been heard of one. A run
 	// that a person has terminated is noticed within a minute.
-	lookEvery = 25 * time.Second
-	quiet     = 30 * time.Second
+	searchEvery = 25 * time.Second
+	quiet       = 30 * time.Second
 	// listPage is the most that Temporal gives at once. It answers ten lists a second by default, to everybody: a person
 	// at the Temporal UI shall not wait for pawl, so pageEvery leaves more than half of them.
 	listPage    = 1000
 	pageEvery   = 250 * time.Millisecond
 	listTimeout = 10 * time.Second
-	// mostMissing bounds the runs that are looked at in one look, each with a question of its own. Where one finds
-	// something, the next look follows at once.
+	// mostMissing bounds the runs that are checked in one search, each with a question of its own. Where one finds
+	// something, the next search follows at once.
 	mostMissing = 1000
-	// sample is how many of the working receipts, and of those that are parked, are looked at though Temporal lists
+	// sample is how many of the working receipts, and of those that are parked, are checked though Temporal lists
 	// their runs.
 	sample = 50
-	// lookers look at runs side by side. lookFailures in a row end a look: with a Temporal that does not answer, each
+	// checkers check runs side by side. checkFailures in a row end a search: with a Temporal that does not answer, each
 	// takes startTimeout.
-	lookers      = 4
-	lookFailures = 3
+	checkers      = 4
+	checkFailures = 3
 	// stuckAfter is how many tries of a workflow task say that the next one will fail, too. Temporal makes as many
 	// in a minute and a half; a worker that is being replaced, or one of two versions at work, costs fewer.
 	stuckAfter = 7
 )
 
-// look goes on finding lost runs until ctx ends.
-func (d *Dispatcher) look(ctx context.Context) {
-	pause := lookEvery
-	// Of several processes each has its own time to look.
+// search goes on finding lost runs until ctx ends.
+func (d *Dispatcher) search(ctx context.Context) {
+	pause := searchEvery
+	// Of several processes each has its own time to search.
 	for wait(ctx, pause/2+rand.N(pause/2+1)) {
-		mended, err := d.LookOnce(ctx, quiet)
+		mended, err := d.SearchOnce(ctx, quiet)
 		if err == nil && mended > 0 {
 			pause = 0 // there may be more
 			continue
 		}
-		pause = lookEvery
-		_, closely := d.LookClosely(ctx, quiet)
+		pause = searchEvery
+		_, closely := d.SearchSample(ctx, quiet)
 		if err := errors.Join(err, closely); err != nil && ctx.Err() == nil {
-			d.cfg.Log.Warn("cannot look for lost runs", "error", err)
+			d.cfg.Log.Warn("cannot search for lost runs", "error", err)
 		}
 	}
 }
 
-// LookOnce looks for runs that have ended without their receipt, and returns how many it mended. Suspect is a receipt
+// SearchOnce searches for runs that have ended without their receipt, and returns how many it mended. Suspect is a receipt
 // of which nothing was heard for the time quiet, and whose run is not among those that Temporal lists as running. So
-// its cost grows with what is open and not with what is looked for. A list that lags or lacks something makes a
-// healthy run suspect, and is corrected by looking at the run itself.
+// its cost grows with what is open and not with what is searched for. A list that lags or lacks something makes a
+// healthy run suspect, and is corrected by checking the run itself.
 //
 // A run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
 // again: the ledger keeps what it had done from being done twice. A receipt whose run has recorded its end
 // goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by
 // itself, parks it, since nobody else would finish it; what a person has ended is not started again when
 // Temporal's retention is over.
-func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
+func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	ids, err := d.cfg.Runs.Quiet(ctx, quiet)
 	if err != nil {
-		return 0, fmt.Errorf("look for lost runs: %w", err)
+		return 0, fmt.Errorf("search for lost runs: %w", err)
 	}
 	if len(ids) == 0 {
 		return 0, nil
@@ -91,31 +91,31 @@ func (d *Dispatcher) LookOnce(ctx context.Context, quiet time.Duration) (mended 
 		delete(missing, receiptID)
 		return len(missing) > 0
 	}); err != nil {
-		return 0, fmt.Errorf("look for lost runs: %w", err)
+		return 0, fmt.Errorf("search for lost runs: %w", err)
 	}
 	var suspect []string
-	for id := range missing { // in no order, so that those which cannot be looked at hide no others
+	for id := range missing { // in no order, so that those which cannot be checked hide no others
 		if suspect = append(suspect, id); len(suspect) == mostMissing {
 			break
 		}
 	}
 	open, err := d.cfg.Runs.Open(ctx, suspect)
 	if err != nil {
-		return 0, fmt.Errorf("look for lost runs: %w", err)
+		return 0, fmt.Errorf("search for lost runs: %w", err)
 	}
-	return d.lookAtAll(ctx, open)
+	return d.checkAll(ctx, open)
 }
 
-// LookClosely looks at some receipts of which nothing was heard for the time quiet, whatever the list says of their
+// SearchSample checks some receipts of which nothing was heard for the time quiet, whatever the list says of their
 // runs, and returns how many it mended. They are chosen by chance: so a run whose end the list never learns is found
 // in the end. It also finds one that no worker can go on with, because the flow was changed under it, which no list tells:
 // its receipt is parked, too, for what it says would otherwise stay as it was when the run still went on.
-func (d *Dispatcher) LookClosely(ctx context.Context, quiet time.Duration) (mended int, err error) {
+func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	open, err := d.cfg.Runs.QuietSample(ctx, quiet, sample)
 	if err != nil {
-		return 0, fmt.Errorf("look at runs: %w", err)
+		return 0, fmt.Errorf("check runs: %w", err)
 	}
-	return d.lookAtAll(ctx, open)
+	return d.checkAll(ctx, open)
 }
 
 // eachRunning calls f with the receipt of each run that goes on, as far as Temporal's list knows, until f says that it
@@ -145,17 +145,17 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 	}
 }
 
-// lookAtAll looks at the runs of open and returns how many it mended. A run that cannot be looked at does not keep the
-// others from being looked at; several of them in a row mean that Temporal as a whole does not answer, and end it.
-func (d *Dispatcher) lookAtAll(ctx context.Context, open []run.Open) (mended int, err error) {
+// checkAll checks the runs of open and returns how many it mended. A run that cannot be checked does not keep the
+// others from being checked; several of them in a row mean that Temporal as a whole does not answer, and end it.
+func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int, err error) {
 	var inARow atomic.Int64
 	var mu sync.Mutex // guards the results
 	var faults []error
-	each(lookers, open, func(o run.Open) {
-		if inARow.Load() >= lookFailures {
+	each(checkers, open, func(o run.Open) {
+		if inARow.Load() >= checkFailures {
 			return
 		}
-		done, err := d.lookAt(ctx, o)
+		done, err := d.check(ctx, o)
 		if err != nil {
 			inARow.Add(1)
 		} else {
@@ -164,7 +164,7 @@ func (d *Dispatcher) lookAtAll(ctx context.Context, open []run.Open) (mended int
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			faults = append(faults, fmt.Errorf("look at run of receipt %s: %w", o.ReceiptID, err))
+			faults = append(faults, fmt.Errorf("check run of receipt %s: %w", o.ReceiptID, err))
 		}
 		if done {
 			mended++
@@ -173,8 +173,8 @@ func (d *Dispatcher) lookAtAll(ctx context.Context, open []run.Open) (mended int
 	return mended, errors.Join(faults...)
 }
 
-// lookAt looks at the run of o, and mends what it finds.
-func (d *Dispatcher) lookAt(ctx context.Context, o run.Open) (mended bool, err error) {
+// check checks the run of o, and mends what it finds.
+func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	recorded := o.WorkflowID != ""
@@ -238,7 +238,7 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowserv
 	if o.Reason != "" {
 		reason += "; it was " + string(o.Status) + ": " + o.Reason
 	}
-	// A run finishes its receipt before it ends: one that ended between the two looks has moved it.
+	// A run finishes its receipt before it ends: one that ended between the two reads has moved it.
 	return d.cfg.Runs.ParkOpen(ctx, o, reason)
 }
 
@@ -249,7 +249,7 @@ func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowp
 	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, run.Terminated, o.WorkflowID, runID)
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
-		return found, fmt.Errorf("read who terminated it: %w", err) // the next look may
+		return found, fmt.Errorf("read who terminated it: %w", err) // the next search may
 	}
 	if !ok {
 		found = run.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: run.Terminated, At: info.GetCloseTime().AsTime()}

@@ -28,7 +28,7 @@ import (
 func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	tp.looks++
+	tp.asked++
 	if tp.unseen != nil && tp.unseen(id) {
 		return nil, serviceerror.NewInternal("shard status unknown")
 	}
@@ -118,7 +118,7 @@ func (tp *temporal) ListWorkflow(_ context.Context, r *workflowservice.ListWorkf
 	return page, nil
 }
 
-// begun is a receipt whose run has begun and been silent for long enough to be looked at.
+// begun is a receipt whose run has begun and been silent for long enough to be checked.
 func begun(t *testing.T, b *bench) receipt.Pending {
 	t.Helper()
 	p := b.insert(t)
@@ -138,46 +138,46 @@ func (b *bench) silent(t *testing.T) {
 	}
 }
 
-func (b *bench) lookOnce(t *testing.T) int {
+func (b *bench) searchOnce(t *testing.T) int {
 	t.Helper()
-	mended, err := b.d.LookOnce(t.Context(), time.Minute)
+	mended, err := b.d.SearchOnce(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return mended
 }
 
-func (b *bench) lookClosely(t *testing.T) int {
+func (b *bench) searchSample(t *testing.T) int {
 	t.Helper()
-	mended, err := b.d.LookClosely(t.Context(), time.Minute)
+	mended, err := b.d.SearchSample(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return mended
 }
 
-func TestLookOnce_TemporalForgotTheRun_StartedAgainUnderItsID(t *testing.T) {
+func TestSearchOnce_TemporalForgotTheRun_StartedAgainUnderItsID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
 	b.temporal.set(func(tp *temporal) { clear(tp.runs) })
 
-	if got := b.lookOnce(t); got != 1 {
+	if got := b.searchOnce(t); got != 1 {
 		t.Fatalf("mended %d runs, want 1", got)
 	}
 	if s, ok := b.temporal.get("stripe:evt_1"); !ok || s.in.ReceiptID != p.ReceiptID {
 		t.Errorf("started %+v, %v; want the receipt's run", s, ok)
 	}
-	if got := b.lookOnce(t); got != 0 {
-		t.Errorf("looked again at once and mended %d", got)
+	if got := b.searchOnce(t); got != 0 {
+		t.Errorf("searched again at once and mended %d", got)
 	}
 }
 
-func TestLookOnce_RunIsThere_LeftAlone(t *testing.T) {
+func TestSearchOnce_RunIsThere_LeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
-	if got := b.lookOnce(t); got != 0 {
+	if got := b.searchOnce(t); got != 0 {
 		t.Errorf("mended %d runs, want none", got)
 	}
 	if got := b.status(t, p.ReceiptID); got != receipt.Processing {
@@ -185,7 +185,7 @@ func TestLookOnce_RunIsThere_LeftAlone(t *testing.T) {
 	}
 }
 
-func TestLookOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
+func TestSearchOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []enumspb.WorkflowExecutionStatus{enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT} {
@@ -194,7 +194,7 @@ func TestLookOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
 			b := setup(t)
 			p := begun(t, b)
 			b.temporal.set(func(tp *temporal) { tp.ended = ended })
-			if got := b.lookOnce(t); got != 1 {
+			if got := b.searchOnce(t); got != 1 {
 				t.Fatalf("mended %d, want 1", got)
 			}
 			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.Contains(strings.ToLower(r.Reason), strings.ToLower(ended.String())) {
@@ -205,7 +205,7 @@ func TestLookOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
 }
 
 // What a person has done in Temporal stands on the receipt, in the timeline and with the run, as far as Temporal tells it.
-func TestLookOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
+func TestSearchOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		noHistory error
@@ -226,7 +226,7 @@ func TestLookOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 			b.temporal.set(func(tp *temporal) {
 				tp.ended, tp.noHistory = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, c.noHistory
 			})
-			mended, err := b.d.LookOnce(t.Context(), time.Minute)
+			mended, err := b.d.SearchOnce(t.Context(), time.Minute)
 			if mended != c.mended || (err == nil) != (c.mended == 1) {
 				t.Fatalf("mended %d, %v; want %d", mended, err, c.mended)
 			}
@@ -247,30 +247,30 @@ func TestLookOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 }
 
 // A run that is older than its flow may not be able to follow it: Temporal tries its workflow task for ever, and
-// nobody would look at an event that is said to be retried.
-func TestLookClosely_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
+// nobody would review an event that is said to be retried.
+func TestSearchSample_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
-	for _, look := range []struct {
+	for _, tt := range []struct {
 		tries  int32
 		mended int
 		want   receipt.Status
 	}{{2, 0, receipt.Processing}, {9, 1, receipt.NeedsReview}, {10, 0, receipt.NeedsReview}} {
-		b.temporal.set(func(tp *temporal) { tp.tries = look.tries })
+		b.temporal.set(func(tp *temporal) { tp.tries = tt.tries })
 		b.silent(t)
-		if got := b.lookClosely(t); got != look.mended {
-			t.Errorf("after %d tries: mended %d, want %d", look.tries, got, look.mended)
+		if got := b.searchSample(t); got != tt.mended {
+			t.Errorf("after %d tries: mended %d, want %d", tt.tries, got, tt.mended)
 		}
 		r, err := b.store.Get(t.Context(), p.ReceiptID)
-		if err != nil || r.Status != look.want || (r.Status == receipt.NeedsReview) != strings.Contains(r.Reason, "tried 9 times") {
-			t.Errorf("after %d tries: receipt is %s (%s), %v; want %s", look.tries, r.Status, r.Reason, err, look.want)
+		if err != nil || r.Status != tt.want || (r.Status == receipt.NeedsReview) != strings.Contains(r.Reason, "tried 9 times") {
+			t.Errorf("after %d tries: receipt is %s (%s), %v; want %s", tt.tries, r.Status, r.Reason, err, tt.want)
 		}
 	}
 }
 
 // Days after somebody ended a run, Temporal has forgotten it: that is no reason to run its effects.
-func TestLookOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
+func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 	t.Parallel()
 	for _, before := range []receipt.Status{receipt.Processing, receipt.NeedsReview, receipt.Dead} {
 		t.Run(string(before), func(t *testing.T) {
@@ -282,16 +282,16 @@ func TestLookOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 			}
 			b.silent(t)
 			b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED })
-			if got := b.lookOnce(t); got != 1 {
+			if got := b.searchOnce(t); got != 1 {
 				t.Fatalf("mended %d, want 1", got)
 			}
 			b.silent(t)
-			if got := b.lookOnce(t); got != 0 {
-				t.Errorf("looked again and mended %d, want none", got)
+			if got := b.searchOnce(t); got != 0 {
+				t.Errorf("searched again and mended %d, want none", got)
 			}
 			b.silent(t)
 			b.temporal.set(func(tp *temporal) { clear(tp.runs) })
-			if got := b.lookOnce(t); got != 0 {
+			if got := b.searchOnce(t); got != 0 {
 				t.Errorf("after Temporal's retention: mended %d, want none", got)
 			}
 			if n := len(b.temporal.runs); n != 0 {
@@ -312,12 +312,12 @@ func TestLookOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 }
 
 // A run that is complete finishes no receipt any more: one that it has left open waits for a person.
-func TestLookOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
+func TestSearchOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
 	b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
-	if got := b.lookOnce(t); got != 1 {
+	if got := b.searchOnce(t); got != 1 {
 		t.Fatalf("mended %d, want 1", got)
 	}
 	r, err := b.store.Get(t.Context(), p.ReceiptID)
@@ -326,8 +326,8 @@ func TestLookOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 	}
 }
 
-// A run that finishes while it is looked at is left as it ended.
-func TestLookOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
+// A run that finishes while it is checked is left as it ended.
+func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := begun(t, b)
@@ -340,7 +340,7 @@ func TestLookOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 			}
 		}
 	})
-	if got := b.lookOnce(t); got != 0 {
+	if got := b.searchOnce(t); got != 0 {
 		t.Errorf("mended %d, want none", got)
 	}
 	if got := b.status(t, p.ReceiptID); got != receipt.Processed {
@@ -350,7 +350,7 @@ func TestLookOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 
 // A worker wakes up after its run has ended elsewhere, and parks the receipt with what it knew. Nobody waits for
 // a decision: the receipt goes back to how its run ended.
-func TestLookOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
+func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []receipt.Status{receipt.Processed, receipt.Compensated} {
 		for _, late := range []receipt.Status{receipt.NeedsReview, receipt.Dead, receipt.Retrying} {
@@ -366,12 +366,12 @@ func TestLookOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.silent(t)
-				if got := b.lookOnce(t); got != 0 {
+				if got := b.searchOnce(t); got != 0 {
 					t.Fatalf("mended %d while the run is open, want none", got)
 				}
 				b.silent(t)
 				b.temporal.set(func(tp *temporal) { tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
-				if got := b.lookOnce(t); got != 1 {
+				if got := b.searchOnce(t); got != 1 {
 					t.Errorf("mended %d, want 1", got)
 				}
 				r, err := b.store.Get(t.Context(), p.ReceiptID)
@@ -384,7 +384,7 @@ func TestLookOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 }
 
 // One run that Temporal cannot describe hides no other; where it describes none, few are tried.
-func TestLookOnce_SomeCannotBeLookedAt(t *testing.T) {
+func TestSearchOnce_SomeCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		unseen       func(id string) bool
@@ -405,9 +405,9 @@ func TestLookOnce_SomeCannotBeLookedAt(t *testing.T) {
 			}
 			begun(t, b)
 			b.temporal.set(func(tp *temporal) { tp.unseen, tp.ended = c.unseen, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED })
-			mended, err := b.d.LookOnce(t.Context(), time.Minute)
-			if mended != c.mended || err == nil || b.temporal.looks > c.most {
-				t.Errorf("mended %d with %d looks, %v; want %d with %d at most, and an error", mended, b.temporal.looks, err, c.mended, c.most)
+			mended, err := b.d.SearchOnce(t.Context(), time.Minute)
+			if mended != c.mended || err == nil || b.temporal.asked > c.most {
+				t.Errorf("mended %d with %d questions, %v; want %d with %d at most, and an error", mended, b.temporal.asked, err, c.mended, c.most)
 			}
 		})
 	}
@@ -415,7 +415,7 @@ func TestLookOnce_SomeCannotBeLookedAt(t *testing.T) {
 
 // However many are parked, one that a person has terminated is found by the list, a page for a thousand of them, and
 // is the only one to be asked about.
-func TestLookOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
+func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const parked = 2500
@@ -438,8 +438,8 @@ func TestLookOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 		b.temporal.runs[workflowID] = started{in: workflows.EventInput{ReceiptID: id}}
 	}
 	b.temporal.ended, b.temporal.only = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, "stripe:evt_1234"
-	if got := b.lookOnce(t); got != 1 || b.temporal.looks != 1 || b.temporal.lists != 3 {
-		t.Errorf("mended %d with %d pages and %d questions; want 1, 3 and 1", got, b.temporal.lists, b.temporal.looks)
+	if got := b.searchOnce(t); got != 1 || b.temporal.asked != 1 || b.temporal.lists != 3 {
+		t.Errorf("mended %d with %d pages and %d questions; want 1, 3 and 1", got, b.temporal.lists, b.temporal.asked)
 	}
 	if r := b.get(t, ids["stripe:evt_1234"]); !strings.HasPrefix(r.Reason, receipt.RunEnded) {
 		t.Errorf("receipt is %s (%s), want it to say that its run has ended", r.Status, r.Reason)
@@ -447,7 +447,7 @@ func TestLookOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 }
 
 // Temporal's list lags. What it lacks is asked about and left alone; what it says too much is found by and by.
-func TestLook_ListIsWrong_RunItselfDecides(t *testing.T) {
+func TestSearch_ListIsWrong_RunItselfDecides(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		list          func(*temporal)
@@ -464,11 +464,11 @@ func TestLook_ListIsWrong_RunItselfDecides(t *testing.T) {
 			b := setup(t)
 			begun(t, b)
 			b.temporal.set(c.list)
-			mended, err := b.d.LookOnce(t.Context(), time.Minute)
+			mended, err := b.d.SearchOnce(t.Context(), time.Minute)
 			if mended != c.once || (err != nil) != (b.temporal.noList != nil) {
 				t.Errorf("by list: mended %d, %v; want %d", mended, err, c.once)
 			}
-			if got := b.lookClosely(t); got != c.closely {
+			if got := b.searchSample(t); got != c.closely {
 				t.Errorf("closely: mended %d, want %d", got, c.closely)
 			}
 		})
@@ -476,7 +476,7 @@ func TestLook_ListIsWrong_RunItselfDecides(t *testing.T) {
 }
 
 // A run has said how it stands, and the process that started it died before it could say which run it is.
-func TestLookOnce_WorkingWithoutAWorkflowID_Found(t *testing.T) {
+func TestSearchOnce_WorkingWithoutAWorkflowID_Found(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*temporal)
@@ -494,7 +494,7 @@ func TestLookOnce_WorkingWithoutAWorkflowID_Found(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.temporal.set(c.change)
-			if got := b.lookOnce(t); got != 1 {
+			if got := b.searchOnce(t); got != 1 {
 				t.Errorf("mended %d, want 1", got)
 			}
 			r := b.get(t, p.ReceiptID)

@@ -7,7 +7,7 @@ import (
 )
 
 // mine are the receipts whose start this process has tried, and not recorded: a run that Temporal has of one of them
-// is taken for its own without asking. Where that is wrong, the look for lost runs finds out.
+// is taken for its own without asking. Where that is wrong, the search for lost runs finds out.
 type mine struct {
 	mu       sync.Mutex
 	receipts map[string]struct{}

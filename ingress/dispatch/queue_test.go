@@ -46,8 +46,8 @@ func TestRun_Overload_EachStartedOnce(t *testing.T) {
 		return err == nil && backlog.Count == 0
 	})
 	b.temporal.set(func(tp *temporal) {
-		if tp.calls > events*105/100 || tp.looks > 0 {
-			t.Errorf("%d starts and %d looks for %d events", tp.calls, tp.looks, events)
+		if tp.calls > events*105/100 || tp.asked > 0 {
+			t.Errorf("%d starts and %d questions for %d events", tp.calls, tp.asked, events)
 		}
 		if len(tp.runs) != events {
 			t.Errorf("%d runs, want %d", len(tp.runs), events)

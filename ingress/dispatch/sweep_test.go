@@ -54,8 +54,8 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	if len(runs) != 1 || runs[0].RunID != "run-1" || b.status(t, p.ReceiptID) != receipt.Processing {
 		t.Errorf("runs %+v; want the first one's ID", runs)
 	}
-	if b.temporal.looks != 0 {
-		t.Errorf("asked %d times whose run it is; want none: this process has started it", b.temporal.looks)
+	if b.temporal.asked != 0 {
+		t.Errorf("asked %d times whose run it is; want none: this process has started it", b.temporal.asked)
 	}
 }
 
@@ -68,8 +68,8 @@ func TestSweep_StartedByAProcessThatDied_AskedOnce(t *testing.T) {
 	b.sweep(t)
 	b.d = b.dispatcher(t)
 	b.sweep(t)
-	if st := b.status(t, p.ReceiptID); st != receipt.Processing || b.temporal.looks != 1 {
-		t.Errorf("receipt %s after %d looks, want processing after one", st, b.temporal.looks)
+	if st := b.status(t, p.ReceiptID); st != receipt.Processing || b.temporal.asked != 1 {
+		t.Errorf("receipt %s after %d questions, want processing after one", st, b.temporal.asked)
 	}
 }
 

@@ -132,11 +132,11 @@ func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook
 	if !fits && !d.askOthers(&found, source, r) {
 		fits = own.askStrangers(&found, r) || own.askVariants(&found, r)
 	}
-	own.look(&found, r, refused, fits)
+	own.inspect(&found, r, refused, fits)
 	return found
 }
 
-// askOthers looks whether r was signed for another source, and reports whether it was.
+// askOthers asks whether r was signed for another source, and reports whether it was.
 func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Request) bool {
 	own := d.probes[source]
 	for _, name := range d.names {

@@ -69,7 +69,7 @@ func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	return match, err == nil
 }
 
-// askOwn looks whether a secret of the source's own fits, but for the time, and reports whether one does.
+// askOwn asks whether a secret of the source's own fits, but for the time, and reports whether one does.
 func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Error) bool {
 	match, ok := p.fits(r)
 	if !ok {
@@ -93,7 +93,7 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 	return true
 }
 
-// askStrangers looks whether another source's secret fits in this source's scheme, and reports whether one does. It
+// askStrangers asks whether another source's secret fits in this source's scheme, and reports whether one does. It
 // does not make the request a likely one: what another scheme verifies with may be public.
 func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	if p.strangers == nil || len(r.Body) > maxVariants {
@@ -106,7 +106,7 @@ func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	return ok
 }
 
-// askVariants looks whether what stands between the provider and us has changed the request, and reports whether
+// askVariants asks whether what stands between the provider and us has changed the request, and reports whether
 // that explains the rejection.
 func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	for _, v := range variants(r.Body) {
@@ -130,9 +130,9 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	return false
 }
 
-// look says what shows without any secret. Where a secret fits in the source's scheme, the provider's hints are left
+// inspect says what shows without any secret. Where a secret fits in the source's scheme, the provider's hints are left
 // out: they guess why none does.
-func (p *probe) look(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
+func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
 		if names := p.otherSignatures(r, refused.Header); len(names) > 0 {

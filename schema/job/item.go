@@ -43,7 +43,7 @@ func (s *Store) Tried(ctx context.Context, id, receiptID, note string) error {
 	return nil
 }
 
-// itemsSQL has first what a person has to look at.
+// itemsSQL has first what a person has to review.
 const itemsSQL = `
 select receipt_id::text as receipt_id, event_id, attempts, result, note, ended_at
   from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
@@ -69,5 +69,5 @@ type Standing struct {
 
 // Standing returns how the events stand now about which the job has decided.
 func (s *Store) Standing(ctx context.Context, id string) ([]Standing, error) {
-	return collect[Standing](ctx, s.pool, "look at the events of job "+id, standingSQL, id)
+	return collect[Standing](ctx, s.pool, "count the events of job "+id, standingSQL, id)
 }

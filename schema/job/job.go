@@ -191,13 +191,18 @@ returning ` + columns
 // Move brings a job that is in one of the states from into another, with a note for people. Where it is in none of them,
 // it returns the job as it is, and false.
 func (s *Store) Move(ctx context.Context, id string, to State, note string, from ...State) (*Job, bool, error) {
+	return MoveIn(ctx, s.pool, id, to, note, from...)
+}
+
+// MoveIn is [Store.Move] in a transaction of the caller's.
+func MoveIn(ctx context.Context, db querier, id string, to State, note string, from ...State) (*Job, bool, error) {
 	states := make([]string, len(from))
 	for i, f := range from {
 		states[i] = string(f)
 	}
-	j, err := one(ctx, s.pool, "change job "+id, moveSQL, id, string(to), note, states)
+	j, err := one(ctx, db, "change job "+id, moveSQL, id, string(to), note, states)
 	if errors.Is(err, ErrNotFound) {
-		j, err = s.Get(ctx, id)
+		j, err = one(ctx, db, "read job "+id, getSQL, id)
 		return j, false, err
 	}
 	return j, err == nil, err
@@ -217,8 +222,13 @@ func (s *Store) Finish(ctx context.Context, id string) (*Job, error) {
 	return j, err
 }
 
-func one(ctx context.Context, pool *pgxpool.Pool, what, sql string, args ...any) (*Job, error) {
-	rows, _ := pool.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
+// querier is the pool, or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func one(ctx context.Context, db querier, what, sql string, args ...any) (*Job, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
 	j, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Job])
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrNotFound

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// What a look at the outbox costs while 50,000 events wait for a subscriber that is down. One is due and is taken each
+// What a take from the outbox costs while 50,000 events wait for a subscriber that is down. One is due and is taken each
 // time.
 func BenchmarkTake(b *testing.B) {
 	for name, account := range map[string]string{"nobody waits": "", "of one account": "'a'", "of 50,000 accounts": "'a' || n"} {

@@ -66,12 +66,12 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data,
 select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, now() + case when n.behind then interval '5 minutes' else interval '0' end
   from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[]) as n(account, type, data, behind)`
 
-// looked is how many due events one look goes through. Those that are not the oldest of their account stand back, so
-// that the next look does not meet them.
-const looked = 256
+// mostPassed is how many due events one take goes through. Those that are not the oldest of their account stand back, so
+// that the next take does not meet them.
+const mostPassed = 256
 
 // standBackSQL lets due events stand back behind the oldest unpublished event of their account, which is being delivered
-// or waits to be. callBackSQL calls the next one back when that is published; after five minutes it would be looked at
+// or waits to be. callBackSQL calls the next one back when that is published; after five minutes it would be due
 // again by itself.
 //
 // It holds the oldest one's row meanwhile, and passes by where somebody else does: whoever settles that waits, and then
@@ -93,7 +93,7 @@ const queued = 16
 // (next_at) keeps other publishers away; an account whose oldest event waits has nothing taken, so that order holds. Who
 // has the oldest one's row has what stands behind it: only that row is written.
 //
-// It goes by what is due, and reads nothing of what waits. To step from account to account took 195 ms a look where
+// It goes by what is due, and reads nothing of what waits. To step from account to account took 195 ms each time where
 // 50,000 of them waited for a subscriber that was down, several times a second.
 const takeSQL = `
 with oldest as (
@@ -120,10 +120,10 @@ const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.recei
 // lease; after that they are handed out again. What came of an account's events is settled in one call: once one of them
 // is published, the next is handed out.
 func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (events []Event, err error) {
-	// Where all that was looked at had to stand back, there may be more behind it.
+	// Where all that was due had to stand back, there may be more behind it.
 	for stoodBack := int64(1); stoodBack > 0 && len(events) == 0; {
 		batch := &pgx.Batch{}
-		batch.Queue(standBackSQL, looked).Exec(func(tag pgconn.CommandTag) error {
+		batch.Queue(standBackSQL, mostPassed).Exec(func(tag pgconn.CommandTag) error {
 			stoodBack = tag.RowsAffected()
 			return nil
 		})

@@ -207,7 +207,7 @@ func TestTake_Concurrently_EachEventOnce(t *testing.T) {
 	}
 }
 
-// A subscriber that is down for a day leaves many events, of one account or of many; a look reads none of those that
+// A subscriber that is down for a day leaves many events, of one account or of many; a take reads none of those that
 // wait, and finds what is due among them.
 func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 	t.Parallel()
@@ -254,7 +254,7 @@ func TestTake_LongQueueOfOneAccount_OthersGoOn(t *testing.T) {
 	b := setup(t)
 	b.write("a")
 	head := b.take(time.Hour)[0]
-	for range 600 { // more than two looks go through
+	for range 600 { // more than two takes go through
 		b.write("a")
 	}
 	b.write("b")

@@ -14,7 +14,7 @@ type Clock struct {
 }
 
 // clockSQL takes one row for each account and time: the run that is started for it does all that is due by then. What is
-// not started, because its receipt is parked or its source is paused, say, is looked at again after a lease.
+// not started, because its receipt is parked or its source is paused, say, is taken again after a lease.
 const clockSQL = `
 update due d set next_at = now() + ` + lease + `
   from (select mode, object, why, at from due d
@@ -74,7 +74,7 @@ func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, e
 	return was, nil
 }
 
-// overdueSQL finds what no run has taken by the index of what the sweep looks at: it comes back to such a row after each
+// overdueSQL finds what no run has taken by the index of what the sweep takes: it comes back to such a row after each
 // lease.
 const overdueSQL = `
 select coalesce(extract(epoch from now() - min(d.at)), 0)::float8

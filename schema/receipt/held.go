@@ -23,11 +23,11 @@ func (s *Store) Held(ctx context.Context, keys []Key) ([]bool, error) {
 	defer cancel()
 	rows, err := s.pool.Query(ctx, heldSQL, texts[0], texts[1], texts[2], texts[3])
 	if err != nil {
-		return nil, fmt.Errorf("look which events are held: %w", err)
+		return nil, fmt.Errorf("read which events are held: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[int])
 	if err != nil {
-		return nil, fmt.Errorf("look which events are held: %w", err)
+		return nil, fmt.Errorf("read which events are held: %w", err)
 	}
 	held := make([]bool, len(keys))
 	for _, n := range found {

@@ -56,11 +56,11 @@ func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome)
 	defer cancel()
 	found, err := s.pool.Query(ctx, relayMissingSQL, in.Source, texts[0], texts[1], texts[2], texts[3], texts[4])
 	if err != nil {
-		return fmt.Errorf("look for what another source runs: %w", err)
+		return fmt.Errorf("find what another source runs: %w", err)
 	}
 	missing, err := pgx.CollectRows(found, pgx.RowTo[int])
 	if err != nil {
-		return fmt.Errorf("look for what another source runs: %w", err)
+		return fmt.Errorf("find what another source runs: %w", err)
 	}
 	var apart []insertRow
 	var of []string

@@ -67,10 +67,10 @@ var Statuses = []Status{Received, Processing, Retrying, NeedsReview, Dead, Proce
 // next is the graph: what may follow each status. Staying is always allowed and not listed.
 var next = map[Status][]Status{
 	// A short run can end before anybody has recorded that it began, so every outcome of a run may
-	// follow directly. Ignored: no flow is written for the type.
+	// follow directly. Ignored: no flow is written for the type, or its source does not map the connected account.
 	Received:   {Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
-	Processing: {Retrying, NeedsReview, Dead, Processed, Compensated},
-	Retrying:   {Processing, NeedsReview, Dead, Processed, Compensated},
+	Processing: {Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
+	Retrying:   {Processing, NeedsReview, Dead, Processed, Compensated, Ignored},
 	// Parked with a run: the run goes on after a person's decision. Parked without one (a
 	// suspected replay, an unreadable body): a person sends it on its way, or dismisses it.
 	NeedsReview: {Received, Processing, Retrying, Dead, Processed, Compensated, Ignored},

@@ -15,8 +15,8 @@ func TestNext_AllPairs(t *testing.T) {
 	graph := map[receipt.Status]string{
 		//                    recv proc retr need dead done comp ign
 		receipt.Received:    "=    x    x    x    x    x    x    x",
-		receipt.Processing:  ".    =    x    x    x    x    x    .",
-		receipt.Retrying:    ".    x    =    x    x    x    x    .",
+		receipt.Processing:  ".    =    x    x    x    x    x    x",
+		receipt.Retrying:    ".    x    =    x    x    x    x    x",
 		receipt.NeedsReview: "x    x    x    =    x    x    x    x",
 		receipt.Dead:        "x    x    x    x    =    x    x    x",
 		receipt.Processed:   "x    x    x    x    x    =    x    .",

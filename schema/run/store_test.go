@@ -146,6 +146,22 @@ func TestMarkFinished_BeforeStarted(t *testing.T) {
 	}
 }
 
+// A run finds out by itself that its event is not for us, whether its start was recorded before or not.
+func TestMarkFinished_Ignored_AfterItsStart(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := s.insert(t, "evt_1")
+	if err := s.MarkStarted(t.Context(), run.Started{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkFinished(t.Context(), run.Finished{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "ignored", Status: receipt.Ignored}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.get(t, id); r.Status != receipt.Ignored {
+		t.Errorf("status %s, want ignored", r.Status)
+	}
+}
+
 func TestMarkFinished_RefusedAndUnknown(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
