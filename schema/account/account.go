@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -83,11 +84,30 @@ type Subscription struct {
 	EndedAt      *time.Time `json:"ended_at"`
 	// Because is the event that decides.
 	Because string `json:"because"`
-	// Withheld is set while what it grants is taken back, Held while a hold is on it, Uncertain where the order of two of
-	// its facts cannot be told.
+	// Withheld is set while what it grants is taken back, Held while a hold is on it, PaidBack while it grants nothing since
+	// it was refunded in full, Uncertain where the order of two of its facts cannot be told.
 	Withheld  bool `json:"withheld"`
+	PaidBack  bool `json:"paid_back"`
 	Held      bool `json:"held"`
 	Uncertain bool `json:"uncertain"`
+}
+
+// Standing says in words how a subscription stands at a time: what it grants, or does not, follows from that.
+func (s Subscription) Standing(at time.Time) string {
+	over := s.EndedAt == nil && s.EndsAt != nil && !s.EndsAt.After(at)
+	switch {
+	case s.Held:
+		return "is held back"
+	case s.Withheld:
+		return "was taken back"
+	case s.PaidBack:
+		return "was refunded in full"
+	case over && s.PastDueSince != nil:
+		return "is past due, and the grace is over"
+	case over:
+		return "was planned to end"
+	}
+	return "is " + strings.ReplaceAll(s.Status, "_", " ")
 }
 
 // Invoice is what its facts fold to. Amounts are in minor units of Currency.
@@ -235,7 +255,7 @@ func subscription(s billing.Subscription) Subscription {
 	return Subscription{
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
 		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince), EndedAt: orNil(s.EndedAt),
-		Because: s.Because, Withheld: s.Withheld, Held: s.Held, Uncertain: s.Uncertain,
+		Because: s.Because, Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }
 

@@ -64,7 +64,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
 		values ('onboarding-task:sub_1', 'onboarding-task', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'w', 'r', now())`)
 	exec(t, db, `insert into tasks (mode, kind, object, account, state, title, effect_key) values
-		('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', 'onboarding-task:sub_1'), ('live', 'review', 'in_a', 'acme', 'done', 'look', 'x')`)
+		('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', 'onboarding-task:sub_1'), ('live', 'review', 'stripe:live:in_b', '', 'done', 'look', 'x'),
+		('live', 'review', 'stripe:live:in_a', '', 'open', 'look at in_a', 'y'), ('live', 'review', 'stripe:live:acct_9:sub_1', '', 'open', 'look at sub_1', 'y'),
+		('test', 'review', 'stripe:test:in_a', '', 'open', 'look', 'y'), ('live', 'review', 'stripe:live:in_other', '', 'open', 'look', 'y')`)
 	return db
 }
 
@@ -126,8 +128,12 @@ func TestShow_WholeAccount(t *testing.T) {
 	if len(a.Due) != 2 || a.Due[0].Why != billing.DueDunning || a.Due[0].Step != 2 || a.Due[1].Why != billing.DueEnd || a.Due[1].Event != "evt_1" {
 		t.Errorf("due = %+v, want the next first", a.Due)
 	}
-	if len(a.Tasks) != 1 || a.Tasks[0].Kind != "onboarding" || a.Tasks[0].Event != "evt_2" {
-		t.Errorf("tasks = %+v, want the one that is open, and its event", a.Tasks)
+	var tasks []string
+	for _, task := range a.Tasks {
+		tasks = append(tasks, task.Kind+" "+task.Object+" of "+task.Account+" "+task.Event)
+	}
+	if want := []string{"onboarding sub_1 of acme evt_2", "review stripe:live:acct_9:sub_1 of acme ", "review stripe:live:in_a of acme "}; !slices.Equal(tasks, want) {
+		t.Errorf("tasks = %q, want those that are open, also the reviews of what is the account's, %q", tasks, want)
 	}
 }
 
@@ -151,7 +157,28 @@ func TestDone_OpenTask_OnceOnly(t *testing.T) {
 			t.Errorf("call %d: Done() = %v, %v; want %v", i, closed, err, want)
 		}
 	}
-	if left, err := account.OpenTasks(t.Context(), db, "", 10); err != nil || len(left) != 0 {
-		t.Errorf("OpenTasks() = %v, %v; want none", left, err)
+	left, err := account.OpenTasks(t.Context(), db, "", 10)
+	if err != nil || len(left) != 4 || slices.ContainsFunc(left, func(task account.Task) bool { return task.Kind != "review" }) {
+		t.Errorf("OpenTasks() = %v, %v; want the four reviews", left, err)
+	}
+}
+
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)
+	for want, s := range map[string]account.Subscription{
+		"is active":                          {Status: "active", EndsAt: &ahead},
+		"is held back":                       {Status: "active", Held: true},
+		"was taken back":                     {Status: "active", Withheld: true},
+		"was refunded in full":               {Status: "active", PaidBack: true},
+		"is past due":                        {Status: "past_due", PastDueSince: &past, EndsAt: &ahead},
+		"is past due, and the grace is over": {Status: "past_due", PastDueSince: &past, EndsAt: &now},
+		"was planned to end":                 {Status: "active", EndsAt: &past},
+		"is canceled":                        {Status: "canceled", EndsAt: &past, EndedAt: &past},
+	} {
+		if got := s.Standing(now); got != want {
+			t.Errorf("%+v %s, want %s", s, got, want)
+		}
 	}
 }

@@ -56,11 +56,16 @@ const dueSQL = `select at, why, object, step, event_id from due where account = 
 const workspaceSQL = `
 select version, state, plan, quantity, features, updated_at from workspaces where mode = $1 and account = $2`
 
+// whose is the account of a task. A review names its object alone, after its provider and mode: whose that is may change.
+const whose = `coalesce(nullif(t.account, ''),
+    (select account from invoices where mode = t.mode and id = substring(t.object from '[^:]*$')),
+    (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`
+
 // taskColumns are the fields of [Task]. The effect that opened it knows the event.
-const taskColumns = `t.mode, t.kind, t.object, t.account, t.title, t.created_at, coalesce(r.event_id, '')
+const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, '')
   from tasks t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`
 
-const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
+const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose + ` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
 
 const openTasksSQL = `
 select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) order by t.created_at, t.kind, t.object limit $2`

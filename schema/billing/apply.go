@@ -32,15 +32,27 @@ const mostInvoices = 24
 // It takes three round trips. What is read is the facts of the objects, the newest invoices of the subscription, the
 // payments of the invoice with their refunds and disputes, and what grants access to the account: not the account's past.
 func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
-	return apply(ctx, tx, facts, p, effectKey, at, false)
+	return apply(ctx, tx, facts, p, effectKey, at, forGood)
 }
 
-// apply is [Apply]. alone says that nobody else sees what is written: payments and invoices are then not locked.
-func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time, alone bool) (Change, error) {
+// manner is how facts are applied.
+type manner int
+
+const (
+	// forGood writes the rows that have changed.
+	forGood manner = iota
+	// inScratch is forGood where nobody else sees what is written: payments and invoices are not locked.
+	inScratch
+	// repairing writes rows also where the fold says what it did: their columns may say something else.
+	repairing
+)
+
+// apply is [Apply], in a manner.
+func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time, how manner) (Change, error) {
 	if len(facts) == 0 {
 		return Change{}, nil
 	}
-	a := applying{tx: tx, policy: p, key: effectKey, at: at, alone: alone, facts: facts, subject: facts[0].Subject}
+	a := applying{tx: tx, policy: p, key: effectKey, at: at, how: how, facts: facts, subject: facts[0].Subject}
 	a.name()
 	for _, step := range []func(context.Context) error{a.append, a.fold, a.lock, a.write} {
 		if err := step(ctx); err != nil {
@@ -56,7 +68,7 @@ type applying struct {
 	policy  Policy
 	key     string
 	at      time.Time
-	alone   bool
+	how     manner
 	facts   []Fact
 	subject Subject
 
@@ -72,8 +84,9 @@ type applying struct {
 	// about are the facts by their object.
 	about map[string][]Fact
 
-	// The following are what is written: what the facts are about, and what moves with the customer, all from one account.
-	movedFrom     string
+	// The following are what is written: what the facts are about, and what moves with the customer. moved are the accounts
+	// that something moves from, and to.
+	moved         []string
 	subscriptions []Subscription
 	invoices      []Invoice
 	books         books
@@ -155,7 +168,7 @@ func (a *applying) collectFacts(rows pgx.Rows) error {
 
 // fold makes the objects of their facts. Nothing is read or written.
 func (a *applying) fold(context.Context) error {
-	a.change.Facts = a.facts
+	a.change.Subject = a.facts[0].Subject
 	a.foldMoney()
 	a.change.Before.Subscription, a.change.Before.Invoice = a.held.subscription, a.held.invoice
 	ofCustomer := a.about[a.subject.Customer]
@@ -189,13 +202,13 @@ func (a *applying) fold(context.Context) error {
 	// What the customer's link moves.
 	for _, s := range a.held.subscriptions {
 		if moved := AccountOf(s.Named, s.Customer, ofCustomer); s.ID != a.subscription && moved != s.Account {
-			a.movedFrom, s.Account = s.Account, moved
+			a.moved, s.Account = append(a.moved, s.Account, moved), moved
 			a.subscriptions = append(a.subscriptions, s)
 		}
 	}
 	for _, i := range a.held.oneOff {
 		if moved := AccountOf(i.Named, i.Customer, ofCustomer); i.ID != a.invoice && moved != i.Account {
-			a.movedFrom, i.Account = i.Account, moved
+			a.moved, i.Account = append(a.moved, i.Account, moved), moved
 			a.invoices = append(a.invoices, i)
 		}
 	}
@@ -203,12 +216,13 @@ func (a *applying) fold(context.Context) error {
 	return nil
 }
 
-// account is the one that the objects belong to now, and left the one that they belonged to before, "" for the same.
-func (a *applying) account() (account, left string) {
+// account is the one that the objects belong to now, and others are those that they belonged to before, and that what
+// moves with the customer is concerned with.
+func (a *applying) account() (account string, others []string) {
 	var before string
 	switch {
 	case a.holds != "":
-		return a.holds, ""
+		return a.holds, nil
 	case a.change.After.Subscription != nil:
 		account = a.change.After.Subscription.Account
 	case a.change.After.Invoice != nil:
@@ -224,21 +238,16 @@ func (a *applying) account() (account, left string) {
 	case a.held.invoice != nil:
 		before = a.held.invoice.Account
 	}
-	if before == "" || before == account { // what moves with the customer may leave one all the same
-		before = a.movedFrom
-	}
-	if before == account {
-		before = ""
-	}
-	return account, before
+	others = slices.DeleteFunc(append(slices.Clone(a.moved), before), func(id string) bool { return id == "" || id == account })
+	return account, set(others)
 }
 
 // lock locks the accounts and reads what grants access to them.
 func (a *applying) lock(ctx context.Context) error {
-	account, left := a.account()
+	account, others := a.account()
 	b := &pgx.Batch{}
 	a.accounts, a.grants = map[string]accountRow{}, map[string][]Grant{}
-	for _, id := range slices.Sorted(maps.Keys(map[string]bool{account: true, left: true})) {
+	for _, id := range set(append(slices.Clone(others), account)) {
 		if id == "" {
 			continue
 		}
@@ -253,9 +262,11 @@ func (a *applying) lock(ctx context.Context) error {
 		return err
 	}
 	if a.at.IsZero() {
-		a.at = latest(a.accounts[account].Now, a.accounts[left].Now).UTC()
+		for _, row := range a.accounts {
+			a.at = latest(a.at, row.Now.UTC())
+		}
 	}
-	a.access(account, left)
+	a.access(account, others)
 	return nil
 }
 
@@ -297,10 +308,9 @@ func scanGrant(row pgx.CollectableRow) (Grant, error) {
 	return g, err
 }
 
-// access folds the access of the account that the objects belong to, and of the one that they have left.
-func (a *applying) access(account, left string) {
+// access folds the access of the account that the objects belong to, and of the others.
+func (a *applying) access(account string, others []string) {
 	a.change.Before.Access = a.accessOf(account, a.grants[account])
-	now := Grants(a.subscriptions, a.orders(), false, a.policy)
 	written := map[string]bool{}
 	for _, s := range a.subscriptions {
 		written[s.ID] = true
@@ -311,26 +321,33 @@ func (a *applying) access(account, left string) {
 	for _, c := range a.ownSessions() {
 		written[c.ID] = true
 	}
-	others := func(id string) []Grant {
-		return slices.DeleteFunc(slices.Clone(a.grants[id]), func(g Grant) bool { return written[g.Object] })
+	now := map[string][]Grant{}
+	access := func(id string) Access {
+		now[id] = Grants(a.subscriptionsOf(id), a.ordersOf(id), false, a.policy)
+		kept := slices.DeleteFunc(slices.Clone(a.grants[id]), func(g Grant) bool { return written[g.Object] })
+		return a.target(id, append(kept, now[id]...))
 	}
-	a.change.After.Access = a.target(account, append(others(account), now...))
-	if left != "" {
-		access := a.target(left, others(left))
-		a.change.Left = &access
+	a.change.After.Access = access(account)
+	for _, id := range others {
+		a.change.Others = append(a.change.Others, access(id))
 	}
-	a.grants = map[string][]Grant{account: now}
+	a.grants = now
 }
 
-// orders are what was bought once and grants by itself.
-func (a *applying) orders() (orders []Order) {
+// subscriptionsOf are those of an account that are written.
+func (a *applying) subscriptionsOf(account string) []Subscription {
+	return slices.DeleteFunc(slices.Clone(a.subscriptions), func(s Subscription) bool { return s.Account != account })
+}
+
+// ordersOf are what an account has bought once and grants by itself, of what is written.
+func (a *applying) ordersOf(account string) (orders []Order) {
 	for _, i := range a.invoices {
-		if o, grants := i.Order(); grants {
+		if o, grants := i.Order(); grants && i.Account == account {
 			orders = append(orders, o)
 		}
 	}
 	for _, c := range a.ownSessions() {
-		if o, grants := c.Order(); grants {
+		if o, grants := c.Order(); grants && c.Account == account {
 			orders = append(orders, o)
 		}
 	}
@@ -361,10 +378,12 @@ func (a *applying) target(account string, grants []Grant) Access {
 // write writes the rows and the news.
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
-	mode, account := a.subject.Mode, a.change.After.Access.Account
+	mode := a.subject.Mode
 	granted := map[string]bool{}
-	for _, g := range a.grants[account] {
-		granted[g.Object] = true
+	for _, given := range a.grants {
+		for _, g := range given {
+			granted[g.Object] = true
+		}
 	}
 	for _, s := range a.subscriptions {
 		state, err := json.Marshal(s)
@@ -386,6 +405,11 @@ func (a *applying) write(ctx context.Context) error {
 		}
 	}
 	for _, i := range a.invoices {
+		if i.ID != a.invoice { // it moves with its customer
+			b.Queue(moveSQL("invoices", "id"), mode, i.ID, i.Account)
+			a.moveMoney(b, "invoice", i.ID, i.Account)
+			continue
+		}
 		state, err := json.Marshal(i)
 		if err != nil {
 			return err
@@ -395,15 +419,14 @@ func (a *applying) write(ctx context.Context) error {
 		if i.Subscription == "" && !granted[i.ID] {
 			b.Queue(takeSQL, mode, i.ID)
 		}
-		if i.ID != a.invoice { // it moves with its customer
-			a.moveMoney(b, "invoice", i.ID, i.Account)
-		}
 	}
 	if err := a.writeMoney(b, granted); err != nil {
 		return err
 	}
-	for _, g := range a.grants[account] {
-		b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
+	for _, account := range slices.Sorted(maps.Keys(a.grants)) {
+		for _, g := range a.grants[account] {
+			b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
+		}
 	}
 	if a.holds != "" {
 		b.Queue(holdSQL, mode, a.holds, a.accounts[a.holds].Held)
@@ -411,11 +434,11 @@ func (a *applying) write(ctx context.Context) error {
 	a.askForPlans(b)
 	a.schedule(b)
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
-	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, a.over())
-	if left := a.change.Left; left != nil {
-		before := a.accounts[left.Account].target()
-		a.writeAccess(b, before, *left)
-		a.keep(b, before, *left, over{a.subject.OccurredAt, causeOf(a.facts[0])})
+	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, a.over(a.change.After.Access.Account))
+	for _, other := range a.change.Others {
+		before := a.accounts[other.Account].target()
+		a.writeAccess(b, before, other)
+		a.keep(b, before, other, over{a.subject.OccurredAt, causeOf(a.facts[0])})
 	}
 	if a.holds != "" && a.change.After.Access.Target.Version != a.change.Before.Access.Target.Version { // no run is about such a fact
 		a.await(b, a.holds, a.holds, Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
@@ -452,7 +475,7 @@ func (a *applying) receiptOf(i Invoice) string {
 
 func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 	t := after.Target
-	if after.Account == "" || t.Version == before.Version {
+	if after.Account == "" || t.Version == before.Version && a.how != repairing {
 		return
 	}
 	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
@@ -478,8 +501,8 @@ func (a *applying) announce(b *pgx.Batch) error {
 	}
 	list = append(list, newsOfMoney(a.subject, a.change.Before, a.change.After)...)
 	list = append(list, newsOfAccess(a.subject, a.change.Before.Access, a.change.After.Access)...)
-	if left := a.change.Left; left != nil {
-		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[left.Account].target()}, *left)...)
+	for _, other := range a.change.Others {
+		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[other.Account].target()}, other)...)
 	}
 	var told []outbox.News
 	for _, n := range list {

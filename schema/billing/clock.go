@@ -36,7 +36,7 @@ func (a *applying) schedule(b *pgx.Batch) {
 				a.change.Due = append(a.change.Due, d)
 			}
 		}
-		if !s.Evidence && a.held.subscription != nil && a.held.subscription.Evidence {
+		if s.Unsettled == (Cause{}) && a.held.subscription != nil && a.held.subscription.Unsettled != (Cause{}) {
 			b.Queue(closeTaskSQL, a.subject.Mode, TaskReconcile, s.ID, TaskCancelled)
 		}
 	}
@@ -79,7 +79,7 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due) {
 		b.Queue(forgetDueSQL, a.subject.Mode, owner, stays)
 	}
 	for _, d := range due {
-		if d.At.After(a.at) || a.alone {
+		if d.At.After(a.at) || a.how == inScratch {
 			a.await(b, owner, account, d)
 		}
 	}
@@ -117,21 +117,25 @@ func (a *applying) keep(b *pgx.Batch, before Target, after Access, last over) {
 	a.change.Due = append(a.change.Due, come(due, a.at)...)
 }
 
-// over returns when what the objects that are written granted was over: of what was over last.
-func (a *applying) over() (last over) {
+// over returns when what is written granted to an account, and does not any more, was over: of what was over last.
+func (a *applying) over(account string) (last over) {
 	see := func(o over) {
 		if o.at.After(last.at) {
 			last = o
 		}
 	}
-	for _, s := range a.subscriptions {
+	for _, s := range a.subscriptionsOf(account) {
 		see(s.over(a.at))
 	}
 	for _, i := range a.invoices {
-		see(i.over(a.at))
+		if i.Account == account {
+			see(i.over(a.at))
+		}
 	}
 	for _, c := range a.ownSessions() {
-		see(c.over(a.at))
+		if c.Account == account {
+			see(c.over(a.at))
+		}
 	}
 	return last
 }

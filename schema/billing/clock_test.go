@@ -256,7 +256,7 @@ func TestApplyDue_OneOff(t *testing.T) {
 }
 
 // Case 3: a paid invoice stands in for its subscription's event. Where that does not come, a person is asked; when it
-// comes after all, nobody need look any more.
+// comes after all, nobody need review any more.
 func TestApplyDue_Case3_Settle(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(100, paid(1, 1, "pro"))

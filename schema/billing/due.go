@@ -77,12 +77,12 @@ func dueOf(s Subscription, invoices []Invoice, p Policy, now time.Time) []Due {
 		}
 		due = append(due, d)
 	}
-	if s.Evidence && !s.Ended() && !s.Cause.At.Before(p.EffectsFrom) {
-		settled := s.Cause.At.Add(p.Settle)
+	if s.Unsettled != (Cause{}) && !s.Unsettled.At.Before(p.EffectsFrom) {
+		settled := s.Unsettled.At.Add(p.Settle)
 		if !settled.After(now) {
 			settled = now.Add(p.Settle)
 		}
-		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Cause})
+		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
 	}
 	if s.Ended() {
 		return due

@@ -1,6 +1,9 @@
 package billing
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // LacksLines reports whether the fact is of a paid invoice of which it does not hold all lines: what was bought is then
 // not known for sure.
@@ -28,10 +31,14 @@ func (c Change) AsksInvoice() bool {
 // Over reports whether the snapshot is of a subscription that has ended for good.
 func (s *SubscriptionFact) Over() bool { return terminal(s.Status) }
 
+// catchesUp is how long after a change an answer may come from a copy of the provider's data that does not have it yet.
+const catchesUp = time.Minute
+
 // Behind reports whether a snapshot that was fetched shows an object as it was before what is known of it: of an invoice,
 // a lower status; of a subscription, nothing from after the newest second, or a state from before it, or what a change of
 // that second led away from, and none that a change led to. The provider then answered too early, or from a copy that has
-// not caught up.
+// not caught up. Once [catchesUp] is over, a subscription that shows an earlier state has come back to it, and the event
+// that says so is late, or lost.
 func Behind(fetched Fact, known []Fact) bool {
 	switch {
 	case fetched.Invoice != nil:
@@ -44,8 +51,11 @@ func Behind(fetched Fact, known []Fact) bool {
 		return false
 	}
 	newest, left := snapshots[len(snapshots)-1].OccurredAt, false
-	if !fetched.OccurredAt.After(newest) {
+	switch {
+	case !fetched.OccurredAt.After(newest):
 		return true
+	case fetched.OccurredAt.Sub(newest) > catchesUp:
+		return false
 	}
 	for _, f := range snapshots {
 		s := f.Subscription

@@ -32,6 +32,7 @@ func TestBehind(t *testing.T) {
 		"one of the second's":         {sub(3, "past_due", ""), known, false},
 		"what came after":             {sub(3, "canceled", ""), known, false},
 		"from before the second":      {sub(3, "trialing", ""), known, true},
+		"come back to it since":       {sub(61, "trialing", ""), known, false},
 		"what the second has left":    {sub(3, "incomplete", ""), known, true},
 		"answered within the second":  {sub(0, "past_due", ""), known, true},
 		"gone there and back":         {sub(3, "active", ""), append([]Fact{sub(-9, "active", "")}, known...), false},

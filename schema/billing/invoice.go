@@ -60,7 +60,7 @@ type Invoice struct {
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`
 	LostBy   Cause `json:",omitzero"`
-	// Review says what about it a person must look at, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
+	// Review says what about it a person must review, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
 	// Because is the event whose snapshot decides, and Cause the fact. FailedBy is the first that told of a failure.
 	Because  string `json:",omitempty"`
@@ -75,7 +75,7 @@ const (
 )
 
 // statuses are those of an invoice, the lowest first. Paid and void exclude each other; where facts show both, the money
-// is there, and a person looks at it.
+// is there, and a person reviews it.
 var statuses = []string{"draft", "deleted", "open", "uncollectible", "void", "paid"}
 
 // Bought names what the invoice paid for: its subscription, or itself where it belongs to none.
@@ -160,7 +160,7 @@ func (i *Invoice) note(f Fact) {
 	}
 }
 
-// reviewOf returns what about an invoice a person must look at. It follows from the facts together: one that is there
+// reviewOf returns what about an invoice a person must review. It follows from the facts together: one that is there
 // stays there, in whichever order they came.
 func reviewOf(snapshots []Fact) string {
 	paid := slices.IndexFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "paid" })
@@ -194,7 +194,7 @@ func (i *Invoice) buy(in *InvoiceFact, p Policy) {
 	i.Plan, i.Quantity, i.AddOns, i.UnknownPrice = b.plan, b.quantity, b.addOns, b.unknown
 	i.PeriodStart, i.PeriodEnd, i.Partial = b.start, b.end, in.Partial
 	i.Free = !slices.ContainsFunc(in.Lines, func(l Line) bool { return l.Amount != 0 })
-	if i.Subscription == "" { // a price that no mapping knows grants nothing, and nobody need look at it
+	if i.Subscription == "" { // a price that no mapping knows grants nothing, and nobody need review it
 		i.For, i.UnknownPrice = grantsFor(in.Lines, i.Plan), ""
 	}
 }

@@ -58,10 +58,10 @@ func (a *applying) nameMoney(f Fact) {
 // lockMoney locks the payment and the invoice that the facts are about, and the customers of both.
 func (a *applying) lockMoney(b *pgx.Batch) {
 	s, n := a.subject, a.money
-	if n.any() && !a.alone {
+	if n.any() && a.how != inScratch {
 		b.Queue(lockPaymentSQL, s.Mode, n.payment, n.session)
 	}
-	if (n.any() || a.invoice != "") && !a.alone {
+	if (n.any() || a.invoice != "") && a.how != inScratch {
 		b.Queue(lockInvoiceSQL, s.Mode, n.payment, a.invoice)
 	}
 	if n.any() {
@@ -143,9 +143,14 @@ func (a *applying) settleMoney() {
 	mapped := a.subject.Account
 	linked := func(customer string) bool { return a.linked && customer == a.subject.Customer }
 	for k, c := range now.checkouts {
-		if c.ID == n.session || linked(c.Customer) {
-			now.checkouts[k].Account = AccountOf(c.Named, c.Customer, a.about[c.Customer])
+		if c.ID != n.session && !linked(c.Customer) {
+			continue
 		}
+		account := AccountOf(c.Named, c.Customer, a.about[c.Customer])
+		if c.ID != n.session && account != c.Account {
+			a.moved = append(a.moved, c.Account, account)
+		}
+		now.checkouts[k].Account = account
 	}
 	for k, p := range now.payments {
 		if p.ID == n.payment || linked(p.Customer) || invoice != nil && p.Invoice == invoice.ID {
@@ -285,6 +290,10 @@ func (a *applying) ownSessions() (own []Checkout) {
 // writeMoney writes the rows that have changed.
 func (a *applying) writeMoney(b *pgx.Batch, granted map[string]bool) error {
 	h, now, mode := a.held.books, a.books, a.subject.Mode
+	tasks := tasksOf(changed(h.disputes, now.disputes, disputeID), changed(h.warnings, now.warnings, warningID))
+	if a.how == repairing {
+		h = books{}
+	}
 	w := rowWriter{b: b}
 	for _, p := range changed(h.payments, now.payments, paymentID) {
 		w.write(p, writePaymentSQL, mode, p.ID, p.Account, p.Invoice, p.Subscription, p.Customer, p.Status, p.Amount, p.Refunded, p.Currency)
@@ -309,7 +318,7 @@ func (a *applying) writeMoney(b *pgx.Batch, granted map[string]bool) error {
 			b.Queue(takeSQL, mode, c.ID)
 		}
 	}
-	for _, t := range tasksOf(changed(h.disputes, now.disputes, disputeID), changed(h.warnings, now.warnings, warningID)) {
+	for _, t := range tasks {
 		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key)
 	}
 	return w.err

@@ -357,11 +357,7 @@ func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for f := range queue {
-				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					_, err := billing.Apply(ctx, tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
-					return err
-				})
-				if err != nil {
+				if err := applyPatiently(ctx, pool, f); err != nil {
 					t.Errorf("apply %s of %s: %v", f.EventID, f.Object, err)
 				}
 			}

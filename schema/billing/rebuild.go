@@ -108,7 +108,7 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 		if told != nil && i%1000 == 0 {
 			told(i, len(facts))
 		}
-		if _, err := apply(ctx, tx, []Fact{f}, p, rebuilt, at, true); err != nil {
+		if _, err := apply(ctx, tx, []Fact{f}, p, rebuilt, at, inScratch); err != nil {
 			return nil, fmt.Errorf("rebuild: %w", err)
 		}
 	}
@@ -130,15 +130,24 @@ const rebuilt = "rebuild"
 
 // Repair folds what belongs to an account anew, and writes the rows, the target and the news of what that changes: each
 // object in a transaction of its own, as its events do. at is the time for what the clock ends, the zero time the database's own. It returns how many
-// objects it has folded. An account's objects are those that its rows name, and those of its customers.
+// objects it has folded. An account's objects are those that its rows name, those that facts about its customers are
+// about, and the refunds, disputes and warnings of all of these.
 func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
 	facts, err := of.facts(ctx, pool)
 	if err != nil {
 		return 0, fmt.Errorf("repair account %s: %w", of.Account, err)
 	}
+	known := []string{}
+	for _, f := range facts {
+		known = append(known, f.Object)
+	}
+	// First: what no fact tells of would grant access to what is folded.
+	if _, err := pool.Exec(ctx, takeUnknownSQL, of.Mode, of.Account, known); err != nil {
+		return 0, fmt.Errorf("repair account %s: %w", of.Account, err)
+	}
 	for i, f := range facts {
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := Apply(ctx, tx, []Fact{f}, p, rebuilt, at)
+			_, err := apply(ctx, tx, []Fact{f}, p, rebuilt, at, repairing)
 			return err
 		}); err != nil {
 			return i, fmt.Errorf("repair account %s: %w", of.Account, err)
@@ -157,6 +166,15 @@ func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
 	objects, err := s.Objects(ctx, db)
 	if err != nil {
 		return nil, err
+	}
+	// Of a row that is gone only facts know. The first look finds what the customers have, the second what is about that.
+	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
+		rows, _ := db.Query(ctx, sql, objects, s.Mode) // CollectRows returns its error
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, found...)
 	}
 	rows, _ := db.Query(ctx, factOfEachSQL, objects, s.Mode)
 	return pgx.CollectRows(rows, scanFact)
@@ -327,6 +345,17 @@ select ` + factColumns + ` from (
       from facts where object = any($1) and mode = $2
      order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
 ) f order by first`
+
+// objectsOfCustomersSQL takes customers among other objects.
+const objectsOfCustomersSQL = `
+select object from facts where customer = any($1) and customer <> '' and mode = $2`
+
+// objectsAboutSQL reads all facts of three kinds: a repair is rare, and an index would cost every event.
+const objectsAboutSQL = `
+select distinct object from facts, jsonb_each(data) as part(name, value)
+ where mode = $2 and kind in ('refund_seen', 'dispute_seen', 'warning_seen') and (value->>'Charge' = any($1) or value->>'PaymentIntent' = any($1))`
+
+const takeUnknownSQL = `delete from grants where mode = $1 and account = $2 and object <> all($3::text[])`
 
 const lastFactSQL = `
 select ` + factColumns + ` from facts f

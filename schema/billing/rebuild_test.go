@@ -103,6 +103,49 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	}
 }
 
+// Whatever somebody has done to an account's rows, a repair of the account undoes.
+func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(3 * aDay)
+	deliver(t, pool, events([]billing.Fact{
+		created(0, "active", "pro"), paid(1, 1, "pro"), charge(2, 0), refunded("re_1", 50, "succeeded", 10), disputed(60, billing.RankCreated, "needs_response"),
+		credited(70, "issued"), warned(80, true), failed(2, 2*aDay, 1, "pro"), sale(90, "paid", "pi_9", by("cs_1", "acme")),
+	}, false), now)
+	acme := billing.Scope{Mode: "live", Account: "acme"}
+	for _, table := range []string{"accounts", "subscriptions", "invoices", "payments", "refunds", "disputes", "fraud_warnings", "credit_notes", "checkouts", "grants", "due", "entitlements"} {
+		if n := count(t, pool, `select count(*) from `+table); n == 0 {
+			t.Fatalf("%s is empty", table)
+		}
+	}
+	for _, sql := range []string{
+		`update accounts set target_state = 'suspended', target_plan = '', target_features = '{}'`, `update accounts set customer = ''`,
+		`update subscriptions set plan = 'starter'`, `delete from subscriptions`,
+		`update invoices set status = 'open'`, `delete from invoices`,
+		`update payments set invoice = ''`, `delete from payments`,
+		`update refunds set status = 'failed'`, `delete from refunds`,
+		`update disputes set status = 'won'`, `delete from disputes`,
+		`update fraud_warnings set actionable = false`, `delete from fraud_warnings`,
+		`update credit_notes set status = 'voided'`, `delete from credit_notes`,
+		`update checkouts set status = 'expired'`, `delete from checkouts`,
+		`update grants set plan = 'starter'`, `delete from grants`, `insert into grants (mode, object, account, plan) values ('live', 'sub_ghost', 'acme', 'enterprise')`,
+		`delete from due`, `update due set at = at + interval '1 day'`,
+		`update entitlements set enabled = not enabled`, `delete from entitlements`, `insert into entitlements (mode, account, feature, enabled) values ('live', 'acme', 'ghost', true)`,
+		`update subscriptions set account = 'umbrella'`, `update invoices set account = 'umbrella'`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		found := check(t, pool, billing.Scope{}, now)
+		if _, err := billing.Repair(t.Context(), pool, acme, policy, now); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
+			t.Errorf("%s: %q after the repair of %q", sql, left, found)
+		}
+	}
+}
+
 // In the second between the time of what is due and the clock's run nothing has drifted, and neither afterwards. A row that
 // no fact tells of is found all the same, also where its time has come, and so is one that is not there.
 func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {

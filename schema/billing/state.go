@@ -18,13 +18,13 @@ type State struct {
 // Change is what applying facts came to. It stands in the ledger and in workflow histories: what follows from the facts
 // is planned from it alone.
 type Change struct {
-	Facts []Fact
-	// Subject is whom a change is about that no fact has made, but the clock.
+	// Subject is the header of the facts that were applied, which come from one event; or of the fact that made something
+	// due.
 	Subject       Subject `json:",omitzero"`
 	Before, After State
-	// Left is what is left of the access of the account that the object belonged to before, where it has moved; nil
-	// otherwise. Before.Access and After.Access are those of the account that it belongs to now.
-	Left *Access `json:",omitempty"`
+	// Before.Access and After.Access are those of the account that the objects belong to now. Others are the accesses of the
+	// other accounts that something has left, or has moved to with its customer.
+	Others []Access `json:",omitempty"`
 	// Silent is set where nothing follows: the facts were imported, or occurred before effects began.
 	Silent bool `json:",omitempty"`
 	// Due is what the clock does now.

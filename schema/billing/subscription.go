@@ -48,6 +48,9 @@ type Subscription struct {
 	EverGranted bool `json:",omitempty"`
 	// Evidence is set where a paid invoice stands in for a snapshot that has not come.
 	Evidence bool `json:",omitempty"`
+	// Unsettled is the fact of a paid invoice that no snapshot has followed: it stands in for one, or was paid after the
+	// subscription became past due, or unpaid. Zero for none.
+	Unsettled Cause `json:",omitzero"`
 	// Uncertain is set where the order of two facts of one second cannot be told.
 	Uncertain bool `json:",omitempty"`
 	// UnknownPrice is a price of the newest snapshot that no mapping knows, while none of its prices is mapped to a plan.
@@ -63,9 +66,9 @@ type Subscription struct {
 	// the fact that told of the last of that money.
 	PaidBack   bool  `json:",omitempty"`
 	PaidBackBy Cause `json:",omitzero"`
-	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must look at them.
+	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must review them.
 	PaidAfterEnd []string `json:",omitempty"`
-	// Review says what about the subscription a person must look at, "" for nothing: [ReviewImport].
+	// Review says what about the subscription a person must review, "" for nothing: [ReviewImport].
 	Review string `json:",omitempty"`
 }
 
@@ -126,8 +129,11 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 		s.see(snapshots, p)
 		s.Uncertain = !certain
 	}
-	if s.Status == "" || s.Status == "incomplete" {
+	switch s.Status {
+	case "", "incomplete":
 		s.believe(invoices, p)
+	case "past_due", "unpaid":
+		s.doubt(invoices)
 	}
 	if p.GrantOnPayment {
 		s.Paid = s.paidFor(invoices, p)
@@ -206,7 +212,7 @@ func pastDueBy(snapshots []Fact) (by Cause) {
 	return by
 }
 
-// end takes over the snapshot that ended it, the first of those given, and looks at what came after.
+// end takes over the snapshot that ended it, the first of those given, and judges what came after.
 func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
 	s.EndedAt = snapshots[0].Subscription.EndedAt
 	if s.EndedAt.IsZero() {
@@ -242,13 +248,21 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	}
 	newest := paid[len(paid)-1]
 	s.Evidence, s.Status, s.Because = true, "active", newest.Because
-	s.Cause = newest.Cause
+	s.Cause, s.Unsettled = newest.Cause, newest.Cause
 	if newest.Free && newest.Reason == "subscription_create" {
 		s.Status = "trialing"
 	}
-	if newest.Plan != "" || newest.UnknownPrice != "" || s.Plan == "" {
-		s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = newest.Plan, newest.Quantity, newest.AddOns, newest.UnknownPrice
-		s.PeriodStart, s.PeriodEnd = newest.PeriodStart, newest.PeriodEnd
+	of, addOns := newest, []string(nil)
+	for _, i := range slices.Backward(paid) { // what is invoiced between for an add-on, or for use, leaves the plan
+		addOns = append(addOns, i.AddOns...)
+		if i.Plan != "" || i.UnknownPrice != "" {
+			of = i
+			break
+		}
+	}
+	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
+		s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, set(addOns), of.UnknownPrice
+		s.PeriodStart, s.PeriodEnd = of.PeriodStart, of.PeriodEnd
 	}
 	for i := len(paid) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // as in see
 		s.Plan, s.Quantity = paid[i].Plan, paid[i].Quantity
@@ -256,6 +270,15 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	s.Until = s.EndsAt
 	if s.Until.IsZero() && !s.PeriodEnd.IsZero() {
 		s.Until = s.PeriodEnd.Add(p.Renewal)
+	}
+}
+
+// doubt looks whether all that was owed was paid since the subscription became past due, or unpaid: the provider says by
+// itself that it is active then.
+func (s *Subscription) doubt(invoices []Invoice) {
+	owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
+	if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
+		s.Unsettled = newest.Cause
 	}
 }
 

@@ -59,7 +59,7 @@ func tasksOf(disputes []Dispute, warnings []Warning) (tasks []settledTask) {
 }
 
 // openTaskSQL opens the one task of its kind about an object. What a person has done stays done; one that was cancelled
-// is opened again. A task of a subscription looks whether that has ended, and locks it: whoever ends it meanwhile comes
+// is opened again. A task of a subscription asks whether that has ended, and locks it: whoever ends it meanwhile comes
 // after, and finds the task; see endTasksSQL.
 const openTaskSQL = `
 with held as materialized (select ended from subscriptions where mode = $1 and id = $7 and id <> '' for share)

@@ -194,8 +194,8 @@ func (b *batch) queueSightings(q *pgx.Batch) {
 	}
 }
 
-// lookAtRefused tells the claims that were not granted what stands in their way.
-func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
+// readRefused tells the claims that were not granted what stands in their way.
+func (b *batch) readRefused(ctx context.Context, db Tx) error {
 	refused, exclusive := map[string][]int{}, map[string]bool{}
 	for i, o := range b.ops {
 		if o.claim != nil && !b.outcomes[i].grant.Granted {
@@ -208,13 +208,13 @@ func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	found, err := look(ctx, db, slices.Collect(maps.Keys(refused)))
+	found, err := read(ctx, db, slices.Collect(maps.Keys(refused)))
 	if err != nil {
 		return err
 	}
 	held := map[string]time.Time{}
 	if len(exclusive) > 0 {
-		if held, err = lookAtHolders(ctx, db, exclusive); err != nil {
+		if held, err = readHolders(ctx, db, exclusive); err != nil {
 			return err
 		}
 	}
@@ -234,9 +234,9 @@ func (b *batch) lookAtRefused(ctx context.Context, db Tx) error {
 	return nil
 }
 
-// lookAtHolders returns until when others hold what is exclusive. One that lapsed is let go, so that a run that was
+// readHolders returns until when others hold what is exclusive. One that lapsed is let go, so that a run that was
 // terminated in the middle cannot hold it for ever. unmarked says of each what [Claim.Unmarked] does.
-func lookAtHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
+func readHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
 	rows, err := db.Query(ctx, holdersSQL, slices.Collect(maps.Keys(unmarked)))
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func lookAtHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until 
 	return until, nil
 }
 
-func look(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
+func read(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
 	found := map[string]Grant{}
 	var doubtful []string
 	err := eachHeld(ctx, db, list, func(key string, g Grant, committing, lapsed bool) {

@@ -53,7 +53,7 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 					t.Errorf("token %d: mark held %v, finish held %v; want %v", token, marked[i].held, finished[i].finished.Held, want)
 				}
 			}
-			found, err := s.Look(t.Context(), []string{c.Key})
+			found, err := s.Read(t.Context(), []string{c.Key})
 			if err != nil || found[c.Key].State != Done {
 				t.Errorf("recorded %+v, %v; want what the holder said", found[c.Key], err)
 			}
@@ -108,7 +108,7 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 			t.Errorf("flush: %v", err)
 		}
 	}
-	found, err := s.Look(ctx, []string{"m", "z"})
+	found, err := s.Read(ctx, []string{"m", "z"})
 	if err != nil || found["m"].State != Done || found["z"].State != Done {
 		t.Errorf("recorded %+v, %v", found, err)
 	}

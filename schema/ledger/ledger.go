@@ -123,7 +123,7 @@ type Finish struct {
 	Compensates string
 	// Also runs in the same commit, after the record: what our own tables hold of an effect that happened
 	// outside. It runs even when the claim was taken over and nothing is recorded, because the effect has happened all
-	// the same. A statement that must not run then has to look for the record itself.
+	// the same. A statement that must not run then has to read the record itself.
 	Also      []Statement
 	StartedAt time.Time
 }

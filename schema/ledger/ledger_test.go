@@ -528,40 +528,40 @@ func TestSkip_UnfinishedOnly(t *testing.T) {
 	}
 }
 
-func TestLook_TellsAndClaimsNothing(t *testing.T) {
+func TestRead_TellsAndClaimsNothing(t *testing.T) {
 	b := setup(t)
 	claim := b.claim("evt_1", 0)
 	undo := b.claim("evt_1", 0)
 	undo.Key, undo.Kind = "correction-notice:stripe:live:in_1", "correction-notice"
-	look := func() map[string]ledger.Grant {
+	read := func() map[string]ledger.Grant {
 		t.Helper()
-		found, err := b.store.Look(t.Context(), []string{claim.Key, undo.Key, "receipt-email:stripe:live:in_2"})
+		found, err := b.store.Read(t.Context(), []string{claim.Key, undo.Key, "receipt-email:stripe:live:in_2"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
-	if found := look(); len(found) != 0 {
+	if found := read(); len(found) != 0 {
 		t.Errorf("before any claim: %+v", found)
 	}
 	b.finish(ledger.Finish{Key: claim.Key, Token: b.grant(claim).Token, State: ledger.Done, Result: json.RawMessage(`{"sent": true}`)})
-	if found := look(); len(found) != 1 || found[claim.Key].State != ledger.Done || !found[claim.Key].Settled() ||
+	if found := read(); len(found) != 1 || found[claim.Key].State != ledger.Done || !found[claim.Key].Settled() ||
 		found[claim.Key].EventID != "evt_1" || string(found[claim.Key].Result) != `{"sent": true}` {
 		t.Errorf("after it was done: %+v", found)
 	}
 	grant := b.grant(undo)
-	if found := look(); found[undo.Key].State != ledger.Claimed || found[undo.Key].Settled() {
+	if found := read(); found[undo.Key].State != ledger.Claimed || found[undo.Key].Settled() {
 		t.Errorf("while it is being undone: %+v", found)
 	}
 	b.finish(ledger.Finish{Key: undo.Key, Token: grant.Token, State: ledger.Done, Result: json.RawMessage(`{}`), Compensates: claim.Key})
-	if found := look(); found[claim.Key].State != ledger.Compensated || found[undo.Key].State != ledger.Done {
+	if found := read(); found[claim.Key].State != ledger.Compensated || found[undo.Key].State != ledger.Done {
 		t.Errorf("after it was undone: %+v", found)
 	}
 	if other := b.claim("evt_2", 0); !b.grant(ledger.Claim{
 		Key: "receipt-email:stripe:live:in_2", Kind: other.Kind, ReceiptID: other.ReceiptID, EventID: other.EventID,
 		WorkflowID: other.WorkflowID, RunID: other.RunID, Lease: other.Lease,
 	}).Granted {
-		t.Error("a look has claimed")
+		t.Error("reading has claimed")
 	}
 }
 

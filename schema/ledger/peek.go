@@ -2,13 +2,14 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Peek returns what is recorded under the keys, as [Store.Look] does, and writes nothing: it may be asked in any
+// Peek returns what is recorded under the keys, as [Store.Read] does, and writes nothing: it may be asked in any
 // transaction. A claim that has run out shows as what the next one would meet: [Uncertain] past its point of no return,
 // else [Failed], and to be tried again.
 func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
@@ -23,7 +24,7 @@ func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
 		found[key] = g
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at %d effects: %w", len(keys), err)
+		return nil, fmt.Errorf("read %d effects: %w", len(keys), err)
 	}
 	return found, nil
 }
@@ -40,6 +41,14 @@ func (g Grant) Claimable(round int) bool {
 	return false
 }
 
+// KeepsKey reports whether a claim that is granted where g is what [Peek] has found stays in its generation, and under the
+// key that the sink knows: what claimSQL calls not begun.
+func (g Grant) KeepsKey() bool {
+	var kept struct{ Unanswered bool }
+	_ = json.Unmarshal(g.Result, &kept) // what has no result was answered
+	return g.Class != Ambiguous && (g.Class != Permanent && g.Class != Fault || kept.Unanswered)
+}
+
 // doubted is a claim that lapsed after its point of no return.
 func (g Grant) doubted() Grant {
 	g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt
@@ -48,7 +57,7 @@ func (g Grant) doubted() Grant {
 
 // eachHeld reads what is recorded under the keys.
 func eachHeld(ctx context.Context, db Tx, keys []string, f func(key string, g Grant, committing, lapsed bool)) error {
-	rows, err := db.Query(ctx, lookSQL, keys)
+	rows, err := db.Query(ctx, readSQL, keys)
 	if err != nil {
 		return err
 	}

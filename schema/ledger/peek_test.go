@@ -25,6 +25,7 @@ func TestPeek_SaysWhatAClaimComesTo(t *testing.T) {
 		"exhausted":        {`state = 'failed', error_class = 'exhausted'`, false, true},
 		"fault":            {`state = 'failed', error_class = 'fault'`, false, true},
 		"permanent":        {`state = 'failed', error_class = 'permanent'`, false, true},
+		"fault unanswered": {`state = 'failed', error_class = 'fault', result = '{"Unanswered": true}'`, false, true},
 		"claimed":          {`state = 'claimed'`, false, false},
 		"lapsed":           {`state = 'claimed', lease_until = now() - interval '1 minute'`, true, true},
 		"lapsed in doubt":  {`state = 'claimed', committing = true, lease_until = now() - interval '1 minute'`, false, true},
@@ -53,11 +54,15 @@ func TestPeek_SaysWhatAClaimComesTo(t *testing.T) {
 			if got := found[claim.Key].Claimable(round); got != want || len(found) != 1 {
 				t.Errorf("%s in round %d: claimable is %t (%+v), want %t", name, round, got, found, want)
 			}
-			// One in doubt becomes so with the look of the first claim that is refused.
-			if _, err := b.store.Look(t.Context(), []string{claim.Key}); err != nil {
+			// One in doubt becomes so with the read of the first claim that is refused.
+			if _, err := b.store.Read(t.Context(), []string{claim.Key}); err != nil {
 				t.Fatal(err)
 			}
-			if g := b.grant(claim); g.Granted != want {
+			g := b.grant(claim)
+			if is := found[claim.Key]; g.Granted && (g.Generation == is.Generation) != is.KeepsKey() {
+				t.Errorf("%s in round %d: it keeps its key: %t, and is of generation %d, after %d", name, round, is.KeepsKey(), g.Generation, is.Generation)
+			}
+			if g.Granted != want {
 				t.Errorf("%s in round %d: granted is %t, want %t", name, round, g.Granted, want)
 			}
 		}

@@ -4,7 +4,7 @@ package ledger
 var Statements = map[string]string{
 	"lock":       lockSQL,
 	"claim":      claimSQL,
-	"look":       lookSQL,
+	"read":       readSQL,
 	"doubt":      doubtSQL,
 	"mark":       markSQL,
 	"finish":     finishSQL,
@@ -76,7 +76,7 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
 returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age, failures, now() - tried_since as trying`
 
-const lookSQL = `
+const readSQL = `
 select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class,
        now() - claimed_at as age, now() - tried_since as trying
   from effects where key = any($1)`

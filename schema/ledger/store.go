@@ -91,13 +91,13 @@ func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 	return nil
 }
 
-// Look returns what is recorded under the keys, as a claim that is not granted would. A key that was
+// Read returns what is recorded under the keys, as a claim that is not granted would. A key that was
 // never claimed is not in it. Nothing is claimed; only a claim that lapsed after its point of no return
 // becomes uncertain, as it would for the next claim.
-func (s *Store) Look(ctx context.Context, keys []string) (map[string]Grant, error) {
-	found, err := look(ctx, s.pool, keys)
+func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, error) {
+	found, err := read(ctx, s.pool, keys)
 	if err != nil {
-		return nil, fmt.Errorf("look at %d effects: %w", len(keys), err)
+		return nil, fmt.Errorf("read %d effects: %w", len(keys), err)
 	}
 	return found, nil
 }
@@ -122,7 +122,7 @@ func (s *Store) Uncertain(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// flush writes all ops in one transaction and one round trip, plus one look at the keys that were
+// flush writes all ops in one transaction and one round trip, plus one read of the keys that were
 // not granted.
 func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	b := newBatch(ops)
@@ -131,7 +131,7 @@ func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	if err := s.pool.SendBatch(ctx, q).Close(); err != nil {
 		return nil, err
 	}
-	if err := b.lookAtRefused(ctx, s.pool); err != nil {
+	if err := b.readRefused(ctx, s.pool); err != nil {
 		return nil, err
 	}
 	return b.outcomes, nil
@@ -181,7 +181,7 @@ func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context
 	if err := tx.SendBatch(ctx, q).Close(); err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
 	}
-	if err := claim.lookAtRefused(ctx, tx); err != nil {
+	if err := claim.readRefused(ctx, tx); err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
 	}
 	grant := claim.outcomes[0].grant

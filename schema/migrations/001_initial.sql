@@ -252,7 +252,7 @@ create index effects_open on effects (state, lease_until) where state in ('claim
 -- What was tried, by which run, and what came of it. A second event for the same fact leaves its
 -- 'already_done' here: that is its evidence.
 create table effect_attempts (
-    id         bigint generated always as identity primary key,
+    id         bigint generated always as identity,
     key        text        collate "C" not null,
     generation integer     not null,
     receipt_id uuid        not null,
@@ -262,10 +262,11 @@ create table effect_attempts (
                    ('done', 'failed', 'uncertain', 'already_done', 'skipped')),
     started_at timestamptz not null,
     ended_at   timestamptz not null default now(),
-    error      text        not null default ''
+    error      text        not null default '',
+    -- One index for both: each effect writes a row.
+    primary key (receipt_id, id)
 );
 create index effect_attempts_key on effect_attempts (key);
-create index effect_attempts_receipt on effect_attempts (receipt_id);
 
 -- The sinks that are, or were, out: what their effects wait for. One row for each, which all workers share.
 create table breakers (
@@ -297,7 +298,7 @@ create unique index pauses_now on pauses (kind, name) where until is null;
 
 -- What one event says about one object. Never changed, and kept when the event's body is erased.
 create table facts (
-    id               bigint generated always as identity primary key,
+    id               bigint generated always as identity,
     provider         text        not null,
     provider_account text        not null default '',
     mode             text        not null check (mode in ('live', 'test')),
@@ -314,11 +315,12 @@ create table facts (
     rank             smallint    not null,
     origin           text        not null check (origin in ('event', 'fetched', 'import', 'operator')),
     data             jsonb       not null,
-    recorded_at      timestamptz not null default now()
+    recorded_at      timestamptz not null default now(),
+    -- One index for both.
+    primary key (receipt_id, id)
 );
 -- An event says one thing about an object; and the facts of an object are read by the same index.
 create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account);
-create index facts_receipt on facts (receipt_id);
 create index facts_customer on facts (customer) where customer <> '';
 
 -- The provider's customers: a row to lock, so that the facts of one are applied one after the other.
@@ -547,7 +549,7 @@ create table due (
     event_id         text        not null,
     receipt_id       uuid        not null,
     occurred_at      timestamptz not null,
-    -- next_at is when the sweep looks at it next: at its time, and again where no run has taken it since.
+    -- next_at is when the sweep takes it next: at its time, and again where no run has taken it since.
     next_at          timestamptz not null,
     primary key (mode, object, why, at)
 );
@@ -630,7 +632,7 @@ create table outbox (
     data         jsonb       not null,
     created_at   timestamptz not null default now(),
     attempts     integer     not null default 0,
-    -- when it may be looked at next: its delivery's lease, its retry, or that it stands back behind an older one
+    -- when it may be taken next: its delivery's lease, its retry, or that it stands back behind an older one
     next_at      timestamptz not null default now(),
     last_error   text        not null default '',
     -- the subscribers that have taken it, so that a retry asks only the others
