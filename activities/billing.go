@@ -79,7 +79,7 @@ type LoadFactsInput struct {
 // LoadFactsResult is what an event says, or why it is left alone.
 type LoadFactsResult struct {
 	Facts []billing.Fact
-	// Code and Reason, where set, say why a person must look first; or, with Ignored, why nothing is done.
+	// Code and Reason, where set, say why a person must review the event first; or, with Ignored, why nothing is done.
 	Code    string `json:",omitempty"`
 	Reason  string `json:",omitempty"`
 	Ignored bool   `json:",omitempty"`
@@ -230,10 +230,7 @@ type Withholding struct {
 
 // WithholdingOf is the taking back of what a change has come to.
 func WithholdingOf(c billing.Change) Withholding {
-	w := Withholding{Account: c.After.Access.Account}
-	if len(c.Facts) > 0 {
-		w.Subject = c.Facts[0].Subject
-	}
+	w := Withholding{Subject: c.Subject, Account: c.After.Access.Account}
 	if o := c.After.Checkout; o != nil && o.Sells() {
 		w.Object, w.Checkout, w.Plan, w.Quantity = o.ID, o.ID, o.Plan, o.Quantity
 	}

@@ -109,7 +109,7 @@ func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectRe
 	if err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason); err != nil {
 		return SkipEffectResult{}, err
 	}
-	found, err := r.Ledger.Look(ctx, []string{key})
+	found, err := r.Ledger.Read(ctx, []string{key})
 	if err != nil {
 		return SkipEffectResult{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,17 @@ type Subscriber struct {
 	URL     string
 	Token   string
 	Timeout time.Duration
+	// Types are the internal events that it takes: a type, or all of a noun ("invoice.*"). None means all.
+	Types []string
 }
 
-// Publisher publishes the outbox: at least once to every subscriber, in order within an account, the ID of
+// takes reports whether it takes events of a type.
+func (s Subscriber) takes(kind string) bool {
+	noun, _, _ := strings.Cut(kind, ".")
+	return len(s.Types) == 0 || slices.Contains(s.Types, kind) || slices.Contains(s.Types, noun+".*")
+}
+
+// Publisher publishes the outbox: at least once to every subscriber of its type, in order within an account, the ID of
 // an event being what consumers deduplicate by. Several may run side by side.
 type Publisher struct {
 	Outbox      *outbox.Store
@@ -60,11 +69,11 @@ func (p *Publisher) waker() chan struct{} {
 	return p.wake
 }
 
-// Wake makes the publisher look at the outbox now. It never blocks.
+// Wake makes the publisher read the outbox now. It never blocks.
 func (p *Publisher) Wake() {
 	select {
 	case p.waker() <- struct{}{}:
-	default: // it is about to look already
+	default: // it is about to do so already
 	}
 }
 
@@ -188,11 +197,11 @@ func (p *Publisher) lease() time.Duration {
 	return lease
 }
 
-// publish offers an event to the subscribers that do not have it yet.
+// publish offers an event to the subscribers that take its type and do not have it yet.
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
 	for _, s := range p.Subscribers {
-		if slices.Contains(e.DeliveredTo, s.Name) {
+		if !s.takes(e.Type) || slices.Contains(e.DeliveredTo, s.Name) {
 			continue
 		}
 		if err := p.post(ctx, s, e); err != nil {

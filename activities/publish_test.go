@@ -68,6 +68,36 @@ func received(s *activitiestest.Sink, account string) (ids []string) {
 	return ids
 }
 
+// A subscriber gets the types that it asks for. What nobody asks for holds up nothing.
+func TestPublisher_Types(t *testing.T) {
+	b := setup(t)
+	some, all := activitiestest.NewSink(t), activitiestest.NewSink(t)
+	for _, kind := range []string{"invoice.paid", "access.changed", "subscription.changed", "invoice.closed"} {
+		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', 'acme', $2, $3, 'key', $4)`,
+			uuid.New(), kind, uuid.New(), news("acme"))
+	}
+	p := b.publisher(activities.Subscriber{Name: "crm", URL: some.URL, Types: []string{"access.changed", "invoice.*"}}, activities.Subscriber{Name: "all", URL: all.URL})
+	for b.publish(p) {
+	}
+	got := func(s *activitiestest.Sink) (types []string) {
+		for _, r := range s.Requests() {
+			types = append(types, r.CloudEvent["type"])
+		}
+		return types
+	}
+	if want := []string{"invoice.paid", "access.changed", "invoice.closed"}; !slices.Equal(got(some), want) {
+		t.Errorf("asked for some: got %q, want %q", got(some), want)
+	}
+	if len(got(all)) != 4 {
+		t.Errorf("asked for all: got %q", got(all))
+	}
+	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', 'acme', 'refund.failed', $2, 'key', $3)`, uuid.New(), uuid.New(), news("acme"))
+	b.publish(b.publisher(activities.Subscriber{Name: "crm", URL: some.URL, Types: []string{"access.changed"}}))
+	if left := b.lines(`select type from outbox where published_at is null`); len(left) != 0 {
+		t.Errorf("%q wait for nobody", left)
+	}
+}
+
 func TestPublisher_CloudEvent(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

@@ -164,28 +164,28 @@ func settledOtherwise(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, receipt.ErrOutrun)
 }
 
-// LookAtEffectsInput names effects and what would take them back.
-type LookAtEffectsInput struct {
-	// EventID is the event of the run that looks.
+// ReadEffectsInput names effects and what would take them back.
+type ReadEffectsInput struct {
+	// EventID is the event of the run that asks.
 	EventID string
 	Keys    []string
 	// Undos are the keys of the effects that take those back.
 	Undos []string
 }
 
-// LookAtEffectsResult says what other runs for the same fact have made of the effects.
-type LookAtEffectsResult struct {
+// ReadEffectsResult says what other runs for the same fact have made of the effects.
+type ReadEffectsResult struct {
 	// Settled holds what is settled, by key.
 	Settled map[string]effect.Result `json:",omitempty"`
 	// Undoing is an undo that has begun, "" for none.
 	Undoing string `json:",omitempty"`
 }
 
-// LookAtEffects reads how effects stand in the ledger. It claims nothing.
-func (r *Runs) LookAtEffects(ctx context.Context, in LookAtEffectsInput) (LookAtEffectsResult, error) {
-	found, err := r.Ledger.Look(ctx, slices.Concat(in.Keys, in.Undos))
+// ReadEffects reads how effects stand in the ledger. It claims nothing.
+func (r *Runs) ReadEffects(ctx context.Context, in ReadEffectsInput) (ReadEffectsResult, error) {
+	found, err := r.Ledger.Read(ctx, slices.Concat(in.Keys, in.Undos))
 	if err != nil {
-		return LookAtEffectsResult{}, err
+		return ReadEffectsResult{}, err
 	}
 	stands := make(map[string]effect.Standing, len(found))
 	for key, g := range found {
@@ -195,8 +195,8 @@ func (r *Runs) LookAtEffects(ctx context.Context, in LookAtEffectsInput) (LookAt
 }
 
 // Of is what is seen where effects stand so.
-func (in LookAtEffectsInput) Of(stands map[string]effect.Standing) LookAtEffectsResult {
-	result := LookAtEffectsResult{Settled: map[string]effect.Result{}}
+func (in ReadEffectsInput) Of(stands map[string]effect.Standing) ReadEffectsResult {
+	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {
 		if s, ok := stands[key]; ok && s.Settled() {
 			result.Settled[key] = s.Met(in.EventID)

@@ -13,7 +13,7 @@ import (
 const (
 	TaskOnboarding = "onboarding"          // welcome an account on its plan
 	TaskCorrection = "correction"          // decide what becomes of the money for what was taken back
-	TaskReview     = billing.TaskReview    // look at what no rule decides
+	TaskReview     = billing.TaskReview    // review what no rule decides
 	TaskReconcile  = billing.TaskReconcile // hold an object against the provider's
 	TaskRelease    = billing.TaskRelease   // release a workspace that nobody has access to any more
 )

@@ -240,7 +240,11 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	failure := effect.FromStatus(resp, said.Error.Code, time.Now())
 	if failure.Health == effect.Denied { // there is no breaker to wait behind for a key that may read
-		failure.Class, failure.RetryAfter = ledger.Fault, 0
+		why := "the source's api_key is not valid"
+		if resp.StatusCode == http.StatusForbidden {
+			why = "the source's api_key may not read this"
+		}
+		failure.Class, failure.RetryAfter, failure.Err = ledger.Fault, 0, fmt.Errorf("%w: %s", failure.Err, why)
 	}
 	return nil, failure
 }

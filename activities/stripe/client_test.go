@@ -222,6 +222,17 @@ func TestClient_Failures_Classified(t *testing.T) {
 	}
 }
 
+// Of a key that is refused, the reason names what a person has to mend.
+func TestClient_KeyRefused_KeyNamed(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]string{http.StatusUnauthorized: "answered 401: the source's api_key is not valid", http.StatusForbidden: "answered 403: the source's api_key may not read this"} {
+		_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if _, err := c.Subscription(t.Context(), "sub_1", ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestClient_Missing_ErrNotFound(t *testing.T) {
 	t.Parallel()
 	_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) {

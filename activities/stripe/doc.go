@@ -1,6 +1,6 @@
 // Package stripe reads what Stripe's payloads say.
 //
-// [Read] turns an event's body into facts, or says why a person must look at it. It is the one way from bytes to facts:
+// [Read] turns an event's body into facts, or says why a person must review it. It is the one way from bytes to facts:
 // the object in the event decides what is read, and the event's type says only where the fact stands among others of
 // the same second. [ReadObject] does the same with an object that was fetched. [ReadAddressee] reads the personal data
 // that a letter needs, where the letter is written; no fact holds any.

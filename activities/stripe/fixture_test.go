@@ -209,7 +209,7 @@ func eachVersion(t *testing.T, test func(t *testing.T, version string)) {
 var testPlans = Plans{Prices: map[string]Price{
 	"price_starter": {Plan: "starter"}, "price_pro": {Plan: "pro"}, "pro_monthly": {Plan: "pro"}, "prod_enterprise": {Plan: "enterprise"},
 	"price_storage": {AddOn: []string{"storage"}}, "price_week": {Plan: "pro", For: 7 * 24 * time.Hour},
-}}
+}, Named: []string{"enterprise", "gold", "pro", "starter"}}
 
 // subjectOf is what the receipt of an event knows.
 func subjectOf(event document) billing.Subject {

@@ -1,11 +1,16 @@
 package stripe
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Plans says what is sold.
 type Plans struct {
 	// Prices holds what a price means, by its ID, its lookup key or its product's ID, looked up in this order.
 	Prices map[string]Price
+	// Named are the plans that there are: a subscription's metadata may name one of them. Any where none is listed.
+	Named []string
 }
 
 // Price is what a price means to us. It has a plan or features.
@@ -58,7 +63,8 @@ func (r *reader) meaning(p price) Price {
 	return Price{}
 }
 
-// metadataPlan returns the plan that a subscription's metadata names, "" for none and for a connected account's.
+// metadataPlan returns the plan that a subscription's metadata names, "" for none and for a connected account's. One that
+// there is not counts as none: then the price is one that no mapping knows.
 func (r *reader) metadataPlan(f *fields, field string, metadata object) string {
 	if !r.own() {
 		return ""
@@ -66,6 +72,9 @@ func (r *reader) metadataPlan(f *fields, field string, metadata object) string {
 	plan := metadata.text("plan")
 	if why := Unusable(plan, mostID); why != "" {
 		f.failAs(PlanUnusable, field+".plan", why)
+		return ""
+	}
+	if len(r.plans.Named) > 0 && !slices.Contains(r.plans.Named, plan) {
 		return ""
 	}
 	return plan

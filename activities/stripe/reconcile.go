@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	api "github.com/stripe/stripe-go/v76"
 	"github.com/stripe/stripe-go/v76/form"
@@ -27,7 +28,7 @@ func IsReconciled(eventType string) bool {
 // Type is the type of a receipt that holds the object: "reconcile", or "reconcile.refund" and so on.
 func (l Listed) Type() string {
 	switch l.kind() {
-	case "charge", "refund", "dispute", "credit_note":
+	case "charge", "refund", "dispute", "credit_note", "early_fraud_warning":
 		return Reconciled + "." + l.kind()
 	}
 	return Reconciled
@@ -36,25 +37,25 @@ func (l Listed) Type() string {
 func (l Listed) kind() string {
 	var o struct{ Object string }
 	_ = json.Unmarshal(l.Body, &o) // what cannot be read is of no kind
-	return o.Object
+	return strings.TrimPrefix(o.Object, "radar.")
 }
 
-// recent is how many of a customer's newest invoices, charges and credit notes are read: a page.
-const recent = 100
-
-// part is a part of what Stripe holds: a list, or the newest of it where most is not 0, as the filters narrow it.
-type part struct {
-	list    string
-	filters map[string]string
-	most    int
-}
+const (
+	// mostRead is how many objects of one list are read, the newest first: ten pages, a second at the default rate.
+	mostRead = 1000
+	// mostWarned is of how many of the newest charges early fraud warnings are asked for, since each costs a request. A
+	// warning comes within months of its charge.
+	mostWarned = 100
+)
 
 // OfCustomer returns what Stripe holds of a customer: the customer itself, all subscriptions, those that have ended, too,
-// the invoices that are open, or among the newest 100, the newest 100 credit notes, and of the newest 100 charges those
-// that were paid back or disputed, with their refunds and disputes. A customer that Stripe does not have is [ErrNotFound].
+// the invoices, the credit notes, the checkout sessions that were paid for and have no invoice, and the charges that were
+// paid back, disputed or warned of, with their refunds, disputes and early fraud warnings. A customer that Stripe does not
+// have is [ErrNotFound].
 //
-// denied says of the lists of money that the key may not read why not; they are left out.
-func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience) (held []Listed, denied map[string]string, err error) {
+// leftOut says what of a list was not read, and why: the key may not read it, where it is one of money; or there is more
+// of it than one call reads.
+func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience) (held []Listed, leftOut map[string]string, err error) {
 	var customer Fetched
 	if err := p.Do(ctx, func() (err error) {
 		customer, err = c.get(ctx, api.FormatURLPath("/v1/customers/%s", id), account, nil)
@@ -62,105 +63,159 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience)
 	}); err != nil {
 		return nil, nil, err
 	}
-	held = append(held, listed(customer.Body, customer.At))
+	r := reading{Client: c, account: account, patience: p, held: []Listed{listed(customer.Body, customer.At)}, leftOut: map[string]string{}}
 	for _, of := range []part{
-		{"subscriptions", map[string]string{"customer": id, "status": "all"}, 0},
-		{"invoices", map[string]string{"customer": id, "status": "open"}, 0}, {"invoices", map[string]string{"customer": id}, recent},
+		{"subscriptions", map[string]string{"customer": id, "status": "all"}},
+		{"invoices", map[string]string{"customer": id, "status": "open"}}, {"invoices", map[string]string{"customer": id}},
 	} {
-		list, err := c.all(ctx, of, account, p)
+		list, err := r.all(ctx, of)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s of %s: %w", of.list, id, err)
 		}
 		for _, o := range list {
-			if !slices.ContainsFunc(held, func(h Listed) bool { return h.ID == o.ID }) {
-				held = append(held, o)
+			if !slices.ContainsFunc(r.held, func(h Listed) bool { return h.ID == o.ID }) {
+				r.held = append(r.held, o)
 			}
 		}
 	}
-	m := money{Client: c, account: account, patience: p, denied: map[string]string{}}
-	if err := m.ofCustomer(ctx, id); err != nil {
+	if err := r.money(ctx, id); err != nil {
 		return nil, nil, err
 	}
-	return append(held, m.held...), m.denied, nil
+	return r.held, r.leftOut, nil
 }
 
-// money reads what has moved of a customer's payments.
-type money struct {
+// part is a list of what Stripe holds, as filters narrow it.
+type part struct {
+	list    string
+	filters map[string]string
+}
+
+// reading reads what Stripe holds of a customer.
+type reading struct {
 	*Client
 	account  string
 	patience Patience
 	held     []Listed
-	denied   map[string]string
+	leftOut  map[string]string
 }
 
-func (m *money) ofCustomer(ctx context.Context, id string) error {
-	notes, err := m.read(ctx, part{"credit_notes", map[string]string{"customer": id}, recent}, id)
+// money reads what was paid for without an invoice, and what has moved of payments.
+func (r *reading) money(ctx context.Context, id string) error {
+	of := map[string]string{"customer": id}
+	notes, err := r.read(ctx, part{"credit_notes", of}, id)
 	if err != nil {
 		return err
 	}
-	charges, err := m.read(ctx, part{"charges", map[string]string{"customer": id}, recent}, id)
+	charges, err := r.read(ctx, part{"charges", of}, id)
 	if err != nil {
 		return err
 	}
-	m.held = append(m.held, notes...)
-	for _, charge := range charges {
+	sessions, err := r.read(ctx, part{"checkout/sessions", of}, id)
+	if err != nil {
+		return err
+	}
+	r.held = append(r.held, notes...)
+	paid := map[string]time.Time{}
+	for i, charge := range charges {
 		var is struct {
+			Intent   string `json:"payment_intent"`
+			Status   string
+			Created  int64
 			Refunded int64 `json:"amount_refunded"`
 			Disputed bool
 		}
 		_ = json.Unmarshal(charge.Body, &is) // what cannot be read is told when its facts are
-		var lists []string
-		if is.Refunded > 0 {
-			lists = append(lists, "refunds")
-		}
-		if is.Disputed {
-			lists = append(lists, "disputes")
-		}
-		if len(lists) == 0 {
+		if is.Status == "failed" {
 			continue
 		}
-		m.held = append(m.held, charge)
-		for _, list := range lists {
-			found, err := m.read(ctx, part{list, map[string]string{"charge": charge.ID}, 0}, charge.ID)
+		paid[is.Intent] = time.Unix(is.Created, 0).UTC()
+		var found []Listed
+		for _, of := range []struct {
+			list   string
+			wanted bool
+		}{{"refunds", is.Refunded > 0}, {"disputes", is.Disputed}, {"radar/early_fraud_warnings", i < mostWarned}} {
+			if !of.wanted {
+				continue
+			}
+			more, err := r.read(ctx, part{of.list, map[string]string{"charge": charge.ID}}, charge.ID)
 			if err != nil {
 				return err
 			}
-			for _, o := range found {
-				o.Mode = charge.Mode // a refund does not say its own
-				m.held = append(m.held, o)
-			}
+			found = append(found, more...)
+		}
+		if len(found) > 0 || is.Refunded > 0 || is.Disputed {
+			r.held = append(r.held, charge)
+		}
+		for _, o := range found {
+			o.Mode = charge.Mode // a refund does not say its own
+			r.held = append(r.held, o)
 		}
 	}
+	if len(charges) > mostWarned {
+		r.leftOut["early fraud warnings of older charges"] = fmt.Sprintf("they are asked for of the newest %d", mostWarned)
+	}
+	r.orders(sessions, paid)
 	return nil
 }
 
-// read returns a part of what Stripe holds, nothing where the key may not read it.
-func (m *money) read(ctx context.Context, of part, about string) ([]Listed, error) {
-	list, err := m.all(ctx, of, m.account, m.patience)
+// orders adds the sessions in which something was bought once: they were paid for, and no invoice was made. Each is as of
+// when its charge was made, by the charge's payment intent; of a free one, as of when the session was.
+func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
+	for _, session := range sessions {
+		var is struct {
+			Mode, Status  string
+			Invoice       json.RawMessage
+			PaymentStatus string `json:"payment_status"`
+			Intent        string `json:"payment_intent"`
+			Created       int64
+		}
+		_ = json.Unmarshal(session.Body, &is) // as a charge
+		if is.Mode != "payment" || is.Status != "complete" || is.PaymentStatus == "unpaid" || len(is.Invoice) > 0 && string(is.Invoice) != "null" {
+			continue
+		}
+		at, known := paid[is.Intent]
+		if !known || is.Intent == "" {
+			at = time.Unix(is.Created, 0).UTC()
+		}
+		session.At = at
+		r.held = append(r.held, session)
+	}
+}
+
+// read returns a list of what Stripe holds, nothing where the key may not read it.
+func (r *reading) read(ctx context.Context, of part, about string) ([]Listed, error) {
+	if _, refused := r.leftOut[of.String()]; refused {
+		return nil, nil
+	}
+	list, err := r.all(ctx, of)
 	if failure, ok := errors.AsType[*effect.Failure](err); ok && failure.Health == effect.Denied {
-		m.denied[of.list] = "the key may not read them"
+		r.leftOut[of.String()] = "the key may not read them"
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", of.list, about, err)
+		return nil, fmt.Errorf("%s of %s: %w", of, about, err)
 	}
 	return list, nil
 }
 
-// all returns a part of what Stripe holds.
-func (c *Client) all(ctx context.Context, of part, account string, p Patience) (held []Listed, err error) {
-	for more := true; more && (of.most == 0 || len(held) < of.most); {
+// all returns a list of what Stripe holds, the newest of it where there is more than one call reads.
+func (r *reading) all(ctx context.Context, of part) (held []Listed, err error) {
+	for more := true; more; {
+		if len(held) >= mostRead {
+			r.leftOut["older "+of.String()] = fmt.Sprintf("the newest %d are compared", mostRead)
+			break
+		}
 		after := ""
 		if len(held) > 0 {
 			after = held[len(held)-1].ID
 		}
 		var page []Listed
-		if err := p.Do(ctx, func() (err error) {
+		if err := r.patience.Do(ctx, func() (err error) {
 			query := &form.Values{}
 			for name, value := range of.filters {
 				query.Add(name, value)
 			}
-			page, more, err = c.page(ctx, of.list, query, after, account)
+			page, more, err = r.page(ctx, of.list, query, after, r.account)
 			return err
 		}); err != nil {
 			return nil, err
@@ -168,6 +223,11 @@ func (c *Client) all(ctx context.Context, of part, account string, p Patience) (
 		held = append(held, page...)
 	}
 	return held, nil
+}
+
+// String names the list in words.
+func (of part) String() string {
+	return strings.NewReplacer("_", " ", "/", " ", "radar/", "").Replace(of.list)
 }
 
 // Object returns an object by its ID: a subscription, an invoice, a refund or a dispute; see [Client.Subscription]. Its
@@ -192,7 +252,7 @@ func (c *Client) Object(ctx context.Context, kind billing.Kind, id, account stri
 
 // Envelope returns the body of a receipt that holds the object. Its time is that of the object's facts: when it was
 // fetched, or when it came to its end, since it has been like this from then on. That of a refund that has succeeded, and
-// of a credit note, is when it was made.
+// of a credit note, is when it was made; that of a checkout session, when it was paid for.
 func (l Listed) Envelope(eventID string) ([]byte, error) {
 	var o struct {
 		Object            string

@@ -85,6 +85,13 @@ func TestRead_Subscription_Fields(t *testing.T) {
 			},
 			priceX("gold"),
 		},
+		"plan by metadata that there is not": {
+			func(e document) {
+				itemOf(e)["price"].(document)["id"] = "price_x"
+				objectOf(e)["metadata"].(document)["plan"] = "golf"
+			},
+			priceX(""),
+		},
 		"map before metadata": {func(e document) { objectOf(e)["metadata"].(document)["plan"] = "gold" }, func(*billing.SubscriptionFact) {}},
 		"no items":            {func(e document) { objectOf(e)["items"].(document)["data"] = []any{} }, func(s *billing.SubscriptionFact) { s.Items = nil }},
 		"items in any order": {
