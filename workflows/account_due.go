@@ -64,7 +64,7 @@ func planAccountDue(c billing.Change, _ activities.Planning) plan {
 	if c.After.Access.Target.Version == c.Before.Access.Target.Version && !held {
 		return plan{}
 	}
-	if s := workspaceOf(subjectOf(c), c.After.Access); s != nil { // it stands in for nothing: a refusal parks
+	if s := workspaceOf(c.Subject, c.After.Access); s != nil { // it stands in for nothing: a refusal parks
 		return plan{steps: []*step{s}}
 	}
 	return plan{}
@@ -75,7 +75,7 @@ func dueSteps(c billing.Change) []*step {
 	var steps []*step
 	for _, d := range c.Due {
 		subject := billing.Subject{
-			Provider: d.Cause.Provider, ProviderAccount: d.Cause.ProviderAccount, Mode: subjectOf(c).Mode,
+			Provider: d.Cause.Provider, ProviderAccount: d.Cause.ProviderAccount, Mode: c.Subject.Mode,
 			EventID: d.Cause.EventID, ReceiptID: d.Cause.ReceiptID, OccurredAt: d.At,
 		}
 		switch d.Why {
@@ -84,7 +84,7 @@ func dueSteps(c billing.Change) []*step {
 		case billing.DueSettle:
 			steps = append(steps, reconcileTask.step(object(subject, d.Object), activities.Task{
 				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object, Subscription: d.Object,
-				Title: "Subscription " + d.Object + " was paid for, and no event says that it is active: look at it in the provider's dashboard",
+				Title: "Subscription " + d.Object + " was paid for, and no event says that it is active: review it in the provider's dashboard",
 			}))
 		case billing.DueKeep:
 			if s := release(subject, d.Object, c); s != nil {
@@ -98,8 +98,10 @@ func dueSteps(c billing.Change) []*step {
 // release asks a person to release the workspace of an account that has no access, once each time that it has lost it.
 func release(subject billing.Subject, account string, c billing.Change) *step {
 	access := c.After.Access
-	if c.Left != nil && c.Left.Account == account {
-		access = *c.Left
+	for _, other := range c.Others {
+		if other.Account == account {
+			access = other
+		}
 	}
 	if access.Account != account || access.Target.State != billing.WorkspaceSuspended {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// plan is what follows from a change of what we know: effects that run side by side, and what a person must look at
+// plan is what follows from a change of what we know: effects that run side by side, and what a person must review
 // once they are done. Making one is a pure function of the change and of the policy that was loaded with it.
 type plan struct {
 	steps  []*step
 	review *review
 }
 
-// review asks for a person's look at an object, once for each object, whichever event completes the reason for it.
+// review asks a person to review an object, once for each object, whichever event completes the reason for it.
 type review struct {
 	object string
 	reason reason
@@ -97,7 +97,7 @@ func (w *billingFlow) run() (EventResult, error) {
 	if whyUndo != "" {
 		// The run that applied the facts may have done the effects since, before it took the facts back.
 		w.begin(p.steps)
-		if _, err := w.compare(p.steps); err != nil {
+		if _, err := w.refreshSteps(p.steps); err != nil {
 			return EventResult{}, err
 		}
 	} else if whyUndo, err = w.settle(append(p.steps, w.relays...)...); err != nil {
@@ -141,7 +141,7 @@ func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
 	return w.finish(compensated, reason{codeCompensated, why})
 }
 
-// load reads what the event says, and parks for as long as a person must look at it first. It returns a reason where
+// load reads what the event says, and parks for as long as a person must review it first. It returns a reason where
 // the event is left alone: it is not for us, or a person decided so.
 func (w *billingFlow) load() (left reason, err error) {
 	for {
@@ -205,10 +205,10 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 		undo := withholdGrant.step(object, activities.WithholdingOf(change))
 		undo.then = func(withheld effect.Result) *step {
 			var after billing.Change
-			if json.Unmarshal(withheld.Value, &after) != nil || len(after.Facts) == 0 {
+			if json.Unmarshal(withheld.Value, &after) != nil || after.Subject.EventID == "" {
 				return nil
 			}
-			return workspaceOf(after.Facts[0].Subject, after.After.Access)
+			return workspaceOf(after.Subject, after.After.Access)
 		}
 		return undo
 	}
@@ -232,8 +232,8 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	if decided.After.Access.Account != "" {
 		change.After.Access = decided.After.Access
 	}
-	if decided.Left != nil {
-		change.Left = decided.Left
+	if len(decided.Others) > 0 {
+		change.Others = decided.Others
 	}
 	// What is known of an object now takes the place of what was known of it before the answer.
 	change.After.Refunds = billing.Replaced(change.After.Refunds, func(r billing.Refund) string { return r.ID }, decided.After.Refunds...)
@@ -251,7 +251,7 @@ func recorded[V any](s *step) (value V, err error) {
 	return value, nil
 }
 
-// ask opens the review that a plan asks for, and waits until a person has looked: approve and skip let things stand,
+// ask opens the review that a plan asks for, and waits until a person has decided: approve and skip let things stand,
 // reject and compensate return a reason to take everything back; see [AtEnd]. A review that another event of the object
 // has opened is that one's to wait for; one that was answered, before a replay, is not asked again.
 func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
@@ -264,7 +264,7 @@ func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 		return whyUndo, err
 	}
 	if w.in.Replay != nil && open.result.State == effect.AlreadyDone {
-		if _, err := w.compare([]*step{answered}); err != nil {
+		if _, err := w.refreshSteps([]*step{answered}); err != nil {
 			return "", err
 		}
 		if answered.settled() {

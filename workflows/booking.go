@@ -12,17 +12,17 @@ func bookings(c billing.Change) []*step {
 	var steps []*step
 	for _, r := range c.After.Refunds {
 		if r.Account != "" {
-			steps = append(steps, refundSteps(subjectOf(c), r)...)
+			steps = append(steps, refundSteps(c.Subject, r)...)
 		}
 	}
 	for _, d := range c.After.Disputes {
 		if d.Account != "" {
-			steps = append(steps, disputeSteps(subjectOf(c), d)...)
+			steps = append(steps, disputeSteps(c.Subject, d)...)
 		}
 	}
 	for _, n := range c.After.Credits {
 		if n.Account != "" && n.Amount > 0 {
-			steps = append(steps, creditSteps(subjectOf(c), n)...)
+			steps = append(steps, creditSteps(c.Subject, n)...)
 		}
 	}
 	return steps
@@ -73,7 +73,7 @@ func bookedFor(subject billing.Subject, kind activities.EntryKind, id string, of
 }
 
 // planMoney is the plan of events about money that has moved. It cannot be taken back, and neither can what follows: what
-// the policy makes of access may be refused, and is then looked at by a person.
+// the policy makes of access may be refused, and is then reviewed by a person.
 func planMoney(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	for _, s := range p.steps {

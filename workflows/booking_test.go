@@ -14,7 +14,7 @@ import (
 var refundedAt, failedAt = time.Date(2026, 3, 1, 0, 0, 10, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 20, 0, time.UTC)
 
 func changeTo(after billing.State) billing.Change {
-	return billing.Change{Facts: []billing.Fact{{Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}}}, After: after}
+	return billing.Change{Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}, After: after}
 }
 
 // entryOf is what finance is told by a step.

@@ -24,19 +24,19 @@ func planCheckoutPaid(c billing.Change, p activities.Planning) plan {
 	if order == nil || !order.Sells() || !order.Paid() {
 		return plan{steps: workspaceSteps(c), review: reviewOf(c)}
 	}
-	of := object(subjectOf(c), order.ID)
+	of := object(c.Subject, order.ID)
 	if order.Account == "" {
 		return plan{review: &review{object: of, reason: reason{"account_unknown",
 			"session " + order.ID + " was paid, and names neither an account nor a customer: book it, and give access by hand"}}}
 	}
 	steps := workspaceSteps(c)
 	if order.Amount > 0 || p.BookZero {
-		entry := orderPayment(subjectOf(c), *order)
+		entry := orderPayment(c.Subject, *order)
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}
 	if order.Amount > 0 {
-		steps = append(steps, orderEmail.step(of, orderLetter("order", subjectOf(c), *order)).undoneBy(
-			correctionNotice.step(of, orderLetter("order-correction", subjectOf(c), *order))))
+		steps = append(steps, orderEmail.step(of, orderLetter("order", c.Subject, *order)).undoneBy(
+			correctionNotice.step(of, orderLetter("order-correction", c.Subject, *order))))
 	}
 	return plan{steps: steps, review: reviewOf(c)}
 }

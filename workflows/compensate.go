@@ -10,7 +10,7 @@ import (
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
 //
 // Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has
-// not done. So a run that was interrupted looks after its undos, and takes back what it finds done by then. A run that does
+// not done. So a run that was interrupted refreshes its undos, and takes back what it finds done by then. A run that does
 // such an effect later sees the undos, and takes it back itself.
 func (f *flow) compensate() error {
 	f.undoing = true
@@ -27,7 +27,7 @@ func (f *flow) compensate() error {
 		if !f.interrupted || len(left) == 0 {
 			return nil
 		}
-		if _, err := f.compare(left); err != nil {
+		if _, err := f.refreshSteps(left); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(left, func(s *step) bool { return s.result.MayHaveHappened() }) {

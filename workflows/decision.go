@@ -125,7 +125,7 @@ func invalid(format string, args ...any) error {
 }
 
 // lasts reports whether a decision is kept over a reset. What a retry, a done and a resend came to is in the ledger, and
-// what parks after them has to be looked at anew.
+// what parks after them has to be read anew.
 func lasts(action string) bool {
 	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
 }

@@ -181,7 +181,7 @@ func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
 func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.AlreadyDone}})
-	f.seen = []activities.LookAtEffectsResult{{Settled: map[string]effect.Result{"close-review:stripe:live:in_1": {State: effect.AlreadyDone}}}}
+	f.seen = []activities.ReadEffectsResult{{Settled: map[string]effect.Result{"close-review:stripe:live:in_1": {State: effect.AlreadyDone}}}}
 	f.replay = &workflows.ReplayInput{Request: "r1", Who: "ada", Why: "again", Previous: "run-1"}
 	f.wantOutcome(f.run(), "processed", "")
 	if n := len(f.waits()); n != 0 {

@@ -60,7 +60,7 @@ var toy = billingPlan{flow: "Toy", make: func(_ billing.Change, p activities.Pla
 		made.steps = append(made.steps, onboardingTask.step(of, activities.Task{}).undoneBy(cancelOnboarding.step(of, activities.Task{})))
 	}
 	if p.BookZero {
-		made.review = &review{object: of, reason: reason{"toy_review", "a person must look"}}
+		made.review = &review{object: of, reason: reason{"toy_review", "a person must review"}}
 	}
 	return made
 }}

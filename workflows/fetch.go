@@ -75,7 +75,7 @@ func (w *billingFlow) askForInvoice(change billing.Change) *step {
 	if p == nil || !change.AsksInvoice() {
 		return nil
 	}
-	return fetchObject.step(object(subjectOf(change), p.ID), activities.Wanted{Subject: subjectOf(change), Kind: billing.PaymentSeen, Object: p.ID})
+	return fetchObject.step(object(change.Subject, p.ID), activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: p.ID})
 }
 
 // fetched returns the facts that were asked for, none where there is no such object.

@@ -53,16 +53,16 @@ type flow struct {
 	cancelCompensates bool
 	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
 	irreversible, undoing bool
-	// preview is set where nothing runs, and it is only looked at what would: it stands in for Temporal and the activities.
+	// preview is set where nothing runs, and it is only asked what would: it stands in for Temporal and the activities.
 	preview *preview
 
 	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
 	// that are being settled: a decision concerns them.
 	steps, settling []*step
 
-	// interrupted is set once the run has been parked: what it knows may be out of date, and it looks at the ledger
-	// before it decides anything. A run that a reset made is not: the history that it took over went on without a look,
-	// and it looks like any other before it parks.
+	// interrupted is set once the run has been parked: what it knows may be out of date, and it refreshes
+	// its steps from the ledger before it decides anything. A run that a reset made is not: the history that it took over
+	// went on without that, and it refreshes them like any other before it parks.
 	interrupted bool
 	// cancelSeen is set when the run has parked because it was cancelled; what a person decides then holds.
 	cancelSeen bool
@@ -129,8 +129,8 @@ func (f *flow) asOf() time.Time {
 // settle runs the steps side by side until each is settled, parking as often as a person must decide. It returns a
 // reason, whyUndo, when everything that was done is to be taken back instead.
 //
-// One rule keeps it from deciding on what is out of date: who was interrupted, or is about to park, looks at the ledger
-// first. Another run for the same fact may have done an effect meanwhile, or taken one back.
+// One rule keeps it from deciding on what is out of date: who was interrupted, or is about to park, refreshes its
+// steps from the ledger first. Another run for the same fact may have done an effect meanwhile, or taken one back.
 func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	if len(steps) == 0 {
 		return "", nil
@@ -145,7 +145,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 			continue
 		}
 		if f.interrupted || len(unsettled(steps)) > 0 {
-			if whyUndo, err := f.look(); err != nil || whyUndo != "" {
+			if whyUndo, err := f.refresh(); err != nil || whyUndo != "" {
 				return whyUndo, err
 			}
 		}
@@ -163,7 +163,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if whyUndo, err := f.look(); err != nil || whyUndo != "" {
+		if whyUndo, err := f.refresh(); err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {

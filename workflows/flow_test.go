@@ -49,8 +49,8 @@ type flowTest struct {
 	mu      sync.Mutex
 	calls   []call
 	answers map[string][]answer
-	// seen is what the ledger shows of other runs, look by look.
-	seen    []activities.LookAtEffectsResult
+	// seen is what the ledger shows of other runs, one refresh after the other.
+	seen    []activities.ReadEffectsResult
 	refused []string
 	// replay is set for a run that was asked for.
 	replay *workflows.ReplayInput
@@ -58,7 +58,7 @@ type flowTest struct {
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// loaded is what an event says that nobody need look at.
+// loaded is what an event says that nobody need review.
 func loaded() activities.LoadFactsResult { return activities.LoadFactsResult{} }
 
 // onboarded is loaded, and asks for an onboarding task.
@@ -110,13 +110,13 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	recorded[activities.SkipEffectInput, activities.SkipEffectResult](f, "SkipEffect")
 	recorded[activities.RecordDecisionInput, activities.RecordDecisionResult](f, "RecordDecision")
 	f.env.OnActivity("RecordCancellation", mock.Anything, mock.Anything).Return(activities.RecordCancellationResult{Words: "cancelled in Temporal by bob (a mistake)"}, nil)
-	f.env.OnActivity("LookAtEffects", mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in activities.LookAtEffectsInput) (activities.LookAtEffectsResult, error) {
+	f.env.OnActivity("ReadEffects", mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.ReadEffectsInput) (activities.ReadEffectsResult, error) {
 			f.record(ctx, effect.Call{}, in)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if len(f.seen) == 0 {
-				return activities.LookAtEffectsResult{}, nil
+				return activities.ReadEffectsResult{}, nil
 			}
 			next := f.seen[0]
 			f.seen = f.seen[1:]
@@ -306,7 +306,7 @@ func TestFlow_OtherEventWasTakenBack_EndsCompensated(t *testing.T) {
 	f.answer("apply-facts", answer{result: effect.Result{State: effect.Compensated, Value: json.RawMessage(`{}`)}})
 	f.wantOutcome(f.run(), "compensated", "taken back before")
 	// The try that took it back may have been cut off before it brought the workspace to the new target.
-	f.wantOrder("LoadFacts", "apply-facts", "LookAtEffects", "withhold-grant", "FinishRun")
+	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "withhold-grant", "FinishRun")
 }
 
 func TestFlow_LocalTryFails_RegularActivityUnderTheKey(t *testing.T) {
@@ -430,7 +430,7 @@ func TestFlow_RefusedApplyingSkipped_NothingIsDone(t *testing.T) {
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
 	f.decide(time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "nothing done: skipped by ada: looked at it")
-	f.wantOrder("LoadFacts", "apply-facts", "LookAtEffects", "ParkRun", "RecordDecision", "LookAtEffects", "SkipEffect", "LookAtEffects", "FinishRun")
+	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "ParkRun", "RecordDecision", "ReadEffects", "SkipEffect", "ReadEffects", "FinishRun")
 }
 
 // Whatever moves the receipt says by which workflow task: an attempt that outlives it must not.
@@ -559,45 +559,45 @@ func TestFlow_CompensateByOperator_DoubtfulIsUndoneRefusedIsNot(t *testing.T) {
 	f.decide(time.Hour, workflows.UpdateCompensate, ada)
 	f.wantOutcome(f.run(), "compensated", "ada decided to compensate: looked at it")
 	undone := f.order()[slices.Index(f.order(), "RecordDecision")+1:]
-	if want := []string{"LookAtEffects", "correction-notice", "withhold-grant", "LookAtEffects", "FinishRun"}; !slices.Equal(undone, want) {
+	if want := []string{"ReadEffects", "correction-notice", "withhold-grant", "ReadEffects", "FinishRun"}; !slices.Equal(undone, want) {
 		t.Errorf("undone\n got %v\nwant %v", undone, want)
 	}
 }
 
 // What the ledger shows when another event for the same invoice has been decided about.
 var (
-	takenBack = activities.LookAtEffectsResult{Settled: map[string]effect.Result{
+	takenBack = activities.ReadEffectsResult{Settled: map[string]effect.Result{
 		"apply-facts:stripe:live:evt_1":           {State: effect.Compensated, By: "evt_2"},
 		"provision-workspace:stripe:live:acme:v7": {State: effect.Compensated, By: "evt_2"},
 		"receipt-email:stripe:live:in_1":          {State: effect.Compensated, By: "evt_2"},
 	}}
-	booked = activities.LookAtEffectsResult{Settled: map[string]effect.Result{
+	booked = activities.ReadEffectsResult{Settled: map[string]effect.Result{
 		"finance-export:stripe:live:in_1": {State: effect.AlreadyDone, By: "evt_2"},
 	}}
-	undoBegun = activities.LookAtEffectsResult{Undoing: "correction-notice:stripe:live:in_1"}
+	undoBegun = activities.ReadEffectsResult{Undoing: "correction-notice:stripe:live:in_1"}
 )
 
 func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		decide string
-		seen   []activities.LookAtEffectsResult
+		seen   []activities.ReadEffectsResult
 		// exports and reversals are how often finance was called.
 		exports, reversals int
 		outcome            string
 	}{
-		"taken back before the retry":     {workflows.UpdateRetry, []activities.LookAtEffectsResult{takenBack}, 1, 0, "compensated"},
-		"undo begun before the retry":     {workflows.UpdateRetry, []activities.LookAtEffectsResult{undoBegun}, 1, 0, "compensated"},
-		"taken back before the skip":      {workflows.UpdateSkip, []activities.LookAtEffectsResult{takenBack}, 1, 0, "compensated"},
-		"taken back during the retry":     {workflows.UpdateRetry, []activities.LookAtEffectsResult{{}, takenBack}, 2, 1, "compensated"},
-		"done before the retry":           {workflows.UpdateRetry, []activities.LookAtEffectsResult{booked}, 1, 0, "processed"},
-		"done before the skip":            {workflows.UpdateSkip, []activities.LookAtEffectsResult{booked}, 1, 0, "processed"},
-		"done before the compensation":    {workflows.UpdateCompensate, []activities.LookAtEffectsResult{booked}, 1, 1, "compensated"},
+		"taken back before the retry":     {workflows.UpdateRetry, []activities.ReadEffectsResult{takenBack}, 1, 0, "compensated"},
+		"undo begun before the retry":     {workflows.UpdateRetry, []activities.ReadEffectsResult{undoBegun}, 1, 0, "compensated"},
+		"taken back before the skip":      {workflows.UpdateSkip, []activities.ReadEffectsResult{takenBack}, 1, 0, "compensated"},
+		"taken back during the retry":     {workflows.UpdateRetry, []activities.ReadEffectsResult{{}, takenBack}, 2, 1, "compensated"},
+		"done before the retry":           {workflows.UpdateRetry, []activities.ReadEffectsResult{booked}, 1, 0, "processed"},
+		"done before the skip":            {workflows.UpdateSkip, []activities.ReadEffectsResult{booked}, 1, 0, "processed"},
+		"done before the compensation":    {workflows.UpdateCompensate, []activities.ReadEffectsResult{booked}, 1, 1, "compensated"},
 		"nothing happened, so it retries": {workflows.UpdateRetry, nil, 2, 0, "processed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, loaded())
-			f.seen = append([]activities.LookAtEffectsResult{{}}, tt.seen...) // nothing yet, when it is about to park
+			f.seen = append([]activities.ReadEffectsResult{{}}, tt.seen...) // nothing yet, when it is about to park
 			f.answer("finance-export", came(effect.Failed, "503"))
 			f.decide(time.Hour, tt.decide, ada)
 			if result := f.run(); result.Outcome != tt.outcome {
@@ -609,9 +609,9 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 			if n := len(f.callsOf("SkipEffect")); n != 0 {
 				t.Errorf("%d effects were skipped that another run had settled", n)
 			}
-			looked := f.callsOf("LookAtEffects")[0].input.(activities.LookAtEffectsInput)
-			if !slices.Contains(looked.Keys, "finance-export:stripe:live:in_1") || !slices.Contains(looked.Undos, "reverse-finance-entry:stripe:live:in_1") {
-				t.Errorf("looked at %+v", looked)
+			read := f.callsOf("ReadEffects")[0].input.(activities.ReadEffectsInput)
+			if !slices.Contains(read.Keys, "finance-export:stripe:live:in_1") || !slices.Contains(read.Undos, "reverse-finance-entry:stripe:live:in_1") {
+				t.Errorf("read %+v", read)
 			}
 		})
 	}
@@ -672,11 +672,11 @@ func TestFlow_ApplyingSkippedBefore_NothingIsDone(t *testing.T) {
 	f.wantOrder("LoadFacts", "apply-facts", "FinishRun")
 }
 
-// The same, where this run is parked, too, and finds it by its look.
+// The same, where this run is parked, too, and finds it when it refreshes.
 func TestFlow_ApplyingSkippedMeanwhile_NothingIsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
-	f.seen = []activities.LookAtEffectsResult{{Settled: map[string]effect.Result{
+	f.seen = []activities.ReadEffectsResult{{Settled: map[string]effect.Result{
 		"apply-facts:stripe:live:evt_1": {State: effect.Skipped, By: "evt_2", Reason: "skipped by ada: it has ended"},
 	}}}
 	f.decide(time.Hour, workflows.UpdateRetry, ada)
@@ -692,7 +692,7 @@ func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
 	by := effect.Result{State: effect.AlreadyDone, By: "evt_2", Value: json.RawMessage(`{}`)}
-	f.seen = []activities.LookAtEffectsResult{
+	f.seen = []activities.ReadEffectsResult{
 		{},
 		{Settled: map[string]effect.Result{"apply-facts:stripe:live:evt_1": by}},
 		{Settled: map[string]effect.Result{
@@ -704,7 +704,7 @@ func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 	result := f.run()
 	f.wantOutcome(result, "compensated", "ada decided")
 	undone := f.order()[slices.Index(f.order(), "RecordDecision")+1:]
-	want := []string{"LookAtEffects", "LookAtEffects", "reverse-finance-entry", "withhold-grant", "FinishRun"}
+	want := []string{"ReadEffects", "ReadEffects", "reverse-finance-entry", "withhold-grant", "FinishRun"}
 	if !slices.Equal(undone, want) {
 		t.Errorf("undone\n got %v\nwant %v", undone, want)
 	}
@@ -714,7 +714,7 @@ func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 func TestFlow_CompensatedAtTheApplying_WhatNobodyDidIsNotTold(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
-	f.seen = []activities.LookAtEffectsResult{
+	f.seen = []activities.ReadEffectsResult{
 		{},
 		{Settled: map[string]effect.Result{"apply-facts:stripe:live:evt_1": {State: effect.AlreadyDone, By: "evt_2", Value: json.RawMessage(`{}`)}}},
 	}
@@ -726,22 +726,22 @@ func TestFlow_CompensatedAtTheApplying_WhatNobodyDidIsNotTold(t *testing.T) {
 	}
 }
 
-// A run that was parked before it did anything looks when it has done its effects: another may have begun to take
+// A run that was parked before it did anything refreshes when it has done its effects: another may have begun to take
 // back the applying meanwhile.
 func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		load     []activities.LoadFactsResult
 		applying effect.State
-		looks    []activities.LookAtEffectsResult
+		seen     []activities.ReadEffectsResult
 	}{
-		"at the review":   {[]activities.LoadFactsResult{reviewed("unreadable_payload", "invoice.currency: absent"), loaded()}, effect.Done, []activities.LookAtEffectsResult{{}, undoBegun}},
-		"at the applying": {[]activities.LoadFactsResult{loaded()}, effect.Refused, []activities.LookAtEffectsResult{{}, {}, {}, undoBegun}},
+		"at the review":   {[]activities.LoadFactsResult{reviewed("unreadable_payload", "invoice.currency: absent"), loaded()}, effect.Done, []activities.ReadEffectsResult{{}, undoBegun}},
+		"at the applying": {[]activities.LoadFactsResult{loaded()}, effect.Refused, []activities.ReadEffectsResult{{}, {}, {}, undoBegun}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, tt.load...)
 			f.answer("apply-facts", answer{result: effect.Result{State: tt.applying, Value: json.RawMessage(`{}`)}})
-			f.seen = tt.looks
+			f.seen = tt.seen
 			f.decide(time.Hour, workflows.UpdateRetry, ada)
 			f.wantOutcome(f.run(), "compensated", "another run has begun to take back")
 			if n := len(f.callsOf("reverse-finance-entry")); n != 1 {
@@ -825,11 +825,11 @@ func TestFlow_OurOwnFault_FailsTheRunVisibly(t *testing.T) {
 }
 
 // What is retried before a person decides is known to be done only by the ledger: a run that goes well does not ask it.
-func TestFlow_Healthy_DoesNotLook(t *testing.T) {
+func TestFlow_Healthy_DoesNotRefresh(t *testing.T) {
 	f := setup(t, onboarded())
 	f.wantOutcome(f.run(), "processed", "")
-	if n := len(f.callsOf("LookAtEffects")); n != 0 {
-		t.Errorf("looked %d times", n)
+	if n := len(f.callsOf("ReadEffects")); n != 0 {
+		t.Errorf("refreshed %d times", n)
 	}
 }
 
@@ -876,7 +876,7 @@ func TestFlow_Withheld_WorkspaceBroughtToTheNewTarget(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "answered 422"))
 	f.answer("withhold-grant", answer{result: effect.Result{State: effect.Done, Value: json.RawMessage(`{
-		"Facts": [{"Provider": "stripe", "Mode": "live"}], "After": {"Access": {"Account": "acme", "Target": {"Version": 8, "State": "suspended"}}}}`)}})
+		"Subject": {"Provider": "stripe", "Mode": "live", "EventID": "evt_1"}, "After": {"Access": {"Account": "acme", "Target": {"Version": 8, "State": "suspended"}}}}`)}})
 	f.wantOutcome(f.run(), "compensated", "refused")
 	calls := f.callsOf("provision-workspace")
 	if len(calls) != 2 || calls[1].effect.Key != "provision-workspace:stripe:live:acme:v8" {
@@ -1013,7 +1013,7 @@ func TestFlow_Review_ParksOnceItsEffectsAreDone(t *testing.T) {
 			if len(parked) != tt.parks {
 				t.Fatalf("parked %d times", len(parked))
 			}
-			if tt.parks > 0 && parked[0].input.(activities.ParkRunInput).Reason != "toy_review: a person must look" {
+			if tt.parks > 0 && parked[0].input.(activities.ParkRunInput).Reason != "toy_review: a person must review" {
 				t.Errorf("parked with %+v", parked[0].input)
 			}
 		})

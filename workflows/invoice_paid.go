@@ -27,19 +27,19 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	steps := workspaceSteps(c)
 	if before := c.Before.Invoice; before != nil && before.Closed() && before.Paid > 0 {
 		// What was paid before it was given up is booked already.
-		rest := restPayment(subjectOf(c), *before, *invoice)
+		rest := restPayment(c.Subject, *before, *invoice)
 		steps = append(steps, financeExport.step(of+":rest", rest).undoneBy(reverseEntry.step(of+":rest", reversal(rest))))
 	} else if invoice.Due > 0 || p.BookZero {
-		entry := payment(subjectOf(c), *invoice)
+		entry := payment(c.Subject, *invoice)
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}
 	if invoice.Due > 0 {
-		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", subjectOf(c), *invoice)).undoneBy(
-			correctionNotice.step(of, invoiceLetter("correction", subjectOf(c), *invoice))))
+		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(
+			correctionNotice.step(of, invoiceLetter("correction", c.Subject, *invoice))))
 	}
 	if p.Onboards(invoice.Plan) { // once for each subscription and plan
-		task := onboarding(subjectOf(c), *invoice)
-		bought := object(subjectOf(c), task.Object)
+		task := onboarding(c.Subject, *invoice)
+		bought := object(c.Subject, task.Object)
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
 	}
 	return plan{steps: append(steps, lateEnd(c)...), review: reviewOf(c)}

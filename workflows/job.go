@@ -15,12 +15,12 @@ type JobInput struct{ ID string }
 // WorkflowID is the workflow ID of the job.
 func (in JobInput) WorkflowID() string { return bounded("job:" + printable(in.ID, "")) }
 
-// The activities of a job, and the signal that tells its run to look at how the job stands: it was paused, resumed or
+// The activities of a job, and the signal that tells its run that the job has changed: it was paused, resumed or
 // cancelled. They are in package operator, whose use cases each item goes through.
 const (
 	ActivityWorkOnJob = "WorkOnJob"
 	ActivityStopJob   = "StopJob"
-	SignalLookAtJob   = "look"
+	SignalJobChanged  = "changed"
 )
 
 // The states of a job as its run knows them; see schema/job.
@@ -51,7 +51,7 @@ const stretchesOfARun = 500
 // while. How the job stands, and what came of each item, is in Postgres; the run keeps it going. While the job is paused
 // the run waits for a signal. Cancelling the run cancels the job.
 func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
-	look := workflow.GetSignalChannel(ctx, SignalLookAtJob)
+	changed := workflow.GetSignalChannel(ctx, SignalJobChanged)
 	working := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		Summary: in.ID, StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: 20 * time.Second,
 		// When the run is cancelled it does not wait for the activity, which sees within a second that the job is, and lets
@@ -60,7 +60,7 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 	})
 	for range stretchesOfARun {
-		drain(look) // the activity looks
+		drain(changed) // the activity reads how it stands
 		var p JobProgress
 		err := workflow.ExecuteActivity(working, ActivityWorkOnJob, in).Get(ctx, &p)
 		if ctx.Err() != nil {
@@ -75,7 +75,7 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 			continue
 		case jobPaused:
 			waiting := workflow.NewSelector(ctx)
-			waiting.AddReceive(look, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
+			waiting.AddReceive(changed, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
 			waiting.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 			waiting.Select(ctx)
 			if ctx.Err() != nil {
@@ -85,11 +85,11 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 		}
 		return p, nil
 	}
-	drain(look)
+	drain(changed)
 	return JobProgress{}, workflow.NewContinueAsNewError(ctx, Job, in)
 }
 
-// drain takes the signals that are there: whoever looks next sees what they were sent for.
+// drain takes the signals that are there: whoever reads the job next sees what they were sent for.
 func drain(c workflow.ReceiveChannel) {
 	for c.ReceiveAsync(nil) {
 	}

@@ -49,20 +49,20 @@ func TestJob_WorksUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestJob_Paused_WaitsForALook(t *testing.T) {
+func TestJob_Paused_WaitsForASignal(t *testing.T) {
 	t.Parallel()
 	env, worked, _ := jobRun(t, "paused", "paused", "finished")
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalLookAtJob, nil) }, time.Hour)
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalJobChanged, nil) }, time.Hour)
 	env.RegisterDelayedCallback(func() {
 		if *worked != 2 {
-			t.Errorf("looked %d times after one signal, want twice", *worked)
+			t.Errorf("worked %d times after one signal, want twice", *worked)
 		}
-		env.SignalWorkflow(workflows.SignalLookAtJob, nil)
+		env.SignalWorkflow(workflows.SignalJobChanged, nil)
 	}, 2*time.Hour)
 	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
 	var p workflows.JobProgress
 	if err := env.GetWorkflowResult(&p); err != nil || p.State != "finished" || *worked != 3 {
-		t.Errorf("ended %+v, %v after %d looks", p, err, *worked)
+		t.Errorf("ended %+v, %v after %d stretches", p, err, *worked)
 	}
 }
 

@@ -39,10 +39,10 @@ func changedSteps(c billing.Change) []*step {
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
-	letter := subscriptionLetter("subscription-changed", subjectOf(c), *now)
-	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, subjectOf(c).OccurredAt
+	letter := subscriptionLetter("subscription-changed", c.Subject, *now)
+	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, c.Subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version}
-	return []*step{changedNotice.step(object(subjectOf(c), now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
+	return []*step{changedNotice.step(object(c.Subject, now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
 }
 
 // lateEnd tells a customer that a subscription has ended, where that follows only now: its end came before what it had
@@ -52,7 +52,7 @@ func lateEnd(c billing.Change) []*step {
 	if now == nil || !now.Ended() || !now.EverGranted || before != nil && before.Ended() && before.EverGranted || len(c.After.Access.Grants) > 0 {
 		return nil
 	}
-	return []*step{endedLetter(subjectOf(c), *now)}
+	return []*step{endedLetter(c.Subject, *now)}
 }
 
 func endedLetter(subject billing.Subject, s billing.Subscription) *step {

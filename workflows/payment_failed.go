@@ -18,7 +18,7 @@ var paymentFailed = billingPlan{flow: "PaymentFailed", make: planPaymentFailed}
 func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	if i := c.After.Invoice; i != nil && i.Failing() && !subscriptionEnded(c) {
-		p.steps = append(p.steps, actionRequired(subjectOf(c), *i))
+		p.steps = append(p.steps, actionRequired(c.Subject, *i))
 	}
 	return p
 }

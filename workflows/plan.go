@@ -11,31 +11,21 @@ import (
 // The keys of effects: <kind>:<provider>:<mode>[:<connected account>]:<object>. A once effect names the provider's
 // object alone; a state effect the account and the version of its target.
 
-// subjectOf is the header of the facts that were applied, which come from one event; or of the fact that made something
-// due.
-func subjectOf(c billing.Change) billing.Subject {
-	if len(c.Facts) == 0 {
-		return c.Subject
-	}
-	return c.Facts[0].Subject
-}
-
 func object(s billing.Subject, id string) string { return s.Scope() + ":" + id }
 
-func invoiceObject(c billing.Change, id string) string { return object(subjectOf(c), id) }
+func invoiceObject(c billing.Change, id string) string { return object(c.Subject, id) }
 
-// workspaceSteps bring the workspaces of the account to its target, and of the account that was left where the object
-// has moved to another.
+// workspaceSteps bring the workspaces of the account to its target, and of the other accounts where something has moved.
 func workspaceSteps(c billing.Change) []*step {
 	var steps []*step
-	if s := workspaceOf(subjectOf(c), c.After.Access); s != nil {
+	if s := workspaceOf(c.Subject, c.After.Access); s != nil {
 		// Who cannot have what was paid for shall not pay for it; that a workspace is not suspended is no such case. Where
 		// the event names nothing that could be withheld, a customer's link say, a person is asked.
 		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive && activities.WithholdingOf(c).Object != ""
 		steps = append(steps, s)
 	}
-	if c.Left != nil {
-		if s := workspaceOf(subjectOf(c), *c.Left); s != nil {
+	for _, other := range c.Others {
+		if s := workspaceOf(c.Subject, other); s != nil {
 			steps = append(steps, s)
 		}
 	}
@@ -74,13 +64,13 @@ func planRecord(c billing.Change, _ activities.Planning) plan {
 
 // movedWorkspaces are the workspace's steps where the target of an account has changed, none otherwise.
 func movedWorkspaces(c billing.Change) []*step {
-	if c.After.Access.Target.Version == c.Before.Access.Target.Version && c.Left == nil {
+	if c.After.Access.Target.Version == c.Before.Access.Target.Version && len(c.Others) == 0 {
 		return nil
 	}
 	return workspaceSteps(c)
 }
 
-// reviewOf asks for a person's look at what no rule decides about the change's objects: once for each object, whichever
+// reviewOf asks a person to review what no rule decides about the change's objects: once for each object, whichever
 // event completes the reason.
 func reviewOf(c billing.Change) *review {
 	if i := c.After.Invoice; i != nil && i.Review != "" {
@@ -91,12 +81,12 @@ func reviewOf(c billing.Change) *review {
 		return &review{object: invoiceObject(c, i.ID), reason: reason{i.Review, "invoice " + i.ID + " " + words}}
 	}
 	if s := c.After.Subscription; s != nil && s.Review == billing.ReviewImport {
-		return &review{object: object(subjectOf(c), s.ID), reason: reason{s.Review, "subscription " + s.ID + " has ended by an event, and was alive when it was imported"}}
+		return &review{object: object(c.Subject, s.ID), reason: reason{s.Review, "subscription " + s.ID + " has ended by an event, and was alive when it was imported"}}
 	}
 	return paidAfterEnd(c)
 }
 
-// paidAfterEnd asks for a person's look at invoices that were paid strictly after their subscription had ended, for a
+// paidAfterEnd asks a person to review invoices that were paid strictly after their subscription had ended, for a
 // period that reaches beyond the end. Nothing is granted for them.
 func paidAfterEnd(c billing.Change) *review {
 	s := c.After.Subscription

@@ -14,7 +14,7 @@ import (
 func planned(changes ...func(*billing.Change)) billing.Change {
 	target := billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro", Quantity: 1}
 	c := billing.Change{
-		Facts: []billing.Fact{{Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began}}},
+		Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began},
 		After: billing.State{
 			Subscription: &billing.Subscription{ID: "sub_1", Account: "acme", Status: "active", Plan: "pro", Quantity: 1, Version: 1, EverGranted: true},
 			Access:       billing.Access{Account: "acme", Target: target, Grants: []billing.Grant{{Object: "sub_1", Plan: "pro"}}},
@@ -104,7 +104,7 @@ func TestPlans_Keys(t *testing.T) {
 			c.After.Access.Account = "cus_1"
 		}), onboards, []string{"provision-workspace:stripe:live:cus_1:v7", entry, mails, "onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
 		{"18 moved from another account", "SubscriptionChanged", planned(func(c *billing.Change) {
-			c.Left = &billing.Access{Account: "hooli", Target: billing.Target{Version: 3, State: billing.WorkspaceSuspended}}
+			c.Others = []billing.Access{{Account: "hooli", Target: billing.Target{Version: 3, State: billing.WorkspaceSuspended}}}
 		}), activities.Planning{}, []string{workspace, "provision-workspace:stripe:live:hooli:v3"}},
 
 		{"failed", "PaymentFailed", planned(withInvoice("open", failedAttempts(1, 2))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:2"}},
@@ -112,7 +112,7 @@ func TestPlans_Keys(t *testing.T) {
 		{"12 failed, and paid", "PaymentFailed", planned(withInvoice("paid", failedAttempts(1))), activities.Planning{}, nil},
 		{"31 the first invoice failed", "PaymentFailed", planned(withInvoice("open", failedAttempts(1), func(i *billing.Invoice) { i.Reason = "subscription_create" })), activities.Planning{}, nil},
 		{"failed, and ended", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), subscriptionIs(ended)), activities.Planning{}, nil},
-		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Facts[0].ProviderAccount = "acct_9" }),
+		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Subject.ProviderAccount = "acct_9" }),
 			activities.Planning{}, []string{"action-required-notice:stripe:live:acct_9:in_1:1"}},
 		{"failed long before it came", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)),
 			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{ID: "in_1", Account: "acme"}})), activities.Planning{},

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 // Will says what would happen to an effect.
@@ -24,8 +26,10 @@ const (
 	WillRunLater Will = "runs_later"
 	// WillAsk: it may have happened, and a person is asked.
 	WillAsk Will = "asks"
-	// WillRefuse: it is not done, and a person is asked; the reason says why not.
+	// WillRefuse: its sink refuses it, with the reason.
 	WillRefuse Will = "refused"
+	// WillNotBeDone: it is not done, for want of what the reason says.
+	WillNotBeDone Will = "not_done"
 	// WillTakeBack: it is done, or may be, and is taken back.
 	WillTakeBack Will = "taken_back"
 	// WillRunAndTakeBack: it is done now, beside what is refused, and taken back.
@@ -47,7 +51,7 @@ const (
 // String says it to a person.
 func (w Will) String() string {
 	return map[Will]string{
-		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run", WillAsk: "may have happened: will ask", WillRefuse: "refused because",
+		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run", WillAsk: "may have happened: will ask", WillRefuse: "refused", WillNotBeDone: "not done",
 		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back", WillLeave: "will be left",
 		WillSkip: "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays", WasTakenBack: "taken back, stays", WillWait: "waits",
 	}[w]
@@ -55,7 +59,7 @@ func (w Will) String() string {
 
 // Wills are all of them, in the order of interest.
 func Wills() []Will {
-	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillWait}
+	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillNotBeDone, WillWait}
 }
 
 // PreviewedEffect is what would happen to one effect.
@@ -64,7 +68,7 @@ type PreviewedEffect struct {
 	Kind string `json:"kind"`
 	Sink string `json:"sink"`
 	Will Will   `json:"will"`
-	// Why says why it is refused or left, and what else there is to know.
+	// Why says why it is refused, not done or left, and what else there is to know.
 	Why string `json:"why,omitempty"`
 	// WaitsFor says what it waits for before it is tried, "" where its sink takes what it is sent.
 	WaitsFor string `json:"waits_for,omitempty"`
@@ -101,7 +105,7 @@ type Asked struct {
 	ReasonCode, Reason string
 }
 
-// Outlook answers a preview as activities answer a run. It changes nothing. An *activities.Look is one.
+// Outlook answers a preview as activities answer a run. It changes nothing. An *activities.Outlook is one.
 type Outlook interface {
 	LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error)
 	LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error)
@@ -109,7 +113,8 @@ type Outlook interface {
 	Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error)
 	// Foresee says what an effect comes to where its sink takes what it is sent; input is its activity's.
 	Foresee(ctx context.Context, input any) (effect.Result, error)
-	// Held names the sink of an effect and says how it is out or paused, "" where it is neither; input is its activity's.
+	// Held names the sink of an effect and says how it is out or paused, and what comes of that where it lasts; "" where it is
+	// neither. input is its activity's.
 	Held(ctx context.Context, input any) (string, error)
 }
 
@@ -134,7 +139,16 @@ func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, e
 	return p.of()
 }
 
-// preview is the engine of a flow that is looked at beforehand.
+// Fold returns what a fact would come to. A preview of what follows from it, with the same outlook, finds it folded.
+func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billing.Change, err error) {
+	folded, err := outlook.Foresee(ctx, activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
+	if err == nil {
+		err = json.Unmarshal(folded.Value, &change)
+	}
+	return change, err
+}
+
+// preview is the engine of a flow that is previewed.
 type preview struct {
 	Asked
 	// context is kept here since the flow has one of another kind.
@@ -210,9 +224,9 @@ func (p *preview) execute(a attempt, result any) (err error) {
 			err = p.reviewed(&into.Code, &into.Reason)
 		}
 		return err
-	case activities.LookAtEffectsInput:
-		stands, err := p.look(slices.Concat(in.Keys, in.Undos)...)
-		*result.(*activities.LookAtEffectsResult) = in.Of(stands)
+	case activities.ReadEffectsInput:
+		stands, err := p.standings(slices.Concat(in.Keys, in.Undos)...)
+		*result.(*activities.ReadEffectsResult) = in.Of(stands)
 		return err
 	case activities.SkipEffectInput:
 		return p.skip(in, result.(*activities.SkipEffectResult))
@@ -243,7 +257,7 @@ func (p *preview) reviewed(code, why *string) error {
 	if !p.parked {
 		return nil
 	}
-	begun, err := p.look(applyFacts.key(p.In.eventObject()))
+	begun, err := p.standings(applyFacts.key(p.In.eventObject()))
 	switch {
 	case err != nil:
 		return err
@@ -258,8 +272,8 @@ func (p *preview) reviewed(code, why *string) error {
 	return nil
 }
 
-// look returns how effects stand by now.
-func (p *preview) look(keys ...string) (map[string]effect.Standing, error) {
+// standings returns how effects stand by now.
+func (p *preview) standings(keys ...string) (map[string]effect.Standing, error) {
 	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { _, asked := p.stands[key]; return asked })
 	if len(unknown) > 0 {
 		found, err := p.outlook.Standings(p.context, unknown)
@@ -286,7 +300,7 @@ func (p *preview) look(keys ...string) (map[string]effect.Standing, error) {
 // attemptAll comes to what is not settled of the steps.
 func (p *preview) attemptAll(f *flow, steps []*step) error {
 	open := toTry(steps)
-	if _, err := p.look(keysOf(open)...); err != nil { // one question for all
+	if _, err := p.standings(keysOf(open)...); err != nil { // one question for all
 		return err
 	}
 	for _, s := range open {
@@ -329,6 +343,9 @@ func (p *preview) attempt(f *flow, s *step) error {
 	if err != nil {
 		return fmt.Errorf("preview %s: %w", s.key, err)
 	}
+	if p.outlining && result.State == effect.Uncertain { // which a person would settle
+		result = effect.Result{State: effect.Done}
+	}
 	s.result = result
 	if p.outlining {
 		return nil
@@ -356,7 +373,7 @@ func (p *preview) become(key string, r effect.Result, eventID string) {
 
 // skip is what [activities.Runs.SkipEffect] does.
 func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEffectResult) error {
-	stands, err := p.look(in.Effect.Key)
+	stands, err := p.standings(in.Effect.Key)
 	if err != nil {
 		return err
 	}
@@ -419,7 +436,7 @@ func (p *preview) dismissed(f *flow) (bool, error) {
 	if !p.parked || len(f.steps) > 0 || f.name == relayFlow || !slices.Contains(engineCodes, p.ReasonCode) {
 		return false, nil
 	}
-	begun, err := p.look(keysOf(f.deliveries(p.consumers))...)
+	begun, err := p.standings(keysOf(f.deliveries(p.consumers))...)
 	return len(begun) > 0, err
 }
 
@@ -429,7 +446,7 @@ func (p *preview) answered(f *flow) (bool, error) {
 		return false, nil
 	}
 	object := strings.TrimPrefix(f.steps[len(f.steps)-1].key, reviewTask.key(""))
-	begun, err := p.look(closeReview.key(object))
+	begun, err := p.standings(closeReview.key(object))
 	return len(begun) > 0, err
 }
 
@@ -445,12 +462,12 @@ func (p *preview) undoBegun(f *flow) (bool, error) {
 			undos = append(undos, s.undo(s.result).key)
 		}
 	}
-	begun, err := p.look(undos...)
+	begun, err := p.standings(undos...)
 	if err != nil || len(begun) > 0 || slices.ContainsFunc(f.steps, func(s *step) bool { return s.kind == relayEvent.Name }) {
 		return len(begun) > 0, err
 	}
 	keys := keysOf(f.deliveries(p.consumers))
-	delivering, err := p.look(keys...)
+	delivering, err := p.standings(keys...)
 	return slices.ContainsFunc(keys, func(key string) bool { s, begun := delivering[key]; return begun && !s.Settled() }), err
 }
 
@@ -485,8 +502,10 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		case is(before, effect.Uncertain):
 			e.Why = "it may have happened, and is done again"
 		}
+	case ran && result.State == effect.Uncertain:
+		e.Will, e.Why = WillAsk, result.Reason
 	case ran:
-		e.Will, e.Why = WillRefuse, result.Reason
+		e.Will, e.Why = notDone(result)
 	case now == nil:
 		e.Will, e.Why = WillWait, "not begun"
 	case now.UnderWay():
@@ -508,7 +527,15 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	case now.Claimable(0): // it goes on trying
 		e.Will, e.Why = WillWait, now.Met("").Reason
 	default:
-		e.Will, e.Why = WillRefuse, now.Met("").Reason
+		e.Will, e.Why = notDone(now.Met(""))
 	}
 	return e
+}
+
+// notDone says of an effect that is not done whether its sink refuses it, and why.
+func notDone(r effect.Result) (Will, string) {
+	if r.State == effect.Refused {
+		return WillRefuse, r.Reason
+	}
+	return WillNotBeDone, r.Reason
 }

@@ -59,7 +59,7 @@ type history struct {
 	// paused are the sinks that are paused when the preview is made, waits how often each effect has waited for that since.
 	paused map[string]bool
 	waits  map[string]int
-	// then is the ledger at the time for which the preview speaks: what comes after is not looked at. nil until then.
+	// then is the ledger at the time for which the preview speaks: what comes after is not read. nil until then.
 	then map[string]*ledger.Grant
 }
 
@@ -74,7 +74,10 @@ func newHistory(t *testing.T, seed uint64) *history {
 		h.in.Type, h.in.Due = "invoice.paid", &workflows.DueInput{Account: "acme", At: began}
 	}
 	h.change = h.someChange()
-	h.load = activities.LoadFactsResult{Facts: h.change.Facts, Fetches: h.chance(30)}
+	h.load = activities.LoadFactsResult{
+		Facts:   []billing.Fact{{Subject: h.change.Subject, Kind: billing.SubscriptionSeen, Object: "sub_1"}},
+		Fetches: h.chance(30),
+	}
 	h.load.Planning.CancelCompensates = h.chance(20)
 	if h.chance(50) {
 		h.load.Planning.Onboarding = []string{"pro"}
@@ -124,7 +127,6 @@ func (h *history) someChange() billing.Change {
 		changes = append(changes, func(c *billing.Change) { c.Silent = true })
 	}
 	c := planned(changes...)
-	c.Facts[0].Kind, c.Facts[0].Object = billing.SubscriptionSeen, "sub_1"
 	if h.chance(50) {
 		c.Before.Access.Target.Version--
 	}
@@ -138,10 +140,10 @@ func (h *history) value(input any) (any, error) {
 		return h.change, nil
 	case activities.EffectInput[activities.AccountDue]:
 		due := h.change
-		due.Facts, due.Subject = nil, in.For.Subject
+		due.Subject = in.For.Subject
 		return due, nil
 	case activities.EffectInput[activities.Withholding]:
-		withheld := billing.Change{Facts: h.change.Facts[:1], After: billing.State{Access: h.change.After.Access}}
+		withheld := billing.Change{Subject: h.change.Subject, After: billing.State{Access: h.change.After.Access}}
 		withheld.After.Access.Target.Version++
 		return withheld, nil
 	case activities.EffectInput[activities.Entry]:
@@ -338,7 +340,7 @@ func (h *history) environment() *testsuite.TestWorkflowEnvironment {
 		return activities.RecordDecisionResult{}, nil
 	})
 	env.OnActivity("RecordCancellation", mock.Anything, mock.Anything).Return(activities.RecordCancellationResult{Words: "cancelled in Temporal by bob"}, nil)
-	plays(env, "LookAtEffects", func(ctx context.Context, in activities.LookAtEffectsInput) (activities.LookAtEffectsResult, error) {
+	plays(env, "ReadEffects", func(ctx context.Context, in activities.ReadEffectsInput) (activities.ReadEffectsResult, error) {
 		stands, err := h.Standings(ctx, slices.Concat(in.Keys, in.Undos))
 		return in.Of(stands), err
 	})
@@ -420,8 +422,8 @@ type previewed struct {
 	rejected error
 }
 
-// look makes the preview, after which every sink is well.
-func (h *history) look(p *previewed, asked workflows.Asked) {
+// foresee makes the preview, after which every sink is well.
+func (h *history) foresee(p *previewed, asked workflows.Asked) {
 	p.asked = true
 	p.made, p.err = workflows.Preview(h.Context(), h, asked)
 	h.mu.Lock()
@@ -453,7 +455,7 @@ func (h *history) run(p *previewed) {
 			}
 			p.action, p.in = h.decision()
 			code, _, _ := cut(h.reason)
-			h.look(p, workflows.Asked{In: h.in, Action: p.action, Decision: p.in, ReasonCode: code, Reason: h.reason})
+			h.foresee(p, workflows.Asked{In: h.in, Action: p.action, Decision: p.in, ReasonCode: code, Reason: h.reason})
 			tell(p.action, p.in, &p.rejected)
 		})
 		later(func() { h.stop() })
@@ -509,7 +511,7 @@ func (h *history) execute(env *testsuite.TestWorkflowEnvironment) {
 // replay previews a run anew, and has it go on.
 func (h *history) replay(p *previewed) {
 	h.in.Replay = &workflows.ReplayInput{Request: "r", Who: "ada", Why: "again"}
-	h.look(p, workflows.Asked{In: h.in})
+	h.foresee(p, workflows.Asked{In: h.in})
 	env := h.environment()
 	env.RegisterDelayedCallback(h.stop, time.Hour)
 	for n := range 6 {
@@ -545,7 +547,7 @@ func (h *history) compare(p *previewed) {
 		}
 		want := map[workflows.Will][]ledger.State{
 			workflows.WillStay: {ledger.Done}, workflows.WillRun: {ledger.Done}, workflows.WillRunLater: {ledger.Done}, workflows.WillAsk: {ledger.Uncertain},
-			workflows.WillRefuse: {ledger.Failed}, workflows.WillTakeBack: {ledger.Compensated}, workflows.WillRunAndTakeBack: {ledger.Compensated},
+			workflows.WillRefuse: {ledger.Failed}, workflows.WillNotBeDone: {ledger.Failed}, workflows.WillTakeBack: {ledger.Compensated}, workflows.WillRunAndTakeBack: {ledger.Compensated},
 			workflows.WillLeave: {ledger.Skipped}, workflows.WillSkip: {ledger.Skipped}, workflows.WillMark: {ledger.Done},
 			workflows.WasSkipped: {ledger.Skipped}, workflows.WasTakenBack: {ledger.Compensated}, workflows.WillWait: {"", ledger.Failed},
 		}[e.Will]
@@ -553,6 +555,9 @@ func (h *history) compare(p *previewed) {
 		waits := e.WaitsFor != ""
 		if waits != h.waited[e.Key] || waits && e.Will == workflows.WillRun || !waits && e.Will == workflows.WillRunLater {
 			h.Errorf("%s: %s, and waits for %q, was said; it waited: %t", e.Key, e.Will, e.WaitsFor, h.waited[e.Key])
+		}
+		if refused := state == ledger.Failed && held.Class == ledger.Permanent; e.Will == workflows.WillRefuse && !refused || e.Will == workflows.WillNotBeDone && refused {
+			h.Errorf("%s: %s (%s) was said; it was refused: %t", e.Key, e.Will, e.Why, refused)
 		}
 		if h.done[e.Key] != ran || !slices.Contains(want, state) {
 			h.Errorf("%s: %s (%s) was said; it was done: %t, and is %q", e.Key, e.Will, e.Why, h.done[e.Key], state)

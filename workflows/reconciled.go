@@ -19,7 +19,8 @@ const (
 // those of its events: they mail nothing, and cannot be taken back either.
 var reconciledFlows = map[string]string{
 	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged", ReconciledType + ".refund": "RefundChanged",
-	ReconciledType + ".dispute": "DisputeChanged", ReconciledType + ".credit_note": "CreditNoteIssued",
+	ReconciledType + ".dispute": "DisputeChanged", ReconciledType + ".early_fraud_warning": "DisputeChanged",
+	ReconciledType + ".credit_note": "CreditNoteIssued",
 }
 
 // Reconciled is what happens when a person has had an object fetched that is not as our rows say. What the lost events
@@ -50,6 +51,8 @@ func planReconciledObject(c billing.Change, p activities.Planning) plan {
 		return planRecord(c, p)
 	case s != nil && s.Ended():
 		return planSubscriptionEnded(c, p)
+	case s == nil && c.After.Checkout != nil:
+		return planCheckoutPaid(c, p)
 	}
 	return plan{steps: workspaceSteps(c), review: reviewOf(c)}
 }

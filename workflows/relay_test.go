@@ -72,7 +72,7 @@ func newRelayWorld(consumers ...string) *relayWorld {
 		w.skipped = append(w.skipped, in.Effect.Key)
 		return activities.SkipEffectResult{}, nil
 	})
-	w.env.OnActivity("LookAtEffects", mock.Anything, mock.Anything).Return(activities.LookAtEffectsResult{}, nil)
+	w.env.OnActivity("ReadEffects", mock.Anything, mock.Anything).Return(activities.ReadEffectsResult{}, nil)
 	w.env.OnActivity("RecordDecision", mock.Anything, mock.Anything).Return(activities.RecordDecisionResult{}, nil)
 	return w
 }

@@ -74,5 +74,5 @@ func ReviewOf(code string, stage Stage) Review {
 	case AtLoad:
 		return Review{code, stage, "a rule has stopped it before it did anything", readAgain, endsIt}
 	}
-	return Review{code, AtEnd, "a rule wants a person to look at what it came to", stands, takesBack}
+	return Review{code, AtEnd, "a rule wants a person to review what it came to", stands, takesBack}
 }

@@ -19,7 +19,7 @@ func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
 	steps := workspaceSteps(c)
 	ended := c.After.Subscription
 	if ended != nil && ended.Ended() && ended.EverGranted && len(c.After.Access.Grants) == 0 {
-		steps = append(steps, endedLetter(subjectOf(c), *ended))
+		steps = append(steps, endedLetter(c.Subject, *ended))
 	}
 	return plan{steps: steps, review: reviewOf(c)}
 }

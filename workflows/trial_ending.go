@@ -18,7 +18,7 @@ var trialEnding = billingPlan{flow: "TrialEnding", make: planTrialEnding}
 func planTrialEnding(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	if s := c.After.Subscription; s != nil && s.TrialEndsOn(s.TrialEnd) {
-		p.steps = append(p.steps, trialNotice(subjectOf(c), *s))
+		p.steps = append(p.steps, trialNotice(c.Subject, *s))
 	}
 	return p
 }

@@ -311,7 +311,7 @@ func terminated(t *testing.T, r *rig) forge.Event {
 		t.Fatal(err)
 	}
 	r.until("the end is noticed", func() bool {
-		if _, err := d.LookOnce(t.Context(), 0); err != nil {
+		if _, err := d.SearchOnce(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		return r.rows(`select reason_code from receipts where event_id = $1`, e.ID)[0] == receipt.RunEnded

@@ -235,7 +235,7 @@ func TestAccountDue_Hold(t *testing.T) {
 		return fmt.Sprint(all[len(all)-1].Body["state"])
 	}
 	for _, want := range []string{"suspended", "active"} {
-		access, err := operator.HoldAccount(t.Context(), r.Pool, audit.New(r.Pool, slog.New(slog.DiscardHandler)), account, "live", want == "suspended", process.BillingPolicy(r.Config), "ada", "looked at it")
+		access, err := operator.HoldAccount(t.Context(), r.Pool, audit.New(r.Pool, slog.New(slog.DiscardHandler)), account, "live", want == "suspended", process.BillingPolicy(r.Config), operator.Decided{Who: "ada", Why: "looked at it"})
 		if err != nil || access.Target.State != want {
 			t.Fatalf("the account is %q, %v; want it %s", access.Target.State, err, want)
 		}

@@ -6,9 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -24,6 +27,8 @@ const (
 	// three outside effects, the mail's mark, end, and the outbox's taking and settling of three internal events at
 	// once. They come to about 11 since effects that meet share commits.
 	costCommits = 13
+	// costReads are the rows that folding reads: the event's own fact, which is all that is known of its customer.
+	costReads = 1
 )
 
 // costRows are the rows that we write, by table: inserted and updated.
@@ -69,6 +74,9 @@ func TestInvoicePaid_Cost(t *testing.T) {
 			t.Errorf("an event costs %d history events and %d state transitions, want %d and %d",
 				info.HistoryLength, info.StateTransitionCount, costEvents, costTransitions)
 		}
+		if got := r.reads(e); got != costReads {
+			t.Errorf("folding an event reads %d rows, want %d", got, costReads)
+		}
 		for write, n := range r.takeWrites() {
 			if n > costRows[write] {
 				t.Errorf("an event costs %d × %s, want %d", n, write, costRows[write])
@@ -80,6 +88,108 @@ func TestInvoicePaid_Cost(t *testing.T) {
 	if median := commits[len(commits)/2]; median > costCommits {
 		t.Errorf("an event costs %d commits of our own (%v), want at most %d", median, commits, costCommits)
 	}
+}
+
+// costOfRenewal are the rows that folding reads for each event of a young subscription's second month, of which a part
+// is refunded. They are the facts of what the event is about, and the rows of what belongs to it.
+var costOfRenewal = map[string]int{
+	"invoice.finalized": 5, "invoice.paid": 10, "invoice.payment_succeeded": 11, "customer.subscription.updated": 6,
+	"charge.succeeded": 1, "invoice_payment.paid": 11, "refund.created": 15, "charge.refunded": 17, "refund.updated": 19,
+}
+
+// newestInvoices is how many of a subscription's invoices are read at most to fold it.
+const newestInvoices = 24
+
+// Folding costs what the facts of the event's objects cost. A year of another subscription of the account, with its
+// renewals, upgrades, refunds, disputes and orders, adds a row for each of the two that grant access. A year of the
+// subscription's own adds its own facts, and its newest invoices.
+func TestRenewal_OldAccount_ReadsNoMoreRows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const day = 24 * time.Hour
+	starter := forge.Plan{Name: "starter", Price: "price_starter", Amount: 4900, Days: 30}
+	pro := forge.Plan{Name: "pro", Price: "price_pro", Amount: 9900, Days: 30}
+	week := forge.Plan{Name: "week", Price: "price_week", Amount: 900}
+	now := time.Now().Add(-3 * 365 * day)
+	customer := func(account, seed string) *forge.Customer {
+		return forge.NewCustomer(forge.Params{Provider: stripe.Provider, Live: true, Account: account, Seed: seed}, day)
+	}
+	then := func(c *forge.Customer, after time.Duration, happens ...func()) (read map[string]int) {
+		now = now.Add(after)
+		c.At(now)
+		for _, h := range happens {
+			h()
+		}
+		events, err := c.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = map[string]int{}
+		for _, e := range events {
+			r.receive(e)
+			r.status(e, receipt.Processed)
+			read[e.Type] = r.reads(e)
+		}
+		return read
+	}
+	subscribe := func(c *forge.Customer) { then(c, day, func() { c.Subscribe(starter, 1, 0) }) }
+	renewal := func(c *forge.Customer) map[string]int { return then(c, 30*day, c.Renew, func() { c.Refund(100) }) }
+
+	young := customer("young-"+uuid.NewString()[:8], "")
+	subscribe(young)
+	if got := renewal(young); !maps.Equal(got, costOfRenewal) {
+		t.Errorf("a renewal reads %v, want %v", got, costOfRenewal)
+	}
+
+	account := "old-" + uuid.NewString()[:8]
+	old, second := customer(account, ""), customer(account, "second")
+	subscribe(old)
+	for month := range 12 {
+		then(old, 30*day, old.Renew)
+		switch month {
+		case 2:
+			then(old, day, func() { old.Refund(100) })
+		case 5:
+			then(old, day, func() { old.Change(pro, 2) })
+		case 7:
+			then(old, day, func() { old.BuyOnce(week) })
+		case 8:
+			then(old, day, old.Dispute, old.Contest)
+		}
+	}
+	const grants = 2 // the old subscription and the order
+	subscribe(second)
+	for eventType, got := range renewal(second) {
+		if want := costOfRenewal[eventType]; got > want+grants {
+			t.Errorf("%s reads %d rows, in an account with a year of another subscription %d", eventType, want, got)
+		}
+	}
+
+	own, err := strconv.Atoi(r.rows(`select count(*)::text from facts where object in (select id from subscriptions where account = $1) group by object order by count(*) desc limit 1`, account)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for eventType, got := range renewal(old) {
+		want := costOfRenewal[eventType]
+		t.Logf("%s reads %d rows, of a subscription with a year of %d facts %d", eventType, want, own, got)
+		if got > want+grants+own+newestInvoices {
+			t.Errorf("%s reads %d rows, of a subscription with a year of %d facts %d", eventType, want, own, got)
+		}
+	}
+}
+
+// reads returns how many rows were read to fold what an event says.
+func (r *rig) reads(e forge.Event) int {
+	r.Helper()
+	read := r.rows(`select result->>'Rows' from effects where kind = 'apply-facts' and event_id = $1`, e.ID)
+	if len(read) != 1 {
+		r.Fatalf("%s (%s) was applied %d times", e.ID, e.Type, len(read))
+	}
+	n, err := strconv.Atoi(read[0])
+	if err != nil {
+		r.Fatal(err)
+	}
+	return n
 }
 
 // The counting itself: what a test of costs does not see, it does not hold.

@@ -190,7 +190,7 @@ func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
 }
 
 // The workspace API takes a request, breaks the connection, and says to the next try that the request makes no sense:
-// that may be about the try, and not about the customer. Nothing is taken back; a person looks.
+// that may be about the try, and not about the customer. Nothing is taken back; a person reviews it.
 func TestInvoicePaid_RefusedAfterBrokenAnswer_Parks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

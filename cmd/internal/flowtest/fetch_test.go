@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -71,12 +72,12 @@ func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
-	seed := "stale-" + uuid.NewString()[:8]
-	created := purchaseAt(t, seed, "customer.subscription.created", "enterprise", bought.Add(-1e9))
+	seed, now := "stale-"+uuid.NewString()[:8], time.Now().Truncate(time.Second)
+	created := purchaseAt(t, seed, "customer.subscription.created", "enterprise", now.Add(-1e9))
 	r.tell(rename(t, created, created.ID+"_created"))
 	r.result(r.receive(rename(t, created, created.ID+"_created")), "")
-	e := purchase(t, seed, "customer.subscription.updated", "pro")
-	other := rename(t, purchase(t, seed, "customer.subscription.updated", "starter"), e.ID+"_other")
+	e := purchaseAt(t, seed, "customer.subscription.updated", "pro", now)
+	other := rename(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", now), e.ID+"_other")
 	r.result(r.receive(other), "")
 	r.tell(e) // the stand-in has a state from before, and one of the two
 	r.fault(`{"service":"stripe","mode":"stale"}`)

@@ -70,7 +70,7 @@ func TestIntervention_Cancelled_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A run that somebody terminates can say nothing any more. The look for lost runs says it, within a minute.
+// A run that somebody terminates can say nothing any more. The search for lost runs says it, within a minute.
 func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -88,7 +88,7 @@ func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the end is noticed", func() bool {
-		mended, err := d.LookOnce(t.Context(), 0)
+		mended, err := d.SearchOnce(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

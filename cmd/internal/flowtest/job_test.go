@@ -139,10 +139,19 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	j, chosen := b.retry(id, 2)
 	b.start(j, chosen)
 	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 2 })
-	if _, err := b.jobs.Pause(t.Context(), id, "bob", "finance complains"); err != nil {
-		t.Fatal(err)
+	bob := func(why, request string) operator.Decided {
+		return operator.Decided{Who: "bob", Why: why, RequestID: request}
 	}
-	if _, err := b.jobs.Pause(t.Context(), id, "bob", "again"); err == nil || !strings.Contains(err.Error(), "paused already") {
+	if got, err := b.jobs.Pause(t.Context(), id, bob("finance complains", "one")); err != nil || got.Repeated {
+		t.Fatal(got, err)
+	}
+	if got, err := b.jobs.Pause(t.Context(), id, bob("finance complains", "one")); err != nil || !got.Repeated || got.State != job.Paused {
+		t.Errorf("repeated: %+v, %v", got, err)
+	}
+	if _, err := b.jobs.Cancel(t.Context(), id, bob("enough", "one")); err == nil || !strings.Contains(err.Error(), "request ID one stands for pause-job of "+id+" by bob") {
+		t.Errorf("another decision under the same request ID: %v", err)
+	}
+	if _, err := b.jobs.Pause(t.Context(), id, bob("again", "")); err == nil || !strings.Contains(err.Error(), "paused already") {
 		t.Errorf("paused twice: %v", err)
 	}
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
@@ -158,11 +167,14 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if n := b.done("finance"); n > paused.Done {
 		t.Errorf("finance has %d entries, of %d decisions", n, paused.Done)
 	}
-	if _, err := b.jobs.Resume(t.Context(), id, "bob", "they are well"); err != nil {
+	if _, err := b.jobs.Resume(t.Context(), id, bob("they are well", "")); err != nil {
 		t.Fatal(err)
 	}
+	if got, err := b.jobs.Pause(t.Context(), id, bob("finance complains", "one")); err != nil || !got.Repeated || got.State != job.Running {
+		t.Errorf("repeated once it goes on: %+v, %v", got, err)
+	}
 	b.await(id, "going on", func(d *operator.JobDetails) bool { return d.Done > paused.Done })
-	if _, err := b.jobs.Cancel(t.Context(), id, "bob", "enough"); err != nil {
+	if _, err := b.jobs.Cancel(t.Context(), id, bob("enough", "")); err != nil {
 		t.Fatal(err)
 	}
 	var p workflows.JobProgress
@@ -178,8 +190,8 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 		t.Errorf("%s events are dead, want %d", n[0], d.Left())
 	}
 	for verb, move := range map[string]func() error{
-		"resume": func() error { _, err := b.jobs.Resume(t.Context(), id, "bob", "x"); return err },
-		"cancel": func() error { _, err := b.jobs.Cancel(t.Context(), id, "bob", "x"); return err },
+		"resume": func() error { _, err := b.jobs.Resume(t.Context(), id, bob("x", "")); return err },
+		"cancel": func() error { _, err := b.jobs.Cancel(t.Context(), id, bob("x", "")); return err },
 	} {
 		if err := move(); err == nil || !strings.Contains(err.Error(), "is cancelled") {
 			t.Errorf("%s of a cancelled job: %v", verb, err)
@@ -205,7 +217,7 @@ func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.jobs.Resume(t.Context(), id, "ada", "its run was ended"); err != nil {
+	if _, err := b.jobs.Resume(t.Context(), id, operator.Decided{Who: "ada", Why: "its run was ended"}); err != nil {
 		t.Fatal(err)
 	}
 	d := b.await(id, "finished", state(job.Finished))
@@ -249,7 +261,7 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	if err != nil || run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
 		t.Errorf("after it was terminated: %v, %v", run.GetWorkflowExecutionInfo().GetStatus(), err)
 	}
-	if _, err := b.jobs.Resume(t.Context(), id, "ada", "go on"); err != nil {
+	if _, err := b.jobs.Resume(t.Context(), id, operator.Decided{Who: "ada", Why: "go on"}); err != nil {
 		t.Fatal(err)
 	}
 	b.await(id, "finished", state(job.Finished))

@@ -43,16 +43,16 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() (mended int, asked int64) {
+	search := func() (mended int, asked int64) {
 		before := temporal.count.Load()
-		mended, err := d.LookOnce(t.Context(), 0)
+		mended, err := d.SearchOnce(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return mended, temporal.count.Load() - before
 	}
 	r.until("the list has the run", func() bool {
-		mended, asked := look()
+		mended, asked := search()
 		if mended > 0 {
 			t.Fatalf("mended a run that waits: %v", r.rows(`select status || ' ' || reason from receipts`))
 		}
@@ -62,7 +62,7 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the end is noticed", func() bool {
-		mended, _ := look()
+		mended, _ := search()
 		return mended == 1
 	})
 	if reason := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(reason, "needs_review "+receipt.RunEnded) || !strings.Contains(reason, "the run was terminated in Temporal by ") || !strings.Contains(reason, "(by a person)") {
@@ -86,7 +86,7 @@ func manyParked(t *testing.T) int {
 	return n
 }
 
-// However many runs are parked, one that somebody terminates is noticed within a minute, by the looks of an ingress as it
+// However many runs are parked, one that somebody terminates is noticed within a minute, by the searches of an ingress as it
 // runs in production.
 func TestLost_ManyParked_OneTerminated_NoticedWithinAMinute(t *testing.T) {
 	t.Parallel()

@@ -688,7 +688,7 @@ func TestMatrix_WorkerKilled(t *testing.T) {
 				g.hold(x.event.ID, x.kind)
 			}
 			r.begin(list)
-			r.until("each is held up", func() bool { return g.holding() == len(list) })
+			r.standStill(g, len(list))
 			kill()
 			killed := time.Now()
 			r.hire()
@@ -723,7 +723,7 @@ func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 				r.fault(fmt.Sprintf(`{"service":"workspaces","status":422,"account":%q}`, x.accounts[0]))
 			}
 			r.begin(list)
-			r.until("each is held up", func() bool { return g.holding() == len(list) })
+			r.standStill(g, len(list))
 			kill()
 			r.hire()
 			r.over(list, func(*trial) string { return "compensated" })

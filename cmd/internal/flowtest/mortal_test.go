@@ -76,6 +76,7 @@ type gate struct {
 	mu     sync.Mutex
 	kinds  map[string]string // by event
 	held   int
+	busy   int // all that have been begun and have not ended, those that are held among them
 	opened chan struct{}
 	end    error
 }
@@ -96,6 +97,32 @@ func (g *gate) holding() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.held
+}
+
+// begins counts one more that has been begun, and returns how to say that it has ended.
+func (g *gate) begins() (ends func()) {
+	add := func(n int) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.busy += n
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// standStill waits until n effects stand at the gate, and nothing else is at work beside them: a mail that is on its way
+// when a worker is killed is in doubt, and rightly so.
+func (r *rig) standStill(g *gate, n int) {
+	r.Helper()
+	still := 0
+	r.until("each is held up, and nothing else is at work", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if still++; g.held != n || g.busy != n {
+			still = 0
+		}
+		return still == 10 // what has just been asked for may not have begun
+	})
 }
 
 // open lets go what stands at the gate: with an error, or to go on where it is nil.
@@ -138,6 +165,7 @@ type gated struct {
 }
 
 func (a *gated) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	defer a.gate.begins()()
 	call, isEffect := callOf(in.Args)
 	if isEffect && a.gate.before && a.gate.stops(call) {
 		if err := a.gate.wait(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/breaker"
@@ -40,6 +41,35 @@ func (r *rig) rest() map[string]string {
 	return rows
 }
 
+// A retry of what was tried so long ago that its sink has forgotten the key is said to ask, and asks.
+func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, false, func(c *config.Config) {
+		c.Sinks.Finance.Retries = config.Retries{First: 100 * time.Millisecond, Max: 100 * time.Millisecond, For: 300 * time.Millisecond}
+	})
+	r.fault(`{"service": "finance", "next": 100, "status": 503}`)
+	paid := purchase(t, "forgotten-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	workflowID := r.receive(paid)
+	r.status(paid, receipt.Dead)
+	r.clearFaults()
+	if got := r.rows(`update effects set claimed_at = claimed_at - interval '25 hours' where kind = 'finance-export' returning error_class`); !slices.Equal(got, []string{"exhausted"}) {
+		t.Fatalf("the entry is %q", got)
+	}
+	desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
+	said, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: workflows.UpdateRetry})
+	if err != nil || said.Outcome != string(receipt.NeedsReview) || said.Counts[workflows.WillAsk] != 1 || said.Counts[workflows.WillRun] != 0 {
+		t.Errorf("preview: %v, %+v", err, said)
+	}
+	if shown, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: workflows.UpdateSkip}); err != nil || shown.Outcome != string(receipt.Processed) {
+		t.Errorf("preview of a skip: %v, %+v", err, shown)
+	}
+	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
+	r.status(paid, receipt.NeedsReview)
+	if n := r.done("finance"); n != 0 {
+		t.Errorf("%d finance entries, want none", n)
+	}
+}
+
 // A preview of each verb is made on real parts: it changes no row, and what then happens is what it has said.
 func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 	t.Parallel()
@@ -57,7 +87,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 		}, receipt.Processed, 0},
 		workflows.UpdateCompensate: {workflows.DecisionInput{}, map[string]workflows.Will{
 			"apply-facts": workflows.WillTakeBack, "provision-workspace": workflows.WillStay, "receipt-email": workflows.WillTakeBack,
-			"withhold-grant": workflows.WillRun, "correction-notice": workflows.WillRun, "finance-export": workflows.WillRefuse,
+			"withhold-grant": workflows.WillRun, "correction-notice": workflows.WillRun, "finance-export": workflows.WillNotBeDone,
 		}, receipt.Compensated, 0},
 	} {
 		t.Run(verb, func(t *testing.T) {
@@ -107,7 +137,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			}
 			for _, e := range said.Effects {
 				became := map[workflows.Will]string{
-					workflows.WillStay: "done", workflows.WillRun: "done", workflows.WillSkip: "skipped", workflows.WillTakeBack: "compensated", workflows.WillRefuse: "failed",
+					workflows.WillStay: "done", workflows.WillRun: "done", workflows.WillSkip: "skipped", workflows.WillTakeBack: "compensated", workflows.WillNotBeDone: "failed",
 				}[e.Will]
 				if states[e.Key] != became {
 					t.Errorf("%s is %s, and %s was said", e.Key, states[e.Key], e.Will)

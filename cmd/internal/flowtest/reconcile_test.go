@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -51,7 +52,7 @@ func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
 		noCanary(r.T, history)
 		if *update && f.Type == workflows.ReconciledType {
 			object := f.EventID[strings.LastIndex(f.EventID, ":")+1:]
-			writeGolden(r.T, workflows.ReconciledFlow, branch+"-"+map[string]string{"sub": "subscription", "in": "invoice"}[object[:strings.Index(object, "_")]], history)
+			writeGolden(r.T, workflows.ReconciledFlow, branch+"-"+map[string]string{"sub": "subscription", "in": "invoice", "cs": "checkout"}[object[:strings.Index(object, "_")]], history)
 		}
 	}
 	r.noDifference()
@@ -71,6 +72,39 @@ func fields(found *operator.Reconciliation) (list []string) {
 		list = append(list, fmt.Sprintf("%s %s: %s, %s", d.Kind, d.Field, d.Ours, d.Theirs))
 	}
 	return list
+}
+
+// A change was taken back, and the event that says so never came: what Stripe shows is a state from before what is known,
+// and the account is brought there.
+func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed, at := "back-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour)
+	object := func(e forge.Event) (o any) {
+		change(t, e, func(body map[string]any) { o = body["data"].(map[string]any)["object"] })
+		return o
+	}
+	created := rename(t, purchaseAt(t, seed, "customer.subscription.created", "starter", at), "evt_"+seed+"_created")
+	changed := rename(t, purchaseAt(t, seed, "customer.subscription.updated", "pro", at.Add(time.Hour)), "evt_"+seed+"_changed")
+	back := rename(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", at.Add(2*time.Hour)), "evt_"+seed+"_back")
+	back = change(t, back, func(body map[string]any) { body["data"].(map[string]any)["object"] = object(created) })
+	r.tell(created, changed, back)
+	r.result(r.receive(created), "")
+	r.result(r.receive(changed), "")
+	found := r.compare("acct-" + seed)
+	if got := fields(found); !slices.Contains(got, "subscription plan: pro, starter") || len(found.LeftOut) > 0 {
+		t.Fatalf("differences %q, left out %v", got, found.LeftOut)
+	}
+	if err := r.reconciler().Apply(t.Context(), found, operator.Decided{Who: "ada", Why: "events were lost"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found.Filed {
+		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
+	}
+	if got := r.rows(`select plan from subscriptions`); !slices.Equal(got, []string{"starter"}) {
+		t.Errorf("the subscription is of %q", got)
+	}
+	r.noDifference()
 }
 
 // An account has drifted: of its events, a change of plan and a payment never came. Comparing shows what differs;
@@ -221,6 +255,92 @@ func TestReconcile_MoneyUnseen_BookedOnce(t *testing.T) {
 	if n := r.done("finance"); n != booked+3 {
 		t.Errorf("%d finance entries after the late delivery, want 3", n-booked)
 	}
+	if again := r.compare("acct-" + seed); len(again.Differences) != 0 {
+		t.Errorf("after the late delivery: %q", fields(again))
+	}
+	r.noDifference()
+}
+
+// Something was bought once, and its session never came. Comparing shows it; applying provisions and books it once, as of
+// its payment, without a letter; what is delivered late does nothing more. A session that nobody has paid is no business of
+// ours.
+func TestReconcile_BoughtOnceUnseen_BookedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, func(c *config.Config) { neverHasty(c); weekly(c) })
+	seed, at := "once-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour).Truncate(time.Second).UTC()
+	event := func(eventType string, after time.Duration, edit func(object map[string]any)) forge.Event {
+		e := purchaseAt(t, seed, eventType, "starter", at.Add(after))
+		e = rename(t, e, e.ID+"_"+strings.ReplaceAll(eventType, ".", "_"))
+		return change(t, e, func(body map[string]any) { edit(body["data"].(map[string]any)["object"].(map[string]any)) })
+	}
+	customer := event("customer.created", 0, func(map[string]any) {})
+	charge := event("charge.succeeded", time.Hour, func(object map[string]any) { object["invoice"] = nil })
+	once := func(object map[string]any) {
+		object["mode"], object["subscription"], object["invoice"] = "payment", nil, nil
+		object["payment_intent"] = objectField(t, charge, "payment_intent")
+		object["metadata"] = map[string]any{"price": "price_week"}
+	}
+	completed := event("checkout.session.completed", 0, once)
+	expired := event("checkout.session.expired", 0, func(object map[string]any) {
+		once(object)
+		object["id"] = "cs_expired"
+	})
+	r.tell(customer, charge, completed, expired)
+	r.result(r.receive(customer), "")
+
+	found := r.compare(objectField(t, customer, "id"))
+	if got, want := fields(found), []string{"checkout status: , complete", "checkout payment: , paid", "checkout plan: , starter"}; !slices.Equal(slices.DeleteFunc(got, func(d string) bool { return !slices.Contains(want, d) }), want) {
+		t.Errorf("differences %q, want %q", fields(found), want)
+	}
+	r.reconcile(found, "ordered")
+	if got := r.rows(`select kind from effects where kind in ('finance-export', 'provision-workspace', 'order-email') order by 1`); !slices.Equal(got, []string{"finance-export", "provision-workspace"}) {
+		t.Errorf("done is %q", got)
+	}
+	if got := r.rows(`select concat_ws(' ', account, payment_status, (state->>'PaidAt')::timestamptz = $1) from checkouts`, at.Add(time.Hour)); !slices.Equal(got, []string{"acct-" + seed + " paid t"}) {
+		t.Errorf("checkouts %q, want one that was paid when its charge was made", got)
+	}
+	if again := r.compare(objectField(t, customer, "id")); len(again.Differences) != 0 || len(again.LeftOut) != 0 {
+		t.Errorf("a second time: %q, left out %v", fields(again), again.LeftOut)
+	}
+	r.result(r.receive(completed), "")
+	if n := r.done("finance"); n != 1 {
+		t.Errorf("%d finance entries after the late delivery, want one", n)
+	}
+	if again := r.compare(objectField(t, customer, "id")); len(again.Differences) != 0 {
+		t.Errorf("after the late delivery: %q", fields(again))
+	}
+	r.noDifference()
+}
+
+// The issuer of a card has warned of a charge, and nothing of it came: the warning is shown with its charge, and opens the
+// task that its event would have opened.
+func TestReconcile_WarningUnseen_TaskOpen(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed, at := "warned-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour).Truncate(time.Second).UTC()
+	event := func(eventType string, after time.Duration) forge.Event {
+		e := purchaseAt(t, seed, eventType, "pro", at.Add(after))
+		return rename(t, e, e.ID+"_"+strings.ReplaceAll(eventType, ".", "_"))
+	}
+	seen := []forge.Event{event("customer.subscription.created", 0), event("invoice.paid", time.Minute), event("invoice_payment.paid", time.Minute)}
+	warned := event("radar.early_fraud_warning.created", time.Hour)
+	r.tell(append(seen, event("charge.succeeded", time.Minute), warned)...)
+	for _, e := range seen {
+		r.result(r.receive(e), "")
+	}
+	found := r.compare("acct-" + seed)
+	if got, want := fields(found), "fraud warning actionable: , true"; !slices.Contains(got, want) {
+		t.Errorf("differences %q, want %q", got, want)
+	}
+	r.reconcile(found, "warned")
+	want := []string{"fraud_warning " + objectField(t, warned, "id") + " open acct-" + seed}
+	if got := r.rows(`select concat_ws(' ', kind, object, t.state, w.account) from tasks t join fraud_warnings w on w.id = object`); !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+	if again := r.compare("acct-" + seed); len(again.Differences) != 0 || len(again.LeftOut) != 0 {
+		t.Errorf("a second time: %q, left out %v", fields(again), again.LeftOut)
+	}
+	r.result(r.receive(warned), "")
 	if again := r.compare("acct-" + seed); len(again.Differences) != 0 {
 		t.Errorf("after the late delivery: %q", fields(again))
 	}

@@ -168,7 +168,7 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	}
 	r.Breaking = effect.Breaking{
 		Failures: 5, FirstProbe: 100 * time.Millisecond, MaxProbe: 200 * time.Millisecond,
-		Looks: 100, LeastWait: 100 * time.Millisecond, MostWait: time.Second, Back: 1000,
+		Polls: 100, LeastWait: 100 * time.Millisecond, MostWait: time.Second, Back: 1000,
 	}
 	if _, err := r.Pool.Exec(ctx, thirdTryIsLast); err != nil {
 		t.Fatal(err)
