@@ -1,0 +1,250 @@
+package flowtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+// boughtPro is sub_1, its first invoice, and the payment of it.
+func boughtPro(more ...happening) []happening {
+	return append([]happening{
+		subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 1000)), first),
+		chargeOf(0, "pi_1", 1000), ties(0, "pi_1", "in_1", 1000),
+	}, more...)
+}
+
+// hasPro is what that comes to, as long as it grants; hadPro once it does not any more.
+func hasPro(more ...string) []string { return hadPro(append(more, "sub_1 grants pro 1")...) }
+
+func hadPro(more ...string) []string {
+	access := "acme: suspended"
+	for _, line := range more {
+		if line == "sub_1 grants pro 1" {
+			access = "acme: active pro 1"
+		}
+	}
+	return append([]string{
+		"sub_1: acme active pro 1", access, "in_1: acme paid 1000", "booked payment in_1 1000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
+	}, more...)
+}
+
+var (
+	withdrawn  = moved("txn_1", -1000, 1*aDay)
+	reinstated = moved("txn_2", 1000, 8*aDay)
+)
+
+// Stories of money that moves, where it leaves access as it is.
+func TestJudged_Money(t *testing.T) {
+	t.Parallel()
+	judge(t, []judged{
+		{
+			name:   "refunded in part, then the rest: set, never added; access is kept by default",
+			events: boughtPro(refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), refund("created", 2*aDay, "re_2", "succeeded", "pi_1", 700)),
+			want: hasPro("pi_1: acme in_1 1000 refunded 1000", "re_1: acme succeeded 300", "re_2: acme succeeded 700", "booked refund re_1 300 usd", "booked refund re_2 700 usd",
+				"told refund.succeeded re_1", "told refund.succeeded re_2"),
+		},
+		{
+			name:   "a refund is pending, then succeeds, then fails: entries refund and refund_reversal, in every order",
+			events: boughtPro(refund("created", 1*aDay, "re_1", "pending", "pi_1", 1000), refund("updated", 2*aDay, "re_1", "succeeded", "pi_1", 1000), refund("failed", 5*aDay, "re_1", "failed", "pi_1", 1000)),
+			want:   hasPro("re_1: acme failed 1000", "booked refund re_1 1000 usd", "booked refund_reversal re_1 1000 usd", "told refund.succeeded re_1", "told refund.failed re_1"),
+		},
+		{
+			name:   "a refund that never succeeded: nothing to book",
+			events: boughtPro(refund("created", 1*aDay, "re_1", "pending", "pi_1", 1000), refund("failed", 2*aDay, "re_1", "failed", "pi_1", 1000)),
+			want:   hasPro("re_1: acme failed 1000", "told refund.failed re_1"),
+		},
+		{
+			name:   "a refund whose charge nothing tells of: unknown until that is known",
+			events: []happening{refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300)},
+			want:   []string{"re_1: succeeded 300", "pi_1: 0 refunded 300"},
+		},
+		{
+			name: "a refund by a charge that names its customer alone, whose link comes last: booked once",
+			events: []happening{
+				chargeOf(0, "pi_1", 1000), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), customer("updated", 2*aDay, "acme"),
+			},
+			want: []string{"pi_1: acme 1000 refunded 300", "re_1: acme succeeded 300", "booked refund re_1 300 usd", "told refund.succeeded re_1"},
+		},
+		{
+			name: "a dispute is lost, and its funds come back all the same: the money is its balance transactions, whatever the status",
+			events: boughtPro(
+				dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("funds_withdrawn", 1*aDay, "needs_response", []any{withdrawn}),
+				dispute("closed", 5*aDay, "lost", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "lost", []any{withdrawn, reinstated}),
+			),
+			want: hasPro("dp_1: acme lost 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.lost dp_1",
+				"task dispute dp_1 cancelled"),
+		},
+		{
+			name:   "a dispute waits for evidence: its task is open while evidence is due",
+			events: boughtPro(dispute("funds_withdrawn", 1*aDay, "needs_response", []any{withdrawn}), dispute("created", 1*aDay, "needs_response", []any{})),
+			want:   hasPro("dp_1: acme needs_response 1000", "booked dispute txn_1 -1000 usd", "told dispute.needs_response dp_1", "task dispute dp_1 open"),
+		},
+		{
+			name: "a dispute is lost, then won after all: won and lost can still turn",
+			events: boughtPro(
+				dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("closed", 5*aDay, "lost", []any{withdrawn}),
+				dispute("updated", 8*aDay, "won", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "won", []any{withdrawn, reinstated}),
+			),
+			want: hasPro("dp_1: acme won 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.lost dp_1",
+				"told dispute.won dp_1", "task dispute dp_1 cancelled"),
+		},
+		{
+			name:   "an inquiry that is closed: a warning moves no money",
+			events: boughtPro(dispute("created", 1*aDay, "warning_needs_response", []any{}), dispute("closed", 5*aDay, "warning_closed", []any{})),
+			want:   hasPro("dp_1: acme warning_closed 1000", "told dispute.warning_needs_response dp_1", "told dispute.warning_closed dp_1", "task inquiry dp_1 cancelled"),
+		},
+		{
+			name:   "a credit note before the payment only lowers what is due: what was not received is not written off",
+			events: boughtPro(creditNote("created", 0, "issued", 200, 0, set("amount", 200))),
+			want:   hasPro("cn_1: acme issued 0"),
+		},
+		{
+			basil: true,
+			name:  "a credit note after the payment, of which a refund pays back a part, and voided: credit (credit note) for what is no refund, credit_reversal",
+			events: boughtPro(creditNote("created", 1*aDay, "issued", 0, 500, set("refunds", []any{payload{"refund": "re_1", "amount_refunded": 300}})),
+				refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300),
+				creditNote("voided", 2*aDay, "void", 0, 500, set("refunds", []any{payload{"refund": "re_1", "amount_refunded": 300}}))),
+			want: hasPro("cn_1: acme void 200", "re_1: acme succeeded 300", "pi_1: acme in_1 1000 refunded 300", "booked refund re_1 300 usd", "told refund.succeeded re_1",
+				"booked credit cn_1 200 usd", "booked credit_reversal cn_1 200 usd"),
+		},
+		{
+			name:   "bought once by a delayed payment: nothing while it is unpaid; order, entry payment (session), letter, once it is paid",
+			ago:    4 * aDay,
+			events: []happening{sells("completed", 0, "unpaid", "acme"), sells("async_payment_succeeded", 2*aDay, "paid", "acme")},
+			want:   []string{"cs_1: acme complete paid 1500", "cs_1 grants pro 1 until 9d", "acme: active pro 1", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"},
+		},
+		{
+			name:   "bought once, and the delayed payment fails: nothing",
+			events: []happening{sells("completed", 0, "unpaid", "acme"), sells("async_payment_failed", 2*aDay, "unpaid", "acme")},
+			want:   []string{"cs_1: acme complete unpaid 1500"},
+		},
+		{
+			name:   "bought once, and refunded in full: grants until refunded in full, whatever the policy says of subscriptions",
+			ago:    4 * aDay,
+			events: []happening{sells("completed", 0, "paid", "acme"), chargeOf(0, "pi_1", 1500), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 1500)},
+			want: []string{"cs_1: acme complete paid 1500", "pi_1: acme 1500 refunded 1500", "re_1: acme succeeded 1500", "booked payment cs_1 1500 usd", "booked refund re_1 1500 usd",
+				"mailed order-email cs_1", "told checkout.completed cs_1", "told refund.succeeded re_1"},
+		},
+		{
+			name:   "bought once, and its full refund fails: granted again",
+			ago:    4 * aDay,
+			events: []happening{sells("completed", 0, "paid", "acme"), chargeOf(0, "pi_1", 1500), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 1500), refund("failed", 2*aDay, "re_1", "failed", "pi_1", 1500)},
+			want: []string{"cs_1: acme complete paid 1500", "cs_1 grants pro 1 until 7d", "acme: active pro 1", "re_1: acme failed 1500", "booked payment cs_1 1500 usd", "booked refund re_1 1500 usd",
+				"booked refund_reversal re_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1", "told refund.succeeded re_1", "told refund.failed re_1"},
+		},
+		{
+			name:   "bought once by a customer whose account is known later: the customer's link; one entry, one letter",
+			ago:    4 * aDay,
+			events: []happening{sells("completed", 0, "paid", ""), customer("updated", 1*aDay, "acme")},
+			want:   []string{"cs_1: acme complete paid 1500", "cs_1 grants pro 1 until 7d", "acme: active pro 1", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"},
+		},
+		{
+			name: "bought once, and only the charge tells of its refund: the larger of the sum of its refunds and what its last snapshot says",
+			ago:  4 * aDay,
+			events: []happening{
+				sells("completed", 0, "paid", "acme"), chargeOf(0, "pi_1", 1500),
+				tell("charge.refunded", 1*aDay, chargeOf(0, "pi_1", 1500, set("amount_refunded", 1500), set("refunded", true)).object),
+			},
+			want: []string{"cs_1: acme complete paid 1500", "pi_1: acme 1500 refunded 1500", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"},
+		},
+		{
+			name: "a session without a payment and without a price: it only says whose the customer is",
+			events: []happening{
+				subscription("created", 0, "active", items(item("pro", 1)), nobodys),
+				sells("completed", 1*aDay, "no_payment_required", "acme", set("mode", "setup"), set("amount_total", nil), set("currency", nil), set("payment_intent", nil), set("metadata", payload{})),
+			},
+			want: []string{"cs_1: acme complete no_payment_required 0", "sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1"},
+		},
+		{
+			name:   "a session that was abandoned, told after it was completed: by rank, terminal absorbing",
+			ago:    4 * aDay,
+			events: []happening{sells("completed", 0, "paid", "acme"), sells("expired", 0, "unpaid", "acme", set("id", "cs_2"), set("status", "expired"), set("payment_intent", nil))},
+			want:   []string{"cs_1: acme complete paid 1500", "cs_2: acme expired unpaid 1500", "cs_1 grants pro 1 until 7d", "acme: active pro 1", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"},
+		},
+	}, nil)
+}
+
+// Stories of money where the policy lets access follow it, and of ends and upgrades under the policies that are not the
+// default.
+func TestJudged_StrictPolicy(t *testing.T) {
+	t.Parallel()
+	refunds := []happening{refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), refund("created", 2*aDay, "re_2", "succeeded", "pi_1", 700)}
+	refunded := []string{"pi_1: acme in_1 1000 refunded 1000", "re_1: acme succeeded 300", "re_2: acme succeeded 700", "booked refund re_1 300 usd", "booked refund re_2 700 usd",
+		"told refund.succeeded re_1", "told refund.succeeded re_2"}
+	judge(t, []judged{
+		{
+			name: "refunded in part: not in full", events: boughtPro(refunds[0]),
+			want: hasPro("pi_1: acme in_1 1000 refunded 300", "re_1: acme succeeded 300", "booked refund re_1 300 usd", "told refund.succeeded re_1"),
+		},
+		{name: "refunded in part, then the rest: by policy, on a full refund", events: boughtPro(refunds...), want: hadPro(refunded...)},
+		{
+			name: "refunded in full, and the next invoice is paid: the newest paid invoice stands", ago: 31 * aDay,
+			events: boughtPro(append(refunds, bill("paid", aMonth, "in_2", lines(line("pro", 1000, during(aMonth, 2*aMonth)))))...),
+			want:   hasPro(append(refunded, "in_2: acme paid 1000", "booked payment in_2 1000 usd", "mailed receipt-email in_2", "told invoice.paid in_2")...),
+		},
+		{
+			name:   "a full refund fails after all: entries payment, refund, refund_reversal; access by policy",
+			events: boughtPro(refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 1000), refund("failed", 3*aDay, "re_1", "failed", "pi_1", 1000)),
+			want:   hasPro("re_1: acme failed 1000", "booked refund re_1 1000 usd", "booked refund_reversal re_1 1000 usd", "told refund.succeeded re_1", "told refund.failed re_1"),
+		},
+		{
+			name: "an invoice that two payments have paid, of which one is refunded: not in full",
+			events: []happening{
+				subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 1000)), first),
+				chargeOf(0, "pi_1", 400), ties(0, "pi_1", "in_1", 400), chargeOf(0, "pi_2", 600), ties(0, "pi_2", "in_1", 600), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 400),
+			},
+			want: hasPro("pi_1: acme in_1 400 refunded 400", "re_1: acme succeeded 400", "booked refund re_1 400 usd", "told refund.succeeded re_1"),
+		},
+		{
+			name:   "an invoice of 0, zero_invoices book: an entry, no receipt",
+			events: []happening{subscription("created", 0, "trialing", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 0)), first)},
+			want:   []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "booked payment in_1 0 usd", "told invoice.paid in_1"},
+		},
+		{
+			name: "a dispute is open: by policy, hold", events: boughtPro(dispute("created", 1*aDay, "under_review", []any{withdrawn})),
+			want: hadPro("dp_1: acme under_review 1000", "booked dispute txn_1 -1000 usd", "told dispute.under_review dp_1", "task dispute dp_1 cancelled"),
+		},
+		{
+			name:   "a dispute is won, with its funds told in any order: release",
+			events: boughtPro(dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("closed", 8*aDay, "won", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "won", []any{withdrawn, reinstated})),
+			want:   hasPro("dp_1: acme won 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.won dp_1", "task dispute dp_1 cancelled"),
+		},
+		{
+			name:   "a dispute is lost, with its funds told in any order: end, also where the funds come back",
+			events: boughtPro(dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("closed", 5*aDay, "lost", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "lost", []any{withdrawn, reinstated})),
+			want:   hadPro("dp_1: acme lost 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.lost dp_1", "task dispute dp_1 cancelled"),
+		},
+		{
+			name: "an inquiry is open: no dispute, no hold", events: boughtPro(dispute("created", 1*aDay, "warning_needs_response", []any{})),
+			want: hasPro("dp_1: acme warning_needs_response 1000", "told dispute.warning_needs_response dp_1", "task inquiry dp_1 open"),
+		},
+		{
+			name: "bought once, and disputed: held", ago: 4 * aDay,
+			events: []happening{sells("completed", 0, "paid", "acme"), chargeOf(0, "pi_1", 1500), dispute("created", 1*aDay, "needs_response", []any{withdrawn})},
+			want: []string{"cs_1: acme complete paid 1500", "dp_1: acme needs_response 1000", "booked payment cs_1 1500 usd", "booked dispute txn_1 -1000 usd", "mailed order-email cs_1",
+				"told checkout.completed cs_1", "told dispute.needs_response dp_1", "task dispute dp_1 open"},
+		},
+		{
+			name:   "ended in the midst of what was paid for, end period_end: until the paid period's end",
+			events: []happening{subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 1000)), first), ended(10*aDay, items(item("pro", 1)))},
+			want: []string{"sub_1: acme canceled pro 1", "sub_1 grants pro 1 until 30d", "acme: active pro 1", "in_1: acme paid 1000", "booked payment in_1 1000 usd", "mailed receipt-email in_1",
+				"told invoice.paid in_1", "told subscription.ended sub_1"},
+		},
+		{
+			name: "an upgrade that is not paid, and more seats that are, grant_plan_on payment: what was paid for",
+			events: []happening{
+				subscription("created", 0, "active", items(item("starter", 1))), bill("paid", 0, "in_1", lines(line("starter", 1000)), first),
+				subscription("updated", 2*aDay, "active", items(item("starter", 4)), was("items", list(item("starter", 1)))),
+				bill("paid", 2*aDay+time.Minute, "in_2", lines(line("starter", 2800, prorated, seats(4), during(2*aDay, aMonth))), set("billing_reason", "subscription_update")),
+				subscription("updated", 5*aDay, "active", items(item("enterprise", 4)), was("items", list(item("starter", 4)))),
+			},
+			want: []string{"sub_1: acme active enterprise 4", "sub_1 grants starter 4", "acme: active starter 4", "in_1: acme paid 1000", "in_2: acme paid 2800", "booked payment in_1 1000 usd",
+				"booked payment in_2 2800 usd", "mailed receipt-email in_1", "mailed receipt-email in_2", "told invoice.paid in_1", "told invoice.paid in_2"},
+		},
+	}, func(c *config.Config) {
+		c.Policy.FullRefund, c.Policy.Dispute, c.Policy.DisputeLost, c.Policy.End, c.Policy.GrantPlanOn = "end", "hold", "end", "period_end", "payment"
+		c.Policy.ZeroInvoices = "book"
+	})
+}

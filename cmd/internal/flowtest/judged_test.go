@@ -1,0 +1,323 @@
+package flowtest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// A judged case is a story as Stripe tells it, and what comes of it by the words of the billing model. Each is delivered
+// in the order given, backwards, and shuffled with an event that comes twice; that one in the objects of an older version
+// of Stripe's API. What is wanted is wanted in every order.
+type judged struct {
+	// name is the story, and the rule that decides it.
+	name string
+	// ago is how long ago the story began; 20 days where it is 0.
+	ago    time.Duration
+	events []happening
+	// want is what the rows hold, what was done once, and the tasks that are there.
+	want []string
+	// letters are the letters that are true for a while and were sent, sorted, where the events come in the order given;
+	// nil where the case is about something else.
+	letters []string
+	// due is what is to be asked about where nothing settles it, in every order; nil where the case is about something else.
+	due []string
+	// inOrder leaves out the other orders, basil the objects of the older version, which cannot tell it.
+	inOrder, basil bool
+}
+
+// telling is a story as it is delivered in one order, under names of its own.
+type telling struct {
+	judged
+	tag   string
+	begin time.Time
+	order []int
+	how   string
+	// older has the objects in the shape of an older version.
+	older bool
+}
+
+// What names in a story each telling has its own of, its mark on them, and a time as the queries write it.
+var (
+	ownName = regexp.MustCompile(`^((sub|in|cus|ch|pi|re|dp|cs|cn|txn|inpay|acct|il|ii|si)_\w+|acme|umbrella|hooli)$`)
+	tagged  = regexp.MustCompile(`-[0-9a-f]{8}-v(\d+)`)
+	instant = regexp.MustCompile(`@(\d+)`)
+)
+
+func (x *telling) own(name string) string {
+	if ownName.MatchString(name) {
+		return name + x.tag
+	}
+	return name
+}
+
+// render puts the names and times of the telling in the place of those that a payload was written with.
+func (x *telling) render(value any) any {
+	switch v := value.(type) {
+	case payload:
+		out := map[string]any{}
+		for key, inner := range v {
+			out[key] = x.render(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = x.render(inner)
+		}
+		return out
+	case string:
+		return x.own(v)
+	case from0:
+		return x.begin.Add(time.Duration(v)).Unix()
+	}
+	return value
+}
+
+// deliver keeps the nth event of a story as the ingress does, and hands it over.
+func (r *rig) deliver(x *telling, n int) (event string) {
+	r.Helper()
+	h := x.events[n]
+	mode := "live"
+	if h.test {
+		mode = "test"
+	}
+	event = fmt.Sprintf("evt_%s%s", cmp.Or(h.id, strconv.Itoa(n)), x.tag)
+	version, data := "2026-08-26.dahlia", map[string]any{"object": x.render(h.object)}
+	if h.previous != nil {
+		data["previous_attributes"] = x.render(h.previous)
+	}
+	if x.older {
+		version = "2023-10-16"
+		older(data["object"].(map[string]any), x.invoicesOfPayments())
+		if previous, found := data["previous_attributes"].(map[string]any); found {
+			periodsUp(previous)
+		}
+	}
+	envelope := map[string]any{
+		"id": event, "object": "event", "api_version": version, "created": x.begin.Add(h.at).Unix(), "livemode": !h.test, "type": h.kind, "data": data,
+	}
+	if h.account != "" {
+		envelope["account"] = x.own(h.account)
+	}
+	body, err := json.Marshal(envelope)
+	if err != nil {
+		r.Fatal(err)
+	}
+	object, now := x.own(h.object["id"].(string)), time.Now()
+	kept, err := r.Receipts.Insert(r.Context(), receipt.Delivery{
+		Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
+		Events: []receipt.New{{Account: x.own(h.account), Mode: mode, EventID: event, Identity: receipt.ByID, Type: h.kind, Object: object, Status: receipt.Received, Body: body}},
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.starter.Offer([]receipt.Pending{{
+		ReceiptID: kept[0].ReceiptID, Source: "stripe", Provider: "stripe", Account: x.own(h.account), Mode: mode, EventID: event, Type: h.kind, ObjectID: object, ReceivedAt: now,
+	}})
+	return event
+}
+
+// invoicesOfPayments are what an older version's charges say themselves.
+func (x *telling) invoicesOfPayments() map[string]any {
+	invoices := map[string]any{}
+	for _, h := range x.events {
+		if h.kind == "invoice_payment.paid" {
+			invoices[x.own(h.object["payment"].(payload)["payment_intent"].(string))] = x.own(h.object["invoice"].(string))
+		}
+	}
+	return invoices
+}
+
+// tellings are the orders in which a case is tried.
+func (c judged) tellings(now time.Time, shuffles uint64) (all []*telling) {
+	given := make([]int, len(c.events))
+	for i := range given {
+		given[i] = i
+	}
+	add := func(how string, order []int, older bool) {
+		all = append(all, &telling{judged: c, begin: now.Add(-cmp.Or(c.ago, 20*aDay)).Truncate(time.Second), order: order, how: how, older: older})
+	}
+	add("in the order given", given, false)
+	if c.inOrder {
+		return all
+	}
+	if len(given) > 1 {
+		backwards := slices.Clone(given)
+		slices.Reverse(backwards)
+		add("backwards", backwards, false)
+	}
+	for seed := range shuffles {
+		random := rand.New(rand.NewPCG(seed, 7))
+		order := slices.Clone(given)
+		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		order = append(order, given[random.IntN(len(given))])
+		if c.basil {
+			add(fmt.Sprintf("shuffled %d", seed), order, false)
+			continue
+		}
+		add(fmt.Sprintf("shuffled %d, in an older version", seed), slices.DeleteFunc(order, func(n int) bool { return c.events[n].kind == "invoice_payment.paid" }), true)
+	}
+	return all
+}
+
+// judge tries the cases with one policy, and compares what came of each with what is wanted. PAWL_SHUFFLES says how often
+// each is shuffled.
+func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
+	t.Helper()
+	shuffles := number(t, "PAWL_SHUFFLES", 1)
+	var all []*telling
+	for _, c := range cases {
+		all = append(all, c.tellings(time.Now(), shuffles)...)
+	}
+	ours, mapped := uuid.NewString()[:8], map[string]string{} // all rigs share one Temporal
+	for n, x := range all {
+		x.tag = fmt.Sprintf("-%s-v%d", ours, n)
+		mapped["acct_9"+x.tag] = "globex" + x.tag
+	}
+	r := newRig(t, func(c *config.Config) {
+		c.Plans.Prices["price_audit"] = config.Price{Adds: []string{"audit-log"}}
+		mapAccounts(c, mapped)
+		if tune != nil {
+			tune(c)
+		}
+	})
+	rounds := 0
+	for _, x := range all {
+		rounds = max(rounds, len(x.order))
+	}
+	for round := range rounds {
+		var sent []string
+		for _, x := range all {
+			if round < len(x.order) {
+				sent = append(sent, r.deliver(x, x.order[round]))
+			}
+		}
+		slices.Sort(sent)
+		r.come("they have ended, or are parked", slices.Compact(sent), receipt.Processed, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
+		r.settled()
+	}
+	seen, letters, due := r.sight(judgedSQL), r.sight(judgedLettersSQL), r.sight(judgedDueSQL)
+	for n, x := range all {
+		got, want := slices.Sorted(slices.Values(x.relative(seen[n]))), slices.Sorted(slices.Values(x.want))
+		if diff := differs(got, want); diff != "" {
+			t.Errorf("%s\n%s:\n%s", x.name, x.how, diff)
+		}
+		if sent := slices.Sorted(slices.Values(x.relative(letters[n]))); x.letters != nil && x.how == "in the order given" && !slices.Equal(sent, x.letters) {
+			t.Errorf("%s\nletters %q, want %q", x.name, sent, x.letters)
+		}
+		if x.due != nil && !slices.Equal(due[n], x.due) {
+			t.Errorf("%s\n%s: due is %q, want %q", x.name, x.how, due[n], x.due)
+		}
+	}
+	if lines := r.rebuild(); len(lines) > 0 {
+		t.Errorf("a rebuild differs: %q", lines)
+	}
+}
+
+func differs(got, want []string) string {
+	var b strings.Builder
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			fmt.Fprintf(&b, "  got   %s\n", line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			fmt.Fprintf(&b, "  want  %s\n", line)
+		}
+	}
+	if b.Len() == 0 && len(got) != len(want) {
+		fmt.Fprintf(&b, "  got   %q\n  want  %q\n", got, want)
+	}
+	return b.String()
+}
+
+// relative writes times as such of the story.
+func (x *telling) relative(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = instant.ReplaceAllStringFunc(line, func(s string) string {
+			unix, err := strconv.ParseInt(s[1:], 10, 64)
+			if err != nil {
+				return s
+			}
+			after := time.Unix(unix, 0).Sub(x.begin)
+			if days := after / aDay; after%aDay != 0 {
+				return fmt.Sprintf("%dd+%s", days, after%aDay)
+			}
+			return fmt.Sprintf("%dd", after/aDay)
+		})
+	}
+	return out
+}
+
+// sight reads lines, and gives each telling its own, without its tag.
+func (r *rig) sight(queries []string) map[int][]string {
+	r.Helper()
+	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
+	seen := map[int][]string{}
+	for _, sql := range queries {
+		for _, row := range r.rows(sql) {
+			tag := tagged.FindStringSubmatch(row)
+			if tag == nil {
+				continue
+			}
+			n, err := strconv.Atoi(tag[1])
+			if err != nil {
+				r.Fatal(err)
+			}
+			seen[n] = append(seen[n], tagged.ReplaceAllString(row, ""))
+		}
+	}
+	return seen
+}
+
+const testMode = `case mode when 'test' then 'test ' else '' end || `
+
+// judgedSQL is what a case wants: the rows, what was done once, and the tasks. That a workspace is to be released is the
+// history of the workspace, and not the same in every order; nor is which of two accounts an entry was booked under.
+var judgedSQL = []string{
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), coalesce(nullif(status, ''), 'unknown'), nullif(plan, ''), quantity) from subscriptions`,
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, amount) from invoices`,
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, amount) from refunds`,
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, amount) from disputes`,
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, amount) from credit_notes`,
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, payment_status, amount) from checkouts`,
+	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), nullif(invoice, ''), amount, 'refunded', refunded) from payments where refunded > 0`,
+	`select ` + testMode + `concat_ws(' ', object, 'grants', plan, quantity, nullif(array_to_string(add_ons, ','), ''), 'until @' || extract(epoch from until)::bigint) from grants`,
+	`select ` + testMode + `concat_ws(' ', id || ':', coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), nullif(target_quantity, 0),
+	   '+' || nullif(array_to_string(array(select unnest(target_features) except select unnest(array['projects', 'api', 'priority-support']) order by 1), ','), ''))
+	   from accounts a where target_plan <> '' or exists (select from subscriptions s where s.account = a.id and s.mode = a.mode)
+	     or exists (select from invoices i where i.account = a.id and i.mode = a.mode and i.subscription = '' and i.status = 'paid')`,
+	`select concat_ws(' ', w.mode, 'the workspace of', w.account, 'is', w.state, w.plan) from workspaces w join accounts a on a.id = w.account and a.mode = w.mode
+	  where (w.state, w.plan, w.quantity, w.features) is distinct from (a.target_state, a.target_plan, a.target_quantity, a.target_features)`,
+	`select 'features of ' || id || ' differ' from accounts a where array(select feature from entitlements e where e.account = a.id and e.mode = a.mode and enabled order by 1) <>
+	    array(select unnest(target_features) order by 1)`,
+	`select concat_ws(' ', 'booked', kind, object, amount, currency, 'tax ' || nullif(tax, 0)) from finance_entries`,
+	`select concat_ws(' ', 'mailed', kind, split_part(key, ':', -1)) from effects where kind in ('receipt-email', 'order-email') and state = 'done'`,
+	`select concat_ws(' ', 'told', type, coalesce(data->>'refund', data->>'dispute', data->>'checkout', data->>'invoice', data->>'subscription'), data->>'attempt') from outbox
+	  where type not in ('access.changed', 'subscription.changed')`,
+	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release'`,
+	`select distinct concat_ws(' ', status, reason_code) || substring(event_id from '-[0-9a-f]{8}-v\d+') from receipts where status in ('ignored', 'dead')`,
+	`select distinct concat_ws(' ', 'failed', key, error) from effects where state in ('failed', 'uncertain')`,
+}
+
+var judgedLettersSQL = []string{`
+select concat_ws(' ', replace(kind, '-notice', ''), case kind when 'trial-ending-notice' then split_part(key, ':', 4) || ' @' || split_part(key, ':', 5) else substring(key from '(?:live|test):(.*)') end) from effects
+ where kind in ('action-required-notice', 'dunning-notice', 'trial-ending-notice', 'subscription-changed-notice', 'subscription-ended-notice') and state = 'done'`}
+
+var judgedDueSQL = []string{`select 'settle ' || object from due where why = 'settle'`}
