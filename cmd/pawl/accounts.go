@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,9 +66,7 @@ func (a *app) writeAccount(acc *account.Account) error {
 	if len(acc.Access.Features) > 0 {
 		head = append(head, []string{"features", strings.Join(acc.Access.Features, ", ")})
 	}
-	for _, g := range acc.Grants {
-		head = append(head, []string{"because", grantOf(g)})
-	}
+	head = append(head, whyOf(acc, time.Now())...)
 	head = append(head, []string{"workspace", workspaceOf(acc)})
 	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), claimRows(acc.Claims), entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
 	for i, rows := range parts {
@@ -82,6 +81,31 @@ func (a *app) writeAccount(acc *account.Account) error {
 		}
 	}
 	return nil
+}
+
+// whyOf says what gives an account its access, or why nothing does.
+func whyOf(acc *account.Account, now time.Time) (rows [][]string) {
+	label := "because"
+	if acc.Access.Held {
+		label = "held back"
+	}
+	for _, g := range acc.Grants {
+		if g.Ends == nil || g.Ends.After(now) {
+			rows = append(rows, []string{label, grantOf(g)})
+		}
+	}
+	if acc.Access.State == "active" || acc.Access.Held || len(rows) > 0 {
+		return rows
+	}
+	for _, s := range acc.Subscriptions {
+		rows = append(rows, []string{label, s.ID + " " + s.Standing(now) + ", by " + s.Because})
+	}
+	for _, g := range acc.Grants {
+		if !slices.ContainsFunc(acc.Subscriptions, func(s account.Subscription) bool { return s.ID == g.Object }) {
+			rows = append(rows, []string{label, g.Object + " was paid for until " + date(g.Ends) + ", by " + g.Because})
+		}
+	}
+	return rows
 }
 
 func accessOf(x account.Access) string {
@@ -268,38 +292,42 @@ func (a *app) tasksList() *cobra.Command {
 }
 
 func (a *app) tasksClose() *cobra.Command {
-	var kind, mode, who, why string
+	var kind, mode string
+	var d operator.Decided
 	cmd := &cobra.Command{
 		Use: "close OBJECT --why REASON", Short: "Say that the open task about an object is done",
 		Long: `Say that the open task about an object is done. OBJECT is what pawl tasks list shows. Who and why go into the
 audit trail. A review is closed by deciding about its event.`,
 		Args: oneID("tasks close"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			who = a.who(who)
-			if err := accountable("tasks close", who, why); err != nil {
+			d.Who = a.who(d.Who)
+			if err := accountable("tasks close", d.Who, d.Why); err != nil {
 				return err
 			}
 			if err := checkMode(mode); err != nil {
 				return err
 			}
-			var closed account.Task
+			var closed *operator.ClosedTask
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				closed, err = operator.CloseTask(ctx, db, audit.New(db, a.log), args[0], kind, mode, who, why)
+				closed, err = operator.CloseTask(ctx, db, audit.New(db, a.log), args[0], kind, mode, d)
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.writeJSON(map[string]string{"kind": closed.Kind, "object": closed.Object, "mode": closed.Mode, "state": billing.TaskDone})
+				return a.writeJSON(closed)
 			}
-			fmt.Fprintf(a.out, "%s of %s (%s) is done, by %s\n", clean(closed.Kind), clean(closed.Object), closed.Mode, clean(who))
-			return nil
+			if closed.Repeated {
+				_, err = fmt.Fprintln(a.out, clean(closed.Says))
+				return err
+			}
+			_, err = fmt.Fprintf(a.out, "%s of %s (%s) is done, by %s\n", clean(closed.Kind), clean(closed.Object), closed.Mode, clean(d.Who))
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "which `kind` of task, where several are open")
 	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the object")
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	decidedFlags(cmd, &d)
 	return cmd
 }

@@ -27,7 +27,9 @@ func (a *app) accountsRelease() *cobra.Command {
 }
 
 func (a *app) holding(name string, held bool, short, long string) *cobra.Command {
-	var mode, who, why string
+	var mode string
+	var d operator.Decided
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use: name + " ID --why REASON", Short: short,
 		Long: long + `
@@ -36,34 +38,57 @@ ID is our ID of the account, or the provider's of a customer, a subscription or 
 the audit trail.`,
 		Args: oneID("accounts " + name),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			who = a.who(who)
 			if err := checkMode(mode); err != nil {
 				return err
 			}
-			if err := accountable("accounts "+name, who, why); err != nil {
+			if dryRun {
+				return a.dryRunHold(cmd.Context(), args[0], mode, held)
+			}
+			d.Who = a.who(d.Who)
+			if err := accountable("accounts "+name, d.Who, d.Why); err != nil {
 				return err
 			}
-			var access billing.Access
+			var done *operator.HeldAccount
 			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				access, err = operator.HoldAccount(ctx, db, audit.New(db, a.log), args[0], mode, held, process.BillingPolicy(cfg), who, why)
+				done, err = operator.HoldAccount(ctx, db, audit.New(db, a.log), args[0], mode, held, process.BillingPolicy(cfg), d)
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.writeJSON(access)
+				return a.writeJSON(done)
 			}
-			said := "nothing"
-			if access.Target.Plan != "" {
-				said = planOf(access.Target.Plan, access.Target.Quantity)
+			if done.Repeated {
+				_, err = fmt.Fprintf(a.out, "%s; %s may use %s now\n", clean(done.Says), clean(done.Account), mayUse(done.Access))
+				return err
 			}
-			_, err = fmt.Fprintf(a.out, "%s may use %s; its workspace follows\n", access.Account, said)
+			_, err = fmt.Fprintf(a.out, "%s may use %s; its workspace follows\n", clean(done.Account), mayUse(done.Access))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the ID")
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, dryRunUsage)
+	decidedFlags(cmd, &d)
 	return cmd
+}
+
+func (a *app) dryRunHold(ctx context.Context, id, mode string, held bool) error {
+	var made *operator.Preview
+	err := a.withDesk(ctx, func(ctx context.Context, desk *operator.Desk) (err error) {
+		made, err = desk.PreviewHold(ctx, id, mode, held)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.writePreview(made)
+}
+
+// mayUse is what an account may use, in words.
+func mayUse(access billing.Access) string {
+	if access.Target.Plan == "" {
+		return "nothing"
+	}
+	return clean(planOf(access.Target.Plan, access.Target.Quantity))
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -25,6 +26,12 @@ func TestAccounts_Show(t *testing.T) {
 			('live', 'sub_1', 'acme', 'in_1', 'dunning', 2, '2026-12-03', '2026-12-03', 'stripe', 'evt_7', gen_random_uuid(), now()),
 			('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now())`,
 		`insert into workspaces (mode, account, version, state, plan, quantity, effect_key) values ('live', 'acme', 1, 'active', 'starter', 1, 'w')`,
+		`insert into accounts (mode, id, provider, target_version, target_state, held) values ('live', 'late', 'stripe', 2, 'suspended', false), ('live', 'once', 'stripe', 2, 'suspended', false),
+			('live', 'barred', 'stripe', 2, 'suspended', true)`,
+		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_late', 'late', 'past_due',
+			'{"ID":"sub_late","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Because":"evt_late"}')`,
+		`insert into grants (mode, object, account, plan, ends, because) values ('live', 'cs_1', 'once', 'pro', '2026-01-08', 'evt_sold'),
+			('live', 'sub_late', 'late', 'pro', '2026-01-22', 'evt_late'), ('live', 'sub_barred', 'barred', 'pro', null, 'evt_barred')`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -38,6 +45,15 @@ func TestAccounts_Show(t *testing.T) {
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("the screen does not say %q:\n%s%s", want, r.out, r.err)
+		}
+	}
+	// Who has nothing is told why.
+	for id, want := range map[string]string{
+		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",
+		"barred": "held back  sub_barred grants pro, by evt_barred\n",
+	} {
+		if r := s.pawl(t, "accounts", "show", id); !strings.Contains(r.out, want) || strings.Count(r.out, "\nbecause ")+strings.Count(r.out, "\nheld back ") != 1 {
+			t.Errorf("%s: the screen does not say %q alone:\n%s%s", id, want, r.out, r.err)
 		}
 	}
 	for _, not := range []string{"BOOKED", "OPEN TASK"} {
@@ -96,13 +112,18 @@ func TestTasks_ListAndClose(t *testing.T) {
 		{[]string{"sub_1"}, exitUsage, "--why"},
 		{[]string{"sub_1", "--why", "called"}, exitFailed, "--kind onboarding --mode live, --kind onboarding --mode test"},
 		{[]string{"in_1", "--why", "seen"}, exitFailed, "evt_1 asks for this review"},
-		{[]string{"sub_1", "--mode", "live", "--why", "called"}, 0, ""},
+		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
+		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
+		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "request ID one stands for close-task of sub_1 by uid:"},
 		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, `no open task about "sub_1"`},
 	} {
 		r := s.pawl(t, append([]string{"tasks", "close", "--who", "ann"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
+	}
+	if r := s.pawl(t, "tasks", "close", "sub_1", "--why", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was done before, for uid:") {
+		t.Errorf("repeated: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	var state, actor string
 	if err := conn.QueryRow(t.Context(), `select state, (select actor from operator_actions where action = 'close-task') from tasks
@@ -128,17 +149,28 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, step := range []struct{ name, says, held string }{
-		{"hold", "acme may use nothing; its workspace follows", "true suspended"}, {"release", "acme may use pro; its workspace follows", "false active"},
+	for _, step := range []struct{ name, request, says, held string }{
+		{"hold", "one", "acme may use nothing; its workspace follows", "true suspended"},
+		{"hold", "one", " ada; nothing was done now; acme may use nothing now", "true suspended"},
+		{"release", "one", "request ID one stands for hold-account of acme by uid:", "true suspended"},
+		{"release", "two", "acme may use pro; its workspace follows", "false active"},
+		{"hold", "one", " ada; nothing was done now; acme may use pro now", "false active"},
 	} {
-		r := s.pawl(t, "accounts", step.name, "acme", "--who", "ada", "--why", "cards reported as stolen")
-		if r.code != 0 || !strings.Contains(r.out, step.says) {
+		r := s.pawl(t, "accounts", step.name, "acme", "--who", "ada", "--why", "cards reported as stolen", "--request-id", step.request)
+		if refused := strings.HasPrefix(step.says, "request ID"); (r.code == exitFailed) != refused || !strings.Contains(r.out+r.err, step.says) {
 			t.Errorf("%s: exit %d: %s%s", step.name, r.code, r.out, r.err)
 		}
 		var held string
 		if err := conn.QueryRow(t.Context(), `select held || ' ' || target_state from accounts where id = 'acme'`).Scan(&held); err != nil || held != step.held {
 			t.Errorf("%s: the account is %q, %v; want %q", step.name, held, err, step.held)
 		}
+	}
+	if got := decode[operator.HeldAccount](t, s.pawl(t, "accounts", "hold", "acme", "--why", "x", "--request-id", "one", "--json")); !got.Repeated || got.Target.Plan != "pro" || got.Target.State != "active" {
+		t.Errorf("repeated, as JSON: %+v", got)
+	}
+	var facts int
+	if err := conn.QueryRow(t.Context(), `select count(*) from facts where origin = 'operator'`).Scan(&facts); err != nil || facts != 2 {
+		t.Errorf("%d facts of people, %v; want 2", facts, err)
 	}
 	var trail string
 	if err := conn.QueryRow(t.Context(), `select string_agg(concat_ws(' ', action, target, actor), ', ' order by id) from operator_actions`).Scan(&trail); err != nil || systemUser.ReplaceAllString(trail, "") != "hold-account acme ada, release-account acme ada" {
@@ -150,6 +182,7 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 		says string
 	}{
 		{[]string{"acme"}, exitUsage, "needs --why"},
+		{[]string{"acme", "--why", "x", "--request-id", "a b"}, exitFailed, "printable ASCII characters without spaces"},
 		{[]string{"nobody", "--why", "x"}, exitFailed, `no account "nobody"`},
 		{[]string{"nothing", "--why", "x"}, exitFailed, "no event has told anything"},
 	} {

@@ -35,6 +35,13 @@ func accountable(command, who, why string) error {
 // whoUsage is what --who adds, at every command that is recorded.
 const whoUsage = "a `name` beside that of the system's user, who stands in the audit trail"
 
+// decidedFlags are the flags of a decision that is recorded.
+func decidedFlags(cmd *cobra.Command, d *operator.Decided) {
+	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
+	cmd.Flags().StringVar(&d.Why, "why", "", "why, for the audit trail (required)")
+	cmd.Flags().StringVar(&d.RequestID, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
+}
+
 // who says who acts, for the audit trail: the system's user by its ID, which nobody types, and the name that --who adds.
 // What begins with "uid:" was asked for on a command line, by whoever has that account.
 func (a *app) who(flag string) string {

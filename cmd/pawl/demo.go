@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -123,30 +126,28 @@ func called() string {
 }
 
 // announce says where everything is, and what to try next.
-func (s *devStack) announce(a *app, begin time.Time, demo *timeline.Event) error {
-	took := time.Since(begin)
+func (s *devStack) announce(a *app, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
+	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
 		ReadyMS: took.Milliseconds(), State: s.dir, Config: a.configFile,
-		Webhooks: "http://" + reachable(s.flags.ingress) + "/hooks/stripe", TemporalUI: s.temporal.UIURL(),
+		Webhooks: "http://" + reachable(s.flags.ingress) + "/hooks/" + source, TemporalUI: s.temporal.UIURL(),
 		Effects: s.sandbox.URL(), Journal: filepath.Join(s.dir, "sandbox"),
 		Health: "http://" + reachable(s.flags.ops) + "/readyz", Metrics: "http://" + reachable(s.flags.ops) + "/metrics",
-		Next: []string{
-			called() + " send --config " + shellWord(a.configFile) + " --source stripe --type invoice.paid --duplicates 3",
-			called() + " send --config " + shellWord(a.configFile) + " --provider github",
-			called() + " send --config " + shellWord(a.configFile) + " --scenario upgrade",
-			called() + " events list --config " + shellWord(a.configFile),
-			"curl -X POST " + s.sandbox.URL() + `/_faults -d '{"service":"finance","next":3,"status":503}'`,
-		},
+		Next: s.flags.next(a.configFile, source, s.sandbox.URL()),
 		Demo: demo,
 	}
 	if a.json {
 		return a.writeJSON(r)
 	}
 	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
+	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
+	if s.flags.real {
+		effects = "in your systems: the sinks of " + s.flags.own
+	}
 	for _, place := range [][2]string{
 		{"webhooks", r.Webhooks},
 		{"Temporal UI", r.TemporalUI},
-		{"effects", r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"},
+		{"effects", effects},
 		{"health", r.Health},
 		{"metrics", r.Metrics},
 	} {
@@ -158,6 +159,39 @@ func (s *devStack) announce(a *app, begin time.Time, demo *timeline.Event) error
 	}
 	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.dir)
 	return nil
+}
+
+// next are the commands that a person may go on with: with real sources and sinks only what goes with those.
+func (f devFlags) next(file, source, sandbox string) []string {
+	command := func(name, flags string) string {
+		return strings.TrimSpace(called() + " " + name + " --config " + shellWord(file) + " " + flags)
+	}
+	send := "--source " + shellWord(source) + " --type invoice.paid --duplicates 3"
+	if f.real {
+		return []string{
+			command("sinks check", ""),
+			command("send", send),
+			command("events list", ""),
+			"stripe listen --forward-to http://" + reachable(f.ingress) + "/hooks/" + source,
+		}
+	}
+	return []string{
+		command("send", send),
+		command("send", "--provider github"),
+		command("send", "--scenario upgrade"),
+		command("events list", ""),
+		"curl -X POST " + sandbox + `/_faults -d '{"service":"finance","next":3,"status":503}'`,
+	}
+}
+
+// stripeSource is the name of the first source of Stripe's, by name; "stripe" where there is none.
+func stripeSource(cfg *config.Config) string {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
+		if cfg.Sources[name].Provider == "stripe" {
+			return name
+		}
+	}
+	return "stripe"
 }
 
 // shellWord quotes s where a shell would not take it as one word.

@@ -101,6 +101,9 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 	if err := devstack.AwaitStopped(ctx, filepath.Join(s.dir, "temporal")); err != nil {
 		return err
 	}
+	if _, err := s.content(config.DevParams{}); err != nil { // first: what is started takes a while
+		return err
+	}
 	if err := f.checkPorts(); err != nil {
 		return err
 	}
@@ -149,7 +152,7 @@ func (a *app) runDev(ctx context.Context, f devFlags) (err error) {
 				return err
 			}
 		}
-		return s.announce(a, begin, demo)
+		return s.announce(a, cfg, begin, demo)
 	})
 	return group.Wait()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
@@ -45,6 +46,44 @@ func TestDev_StateEmpty_UsageError(t *testing.T) {
 	t.Parallel()
 	if r := pawl(t, nil, "dev", "--state", ""); r.code != 2 || !strings.Contains(r.err, "--state is empty") {
 		t.Errorf("exit %d, stderr %q; want 2 and the flag", r.code, r.err)
+	}
+}
+
+// A file of one's own that cannot be read is told of before anything is started, which takes a while.
+func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
+	t.Parallel()
+	broken := filepath.Join(t.TempDir(), "broken.yaml")
+	if err := os.WriteFile(broken, []byte("plans: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(t.TempDir(), "none.yaml"), broken} {
+		r := pawl(t, nil, "dev", "--config", file, "--state", t.TempDir())
+		if r.code != 1 || !strings.Contains(r.err, file) || strings.Contains(r.err, "postgres") {
+			t.Errorf("%s: exit %d, stderr %q", file, r.code, r.err)
+		}
+	}
+}
+
+// What dev says to go on with works as it runs: nothing of the sandbox where real systems stand in its place.
+func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
+	t.Parallel()
+	for real, want := range map[bool]string{true: "sinks check send events list stripe listen", false: "send send send events list curl -X"} {
+		f := devFlags{real: real, ingress: "127.0.0.1:8080"}
+		var verbs []string
+		for _, line := range f.next("own.yaml", "billing", "http://sandbox") {
+			line, _, _ = strings.Cut(strings.TrimPrefix(line, called()+" "), " --")
+			verbs = append(verbs, strings.Join(strings.Fields(line)[:min(2, len(strings.Fields(line)))], " "))
+			if real && strings.Contains(line, "sandbox") {
+				t.Errorf("real: %s", line)
+			}
+		}
+		if got := strings.Join(verbs, " "); got != want {
+			t.Errorf("real %v: %s, want %s", real, got, want)
+		}
+	}
+	sources := map[string]config.Source{"zoom": {Provider: "zoom"}, "billing": {Provider: "stripe"}}
+	if got := stripeSource(&config.Config{Sources: sources}); got != "billing" {
+		t.Errorf("the source is %s", got)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// checkWithin bounds each thing that doctor looks at; they are looked at side by side.
+// checkWithin bounds each thing that doctor examines; they are examined side by side.
 const checkWithin = 10 * time.Second
 
 // doctorResult is what `pawl doctor --json` writes.
@@ -40,8 +40,8 @@ type doctorFlags struct {
 func (a *app) doctor() *cobra.Command {
 	var f doctorFlags
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look at everything that pawl relies on, and say what to do about it", Args: noArgument,
-		Long: `Look at everything that pawl relies on, and say what to do about it: the database (role, migrations, what a crash
+		Use: "doctor", Short: "Examine everything that pawl relies on, and say what to do about it", Args: noArgument,
+		Long: `Examine everything that pawl relies on, and say what to do about it: the database (role, migrations, what a crash
 would cost, size, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
 breakers, the clock, and the sources' secrets.
 
@@ -80,7 +80,7 @@ Run it as a worker's role, or whoever operates pawl. The exit code is 1 where so
 	return cmd
 }
 
-// examine looks at everything.
+// examine examines everything.
 func (a *app) examine(ctx context.Context, cfg *config.Config, f doctorFlags) ([]operator.Finding, error) {
 	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
 	if err != nil {
@@ -100,31 +100,31 @@ func (a *app) examine(ctx context.Context, cfg *config.Config, f doctorFlags) ([
 		return nil, err
 	}
 	all := []operator.Examination{
-		{Area: "config", Name: "file", Look: func(context.Context) []operator.Finding { return examineConfig(a.configFile, cfg) }},
+		{Area: "config", Name: "file", Examine: func(context.Context) []operator.Finding { return examineConfig(a.configFile, cfg) }},
 		{
-			Area: "database", Look: func(ctx context.Context) []operator.Finding { return operator.ExamineDatabase(ctx, pool, cfg.Dev) },
+			Area: "database", Examine: func(ctx context.Context) []operator.Finding { return operator.ExamineDatabase(ctx, pool, cfg.Dev) },
 			Do: "check the DSN of `database`; the server is stopped, overloaded or locked",
 		},
 		{
-			Area: "temporal", Look: func(ctx context.Context) []operator.Finding {
+			Area: "temporal", Examine: func(ctx context.Context) []operator.Finding {
 				return operator.ExamineTemporal(ctx, node.Temporal, namespace, cfg.Temporal.TaskQueue, cfg.Dev)
 			},
 			Do: "check TEMPORAL_ADDRESS or temporal.config_file",
 		},
-		{Area: "sinks", Name: "breakers", Look: func(ctx context.Context) []operator.Finding { return examineSinks(ctx, cfg, pool) }, Do: "see the database"},
-		{Area: "clock", Name: "database", Look: func(ctx context.Context) []operator.Finding { return examineDatabaseClock(ctx, pool) }, Do: "see the database"},
+		{Area: "sinks", Name: "breakers", Examine: func(ctx context.Context) []operator.Finding { return examineSinks(ctx, cfg, pool) }, Do: "see the database"},
+		{Area: "clock", Name: "database", Examine: func(ctx context.Context) []operator.Finding { return examineDatabaseClock(ctx, pool) }, Do: "see the database"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if s := cfg.Sources[name]; s.APIURL != "" {
 			all = append(all, operator.Examination{
 				Area: "clock", Name: name, Do: "check the source's api_url",
-				Look: func(ctx context.Context) []operator.Finding { return examineProviderClock(ctx, name, s) },
+				Examine: func(ctx context.Context) []operator.Finding { return examineProviderClock(ctx, name, s) },
 			})
 		}
 	}
 	all = append(all, operator.Examination{
 		Area: "secrets", Name: "uses", Do: "see the database",
-		Look: func(ctx context.Context) []operator.Finding {
+		Examine: func(ctx context.Context) []operator.Finding {
 			return examineSecrets(ctx, cfg, receipts, time.Now())
 		},
 	})

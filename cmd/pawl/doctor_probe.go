@@ -41,7 +41,7 @@ func (a *app) probes(cfg *config.Config, receipts *receipt.Store, f doctorFlags)
 		}
 		all = append(all, operator.Examination{
 			Area: "probe", Name: name, Do: "see what stands before the ingress: a proxy, a firewall",
-			Look: func(ctx context.Context) []operator.Finding {
+			Examine: func(ctx context.Context) []operator.Finding {
 				finding := probe(ctx, cfg, receipts, name, to)
 				finding.Area, finding.Check = "probe", name
 				return []operator.Finding{finding}
@@ -54,7 +54,7 @@ func (a *app) probes(cfg *config.Config, receipts *receipt.Store, f doctorFlags)
 // keptWithin is how long a probe that was answered may take to show in the database: it was committed before.
 const keptWithin = 2 * time.Second
 
-// probe sends one probe to a source through the URL to, and looks whether it has arrived.
+// probe sends one probe to a source through the URL to, and waits until it has arrived.
 func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, name, to string) operator.Finding {
 	if to == "" {
 		return operator.Finding{Level: operator.Fail, Found: "nothing says where its public URL is", Do: "set ingress.public_url, or the source's url; or give --url"}

@@ -126,4 +126,9 @@ func because(reason string) string {
 	return ": " + reason
 }
 
+// becauseOf is because of a reason that may begin with the status that it is the reason of.
+func becauseOf(status, reason string) string {
+	return because(strings.TrimPrefix(reason, status+": "))
+}
+
 func empty(s string) bool { return s == "" }

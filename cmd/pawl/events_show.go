@@ -91,7 +91,7 @@ func headOf(e *operator.Evidence, page string) [][]string {
 	r := e.Receipt
 	head := [][]string{
 		{"event", r.EventID + "  " + r.Type},
-		{"status", r.Status + because(r.Reason)},
+		{"status", r.Status + becauseOf(r.Status, r.Reason)},
 		{"source", r.Source + " (" + strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
 		{"receipt", r.ID},
 	}
@@ -107,7 +107,7 @@ func headOf(e *operator.Evidence, page string) [][]string {
 	if page != "" {
 		head = append(head, []string{"Temporal UI", page})
 	}
-	if r.LastError != "" && r.LastError != r.Reason {
+	if r.LastError != "" && (r.Reason == "" || !strings.Contains(r.LastError, r.Reason)) {
 		head = append(head, []string{"last error", r.LastError})
 	}
 	return head

@@ -38,6 +38,24 @@ func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
 	}
 }
 
+func TestHeadOf_Reason_SaidOnce(t *testing.T) {
+	t.Parallel()
+	e := evidenceOf(operator.Next{})
+	e.Receipt.Status, e.Receipt.Reason = "compensated", "compensated: provision-workspace was refused"
+	if got := headOf(e, "")[1][1]; got != "compensated: provision-workspace was refused" {
+		t.Errorf("status %q", got)
+	}
+	// An error that the reason tells already is not told again.
+	e.Receipt.LastError = "start stripe:evt_1: " + e.Receipt.Reason
+	if rows := fmt.Sprint(headOf(e, "")); strings.Contains(rows, "last error") {
+		t.Errorf("%s", rows)
+	}
+	e.Receipt.LastError = "the database is away"
+	if rows := fmt.Sprint(headOf(e, "")); !strings.Contains(rows, "the database is away") {
+		t.Errorf("%s", rows)
+	}
+}
+
 func evidenceOf(next operator.Next) *operator.Evidence {
 	e := &operator.Evidence{Next: next}
 	e.Receipt.ReceivedAt = time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC)

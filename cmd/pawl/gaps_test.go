@@ -80,7 +80,7 @@ func TestGaps_ConnectedAccount(t *testing.T) {
 	t.Parallel()
 	s, dsn := withSandbox(t)
 	write(t, s.file, strings.Replace(read(t, s.file), "mode: live,", "mode: live, accounts: {acct_9: acme},", 1))
-	if got := s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--connected-account", "acct_9", "--undelivered"); got.code != 0 {
+	if got := s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--provider-account", "acct_9", "--undelivered"); got.code != 0 {
 		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
 	}
 	report := decode[operator.GapReport](t, s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--json"))

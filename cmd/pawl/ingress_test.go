@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,7 @@ import (
 func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-	webhooks, health, temporal := freeAddr(t), freeAddr(t), filepath.Join(t.TempDir(), "temporal.toml")
+	webhooks, health, temporal := schematest.FreeAddr(t), schematest.FreeAddr(t), filepath.Join(t.TempDir(), "temporal.toml")
 	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
 	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\nops: {ingress: '"+health+"'}\n"+
 		"ingress: {listen: '"+webhooks+"', shutdown_delay: 6s}\n")
@@ -62,15 +61,4 @@ func until(t *testing.T, what string, happened func() bool) {
 			t.Fatalf("not so after 20 s: %s", what)
 		}
 	}
-}
-
-// freeAddr is an address that nobody listens on now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/mail"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -121,20 +124,50 @@ func (f *initFlags) read() error {
 		if !ok || !isName(price) || !isName(plan) {
 			return usagef("--prices: %q is no ID=PLAN: write them as in %s", pair, defaultPrices)
 		}
+		if slices.ContainsFunc(f.Prices, func(p config.InitPrice) bool { return p.Price == price }) {
+			return usagef("--prices: %s is there twice: a price buys one plan", price)
+		}
 		f.Prices = append(f.Prices, config.InitPrice{Price: price, Plan: plan})
 		if !slices.Contains(f.Plans, plan) {
 			f.Plans = append(f.Plans, plan)
 		}
 	}
-	for flag, text := range map[string]string{"--public-url": f.PublicURL, "--workspaces": f.WorkspacesURL, "--finance": f.FinanceURL, "--smtp": f.SMTP, "--from": f.From} {
-		if strings.ContainsAny(text, "\"\\\n\r\t") {
-			return usagef("%s: it holds a quotation mark, a backslash or a line break", flag)
+	for _, answer := range []struct {
+		flag, text, want string
+		is               func(string) bool
+	}{
+		{"--public-url", f.PublicURL, "no URL that Stripe can reach: write https://host", func(s string) bool { return isURL(s) && strings.HasPrefix(s, "https://") }},
+		{"--workspaces", f.WorkspacesURL, "no http or https URL: write it whole, https://host/path", isURL},
+		{"--finance", f.FinanceURL, "no http or https URL: write it whole, https://host/path", isURL},
+		{"--smtp", f.SMTP, "no address: write host:port", isHostPort},
+		{"--from", f.From, "no mail address: write billing@example.com", isMailAddress},
+	} {
+		switch {
+		case strings.ContainsAny(answer.text, "\"\\\n\r\t"):
+			return usagef("%s: it holds a quotation mark, a backslash or a line break", answer.flag)
+		case answer.text != "" && !answer.is(answer.text):
+			return usagef("%s: %q is %s", answer.flag, answer.text, answer.want)
 		}
 	}
 	return nil
 }
 
-// isName reports whether a text can stand in YAML without quotes.
+func isURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	return err == nil && host != "" && port != ""
+}
+
+func isMailAddress(s string) bool {
+	_, err := mail.ParseAddress(s)
+	return err == nil
+}
+
+// isName reports whether a text can stand in YAML without quotes, as a text.
 func isName(s string) bool {
-	return s != "" && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && s[0] != '-' && strings.Trim(s, "0123456789") != ""
+	return !slices.Contains([]string{"null", "true", "false"}, strings.ToLower(s)) && s != "" && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && s[0] != '-' && strings.Trim(s, "0123456789") != ""
 }

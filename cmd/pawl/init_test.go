@@ -70,7 +70,10 @@ func TestInit_AskedNothing_TakesDefaults(t *testing.T) {
 
 func TestInit_WrongAnswers_Told(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--prices", "price_1"}, {"--prices", "price 1=pro"}, {"--mode", "both"}, {"--workspaces", "https://x/\"y"}} {
+	for _, args := range [][]string{{"--prices", "price_1"}, {"--prices", "price 1=pro"}, {"--mode", "both"}, {"--workspaces", "https://x/\"y"},
+		{"--prices", "price_1=starter,price_1=pro"}, {"--prices", "price_1=null"}, {"--public-url", "http://hooks.example.com"}, {"--finance", "books"},
+		{"--smtp", "smtp.example.com"}, {"--from", "billing"},
+	} {
 		file := filepath.Join(t.TempDir(), "own.yaml")
 		if r := pawl(t, nil, append([]string{"init", "--yes", "--config", file}, args...)...); r.code != 2 || !strings.Contains(r.err, args[0]) {
 			t.Errorf("%v: exit %d, %q", args, r.code, r.err)

@@ -158,13 +158,13 @@ func (a *app) writeJob(d *operator.JobDetails, now time.Time) error {
 }
 
 // jobsMove is a command that changes the state of a job.
-func (a *app) jobsMove(verb, short, long string, move func(*operator.Jobs, context.Context, string, string, string) (*job.Job, error)) *cobra.Command {
-	var who, why string
+func (a *app) jobsMove(verb, short, long string, move func(*operator.Jobs, context.Context, string, operator.Decided) (*operator.MovedJob, error)) *cobra.Command {
+	var d operator.Decided
 	cmd := &cobra.Command{
 		Use: verb + " ID --why REASON", Short: short, Long: long, Args: oneID("jobs " + verb),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			who = a.who(who)
-			if err := accountable("jobs "+verb, who, why); err != nil {
+			d.Who = a.who(d.Who)
+			if err := accountable("jobs "+verb, d.Who, d.Why); err != nil {
 				return err
 			}
 			cfg, err := a.config()
@@ -176,10 +176,10 @@ func (a *app) jobsMove(verb, short, long string, move func(*operator.Jobs, conte
 				return err
 			}
 			defer n.Close()
-			var moved *job.Job
+			var moved *operator.MovedJob
 			err = a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
 				jobs := &operator.Jobs{Store: job.New(db), Audit: audit.New(db, a.log), Temporal: n.Temporal, TaskQueue: cfg.Temporal.TaskQueue}
-				moved, err = move(jobs, ctx, args[0], who, why)
+				moved, err = move(jobs, ctx, args[0], d)
 				return err
 			})
 			if err != nil {
@@ -188,13 +188,15 @@ func (a *app) jobsMove(verb, short, long string, move func(*operator.Jobs, conte
 			if a.json {
 				return a.writeJSON(moved)
 			}
-			fmt.Fprintf(a.out, "job %s is %s: %d done, %d refused, %d failed, %d left%s\n", clean(moved.ID), moved.State,
-				moved.Done, moved.Refused, moved.Failed, moved.Left(), takes(moved))
-			return nil
+			if moved.Repeated {
+				fmt.Fprintln(a.out, clean(moved.Says))
+			}
+			_, err = fmt.Fprintf(a.out, "job %s is %s: %d done, %d refused, %d failed, %d left%s\n", clean(moved.ID), moved.State,
+				moved.Done, moved.Refused, moved.Failed, moved.Left(), takes(moved.Job))
+			return err
 		},
 	}
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	decidedFlags(cmd, &d)
 	return cmd
 }
 

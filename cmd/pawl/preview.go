@@ -41,7 +41,11 @@ func (a *app) writePreview(p *operator.Preview) error {
 		}
 		return errAnswered
 	}
-	fmt.Fprintf(a.out, "%s of %s (%s, now %s) would come to this. Nothing was changed.\n\n", p.Verb, clean(p.Receipt.EventID), clean(p.Receipt.Type), p.Receipt.Status)
+	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
+	if p.Access != nil {
+		about = "account " + p.Access.Account
+	}
+	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, clean(about))
 	rows := [][]string{{"WHAT HAPPENS", "EFFECT", "AMOUNT", "KEY", "NOTE"}}
 	for _, e := range p.Effects {
 		amount := ""
@@ -63,8 +67,11 @@ func (a *app) writePreview(p *operator.Preview) error {
 	if p.Counts[workflows.WillRunLater] > 0 {
 		then = "then, when what waits has run,"
 	}
-	reason := strings.TrimPrefix(p.Reason, p.Outcome+": ") // a reason may begin with what it is the reason of
-	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(because(reason)))
+	if p.Access != nil {
+		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", clean(totals(p.Counts, p.Money)), then, clean(p.Access.Account), mayUse(*p.Access))
+		return nil
+	}
+	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(becauseOf(p.Outcome, p.Reason)))
 	return nil
 }
 

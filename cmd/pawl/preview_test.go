@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -87,7 +89,10 @@ func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 		if kind == "apply-facts" {
 			result = string(applied)
 		}
-		class := map[string]string{"failed": "fault", "uncertain": "uncertain"}[state]
+		class := map[string]string{"failed": "fault", "refused": "permanent", "uncertain": "uncertain"}[state]
+		if state == "refused" {
+			state = "failed"
+		}
 		key = kind + ":stripe:live:" + key
 		l.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, result, error, error_class, done_at)
 			values ($1, $2, $3, $4, $5, 'stripe:' || $5, 'run', now(), $6, $7, $8, now())`, key, kind, state, id, e.ID, result, map[bool]string{true: "answered 404"}[class != ""], class)
@@ -135,26 +140,19 @@ func (l ledgerOf) everyRow() map[string]string {
 func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 0)
-	cfg, err := config.Load(s.file, s.variable, providers())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := pgxpool.New(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	cfg, pool := s.open(t, dsn)
 	l := ledgerOf{t, pool, cfg}
 	open := map[string]string{"finance-export": "failed", "receipt-email": "uncertain"}
 	l.ran("parked", "dead", "effect_failed: x", open)
 	l.ran("done", "processed", "", nil)
+	l.ran("refused", "needs_review", "effect_refused: x", map[string]string{"finance-export": "refused"})
 	l.kept("ignored", "ignored", "type_not_wanted: x")
 	l.kept("asked", "needs_review", "suspected_replay: x")
 	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Sink, Name: "email", Who: "ada", Why: "they migrate"}); err != nil {
 		t.Fatal(err)
 	}
 
-	const stays, runs, asks, refused, waits = "done, stays", "will run", "may have happened: will ask", "refused because", "will wait, then run"
+	const stays, runs, asks, refused, fails, waits = "done, stays", "will run", "may have happened: will ask", "refused", "not done", "will wait, then run"
 	of := func(facts, workspace, finance, mail string) map[string]string {
 		return map[string]string{"apply-facts": facts, "provision-workspace": workspace, "finance-export": finance, "receipt-email": mail}
 	}
@@ -171,8 +169,9 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		"retry one":  {[]string{"retry", "evt_parked", "--effect", "finance-export"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
 		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "it is needs_review: effect_uncertain"},
 		"done":       {[]string{"done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
-		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, refused, waits), "then, when what waits has run, it is dead: effect_failed"},
-		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be taken back", stays, refused, "will be taken back")), "it is compensated"},
+		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "then, when what waits has run, it is dead: effect_failed"},
+		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be taken back", stays, fails, "will be taken back")), "it is compensated: uid:"},
+		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be taken back", stays, refused, "will be taken back")), "it is compensated: uid:"},
 		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then it is processed"},
 		"run":        {[]string{"run", "evt_ignored"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
 		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
@@ -185,7 +184,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		}
 		got := map[string]string{}
 		for line := range strings.Lines(r.out) {
-			for _, said := range []string{stays, runs, waits, asks, refused, "will be skipped", "will be marked done", "will be taken back"} {
+			for _, said := range []string{stays, runs, waits, asks, refused, fails, "will be skipped", "will be marked done", "will be taken back"} {
 				if after, ok := strings.CutPrefix(line, said+"  "); ok {
 					kind := strings.Fields(after)[0]
 					if kind == "provision-workspace" && strings.Contains(line, ":v2") {
@@ -218,6 +217,13 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 			t.Errorf("%s, of a paused source:\n%s%s", verb, r.out, r.err)
 		}
 	}
+	// How long a sink may be out is said.
+	if err := breaker.New(pool).Open(t.Context(), "finance", "answered 503", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance is out since \S+: answered 503; if it is out beyond \S+, when the last try comes, this is dead`).MatchString(r.out) {
+		t.Errorf("retry, with a sink that is out:\n%s%s", r.out, r.err)
+	}
 	// A verb that would be refused says so, and what works.
 	if r := s.pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.code != exitFailed || !strings.Contains(r.out, "approve would be refused") || !strings.Contains(r.out, "events retry evt_parked") {
 		t.Errorf("refused: exit %d\n%s%s", r.code, r.out, r.err)
@@ -231,6 +237,33 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 			return e.Kind == "receipt-email" && e.Will == "runs_later" && strings.HasPrefix(e.Waits_for, "email is paused")
 		}) {
 		t.Errorf("as JSON: %s", fmt.Sprint(got))
+	}
+}
+
+// A dry run of a hold shows what its run of the clock would do, and what the account may use then; it changes no row.
+func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, dsn := parkedStack(t, 0)
+	cfg, pool := s.open(t, dsn)
+	l := ledgerOf{t, pool, cfg}
+	l.ran("held", "processed", "", nil)
+	for _, tt := range []struct{ verb, then string }{{"hold", "acct-held may use nothing"}, {"release", "acct-held may use pro"}} {
+		before := l.everyRow()
+		r := s.pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
+		for _, want := range []string{tt.verb + " of account acct-held would come to this. Nothing was changed.", "will run      provision-workspace", "then " + tt.then} {
+			if r.code != 0 || !strings.Contains(r.out, want) {
+				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.code, want, r.out, r.err)
+			}
+		}
+		if after := l.everyRow(); !maps.Equal(before, after) {
+			t.Errorf("a dry run of %s has written", tt.verb)
+		}
+		if r := s.pawl(t, "accounts", tt.verb, "acct-held", "--why", "stolen cards"); r.code != 0 || !strings.Contains(r.out, tt.then) {
+			t.Errorf("%s: exit %d: %s%s", tt.verb, r.code, r.out, r.err)
+		}
+	}
+	if r := s.pawl(t, "accounts", "hold", "nobody", "--dry-run"); r.code != exitFailed || !strings.Contains(r.err, `no account "nobody"`) {
+		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestReady(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-			listenOn(t, s, strings.TrimPrefix(server.URL, "http://"), freeAddr(t))
+			listenOn(t, s, strings.TrimPrefix(server.URL, "http://"), schematest.FreeAddr(t))
 			for _, args := range [][]string{{"ready"}, {"ready", "ingress"}} {
 				r := s.pawl(t, args...)
 				if r.code != tt.code {
@@ -81,8 +81,8 @@ func TestReady_IngressAndWorkerOfOneFile_BothThere(t *testing.T) {
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
 	temporal := filepath.Join(t.TempDir(), "temporal.toml")
 	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
-	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\ningress: {listen: '"+freeAddr(t)+"'}\n")
-	listenOn(t, s, freeAddr(t), freeAddr(t))
+	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\ningress: {listen: '"+schematest.FreeAddr(t)+"'}\n")
+	listenOn(t, s, schematest.FreeAddr(t), schematest.FreeAddr(t))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 2)
 	for _, command := range []string{"ingress", "worker"} {
@@ -105,7 +105,7 @@ func TestReady_IngressAndWorkerOfOneFile_BothThere(t *testing.T) {
 func TestReady_NothingListens_ExitOne(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	listenOn(t, s, freeAddr(t), freeAddr(t))
+	listenOn(t, s, schematest.FreeAddr(t), schematest.FreeAddr(t))
 	if r := s.pawl(t, "ready"); r.code != exitFailed || !strings.Contains(r.err, "ops.ingress") || !strings.Contains(r.err, "ops.worker") {
 		t.Errorf("exit %d, stderr %q; want 1 and the keys that say where it was asked", r.code, r.err)
 	}

@@ -20,6 +20,8 @@ type rebuildReport struct {
 	Differences []billing.Difference `json:"differences"`
 	// Folded is how many objects were folded anew and written, 0 for a check alone.
 	Folded int `json:"folded"`
+	// Left is what differs after a repair all the same.
+	Left []billing.Difference `json:"left"`
 }
 
 func (a *app) rebuild() *cobra.Command {
@@ -34,7 +36,7 @@ account has while something is due that has not run yet is left to the clock.
 --apply writes what the facts of one account come to. It shows first what differs; --dry-run ends there. Who and why
 go into the audit trail.
 
-Exit code 0 when there is no difference, or it was repaired, 1 when there is one.`,
+Exit code 0 when there is no difference, or it was repaired, 1 when there is one, or one is left.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			of := billing.Scope{Mode: mode, Account: account}
 			who = a.who(who)
@@ -75,7 +77,7 @@ Exit code 0 when there is no difference, or it was repaired, 1 when there is one
 }
 
 func (a *app) rebuildRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, policy billing.Policy, repair bool, who, why string) (err error) {
-	report := rebuildReport{}
+	report := rebuildReport{Left: []billing.Difference{}}
 	if report.Differences, err = operator.CheckRows(ctx, pool, of, policy, a.tellProgress()); err != nil {
 		return err
 	}
@@ -86,11 +88,16 @@ func (a *app) rebuildRows(ctx context.Context, pool *pgxpool.Pool, of billing.Sc
 		if report.Folded, err = operator.RepairRows(ctx, pool, audit.New(pool, a.log), of, policy, report.Differences, who, why); err != nil {
 			return err
 		}
+		left, err := operator.CheckRows(ctx, pool, of, policy, nil)
+		if err != nil {
+			return err
+		}
+		report.Left = append(report.Left, left...)
 	}
-	if err := a.writeRebuild(report); err != nil {
+	if err := a.writeRebuild(report, of, repair); err != nil {
 		return err
 	}
-	if len(report.Differences) > 0 && report.Folded == 0 {
+	if len(report.Differences) > 0 && !repair || len(report.Left) > 0 {
 		return errAnswered
 	}
 	return nil
@@ -105,7 +112,7 @@ func (a *app) tellProgress() billing.Progress {
 	}
 }
 
-func (a *app) writeRebuild(r rebuildReport) error {
+func (a *app) writeRebuild(r rebuildReport, of billing.Scope, repaired bool) error {
 	if a.json {
 		return a.writeJSON(r)
 	}
@@ -113,19 +120,31 @@ func (a *app) writeRebuild(r rebuildReport) error {
 		_, err := fmt.Fprintln(a.out, "no difference: every row is what its facts come to")
 		return err
 	}
-	rows := [][]string{{"TABLE", "ROW", "MODE", "ACCOUNT", "DIFFERENCE"}}
-	for _, d := range r.Differences {
-		rows = append(rows, []string{d.Table, d.Row, d.Mode, d.Account, difference(d)})
-	}
-	if err := table(a.out, rows); err != nil {
+	if err := a.writeDrift(r.Differences); err != nil {
 		return err
 	}
-	text := plural(len(r.Differences), "difference") + "; repair an account with: pawl rebuild --apply ACCOUNT --mode MODE --why REASON"
-	if r.Folded > 0 {
-		text = fmt.Sprintf("%s repaired, from %s", plural(len(r.Differences), "difference"), plural(r.Folded, "object"))
+	if of == (billing.Scope{}) {
+		of = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
 	}
-	_, err := fmt.Fprintln(a.out, "\n"+text)
-	return err
+	text := fmt.Sprintf("%s; repair with: %s", plural(len(r.Differences), "difference"), a.commandLine("rebuild --apply "+shellWord(of.Account)+" --mode "+of.Mode+" --why REASON"))
+	switch {
+	case repaired && len(r.Left) == 0:
+		text = fmt.Sprintf("%s repaired, from %s", plural(len(r.Differences), "difference"), plural(r.Folded, "object"))
+	case repaired:
+		text = fmt.Sprintf("%s folded anew; this differs all the same:", plural(r.Folded, "object"))
+	}
+	if _, err := fmt.Fprintln(a.out, "\n"+text); err != nil || len(r.Left) == 0 {
+		return err
+	}
+	return a.writeDrift(r.Left)
+}
+
+func (a *app) writeDrift(list []billing.Difference) error {
+	rows := [][]string{{"TABLE", "ROW", "MODE", "ACCOUNT", "DIFFERENCE"}}
+	for _, d := range list {
+		rows = append(rows, []string{d.Table, d.Row, d.Mode, d.Account, difference(d)})
+	}
+	return table(a.out, rows)
 }
 
 // difference says what stands in a row, and what its facts come to.

@@ -47,11 +47,16 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 		{[]string{"--apply", "acme", "--why", "x"}, exitUsage, "--mode live or --mode test"},
 		{[]string{"--apply", "acme", "--mode", "live"}, exitUsage, "--why"},
 		{[]string{"--apply", "acme", "--mode", "live", "--dry-run"}, exitFailed, ""},
+		{[]string{"--apply", "acme", "--mode", "test", "--dry-run"}, exitFailed, `no account "acme" of mode test`},
+		{[]string{"--apply", "nobody", "--mode", "live", "--why", "x"}, exitFailed, `no account "nobody" of mode live`},
 	} {
 		r := s.pawl(t, append([]string{"rebuild"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
+	}
+	if r := s.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--dry-run"); !strings.Contains(r.out, " rebuild --apply acme --mode live --why REASON\n") {
+		t.Errorf("dry: %s", r.out)
 	}
 	if r := s.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--who", "ann", "--why", "edited by hand"); r.code != 0 || !strings.Contains(r.out, " repaired, from 1 object") {
 		t.Errorf("apply: exit %d, %s%s", r.code, r.out, r.err)

@@ -115,13 +115,14 @@ func signatureHeaders(cfg *config.Config) []string {
 }
 
 func (a *app) rejectionsAdmit() *cobra.Command {
-	var who, why string
+	var d operator.Decided
 	cmd := &cobra.Command{
 		Use: "admit ID --why REASON", Short: "Verify a refused request again, and take it in", Args: oneID("rejections admit"),
 		Long: `Verify a refused request again, with the secrets that are configured now and against the time when
 it came, and take it in as if it came now. A request that is still refused stays out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := accountable("rejections admit", a.who(who), why); err != nil {
+			d.Who = a.who(d.Who)
+			if err := accountable("rejections admit", d.Who, d.Why); err != nil {
 				return err
 			}
 			var admission *operator.Admission
@@ -129,9 +130,9 @@ it came, and take it in as if it came now. A request that is still refused stays
 				receipts := receipt.NewStore(db, receipt.Options{})
 				defer receipts.Close()
 				admitter := operator.Admitter{
-					Rejections: rejection.New(db), Verify: reverifier(cfg, process.NewArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db, a.log),
+					DB: db, Rejections: rejection.New(db), Verify: reverifier(cfg, process.NewArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db, a.log),
 				}
-				admission, err = admitter.Admit(ctx, args[0], a.who(who), why)
+				admission, err = admitter.Admit(ctx, args[0], d)
 				return err
 			})
 			if err != nil {
@@ -140,9 +141,12 @@ it came, and take it in as if it came now. A request that is still refused stays
 			if a.json {
 				return a.writeJSON(admission)
 			}
+			if admission.Repeated {
+				fmt.Fprintln(a.out, clean(admission.Says))
+			}
 			for _, r := range admission.Receipts {
 				state := string(r.Status)
-				if r.Duplicate {
+				if r.Duplicate && !admission.Repeated {
 					state += ", which was here already"
 				}
 				fmt.Fprintf(a.out, "%s  %s  %s%s\n", clean(r.EventID), clean(r.Type), state, clean(because(r.Reason)))
@@ -153,8 +157,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required)")
+	decidedFlags(cmd, &d)
 	return cmd
 }
 

@@ -41,7 +41,8 @@ type gate struct {
 	stop func() // writes what waits to be kept
 }
 
-func newGate(t *testing.T, s stack, dsn string) gate {
+// open reads the stack's configuration, and connects to its database until the test ends.
+func (s stack) open(t *testing.T, dsn string) (*config.Config, *pgxpool.Pool) {
 	t.Helper()
 	cfg, err := config.Load(s.file, s.variable, providers())
 	if err != nil {
@@ -52,6 +53,12 @@ func newGate(t *testing.T, s stack, dsn string) gate {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	return cfg, pool
+}
+
+func newGate(t *testing.T, s stack, dsn string) gate {
+	t.Helper()
+	cfg, pool := s.open(t, dsn)
 	store := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(store.Close)
 	sources, err := process.Sources(cfg, providers(), nil)
@@ -175,7 +182,21 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	if r := mended.pawl(t, "rejections", "admit", id); r.code != 2 || !strings.Contains(r.err, "why") {
 		t.Errorf("admit without a reason: exit %d, %s", r.code, r.err)
 	}
-	first := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--json"))
+	admit := func() operator.Admission {
+		return decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--request-id", "one", "--json"))
+	}
+	first := admit()
+	var before, after string
+	const deliveries = `select (select count(*) from deliveries) || ' ' || (select duplicates from receipts)`
+	if err := g.pool.QueryRow(t.Context(), deliveries).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	if again := admit(); !again.Repeated || len(again.Receipts) != 1 || again.Receipts[0].ID != first.Receipts[0].ID || again.Secret != first.Secret {
+		t.Errorf("repeated: %+v, want %+v", again, first)
+	}
+	if err := g.pool.QueryRow(t.Context(), deliveries).Scan(&after); err != nil || after != before {
+		t.Errorf("repeated, deliveries and duplicates are %s, %v; want %s", after, err, before)
+	}
 	second := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "again", "--who", "ada", "--json"))
 	if len(first.Receipts) != 1 || first.Receipts[0].Duplicate || first.Receipts[0].Status != receipt.Received || first.Receipts[0].EventID != "evt_1" {
 		t.Errorf("first: %+v", first)

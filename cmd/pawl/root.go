@@ -138,13 +138,21 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 		Use: name, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q for %s: use %s", args[0], name, strings.Join(names, " or "))
+				return usagef("unknown command %q for %s: use %s", args[0], name, oneOf(names))
 			}
-			return usagef("%s needs a command: %s", name, strings.Join(names, " or "))
+			return usagef("%s needs a command: %s", name, oneOf(names))
 		},
 	}
 	g.AddCommand(commands...)
 	return g
+}
+
+// oneOf is "a", "a or b", "a, b or c".
+func oneOf(names []string) string {
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return strings.Join(names, "")
 }
 
 // noArgument is for a command that takes flags only.

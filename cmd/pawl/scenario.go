@@ -282,8 +282,8 @@ func (a *app) tellMoment(m scenario.Moment) {
 	}
 	if m.Because != nil {
 		by := "of " + cmp.Or(m.Because.Type, m.Because.ID)
-		if m.Status != "" {
-			by = "the subscription is " + strings.ReplaceAll(m.Status, "_", " ") + " (" + cmp.Or(m.Because.Type, m.Because.ID) + ")"
+		if m.Standing != "" {
+			by = m.Standing + " (" + cmp.Or(m.Because.Type, m.Because.ID) + ")"
 		}
 		access += ", because " + clean(by)
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,7 @@ ends of both; a difference is told, and the exit code is 1.`,
 	flags.StringVar(&f.Seed, "seed", "", "what invoice, customer and subscription IDs are made from (default: the event ID)")
 	flags.StringVar(&f.APIVersion, "api-version", forge.Basil, "Stripe API version, such as "+forge.Before)
 	flags.StringVar(&f.Account, "account", "", "our account, in the metadata")
-	flags.StringVar(&f.ConnectedAccount, "connected-account", "", "provider-side account, where events have one (Stripe Connect, a shop's domain, a repository, a merchant)")
+	flags.StringVar(&f.ConnectedAccount, "provider-account", "", "the provider's account, where events have one (Stripe Connect, a shop's domain, a repository, a merchant)")
 	flags.StringVar(&f.Plan, "plan", "pro", "plan that is bought")
 	flags.StringVar(&f.Price, "price", "", "`ID` of the price that is bought (default: price_PLAN)")
 	flags.StringVar(&f.Email, "email", "", "customer's address (default: ACCOUNT@example.com)")
@@ -132,7 +133,7 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 		return fmt.Errorf("--undelivered: source %s has no api_url, so that nobody could be told of what is not delivered", name)
 	}
 	if err := tell(ctx, cfg.Sources[name], events); err != nil {
-		return err
+		return notRunning(err, "`pawl dev`")
 	}
 	if f.undelivered {
 		return a.writeUndelivered(result)
@@ -161,7 +162,7 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 		fmt.Fprintf(a.err, "%s sent: %s\n", plural(result.Sent, "delivery"), countsOf(result.Statuses))
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL, last)
+		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL, notRunning(last, "the ingress"))
 	}
 	return nil
 }
@@ -325,4 +326,12 @@ func reachable(listen string) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// notRunning adds to an error what does not run, where nobody listens.
+func notRunning(err error, what string) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: does %s run?", err, what)
+	}
+	return err
 }

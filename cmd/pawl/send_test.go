@@ -93,6 +93,14 @@ func TestSend_NobodyListens_ExitOne(t *testing.T) {
 	if got := decode[sendResult](t, r); r.code != 1 || got.Statuses["error"] != 1 {
 		t.Errorf("exit %d, %+v; want exit 1 and one error", r.code, got)
 	}
+	if !strings.Contains(r.err, "connection refused: does the ingress run?") {
+		t.Errorf("stderr %q", r.err)
+	}
+	// The stand-in of Stripe's API runs in pawl dev.
+	write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: env:KEY, api_url: 'http://127.0.0.1:1/stripe'", 1))
+	if r := s.with("KEY", "rk_dev").pawl(t, "send", "--source", "stripe"); r.code != 1 || !strings.Contains(r.err, "connection refused: does `pawl dev` run?") {
+		t.Errorf("exit %d, stderr %q", r.code, r.err)
+	}
 }
 
 func TestSend_Choices(t *testing.T) {

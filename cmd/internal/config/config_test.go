@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -188,6 +189,8 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 	cases := []struct{ name, from, to, key, says string }{
 		{"unknown key", "provider: stripe", "provider: stripe\n    tolerence: 5m", "sources.stripe.tolerence", `did you mean "tolerance"?`},
 		{"no secrets", "    secrets:\n      - value: env:STRIPE\n", "", "sources.stripe.secrets", "nothing could be verified"},
+		{"internal event that is none", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [access.changed, invoice.payed]}]\n", "sinks.subscribers[0].types[1]", `"invoice.payed" is no internal event`},
+		{"noun without a verb", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [invoice]}]\n", "sinks.subscribers[0].types[0]", "invoice.*"},
 		{"list for mapping", "sinks:\n", "sinks:\n  subscribers: {a: b}\n", "sinks.subscribers", "not a list"},
 		{"duration without unit", "key_lifetime: 48h", "key_lifetime: 48", "sinks.finance.key_lifetime", "with its unit"},
 		{"mapping for value", "provider: stripe", "provider: {a: b}", "sources.stripe.provider", "single value"},
@@ -238,6 +241,32 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 			}
 			t.Errorf("faults %v: none of %s that says %q", faults, tt.key, tt.says)
 		})
+	}
+}
+
+// A subscriber can ask for every internal event that the description of sinks names.
+func TestLoad_SubscribersTypes_AllThatAreDescribed(t *testing.T) {
+	t.Parallel()
+	described, err := os.ReadFile("../../../docs/sinks.openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, line := range regexp.MustCompile(`News:\n +type: object\n +description: (.*)`).FindAllStringSubmatch(string(described), -1) {
+		for _, name := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(line[1], -1) {
+			noun, _, _ := strings.Cut(name[1], ".")
+			types = append(types, name[1], noun+".*")
+		}
+	}
+	if len(types) < 20 {
+		t.Fatalf("found only %q", types)
+	}
+	c, err := load(t, strings.Replace(valid, "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: ["+strings.Join(types, ", ")+"]}]\n", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Sinks.Subscribers[0].Types; !slices.Equal(got, types) {
+		t.Errorf("types %q, want %q", got, types)
 	}
 }
 

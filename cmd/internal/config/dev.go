@@ -20,6 +20,8 @@ type DevParams struct {
 	// Day is how long a day lasts, "" for 24 hours.
 	Day                                         string
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
+	// SubscriberTypes are the internal events that the subscriber takes, with commas; "" for all.
+	SubscriberTypes string
 	// TemporalUI is where the Temporal UI is, "" where there is none.
 	TemporalUI string
 	// StripeAPI is the stand-in for Stripe's API, "" for none.

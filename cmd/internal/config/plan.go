@@ -79,7 +79,7 @@ func (c *checker) plans() {
 	c.noDuplicates("plans.order", p.Order)
 	for _, plan := range plans {
 		if len(p.Order) == 0 {
-			c.bad("plans.order", "is missing", "list the plans, the lowest first: who has two gets the highest, as in order: ["+strings.Join(plans, ", ")+"]")
+			c.bad("plans.order", "is missing", "list the plans, the lowest first, since who has two gets the highest; by name they are "+strings.Join(plans, ", "))
 		}
 		if !slices.Contains(p.Order, plan) {
 			c.bad("plans.order", fmt.Sprintf("does not tell where %q stands", plan),

@@ -53,7 +53,7 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"plans.prices.price_y":     "means nothing",
 		"plans.prices.price_z":     "plan without features",
 		"plans.prices.price_z.for": "negative",
-		"plans.order":              "order: [pro, starter]",
+		"plans.order":              "the lowest first, since who has two gets the highest; by name they are pro, starter",
 		"policy.grace":             "such as 30s, 5m, 24h or 21d",
 		"policy.renewal":           "negative",
 		"policy.end":               "at_once or period_end",
@@ -68,7 +68,7 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"policy.grant_plan_on":     "change or payment",
 	})
 	wantFaults(t, faultsOf(t, noSinks+"policy: {dunning: [0d, 7d, 3d, -1d]}\n"), map[string]string{
-		"policy.dunning[2]": "does not come after", "policy.dunning[3]": "negative",
+		"policy.dunning[2]": "(line 4): does not come after", "policy.dunning[3]": "negative",
 	})
 	wantFaults(t, faultsOf(t, noSinks+"plans: {features: {pro: [api], starter: [], team: []}, order: [starter, pro, pro, gold]}\n"), map[string]string{
 		"plans.order":    `does not tell where "team" stands`,

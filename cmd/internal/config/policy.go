@@ -95,7 +95,7 @@ func (c *checker) policy() {
 		key := fmt.Sprintf("policy.dunning[%d]", i)
 		c.positive(key, after)
 		if i > 0 && after <= p.Dunning[i-1] {
-			c.bad(key, fmt.Sprintf("%s does not come after the step before it", after), "list the steps in their order, each once")
+			c.bad(key, "does not come after the step before it", "list the steps in their order, each once")
 		}
 	}
 	c.oneOf("policy.letters.receipt", p.Letters.Receipt, "pawl", "stripe")

@@ -161,7 +161,7 @@ func AwaitStopped(ctx context.Context, dir string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for a Temporal server: %w", err)
+		return fmt.Errorf("find a Temporal server: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
 	running, err := lockRunning(ctx, dir)

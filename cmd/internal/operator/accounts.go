@@ -1,12 +1,14 @@
 package operator
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/account"
@@ -81,41 +83,66 @@ func (e *ReviewTaskError) Error() string {
 	return fmt.Sprintf("%s asks for this review and waits for its end: decide there, with pawl events approve or reject %[1]s", e.Event)
 }
 
+// ClosedTask is a task that was closed.
+type ClosedTask struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"`
+	Mode   string `json:"mode"`
+	State  string `json:"state"`
+	Repeat
+}
+
 // CloseTask closes the open task about an object, as done; kind and mode may be "" where one is open. Who and why stand in
-// the audit trail before it is closed. The error is a [*NoOpenTaskError], a [*SeveralTasksError] or a [*ReviewTaskError]
-// where the task cannot be closed here.
-func CloseTask(ctx context.Context, db *pgxpool.Pool, trail *audit.Store, object, kind, mode, who, why string) (account.Task, error) {
-	if err := accountable(who, why); err != nil {
-		return account.Task{}, err
+// the audit trail in one commit with that. A call that is repeated with its request ID does nothing and says the same. The
+// error is a [*NoOpenTaskError], a [*SeveralTasksError] or a [*ReviewTaskError] where the task cannot be closed here.
+func CloseTask(ctx context.Context, db *pgxpool.Pool, trail *audit.Store, object, kind, mode string, by Decided) (*ClosedTask, error) {
+	if err := by.check(); err != nil {
+		return nil, err
+	}
+	action := audit.Action{RequestID: by.id("task/" + object), Actor: by.Who, Action: "close-task", Target: object, Reason: by.Why}
+	recorded, repeat, err := by.earlier(ctx, trail, action)
+	switch {
+	case err != nil:
+		return nil, err
+	case recorded != nil:
+		closed := &ClosedTask{Object: object, State: billing.TaskDone, Repeat: repeat}
+		var before struct{ Kind, Mode string }
+		if err := json.Unmarshal(recorded.Before, &before); err != nil {
+			return nil, fmt.Errorf("read request %s: %w", by.RequestID, err)
+		}
+		if closed.Kind, closed.Mode = before.Kind, before.Mode; cmp.Or(kind, closed.Kind) != closed.Kind || cmp.Or(mode, closed.Mode) != closed.Mode {
+			return nil, by.taken(recorded)
+		}
+		return closed, nil
 	}
 	open, err := account.OpenAbout(ctx, db, object)
 	if err != nil {
-		return account.Task{}, err
+		return nil, err
 	}
 	open = slices.DeleteFunc(open, func(t account.Task) bool { return kind != "" && t.Kind != kind || mode != "" && t.Mode != mode })
 	switch {
 	case len(open) == 0:
-		return account.Task{}, &NoOpenTaskError{Object: object}
+		return nil, &NoOpenTaskError{Object: object}
 	case len(open) > 1:
-		return account.Task{}, &SeveralTasksError{Tasks: open}
+		return nil, &SeveralTasksError{Tasks: open}
 	case open[0].Kind == billing.TaskReview:
-		return account.Task{}, &ReviewTaskError{Event: open[0].Event}
+		return nil, &ReviewTaskError{Event: open[0].Event}
 	}
 	t := open[0]
-	if err := trail.Append(ctx, audit.Action{
-		RequestID: "close-task/" + t.Mode + "/" + t.Kind + "/" + t.Object + "/" + uuid.NewString(),
-		Actor:     who, Action: "close-task", Target: t.Object, Reason: why,
-		Before: map[string]any{"kind": t.Kind, "mode": t.Mode, "account": t.Account, "state": billing.TaskOpen},
-		After:  map[string]any{"state": billing.TaskDone},
-	}); err != nil {
-		return account.Task{}, err
+	action.Before = map[string]any{"kind": t.Kind, "mode": t.Mode, "account": t.Account, "state": billing.TaskOpen}
+	action.After = map[string]any{"state": billing.TaskDone}
+	added, err := trail.AppendWith(ctx, action, func(ctx context.Context, tx pgx.Tx) error {
+		closed, err := account.Done(ctx, tx, t)
+		if err == nil && !closed {
+			err = &NoOpenTaskError{Object: object}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !added: // the same request, at this moment
+		return CloseTask(ctx, db, trail, object, kind, mode, by)
 	}
-	closed, err := account.Done(ctx, db, t)
-	if err != nil {
-		return account.Task{}, err
-	}
-	if !closed {
-		return account.Task{}, &NoOpenTaskError{Object: object}
-	}
-	return t, nil
+	return &ClosedTask{Kind: t.Kind, Object: t.Object, Mode: t.Mode, State: billing.TaskDone}, nil
 }

@@ -45,8 +45,8 @@ type Desk struct {
 	DB       timeline.DB
 	Temporal Temporal
 	Audit    *audit.Store
-	// Outlook begins a look at what a run would do; done ends it. Previews need it.
-	Outlook func(context.Context) (look workflows.Outlook, done func(), err error)
+	// Outlook begins a preview of a run; done ends it. Previews need it.
+	Outlook func(context.Context) (outlook workflows.Outlook, done func(), err error)
 	// Relays lists the consumers of each source that relays its events.
 	Relays map[string][]string
 	// Unstick has a run's next task go to any worker, with the run's whole history; see [Unstick]. nil leaves it out.
@@ -177,16 +177,24 @@ func (d *Desk) processable(ask Ask, r *timeline.Receipt) error {
 }
 
 func (a Ask) check() error {
-	printable := func(c rune) bool { return c > ' ' && c < 0x7f }
+	if err := checkRequestID(a.RequestID); err != nil {
+		return err
+	}
 	switch {
 	case !slices.Contains(Verbs(), a.Verb):
 		return fmt.Errorf("there is no verb %q: use one of %s", a.Verb, strings.Join(Verbs(), ", "))
-	case len(a.RequestID) > 100 || strings.IndexFunc(a.RequestID, func(c rune) bool { return !printable(c) }) >= 0:
-		return fmt.Errorf("request ID %.100q: use 1 to 100 printable ASCII characters without spaces", a.RequestID)
 	case len(a.Who) > 200 || len(a.Why) > 2000 || strings.Contains(a.Who+a.Why, "\x00"):
 		return errors.New("who (200 bytes at most) and why (2000) must be text without NUL")
 	}
 	return accountable(a.Who, a.Why)
+}
+
+// checkRequestID refuses what cannot stand for a request. "" stands for a new one.
+func checkRequestID(id string) error {
+	if len(id) > 100 || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return fmt.Errorf("request ID %.100q: use 1 to 100 printable ASCII characters without spaces", id)
+	}
+	return nil
 }
 
 // accountable refuses what nobody answers for.

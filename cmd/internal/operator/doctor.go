@@ -21,7 +21,7 @@ const (
 
 // Finding is what one check has found.
 type Finding struct {
-	// Area is what was looked at, such as "database", and Check what about it.
+	// Area is what was examined, such as "database", and Check what about it.
 	Area  string `json:"area"`
 	Check string `json:"check"`
 	Level Level  `json:"level"`
@@ -46,27 +46,27 @@ func (f *findings) add(level Level, check, do, found string, args ...any) {
 	f.list = append(f.list, Finding{f.area, check, level, found, do})
 }
 
-// Examination is one thing to look at. Look may find several things, and stops when its context ends.
+// Examination is one thing to examine. Examine may find several things, and stops when its context ends.
 type Examination struct {
 	Area string
-	// Name is the check that has no answer where Look gives none.
-	Name string
-	Look func(context.Context) []Finding
-	// Do is what to do where Look gives no answer.
+	// Name is the check that has no answer where Examine gives none.
+	Name    string
+	Examine func(context.Context) []Finding
+	// Do is what to do where Examine gives no answer.
 	Do string
 }
 
-// Examine looks at all of them at once and returns what was found, in their order. Each has within at most: one that has
+// Examine examines all of them at once and returns what was found, in their order. Each has within at most: one that has
 // not answered then is a finding itself, also where it does not heed its context.
 func Examine(ctx context.Context, within time.Duration, all []Examination) []Finding {
 	found := make([][]Finding, len(all))
-	var looking sync.WaitGroup
+	var examining sync.WaitGroup
 	for i, e := range all {
-		looking.Go(func() {
+		examining.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, within)
 			defer cancel()
 			answer := make(chan []Finding, 1)
-			go func() { answer <- e.Look(ctx) }()
+			go func() { answer <- e.Examine(ctx) }()
 			// What ends with its context says more than that it has ended: it has a moment to do so.
 			late := time.NewTimer(within + time.Second)
 			defer late.Stop()
@@ -77,6 +77,6 @@ func Examine(ctx context.Context, within time.Duration, all []Examination) []Fin
 			}
 		})
 	}
-	looking.Wait()
+	examining.Wait()
 	return slices.Concat(found...)
 }

@@ -19,7 +19,7 @@ const (
 	takenConnections = 0.8
 )
 
-// ExamineDatabase looks at the database that pool connects to. dev allows what only a developer's machine may have.
+// ExamineDatabase examines the database that pool connects to. dev allows what only a developer's machine may have.
 func ExamineDatabase(ctx context.Context, pool *pgxpool.Pool, dev bool) []Finding {
 	f := &findings{area: "database"}
 	conn, err := pool.Acquire(ctx)

@@ -23,7 +23,7 @@ import (
 // shortRetention is for how long at least people want to look at a run that has ended, and reset it.
 const shortRetention = 3 * 24 * time.Hour
 
-// ExamineTemporal looks at the namespace that pawl works in and at the workers of its queue. dev allows what only a
+// ExamineTemporal examines the namespace that pawl works in and at the workers of its queue. dev allows what only a
 // developer's machine may have.
 func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue string, dev bool) []Finding {
 	f := &findings{area: "temporal"}
@@ -37,7 +37,7 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 		f.add(Fail, "namespace", fmt.Sprintf("make it: `temporal operator namespace create --namespace %s --retention 30d`; or correct TEMPORAL_NAMESPACE", namespace), "there is no namespace %s", namespace)
 		return f.list
 	case code == codes.PermissionDenied, code == codes.Unauthenticated:
-		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace", "%s may not be looked at: %s", namespace, temporalSays(err))
+		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace", "%s may not be described: %s", namespace, temporalSays(err))
 	case err != nil:
 		f.add(Fail, "namespace", "see Temporal's log", "%s", temporalSays(err))
 		return f.list
@@ -73,7 +73,7 @@ func (f *findings) namespace(described *workflowservice.DescribeNamespaceRespons
 		"ended runs are kept for %s", daysText(retention))
 }
 
-// searchAttributes looks whether the namespace has those of runs. Where the list may not be seen, as on Temporal Cloud, the
+// searchAttributes examines whether the namespace has those of runs. Where the list may not be seen, as on Temporal Cloud, the
 // namespace itself names them.
 func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string, described *workflowservice.DescribeNamespaceResponse) {
 	held := map[string]enumspb.IndexedValueType{}
@@ -124,7 +124,7 @@ func attributeNames() (names []string) {
 // quietPoller is how long a worker that runs may not have been heard of: its polls last a minute.
 const quietPoller = 90 * time.Second
 
-// workers looks who works on the queue.
+// workers examines who works on the queue.
 func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	builds := map[string][]string{}
 	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {

@@ -131,14 +131,14 @@ func (d *Desk) next(ctx context.Context, e *timeline.Event) (Next, error) {
 
 // outlined are the effects of the event's run that are not begun.
 func (d *Desk) outlined(ctx context.Context, e *timeline.Event) ([]workflows.PreviewedEffect, error) {
-	look, done, err := d.Outlook(ctx)
+	outlook, done, err := d.Outlook(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	in := inputOf(&e.Receipt)
 	in.Due, _ = workflows.DueOf(e.Receipt.WorkflowID)
-	outlined, err := workflows.Outlined(ctx, look, in)
+	outlined, err := workflows.Outlined(ctx, outlook, in)
 	var pending []workflows.PreviewedEffect
 	for _, f := range outlined.Effects {
 		begun := slices.ContainsFunc(e.Effects, func(begun timeline.Effect) bool { return begun.Key == f.Key })
@@ -249,7 +249,7 @@ func safety(made *Preview) Replay {
 		switch e.Will {
 		case workflows.WillRun, workflows.WillRunLater, workflows.WillRunAndTakeBack:
 			runs = append(runs, e.Kind)
-		case workflows.WillAsk, workflows.WillRefuse:
+		case workflows.WillAsk, workflows.WillRefuse, workflows.WillNotBeDone:
 			asks = append(asks, e.Kind)
 		}
 	}
@@ -304,7 +304,7 @@ func verdict(e *Evidence) string {
 	case receipt.Processed:
 		text = "It is done" + because(r.Reason)
 	case receipt.Compensated:
-		text = "It was taken back" + because(r.Reason)
+		text = "It was taken back" + because(strings.TrimPrefix(r.Reason, r.Status+": "))
 	case receipt.Ignored:
 		text = "Nothing was done about it" + because(r.Reason)
 	default:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/schema/audit"
@@ -109,7 +110,7 @@ type Jobs struct {
 	TaskQueue string
 }
 
-// JobStarter starts the run of a job, or tells it to look; a client.Client.
+// JobStarter starts the run of a job, or tells it that the job has changed; a client.Client.
 type JobStarter interface {
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
@@ -194,12 +195,12 @@ func (o *Jobs) Start(ctx context.Context, j job.Job, chosen Chosen) (*job.Job, b
 	return known, false, err
 }
 
-// run starts the job's run where there is none, and has it look at the job where there is one.
+// run starts the job's run where there is none, and tells it that the job has changed where there is one.
 func (o *Jobs) run(ctx context.Context, j *job.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, startJobWithin)
 	defer cancel()
 	in := workflows.JobInput{ID: j.ID}
-	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), workflows.SignalLookAtJob, nil, client.StartWorkflowOptions{
+	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), workflows.SignalJobChanged, nil, client.StartWorkflowOptions{
 		TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d events", j.Action, j.Items),
 	}, workflows.Job, in)
 	if err != nil {
@@ -277,61 +278,82 @@ func (e *JobStateError) Error() string {
 	return fmt.Sprintf("the job %s is %s already", e.Job.ID, e.Job.State)
 }
 
-// Pause lets a running job stand still after the events that are under way. It needs no Temporal.
-func (o *Jobs) Pause(ctx context.Context, id, who, why string) (*job.Job, error) {
-	return o.move(ctx, "pause", id, who, why, job.Paused, job.Running)
+// MovedJob is a job that was paused, resumed or cancelled, as it stands now.
+type MovedJob struct {
+	*job.Job
+	Repeat
+}
+
+// Pause lets a running job stand still after the events that are under way. It needs no Temporal. Pause, Cancel and
+// Resume, repeated with a request ID, do nothing and return the job as it stands.
+func (o *Jobs) Pause(ctx context.Context, id string, by Decided) (*MovedJob, error) {
+	return o.move(ctx, "pause", id, by, job.Paused, job.Running)
 }
 
 // Cancel ends a job after the events that are under way. What was not begun stays as it was.
-func (o *Jobs) Cancel(ctx context.Context, id, who, why string) (*job.Job, error) {
-	j, err := o.move(ctx, "cancel", id, who, why, job.Cancelled, job.Running, job.Paused)
-	if err != nil {
-		return nil, err
+func (o *Jobs) Cancel(ctx context.Context, id string, by Decided) (*MovedJob, error) {
+	j, err := o.move(ctx, "cancel", id, by, job.Cancelled, job.Running, job.Paused)
+	if err != nil || j.Repeated {
+		return j, err
 	}
 	// A paused run waits for a signal. One that runs sees it by itself, and the job is cancelled in any case.
-	_ = o.run(ctx, j)
+	_ = o.run(ctx, j.Job)
 	return j, nil
 }
 
 // Resume lets a paused job go on, and starts the run of one that has none: it was never taken by Temporal, or was ended
 // there.
-func (o *Jobs) Resume(ctx context.Context, id, who, why string) (*job.Job, error) {
-	j, err := o.move(ctx, "resume", id, who, why, job.Running, job.Paused, job.Running)
-	if err != nil {
-		return nil, err
+func (o *Jobs) Resume(ctx context.Context, id string, by Decided) (*MovedJob, error) {
+	j, err := o.move(ctx, "resume", id, by, job.Running, job.Paused, job.Running)
+	if err != nil || j.State != job.Running {
+		return j, err
 	}
-	return j, o.run(ctx, j)
+	return j, o.run(ctx, j.Job) // also where the command died in between, and is repeated
 }
 
 // move records who brings a job from one of the states to another, and why, and does it.
-func (o *Jobs) move(ctx context.Context, verb, id, who, why string, to job.State, from ...job.State) (*job.Job, error) {
-	if err := accountable(who, why); err != nil {
+func (o *Jobs) move(ctx context.Context, verb, id string, by Decided, to job.State, from ...job.State) (*MovedJob, error) {
+	if err := by.check(); err != nil {
 		return nil, err
 	}
 	j, err := o.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(from, j.State) {
-		return nil, &JobStateError{Job: j, Verb: verb}
-	}
-	if err := o.Audit.Append(ctx, audit.Action{
-		RequestID: "job/" + id + "/" + verb + "/" + uuid.NewString(), Actor: who, Action: verb + "-job", Target: id, Reason: why,
+	action := audit.Action{
+		RequestID: by.id("job/" + id), Actor: by.Who, Action: verb + "-job", Target: id, Reason: by.Why,
 		Before: map[string]any{"state": j.State, "done": j.Done, "refused": j.Refused, "failed": j.Failed, "left": j.Left()},
 		After:  map[string]any{"state": to},
-	}); err != nil {
-		return nil, err
 	}
-	note := verb + "d by " + who + ": " + why
+	recorded, repeat, err := by.earlier(ctx, o.Audit, action)
+	switch {
+	case err != nil:
+		return nil, err
+	case recorded != nil:
+		return &MovedJob{j, repeat}, nil
+	case !slices.Contains(from, j.State):
+		return nil, &JobStateError{Job: j, Verb: verb}
+	}
+	note := verb + "d by " + by.Who + ": " + by.Why
 	if verb == "cancel" {
-		note = "cancelled by " + who + ": " + why
+		note = "cancelled by " + by.Who + ": " + by.Why
 	}
 	if to == job.Running {
 		note = ""
 	}
-	j, moved, err := o.Store.Move(ctx, id, to, note, from...)
-	if err == nil && !moved { // it ended meanwhile
-		err = &JobStateError{Job: j, Verb: verb}
+	added, err := o.Audit.AppendWith(ctx, action, func(ctx context.Context, tx pgx.Tx) (err error) {
+		var moved bool
+		j, moved, err = job.MoveIn(ctx, tx, id, to, note, from...)
+		if err == nil && !moved { // it ended meanwhile
+			err = &JobStateError{Job: j, Verb: verb}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !added: // the same request, at this moment
+		return o.move(ctx, verb, id, by, to, from...)
 	}
-	return j, err
+	return &MovedJob{Job: j}, nil
 }

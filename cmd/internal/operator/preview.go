@@ -8,16 +8,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Preview is what a verb would do to one event. Nothing was changed to know it.
+// Preview is what a verb would do to one event, or to an account. Nothing was changed to know it.
 type Preview struct {
-	Verb    string           `json:"verb"`
+	Verb string `json:"verb"`
+	// Receipt is the event's; of an account, the one that the run of the clock would belong to.
 	Receipt timeline.Receipt `json:"receipt"`
+	// Access is what the account that is held or released may use then; nil for an event.
+	Access *billing.Access `json:"access,omitempty"`
 	// Refused says why the verb would not be taken, and Choices what can be done instead; the rest is then empty.
 	Refused string `json:"refused,omitempty"`
 	Choices []Open `json:"choices,omitempty"`
@@ -61,12 +65,12 @@ func (d *Desk) PreviewOf(ctx context.Context, ask Ask, r *timeline.Receipt) (*Pr
 		made.refuse(err)
 		return made, nil
 	}
-	look, done, err := d.Outlook(ctx)
+	outlook, done, err := d.Outlook(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	previewed, err := workflows.Preview(ctx, look, asked)
+	previewed, err := workflows.Preview(ctx, outlook, asked)
 	var refused *workflows.RefusedError
 	switch {
 	case errors.As(err, &refused):

@@ -14,8 +14,17 @@ import (
 )
 
 // CheckRows folds facts anew and returns how the rows differ from that. It has a connection of its own, of pool's kind.
-// See [billing.Check].
+// See [billing.Check]. An account that is not there is an error.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, told billing.Progress) ([]billing.Difference, error) {
+	if of != (billing.Scope{}) {
+		objects, err := of.Objects(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		if len(objects) == 0 {
+			return nil, fmt.Errorf("no account %q of mode %s: `pawl accounts show` finds one by what it has, and says its ID and mode", of.Account, of.Mode)
+		}
+	}
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)

@@ -39,7 +39,8 @@ type Reconciler struct {
 // Difference is one field in which our row of an object is not what the provider says.
 type Difference struct {
 	Object string `json:"object"`
-	// Kind is "subscription", "invoice", "customer", "payment", "refund", "dispute" or "credit note".
+	// Kind is "subscription", "invoice", "customer", "checkout", "payment", "refund", "dispute", "fraud warning" or "credit
+	// note".
 	Kind  string `json:"kind"`
 	Field string `json:"field"`
 	Ours  string `json:"ours"`
@@ -55,7 +56,7 @@ type Reconciliation struct {
 	Customers   []string     `json:"customers"`
 	Compared    int          `json:"compared"`
 	Differences []Difference `json:"differences"`
-	// LeftOut says of objects that could not be compared why not, by ID.
+	// LeftOut says of objects that were not compared why not, by ID; of many, by what they are, and whose.
 	LeftOut map[string]string `json:"left_out"`
 	// Filed are the receipts whose runs bring our rows to what the provider says.
 	Filed []Receipt `json:"filed"`
@@ -86,7 +87,7 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 		return nil, err
 	}
 	for _, customer := range customers {
-		held, denied, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
+		held, unread, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
 		if errors.Is(err, stripe.ErrNotFound) {
 			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source + ": is it of the same account and mode?"
 			continue
@@ -95,8 +96,8 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 			return nil, fmt.Errorf("ask Stripe for what %s has: %w", customer.ID, err)
 		}
 		found.Customers = append(found.Customers, customer.ID)
-		for list, why := range denied {
-			found.LeftOut[strings.ReplaceAll(list, "_", " ")+" of "+customer.ID] = why
+		for list, why := range unread {
+			found.LeftOut[list+" of "+customer.ID] = why
 		}
 		if held, err = r.rest(ctx, held, open, customer, found); err != nil {
 			return nil, err
@@ -197,7 +198,7 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	if err != nil {
 		return err
 	}
-	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil {
+	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil && change.Before.Checkout == nil {
 		return nil // over before effects began, and no business of ours
 	}
 	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
@@ -276,11 +277,23 @@ func differencesOf(object string, kind billing.Kind, c billing.Change) (list []D
 		add("invoice", "plan", was.Plan, is.Plan)
 		add("invoice", "subscription", was.Subscription, is.Subscription)
 		add("invoice", "account", was.Account, is.Account)
-	case billing.PaymentSeen, billing.RefundSeen, billing.DisputeSeen, billing.CreditSeen:
+	case billing.CheckoutSeen:
+		var was billing.Checkout
+		if c.Before.Checkout != nil {
+			was = *c.Before.Checkout
+		}
+		is := *c.After.Checkout
+		add("checkout", "status", was.Status, is.Status)
+		add("checkout", "payment", was.PaymentStatus, is.PaymentStatus)
+		add("checkout", "amount", money(was.Amount, was.Currency), money(is.Amount, is.Currency))
+		add("checkout", "plan", was.Plan, is.Plan)
+		add("checkout", "account", was.Account, is.Account)
+		add("checkout", "customer", was.Customer, is.Customer)
+	case billing.PaymentSeen, billing.RefundSeen, billing.DisputeSeen, billing.WarningSeen, billing.CreditSeen:
 		return moneyDifferences(object, kind, c)
 	default:
-		if c.Left != nil {
-			add("customer", "account", c.Left.Account, c.After.Access.Account)
+		for _, left := range c.Others {
+			add("customer", "account", left.Account, c.After.Access.Account)
 		}
 	}
 	return list
@@ -301,6 +314,10 @@ func moneyDifferences(object string, kind billing.Kind, c billing.Change) []Diff
 			}
 			return d.ID, []string{"status", d.Status, "amount", money(d.Amount, d.Currency), "moved", money(moved, d.Currency), "payment", d.Payment()}
 		})
+	case billing.WarningSeen:
+		return fieldsThatDiffer(object, "fraud warning", c.Before.Warnings, c.After.Warnings, func(w billing.Warning) (string, []string) {
+			return w.ID, []string{"actionable", fmt.Sprint(w.Actionable), "charge", w.Charge}
+		})
 	case billing.CreditSeen:
 		return fieldsThatDiffer(object, "credit note", c.Before.Credits, c.After.Credits, func(n billing.Credit) (string, []string) {
 			return n.ID, []string{"status", n.Status, "amount", money(n.Amount, n.Currency), "invoice", n.Invoice}
@@ -319,7 +336,7 @@ func moneyDifferences(object string, kind billing.Kind, c billing.Change) []Diff
 		if p.Refunded > 0 {
 			refunded = money(p.Refunded, p.Currency)
 		}
-		return p.ID, []string{"invoice", p.Invoice, "refunded", refunded}
+		return p.ID, []string{"customer", p.Customer, "invoice", p.Invoice, "refunded", refunded}
 	})
 }
 

@@ -19,12 +19,12 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Outlook returns what begins a look at what a run would do, with what the configuration decides about it. Who begins one
+// Outlook returns what begins a preview of a run, with what the configuration decides about it. Who begins one
 // ends it with done. Nothing is sent, and what is written is rolled back.
-func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) func(context.Context) (look workflows.Outlook, done func(), err error) {
+func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
 	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
 	relays := n.consumers(nil)
-	outlook := &activities.Outlook{
+	outlooks := &activities.Outlooks{
 		DB: pool, Consumers: relays,
 		Billing: &activities.Billing{
 			Receipts: receipts, Facts: billing.New(pool), Prices: Prices(cfg), Policy: BillingPolicy(cfg), Planning: planning(cfg),
@@ -37,11 +37,11 @@ func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) fu
 		Breakers:   breaker.New(pool), Pauses: pause.New(pool),
 	}
 	return func(ctx context.Context) (workflows.Outlook, func(), error) {
-		look, err := outlook.Open(ctx)
+		outlook, err := outlooks.Open(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		return look, look.Close, nil
+		return outlook, outlook.Close, nil
 	}
 }
 

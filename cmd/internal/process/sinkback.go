@@ -27,7 +27,7 @@ func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words strin
 	n.showRetrying(ctx, c, reason)
 }
 
-// tellBack has the runs let in that wait for a sink. Where nobody listens, they look for themselves.
+// tellBack has the runs let in that wait for a sink. Where nobody listens, they poll by themselves.
 func (n *Node) tellBack(sink string) {
 	select {
 	case n.back <- sink:
@@ -36,7 +36,7 @@ func (n *Node) tellBack(sink string) {
 }
 
 // letIn tells the runs that wait for a sink that it is back, a few after the other: this process has closed its breaker,
-// or was the first to hear that its pause is over. Where it dies over that, they look for themselves. It stops when the
+// or was the first to hear that its pause is over. Where it dies over that, they poll by themselves. It stops when the
 // sink is out again, or paused.
 func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink is back", "sink", sink)
@@ -86,6 +86,6 @@ func (n *Node) tell(ctx context.Context, run string) {
 	err := n.Temporal.SignalWorkflow(ctx, run, "", workflows.SignalSinkBack, nil)
 	var ended *serviceerror.NotFound
 	if err != nil && !errors.As(err, &ended) {
-		n.log.WarnContext(ctx, "cannot tell a run that its sink is back; it looks for itself later", "workflow_id", run, "error", err)
+		n.log.WarnContext(ctx, "cannot tell a run that its sink is back; it polls by itself later", "workflow_id", run, "error", err)
 	}
 }

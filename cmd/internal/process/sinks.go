@@ -1,6 +1,8 @@
 package process
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
@@ -35,7 +37,7 @@ func planning(c *config.Config) activities.Planning {
 
 // Prices says what each price means.
 func Prices(c *config.Config) stripe.Plans {
-	plans := stripe.Plans{Prices: map[string]stripe.Price{}}
+	plans := stripe.Plans{Prices: map[string]stripe.Price{}, Named: slices.Sorted(maps.Keys(c.Plans.Features))}
 	for name, price := range c.Plans.Prices {
 		plans.Prices[name] = stripe.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
 	}
@@ -125,7 +127,7 @@ func Relays(c *config.Config) map[string][]string {
 func subscribers(c *config.Config) []activities.Subscriber {
 	var list []activities.Subscriber
 	for _, s := range c.Sinks.Subscribers {
-		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout})
+		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout, Types: s.Types})
 	}
 	return list
 }

@@ -71,7 +71,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	return group.Wait()
 }
 
-// jobSweep is how often a worker looks for jobs that nobody has started.
+// jobSweep is how often a worker searches for jobs that nobody has started.
 const jobSweep = 5 * time.Second
 
 // sweepJobs starts the jobs that nobody has started, until ctx ends.

@@ -27,8 +27,9 @@
 //
 // POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does it
 // before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in the
-// version of that event: GET customers, subscriptions, invoices, invoice_payments, charges, refunds, disputes,
-// checkout/sessions and events, each as a list and by ID, and invoices/ID/lines. Lists take limit, starting_after,
+// version of that event: GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes, refunds,
+// disputes, radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and
+// invoices/ID/lines. Lists take limit, starting_after,
 // ending_before, created[gte] and the like, and the filters that pawl asks with; any other parameter is refused.
 // An invoice carries its first ten lines. A customer whom an object names is there without an event of its own.
 // invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or _test_ in

@@ -330,6 +330,7 @@ func TestStripe_Shapes_AreStripes(t *testing.T) {
 	for path, kind := range map[string]string{
 		"customers": "customer", "subscriptions?status=all": "subscription", "invoices": "invoice", "invoice_payments": "invoice_payment",
 		"charges": "charge", "refunds": "refund", "disputes": "dispute", "checkout/sessions": "checkout.session", "events": "event",
+		"radar/early_fraud_warnings": "radar.early_fraud_warning",
 	} {
 		_, _, answer := ask(t, s, path)
 		fixture, schema := fixtures.Resources[kind], spec.Components.Schemas[kind]

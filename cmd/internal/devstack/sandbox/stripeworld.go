@@ -64,10 +64,13 @@ var stripeKinds = map[string]stripeKind{
 			"payment[payment_intent]": field("payment", "payment_intent"),
 		},
 	},
-	"charges":           {object: "charge", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "payment_intent": field("payment_intent")}},
-	"credit_notes":      {object: "credit_note", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "invoice": field("invoice")}},
-	"refunds":           {object: "refund", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
-	"disputes":          {object: "dispute", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
+	"charges":      {object: "charge", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "payment_intent": field("payment_intent")}},
+	"credit_notes": {object: "credit_note", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "invoice": field("invoice")}},
+	"refunds":      {object: "refund", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
+	"disputes":     {object: "dispute", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
+	"radar/early_fraud_warnings": {
+		object: "radar.early_fraud_warning", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")},
+	},
 	"checkout/sessions": {object: "checkout.session", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "subscription": field("subscription"), "payment_intent": field("payment_intent"), "status": field("status")}},
 	"events":            {object: "event", filters: map[string]func(stripeObject, string) bool{"type": field("type")}, kept: 30 * 24 * time.Hour},
 }
