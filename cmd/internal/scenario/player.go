@@ -37,6 +37,8 @@ type Moment struct {
 	Because *Told          `json:"because"`
 	// Status is that of the subscription that decides, "" where none does.
 	Status string `json:"status"`
+	// Standing says in words why the account has it, or has nothing; "" where nothing tells.
+	Standing string `json:"standing"`
 	// Effects are those that the step has caused, News the internal events, Tasks those that were opened.
 	Effects []Effect `json:"effects"`
 	News    []string `json:"news"`
@@ -75,7 +77,7 @@ func (p *Player) Play(ctx context.Context, l Laid, tell func(Moment)) error {
 		if err := p.settled(ctx, seen, step.At); err != nil {
 			return err
 		}
-		m, err := seen.look(ctx, p.Pool, step)
+		m, err := seen.observe(ctx, p.Pool, step)
 		if err != nil {
 			return err
 		}
@@ -138,7 +140,7 @@ func (p *Player) sendOnce(ctx context.Context, events []forge.Event, atOnce int)
 }
 
 // settled waits until pawl has done all that follows from what was delivered, and what was due by a time; where it is not
-// done in time, the next look says so.
+// done in time, the next observation says so.
 func (p *Player) settled(ctx context.Context, s *sight, by time.Time) error {
 	patience := time.NewTimer(p.Patience)
 	defer patience.Stop()

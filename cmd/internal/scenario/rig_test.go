@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -65,7 +64,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen := freeAddress(t)
+	listen := schematest.FreeAddr(t)
 	for name, content := range map[string]string{
 		"database.url":   schematest.NewDSN(t),
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal.Addr()),
@@ -128,16 +127,6 @@ func newRig(t *testing.T) *rig {
 			API:    world.URL() + "/stripe", Pool: node.Pool, Patience: time.Minute,
 		},
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // lay gives a story its times from now on, for an account of this name.

@@ -124,6 +124,9 @@ func line(m scenario.Moment) string {
 	}
 	if m.Because != nil {
 		text += " by " + m.Because.Type
+		if m.Access.State != "active" {
+			text += ": " + m.Standing
+		}
 	}
 	var effects []string
 	for _, e := range m.Effects {

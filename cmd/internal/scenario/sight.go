@@ -48,7 +48,7 @@ const tasksSQL = `
 select kind || ' ' || object, kind || case state when 'open' then '' else ' ' || state end from tasks t
  where mode = $1 and account = $2 order by created_at`
 
-// sight remembers what was seen of a story, so that each look tells what is new.
+// sight remembers what was seen of a story, so that each observation tells what is new.
 type sight struct {
 	account, mode string
 	types         map[string]string // of events, by ID
@@ -62,7 +62,7 @@ func newSight(l Laid) *sight {
 	return &sight{account: l.Account, mode: l.Mode, types: map[string]string{}, effects: map[string]string{}, tasks: map[string]string{}}
 }
 
-// tell adds events to those that are looked for.
+// tell adds events to those that are observed.
 func (s *sight) tell(events []forge.Event) {
 	for _, e := range events {
 		if s.types[e.ID] == "" {
@@ -80,8 +80,8 @@ func (s *sight) open(ctx context.Context, db *pgxpool.Pool, by time.Time) (open 
 // list is never nil, which would be no array.
 func (s *sight) list() []string { return append([]string{}, s.events...) }
 
-// look says how things stand after a step.
-func (s *sight) look(ctx context.Context, db *pgxpool.Pool, step LaidStep) (Moment, error) {
+// observe says how things stand after a step.
+func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (Moment, error) {
 	m := Moment{Day: step.Day, What: step.What, Events: []Told{}, Effects: []Effect{}, News: []string{}, Tasks: []string{}}
 	for _, e := range step.Events {
 		m.Events = append(m.Events, Told{e.ID, e.Type})
@@ -160,13 +160,17 @@ func (s *sight) access(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 		}
 		for _, sub := range a.Subscriptions {
 			if sub.ID == g.Object {
-				m.Status = sub.Status
+				m.Status, m.Standing = sub.Status, "the subscription "+sub.Standing(time.Now())
 			}
 		}
 	}
 	if m.Because == nil && len(a.Subscriptions) > 0 { // it grants nothing: that is why
 		sub := a.Subscriptions[len(a.Subscriptions)-1]
-		m.Because, m.Status = &Told{sub.Because, s.types[sub.Because]}, sub.Status
+		m.Because, m.Status, m.Standing = &Told{sub.Because, s.types[sub.Because]}, sub.Status, "the subscription "+sub.Standing(time.Now())
+	}
+	if m.Because == nil && len(a.Grants) > 0 { // bought once
+		g := a.Grants[len(a.Grants)-1]
+		m.Because, m.Standing = &Told{g.Because, s.types[g.Because]}, "the time that was paid for is over"
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ var stories = map[string][]string{
 		"35: active starter for a while by customer.subscription.updated | action-required-notice | payment.failed | ",
 		"38: active starter for a while by customer.subscription.updated | dunning-notice |  | ",
 		"45: active starter for a while by customer.subscription.updated | dunning-notice |  | ",
-		"52: suspended by customer.subscription.updated | provision-workspace | access.changed | ",
+		"52: suspended by customer.subscription.updated: the subscription is past due, and the grace is over | provision-workspace | access.changed | ",
 		"54: active starter by customer.subscription.updated | finance-export, provision-workspace, receipt-email | access.changed, invoice.paid | ",
 	},
 	"upgrade": {
@@ -54,8 +54,8 @@ var stories = map[string][]string{
 	"cancelled-paid-late": {
 		begin,
 		"30: active starter for a while by customer.subscription.updated | action-required-notice | payment.failed | ",
-		"31: suspended by customer.subscription.deleted | provision-workspace, subscription-ended-notice | access.changed, subscription.ended | ",
-		"32: suspended by customer.subscription.deleted | finance-export, receipt-email, review | invoice.paid |  | needs_review",
+		"31: suspended by customer.subscription.deleted: the subscription is canceled | provision-workspace, subscription-ended-notice | access.changed, subscription.ended | ",
+		"32: suspended by customer.subscription.deleted: the subscription is canceled | finance-export, receipt-email, review | invoice.paid |  | needs_review",
 	},
 	"annual": {
 		"0: active pro by customer.subscription.created | finance-export, provision-workspace, receipt-email | access.changed, invoice.paid, subscription.changed | ",
@@ -64,12 +64,12 @@ var stories = map[string][]string{
 	"planned-end": {
 		begin,
 		"27: active starter for a while by customer.subscription.updated | subscription-changed-notice | subscription.changed | ",
-		"31: suspended by customer.subscription.updated | provision-workspace | access.changed | ",
-		"32: suspended by customer.subscription.deleted | subscription-ended-notice | subscription.ended | ",
+		"31: suspended by customer.subscription.updated: the subscription was planned to end | provision-workspace | access.changed | ",
+		"32: suspended by customer.subscription.deleted: the subscription is canceled | subscription-ended-notice | subscription.ended | ",
 	},
 	"once": {
 		"0: active pro for a while by checkout.session.completed | finance-export, order-email, provision-workspace | access.changed, checkout.completed | ",
-		"8: suspended | provision-workspace | access.changed | ",
+		"8: suspended by checkout.session.completed: the time that was paid for is over | provision-workspace | access.changed | ",
 	},
 }
 
