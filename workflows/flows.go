@@ -80,7 +80,7 @@ func Flows() []Flow {
 				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated", "invoice.sent", "invoice.deleted",
 				"invoice.will_be_due", "invoice.overpaid", "invoice_payment.paid", "charge.succeeded", "payment_intent.succeeded",
 				"checkout.session.async_payment_failed", "checkout.session.expired"),
-			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known",
+			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known, and the task to mend an invoice that Stripe cannot finalize",
 		},
 		{
 			Name: ClockFlow, Run: AccountDue, plan: accountDue,

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/pawlhq/pawl/schema/billing"
@@ -27,8 +28,15 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 	switch r.subject.EventType {
 	case "invoice.deleted":
 		seen.Status = "deleted"
+	case "invoice.created": // nothing was tried with it
+	case "invoice.finalization_failed":
+		seen.Stuck = cmp.Or(f.finalizationError(), "unknown")
 	case "invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue":
 		seen.Failed = true
+	default:
+		if seen.Status == "draft" {
+			seen.Stuck = f.finalizationError()
+		}
 	}
 	if seen.Account = r.metadataAccount(f, "subscription_details.metadata", metadata); seen.Account == "" {
 		seen.Account = r.metadataAccount(f, "metadata", f.object.object("metadata"))
@@ -41,6 +49,14 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 	f.needed("customer", fact.Customer)
 	fact.Invoice = seen
 	return fact
+}
+
+// finalizationError returns the code of what kept the invoice from being finalized at the last attempt, "" for nothing.
+// Its message can name the customer, and is left out.
+func (f *fields) finalizationError() string {
+	failed := f.in(f.object.object("last_finalization_error"), "last_finalization_error")
+	defer f.keep(failed)
+	return cmp.Or(failed.word("code"), failed.word("type"))
 }
 
 // tax returns the sum of the invoice's taxes: tax up to 2025-02, total_taxes since.

@@ -47,6 +47,10 @@ func TestRead_Invoice_EveryVersion_SameFact(t *testing.T) {
 					objectOf(event)["status"] = "draft"
 				}
 				want.Status = tt.status
+				if eventType == "invoice.finalization_failed" {
+					objectOf(event)["last_finalization_error"] = document{"type": "invalid_request_error", "code": "customer_tax_location_invalid", "message": "Jane's address"}
+					want.Stuck = "customer_tax_location_invalid"
+				}
 				want.Failed = slices.Contains([]string{"invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"}, eventType)
 				same(t, read(t, event), about(billing.InvoiceSeen, "in_1", "cus_1", eventType, tt.rank, billing.Data{Invoice: want}))
 			})

@@ -394,6 +394,9 @@ func (w *tale) wantRows() []string {
 	for _, b := range w.invoices {
 		accounts[w.account(b.of)] = true
 		want = append(want, words(b.id+":", w.account(b.of), b.status, fmt.Sprint(b.paid)))
+		if b.stuck {
+			want = append(want, words("task finalization_failed", b.id+":", map[bool]string{true: "open", false: "cancelled"}[b.status == "draft"]))
+		}
 	}
 	for _, o := range w.orders {
 		if accounts[o.account] = accounts[o.account] || o.paid; o.session {

@@ -431,7 +431,7 @@ func (a *applying) write(ctx context.Context) error {
 	if a.holds != "" {
 		b.Queue(holdSQL, mode, a.holds, a.accounts[a.holds].Held)
 	}
-	a.askForPlans(b)
+	a.ask(b)
 	a.schedule(b)
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
 	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, a.over(a.change.After.Access.Account))
@@ -455,12 +455,19 @@ func (a *applying) firstHeard(subscription string) bool {
 	return subscription == a.subscription && a.held.subscription == nil && len(a.held.billed) == 0
 }
 
-// askForPlans opens the tasks about prices that no mapping knows, and closes those whose prices are known by now.
-func (a *applying) askForPlans(b *pgx.Batch) {
-	for _, s := range a.subscriptions {
-		if t, asks := planTask(s); asks {
+// ask opens the tasks about prices that no mapping knows and about invoices that cannot be finalized, and closes those
+// about what is mended by now.
+func (a *applying) ask(b *pgx.Batch) {
+	settle := func(t settledTask, asks bool) {
+		if asks {
 			b.Queue(settleTaskSQL, a.subject.Mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key)
 		}
+	}
+	for _, s := range a.subscriptions {
+		settle(planTask(s))
+	}
+	for _, i := range a.invoices {
+		settle(stuckTask(i))
 	}
 }
 

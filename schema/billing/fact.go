@@ -163,6 +163,8 @@ type InvoiceFact struct {
 	Failed      bool      `json:",omitempty"`
 	NextAttempt time.Time `json:",omitzero"`
 	DueAt       time.Time `json:",omitzero"`
+	// Stuck says why the provider could not finalize the draft: the code of its last attempt. "" for no such attempt.
+	Stuck string `json:",omitempty"`
 	// Numbered is set where the invoice has a number of its own.
 	Numbered bool `json:",omitempty"`
 	// OutOfBand is set for an invoice that was marked as paid and not charged by the provider.

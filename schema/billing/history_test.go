@@ -44,6 +44,8 @@ type billed struct {
 	period   time.Time
 	paid     int64
 	failures []int
+	// stuck is set for one that could not be finalized at first, or not yet.
+	stuck bool
 }
 
 // newHistory makes a history of a number of steps.
@@ -93,7 +95,9 @@ func (h *history) step() {
 // live is a step of a subscription in good standing.
 func (h *history) live(s *happened) {
 	change := func(c func(*billing.SubscriptionFact)) { h.update(s, billing.RankChange, c) }
-	switch h.random.IntN(11) {
+	switch h.random.IntN(12) {
+	case 11:
+		h.bill(s, "draft")
 	case 10: // a price that no mapping knows; of a second's plans it leaves the newest that can be told
 		h.second++
 		change(func(is *billing.SubscriptionFact) { is.Items[0].Plan, is.Items[0].Price = "", "price_new" })
@@ -178,15 +182,24 @@ func (s *happened) note() {
 func (h *history) bill(s *happened, status string) {
 	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status, at: at(h.second), period: s.is.Items[0].PeriodStart}
 	h.invoices = append(h.invoices, b)
-	told := []string{"open"}
-	if status != "open" {
+	var told []string
+	if b.stuck = status == "draft" || h.random.IntN(6) == 0; b.stuck {
+		told = append(told, "draft")
+	}
+	if status != "draft" {
+		told = append(told, "open")
+	}
+	if status != "draft" && status != "open" {
 		told = append(told, status)
 	}
-	for i, each := range told {
+	for _, each := range told {
 		f := invoice(1, h.second, each, b.plan, customer(s.customer))
 		f.Object, f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = b.id, s.id, s.is.Account, s.id
 		f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = b.period, s.is.Items[0].PeriodEnd
-		if i == 0 && h.random.IntN(2) == 0 {
+		switch {
+		case each == "draft":
+			f.Invoice.Stuck = "customer_tax_location_invalid"
+		case each == "open" && h.random.IntN(2) == 0:
 			f.Invoice.Failed, f.Invoice.Attempts = true, 1
 			b.failures = []int{1}
 		}

@@ -41,6 +41,10 @@ type Invoice struct {
 	// customer, in their order; 0 is a due date that has passed.
 	Attempts int   `json:",omitempty"`
 	Failures []int `json:",omitempty"`
+	// Stuck says why the provider could not finalize it, while it is a draft: until somebody mends that, it is not
+	// collected. EverStuck is set once any fact said so.
+	Stuck     string `json:",omitempty"`
+	EverStuck bool   `json:",omitempty"`
 	// NextAttempt and DueAt are of the last open snapshot.
 	NextAttempt time.Time `json:",omitzero"`
 	DueAt       time.Time `json:",omitzero"`
@@ -122,6 +126,9 @@ func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	for _, f := range snapshots {
 		i.note(f)
 	}
+	if i.Status != "draft" {
+		i.Stuck = ""
+	}
 	i.Failures = ascending(i.Failures)
 	i.Named = cmp.Or(mappedTo(facts), linkedTo(facts), i.Named)
 	i.Review = reviewOf(snapshots)
@@ -150,7 +157,10 @@ func (i *Invoice) note(f Fact) {
 		i.Failures = append(i.Failures, in.Attempts)
 		i.FailedBy = cmp.Or(i.FailedBy, causeOf(f))
 	}
+	i.EverStuck = i.EverStuck || in.Stuck != ""
 	switch in.Status {
+	case "draft":
+		i.Stuck = in.Stuck
 	case "open":
 		i.NextAttempt, i.DueAt = in.NextAttempt, in.DueAt
 	case "paid":

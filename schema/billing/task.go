@@ -14,6 +14,8 @@ const (
 	TaskWarning = "fraud_warning"
 	// TaskPlan is to map a price to a plan: a subscription has none that is known.
 	TaskPlan = "unknown_price"
+	// TaskStuck is to mend what keeps the provider from finalizing an invoice: until then nobody collects it.
+	TaskStuck = "finalization_failed"
 )
 
 // settledTask is what a task that follows from facts shall be: open or cancelled. What a person has done stays done.
@@ -29,6 +31,17 @@ func planTask(s Subscription) (settledTask, bool) {
 		t.State, t.Title = TaskOpen, t.Title+": "+s.UnknownPrice
 	}
 	return t, s.EverUnknown
+}
+
+// stuckTask returns the task about an invoice that the provider cannot finalize, false where it never tried in vain. It
+// is open until a fact shows the invoice as finalized or deleted, or its draft as mended. It names no account: it is
+// that of the invoice, which may move.
+func stuckTask(i Invoice) (settledTask, bool) {
+	t := settledTask{TaskStuck, i.ID, "", TaskCancelled, "Mend what keeps Stripe from finalizing invoice " + i.ID}
+	if i.Stuck != "" {
+		t.State, t.Title = TaskOpen, t.Title+": "+i.Stuck
+	}
+	return t, i.EverStuck
 }
 
 // tasksOf returns the tasks about disputes and warnings.

@@ -14,6 +14,7 @@ func TestJudged_Invoices(t *testing.T) {
 		return append([]string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1"}, and...)
 	}
 	pro := lines(line("pro", 2000))
+	notFinalized := set("last_finalization_error", payload{"type": "invalid_request_error", "code": "customer_tax_location_invalid"})
 	judge(t, []judged{
 		{
 			name: "past due, and paid before that was told: no notice after a fact was known that makes it untrue; payment.failed (invoice, attempt) is a once effect",
@@ -60,6 +61,14 @@ func TestJudged_Invoices(t *testing.T) {
 				bill("paid", 10*aDay+time.Second, "in_2", lines(line("pro", -1333, prorated, during(10*aDay, aMonth))), set("amount_due", 0), set("amount_paid", 0), set("amount_remaining", 0)),
 			},
 			want: []string{"sub_1: acme canceled pro 1", "acme: suspended", "in_2: acme paid 0", "told invoice.paid in_2", "told subscription.ended sub_1"},
+		},
+		{
+			name: "one that cannot be finalized, and one that was mended: alert staff; clear on later finalized",
+			events: []happening{
+				active, bill("created", 1*aDay, "in_2", pro), bill("finalization_failed", 1*aDay+time.Hour, "in_2", pro, notFinalized),
+				bill("created", 2*aDay, "in_3", pro), bill("finalization_failed", 2*aDay+time.Hour, "in_3", pro, notFinalized), bill("finalized", 3*aDay, "in_3", pro),
+			},
+			want: isActive("in_2: acme draft 0", "in_3: acme open 0", "task finalization_failed in_2 open", "task finalization_failed in_3 cancelled"),
 		},
 		{
 			name: "an invoice that is changed after it was paid, and one that was finalized late: status is the highest",

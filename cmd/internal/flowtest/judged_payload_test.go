@@ -141,7 +141,8 @@ func bill(event string, at time.Duration, id string, lines []payload, edits ...e
 		data = append(data, l)
 	}
 	status, paid, attempts := map[string]string{
-		"paid": "paid", "payment_succeeded": "paid", "voided": "void", "marked_uncollectible": "uncollectible", "created": "draft", "deleted": "draft",
+		"paid": "paid", "payment_succeeded": "paid", "voided": "void", "marked_uncollectible": "uncollectible", "created": "draft",
+		"finalization_failed": "draft", "deleted": "draft",
 	}[event], 0, 0
 	switch {
 	case status == "paid":
