@@ -48,9 +48,11 @@ for dir in "${directories[@]}"; do
 	targets=$(cd "$dir" && go test -list '^Fuzz' . | grep '^Fuzz')
 	for target in $targets; do
 		name="${dir#"$PWD"/}.$target"
-		echo "fuzz: $name for ${seconds}s"
 		ran=$((ran + 1))
-		if ! (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -fuzzminimizetime 200x .) 2>&1 | tee "$log" && ! found_nothing; then
+		if (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -fuzzminimizetime 200x .) >"$log" 2>&1 || found_nothing; then
+			echo "fuzz: $name for ${seconds}s: $(grep -o 'execs: .*' "$log" | tail -n 1)"
+		else
+			cat "$log"
 			failed+=("$name")
 		fi
 	done
