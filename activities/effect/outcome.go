@@ -1,0 +1,184 @@
+package effect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// meet records that a run has met an effect that it may not do, and returns what had come of it before.
+func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
+	result := Recorded(g, c.EventID)
+	result.Met = !result.State.Settled()
+	note := string(g.State)
+	if result.By != "" {
+		note += " by " + g.EventID
+	}
+	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
+	if err := r.Ledger.Sight(ctx, sighting); err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record what %s is", c.Key)
+	}
+	r.count(ctx, c, result.State)
+	return result, nil
+}
+
+// Recorded returns what an effect that is settled, failed or uncertain came to, as the run of an event
+// sees it.
+func Recorded(g ledger.Grant, eventID string) Result {
+	result := Result{Reason: inOurWords(g.Error), Value: g.Result}
+	if g.EventID != eventID {
+		result.By = g.EventID
+	}
+	if g.State == ledger.Failed || g.State == ledger.Uncertain || g.State == ledger.Skipped {
+		result.Value, result.Unanswered, result.Round = nil, wasUnanswered(g.Result), g.Round
+	}
+	switch {
+	case g.State == ledger.Done:
+		result.State, result.Reason = AlreadyDone, ""
+	case g.State == ledger.Skipped:
+		result.State, result.Reason = Skipped, g.Error
+	case g.State == ledger.Compensated:
+		result.State = Compensated
+	case g.State == ledger.Uncertain:
+		result.State = Uncertain
+	case g.Class == ledger.Permanent:
+		result.State = Refused
+	default:
+		result.fail(g.Class)
+	}
+	return result
+}
+
+// fail says that trying by itself will not finish the effect, and why not.
+func (r *Result) fail(class ledger.Class) {
+	r.State, r.Reason = Failed, string(class)+": "+r.Reason
+}
+
+// unansweredResult is what the ledger keeps as the result of an effect that is not done when an attempt
+// at it was not answered.
+var unansweredResult = json.RawMessage(`{"Unanswered":true}`)
+
+// wasUnanswered reports whether an attempt of any generation was not answered.
+func wasUnanswered(result json.RawMessage) bool {
+	var kept struct{ Unanswered, UnansweredBefore bool }
+	return json.Unmarshal(result, &kept) == nil && (kept.Unanswered || kept.UnansweredBefore)
+}
+
+// outcome is what one attempt came to.
+type outcome struct {
+	value any
+	also  []ledger.Statement
+	err   error
+}
+
+// conclude returns the ledger's record of an attempt, what the flow gets of it, and how long the other side
+// asked to wait.
+func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
+	if o.err == nil {
+		encoded, err := json.Marshal(o.value)
+		return ledger.Finish{State: ledger.Done, Result: encoded, Also: o.also}, Result{State: Done}, 0, err
+	}
+	if unwanted, ok := errors.AsType[*NotWanted](o.err); ok {
+		return ledger.Finish{State: ledger.Skipped, Error: unwanted.Reason}, Result{State: Skipped, Reason: unwanted.Reason}, 0, nil
+	}
+	class, wait := Classify(o.err)
+	finish := ledger.Finish{State: ledger.Failed, Class: class, Error: describe(o.err)}
+	if class == ledger.Ambiguous {
+		finish.State = ledger.Uncertain
+	}
+	if unanswered(o.err) {
+		finish.Result = unansweredResult
+	}
+	return finish, Result{Reason: inOurWords(finish.Error)}, wait, nil
+}
+
+// record writes what an attempt came to and turns it into what the flow or Temporal needs.
+func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result, error) {
+	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
+		// Nothing is recorded: the claim runs out, and the next attempt takes over. Where it may have come
+		// as far as the answer, that one keeps it known; see Policy.Marks.
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, out.err, "cannot do %s", c.Key)
+	}
+	finish, result, wait, err := out.conclude()
+	if err != nil {
+		return Result{}, fmt.Errorf("encode result of %s: %w", c.Key, err)
+	}
+	finish.Key, finish.Token, finish.Compensates = c.Key, g.Token, c.Compensates
+	finish.StartedAt = started
+	took := time.Since(started)
+	left := p.left(g.Trying+took, g.Age+took)
+	if finish.Class == ledger.Transient {
+		var more bool
+		if wait, more = p.Retries.next(g.Failures+1, left, wait); !more {
+			finish.Class = ledger.Exhausted
+		}
+	}
+	failure := out.err
+	finished, err := r.finish(ctx, finish)
+	if ledger.Unrecordable(err) {
+		// Tried again, it would be sent again for ever and never be recorded. A person is told instead; the
+		// key stays, under which a retry is answered from the sink's memory.
+		failure, result = err, Result{Reason: "it may have happened, and cannot be recorded"}
+		finish.State, finish.Class, finish.Error = ledger.Failed, ledger.Fault, result.Reason+aside+describe(err)
+		finish.Result, finish.Also = unansweredResult, nil
+		finished, err = r.finish(ctx, finish)
+	}
+	if err != nil {
+		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
+	}
+	reached(c, "after-done")
+	if !finished.Held {
+		return Result{}, r.again(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
+	}
+	if failure != nil {
+		result.Unanswered, result.Round = wasUnanswered(finished.Result), g.Round
+	}
+	if result.State == Done {
+		result.Value = finished.Result
+	}
+	switch finish.Class {
+	case ledger.Transient:
+		r.count(ctx, c, "retried")
+		if o, out := p.Gate.outage(); out {
+			// Straight to the timer: the run hears there when the sink is back.
+			return r.waits(ctx, c, p, o, left), nil
+		}
+		r.Retrying(ctx, c, c.Kind+": "+finish.Error)
+		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
+	case ledger.Exhausted, ledger.Fault:
+		result.fail(finish.Class)
+	case ledger.Permanent:
+		result.State = Refused
+	case ledger.Ambiguous:
+		result.State = Uncertain
+	}
+	r.count(ctx, c, result.State)
+	return result, nil
+}
+
+// recording bounds the recording of an outcome. The lease of a claim has room for it after the longest attempt.
+const recording = 2500 * time.Millisecond
+
+// finish records the outcome and does not let go easily: what was sent and not recorded must be
+// sent again, or is in doubt. It also records what was sent when ctx has ended meanwhile.
+func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		finished, err := r.Ledger.Finish(ctx, f)
+		if err == nil || ctx.Err() != nil || ledger.Unrecordable(err) {
+			return finished, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return finished, err
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package workflows
+
+import (
+	"github.com/pawlhq/pawl/activities/effect"
+)
+
+// Will says what would happen to an effect.
+type Will string
+
+// What would happen to an effect.
+const (
+	// WillStay: it is done, by this event or another, and is not done again.
+	WillStay Will = "stays"
+	// WillRun: it is done now.
+	WillRun Will = "runs"
+	// WillRunLater: its sink is out or paused. It waits for that, and is then done.
+	WillRunLater Will = "runs_later"
+	// WillAsk: it may have happened, and a person is asked.
+	WillAsk Will = "asks"
+	// WillRefuse: its sink refuses it, with the reason.
+	WillRefuse Will = "refused"
+	// WillNotBeDone: it is not done, for want of what the reason says.
+	WillNotBeDone Will = "not_done"
+	// WillTakeBack: it is done, or may be, and is taken back.
+	WillTakeBack Will = "taken_back"
+	// WillRunAndTakeBack: it is done now, beside what is refused, and taken back.
+	WillRunAndTakeBack Will = "runs_and_taken_back"
+	// WillLeave: it is found not to be wanted, and recorded as skipped.
+	WillLeave Will = "left"
+	// WillSkip: it is skipped by the decision.
+	WillSkip Will = "skips"
+	// WillMark: it is marked as done by the decision.
+	WillMark Will = "marked"
+	// WasSkipped: it is skipped, and stays so.
+	WasSkipped Will = "skipped"
+	// WasTakenBack: it was taken back, and stays so.
+	WasTakenBack Will = "was_taken_back"
+	// WillWait: nothing begins it now. It is not done, and waits for what the run parks for; or another run is at it.
+	WillWait Will = "waits"
+)
+
+// String says it to a person.
+func (w Will) String() string {
+	return map[Will]string{
+		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run", WillAsk: "may have happened: will ask", WillRefuse: "refused", WillNotBeDone: "not done",
+		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back", WillLeave: "will be left",
+		WillSkip: "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays", WasTakenBack: "taken back, stays", WillWait: "waits",
+	}[w]
+}
+
+// Wills are all of them, in the order of interest.
+func Wills() []Will {
+	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillNotBeDone, WillWait}
+}
+
+// PreviewedEffect is what would happen to one effect.
+type PreviewedEffect struct {
+	Key  string `json:"key"`
+	Kind string `json:"kind"`
+	Sink string `json:"sink"`
+	Will Will   `json:"will"`
+	// Why says why it is refused, not done or left, and what else there is to know.
+	Why string `json:"why,omitempty"`
+	// WaitsFor says what it waits for before it is tried, "" where its sink takes what it is sent.
+	WaitsFor string `json:"waits_for,omitempty"`
+	// By is the event that has done it, where that is another one.
+	By string `json:"by,omitempty"`
+	// Undo is the kind of effect that would take it back; Undoes the key of what this one takes back.
+	Undo   string `json:"undo,omitempty"`
+	Undoes string `json:"undoes,omitempty"`
+	// Amount is what an entry books, in minor units of Currency, negative for what it takes away; nil where nothing is booked.
+	Amount   *int64 `json:"amount,omitempty"`
+	Currency string `json:"currency,omitempty"`
+}
+
+// Previewed is what would happen: to the effects, in the order in which the run comes to them, and to the receipt.
+type Previewed struct {
+	Effects []PreviewedEffect `json:"effects"`
+	// Outcome is the receipt's status then: of a run that ends, or of one that parks. Reason says why.
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	// Asks is set where the provider is asked first: what follows may change with its answer.
+	Asks bool `json:"asks_provider,omitempty"`
+}
+
+// Parks reports whether the run parks again.
+func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome == dead }
+
+// notDone says of an effect that is not done whether its sink refuses it, and why.
+func notDone(r effect.Result) (Will, string) {
+	if r.State == effect.Refused {
+		return WillRefuse, r.Reason
+	}
+	return WillNotBeDone, r.Reason
+}
