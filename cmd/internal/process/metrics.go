@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,119 +17,44 @@ import (
 
 // observe exports what stands in the database: how much is open, parked and in doubt.
 func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
-	receipts, err := meter.Int64ObservableGauge("pawl_receipts_open", metric.WithDescription("Receipts that are worked on or wait for a person, by status."))
-	if err != nil {
-		return err
-	}
-	age, err := meter.Float64ObservableGauge("pawl_receipts_oldest", metric.WithUnit("s"),
-		metric.WithDescription("Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none."))
-	if err != nil {
-		return err
-	}
-	compensated, err := meter.Int64ObservableGauge("pawl_runs_compensated",
-		metric.WithDescription("Runs that ended within the last hour by taking back what they had done."))
-	if err != nil {
-		return err
-	}
-	uncertain, err := meter.Int64ObservableGauge("pawl_effects_uncertain", metric.WithDescription("Effects of which nobody knows whether they happened."))
-	if err != nil {
-		return err
-	}
-	pending, err := meter.Int64ObservableGauge("pawl_outbox_pending", metric.WithDescription("Internal events that some subscriber has not taken."))
-	if err != nil {
-		return err
-	}
-	oldest, err := meter.Float64ObservableGauge("pawl_outbox_oldest_seconds", metric.WithUnit("s"),
-		metric.WithDescription("Age of the internal event that has waited longest for some subscriber; 0 when none waits."))
-	if err != nil {
-		return err
-	}
-	overdue, err := meter.Float64ObservableGauge("pawl_due_oldest", metric.WithUnit("s"),
-		metric.WithDescription("How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."))
-	if err != nil {
-		return err
-	}
-	unclaimed, err := meter.Int64ObservableGauge("pawl_money_unclaimed",
-		metric.WithDescription("Refunds, disputes and credit notes that are not booked since nothing has told whose they are, by kind."))
-	if err != nil {
-		return err
-	}
-	out, err := meter.Float64ObservableGauge("pawl_sink_out", metric.WithUnit("s"),
-		metric.WithDescription("Since when a sink is out, by sink, with the reason; 0 while it is not."))
-	if err != nil {
-		return err
-	}
-	paused, err := meter.Float64ObservableGauge("pawl_paused", metric.WithUnit("s"),
-		metric.WithDescription("Since when a sink or a source is paused, by kind and name; nothing while none is."))
-	if err != nil {
-		return err
-	}
-	inFlight, err := meter.Int64ObservableGauge("pawl_sink_in_flight", metric.WithDescription("Effects that are in flight to a sink from this process."))
-	if err != nil {
-		return err
-	}
-	places, err := meter.Int64ObservableGauge("pawl_sink_places", metric.WithDescription("How many effects can be in flight to a sink at once from this process."))
-	if err != nil {
-		return err
-	}
-	if _, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, g := range n.gates {
-			sink := attribute.String("sink", g.Sink())
-			since, reason, isOut := g.Out()
-			lasts := 0.0
-			if isOut {
-				lasts = max(time.Since(since).Seconds(), 1) // at once more than 0
-			}
-			o.ObserveFloat64(out, lasts, metric.WithAttributes(sink, attribute.String("reason", reason)))
-			o.ObserveInt64(inFlight, int64(g.Busy()), metric.WithAttributes(sink))
-			o.ObserveInt64(places, int64(g.Places()), metric.WithAttributes(sink))
-		}
-		return nil
-	}, out, inFlight, places); err != nil {
-		return err
-	}
-	pauses := pause.New(n.Pool)
-	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		open, err := n.Receipts.Waiting(ctx)
+	return errors.Join(n.observeReceipts(meter), n.observeMoney(meter), n.observeSinks(meter),
+		observeEffects(meter, book), observeOutbox(meter, events))
+}
+
+func (n *Node) observeReceipts(meter metric.Meter) error {
+	g := gauges{meter: meter}
+	open := g.count("pawl_receipts_open", "Receipts that are worked on or wait for a person, by status.")
+	age := g.seconds("pawl_receipts_oldest", "Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none.")
+	compensated := g.count("pawl_runs_compensated", "Runs that ended within the last hour by taking back what they had done.")
+	overdue := g.seconds("pawl_due_oldest", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits.")
+	return g.read(func(ctx context.Context, o metric.Observer) error {
+		waiting, err := n.Receipts.Waiting(ctx)
 		if err != nil {
 			return err
 		}
 		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
 			label := metric.WithAttributes(attribute.String("status", string(status)))
-			o.ObserveInt64(receipts, int64(open[status].Count), label)
-			o.ObserveFloat64(age, open[status].Oldest.Seconds(), label)
+			o.ObserveInt64(open, int64(waiting[status].Count), label)
+			o.ObserveFloat64(age, waiting[status].Oldest.Seconds(), label)
 		}
 		takenBack, err := n.Runs.Compensated(ctx, time.Hour)
 		if err != nil {
 			return err
 		}
 		o.ObserveInt64(compensated, int64(takenBack))
-		doubtful, err := book.Uncertain(ctx)
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(uncertain, int64(doubtful))
-		stopped, err := pauses.Now(ctx)
-		if err != nil {
-			return err
-		}
-		for _, p := range stopped {
-			o.ObserveFloat64(paused, max(time.Since(p.Since).Seconds(), 1),
-				metric.WithAttributes(attribute.String("kind", string(p.Kind)), attribute.String("name", p.Name)))
-		}
-		count, waits, err := events.Pending(ctx)
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(pending, int64(count))
-		o.ObserveFloat64(oldest, waits.Seconds())
 		late, err := n.Receipts.Overdue(ctx)
 		if err != nil {
 			return err
 		}
 		o.ObserveFloat64(overdue, late.Seconds())
+		return nil
+	})
+}
+
+func (n *Node) observeMoney(meter metric.Meter) error {
+	g := gauges{meter: meter}
+	unclaimed := g.count("pawl_money_unclaimed", "Refunds, disputes and credit notes that are not booked since nothing has told whose they are, by kind.")
+	return g.read(func(ctx context.Context, o metric.Observer) error {
 		// What comes in disorder is whole after that time; see policy.settle.
 		money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
 		if err != nil {
@@ -138,6 +64,103 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			o.ObserveInt64(unclaimed, int64(count), metric.WithAttributes(attribute.String("kind", kind)))
 		}
 		return nil
-	}, receipts, age, compensated, uncertain, pending, oldest, paused, overdue, unclaimed)
+	})
+}
+
+// observeSinks exports how the sinks stand, and what is paused. Only the latter is asked of the database: the others are
+// exported while that is gone.
+func (n *Node) observeSinks(meter metric.Meter) error {
+	g := gauges{meter: meter}
+	out := g.seconds("pawl_sink_out", "Since when a sink is out, by sink, with the reason; 0 while it is not.")
+	inFlight := g.count("pawl_sink_in_flight", "Effects that are in flight to a sink from this process.")
+	places := g.count("pawl_sink_places", "How many effects can be in flight to a sink at once from this process.")
+	err := g.read(func(_ context.Context, o metric.Observer) error {
+		for _, gate := range n.gates {
+			sink := attribute.String("sink", gate.Sink())
+			since, reason, isOut := gate.Out()
+			lasts := 0.0
+			if isOut {
+				lasts = sinceThen(since)
+			}
+			o.ObserveFloat64(out, lasts, metric.WithAttributes(sink, attribute.String("reason", reason)))
+			o.ObserveInt64(inFlight, int64(gate.Busy()), metric.WithAttributes(sink))
+			o.ObserveInt64(places, int64(gate.Places()), metric.WithAttributes(sink))
+		}
+		return nil
+	})
+	pauses, p := pause.New(n.Pool), gauges{meter: meter}
+	paused := p.seconds("pawl_paused", "Since when a sink or a source is paused, by kind and name; nothing while none is.")
+	return errors.Join(err, p.read(func(ctx context.Context, o metric.Observer) error {
+		stopped, err := pauses.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range stopped {
+			o.ObserveFloat64(paused, sinceThen(s.Since), metric.WithAttributes(attribute.String("kind", string(s.Kind)), attribute.String("name", s.Name)))
+		}
+		return nil
+	}))
+}
+
+func observeEffects(meter metric.Meter, book *ledger.Store) error {
+	g := gauges{meter: meter}
+	uncertain := g.count("pawl_effects_uncertain", "Effects of which nobody knows whether they happened.")
+	return g.read(func(ctx context.Context, o metric.Observer) error {
+		doubtful, err := book.Uncertain(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(uncertain, int64(doubtful))
+		return nil
+	})
+}
+
+func observeOutbox(meter metric.Meter, events *outbox.Store) error {
+	g := gauges{meter: meter}
+	pending := g.count("pawl_outbox_pending", "Internal events that some subscriber has not taken.")
+	oldest := g.seconds("pawl_outbox_oldest_seconds", "Age of the internal event that has waited longest for some subscriber; 0 when none waits.")
+	return g.read(func(ctx context.Context, o metric.Observer) error {
+		count, waits, err := events.Pending(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(pending, int64(count))
+		o.ObserveFloat64(oldest, waits.Seconds())
+		return nil
+	})
+}
+
+// sinceThen is the seconds since a time, and at once more than 0.
+func sinceThen(at time.Time) float64 { return max(time.Since(at).Seconds(), 1) }
+
+// gauges are read together. The first error in making them is kept for read.
+type gauges struct {
+	meter metric.Meter
+	all   []metric.Observable
+	err   error
+}
+
+func (g *gauges) count(name, says string) metric.Int64ObservableGauge {
+	gauge, err := g.meter.Int64ObservableGauge(name, metric.WithDescription(says))
+	g.all, g.err = append(g.all, gauge), errors.Join(g.err, err)
+	return gauge
+}
+
+func (g *gauges) seconds(name, says string) metric.Float64ObservableGauge {
+	gauge, err := g.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(says))
+	g.all, g.err = append(g.all, gauge), errors.Join(g.err, err)
+	return gauge
+}
+
+// read has the gauges read by observe at each collection, in two seconds at most.
+func (g *gauges) read(observe metric.Callback) error {
+	if g.err != nil {
+		return g.err
+	}
+	_, err := g.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return observe(ctx, o)
+	}, g.all...)
 	return err
 }
