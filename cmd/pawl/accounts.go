@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -98,11 +99,11 @@ func whyOf(acc *account.Account, now time.Time) (rows [][]string) {
 		return rows
 	}
 	for _, s := range acc.Subscriptions {
-		rows = append(rows, []string{label, s.ID + " " + s.Standing(now) + ", by " + s.Because})
+		rows = append(rows, []string{label, s.ID + " " + s.Standing(now) + by(s.Because)})
 	}
 	for _, g := range acc.Grants {
 		if !slices.ContainsFunc(acc.Subscriptions, func(s account.Subscription) bool { return s.ID == g.Object }) {
-			rows = append(rows, []string{label, g.Object + " was paid for until " + date(g.Ends) + ", by " + g.Because})
+			rows = append(rows, []string{label, g.Object + " was paid for until " + date(g.Ends) + by(g.Because)})
 		}
 	}
 	return rows
@@ -144,10 +145,15 @@ func grantOf(g account.Grant) string {
 	case g.Until != nil:
 		text += ", expected to end at " + date(g.Until)
 	}
-	if g.Because != "" {
-		text += ", by " + g.Because
+	return text + by(g.Because)
+}
+
+// by names the event that something follows from, where one told of it.
+func by(event string) string {
+	if event == "" {
+		return ""
 	}
-	return text
+	return ", by " + event
 }
 
 func workspaceOf(acc *account.Account) string {
@@ -185,7 +191,7 @@ func subscriptionRows(subscriptions []account.Subscription) [][]string {
 				notes = append(notes, n.text)
 			}
 		}
-		rows = append(rows, []string{s.ID, s.Status, planOf(s.Plan, s.Quantity), date(s.PeriodEnd), strings.Join(notes, "; "), s.Because})
+		rows = append(rows, []string{s.ID, cmp.Or(s.Status, "unknown"), planOf(s.Plan, s.Quantity), date(s.PeriodEnd), strings.Join(notes, "; "), s.Because})
 	}
 	return rows
 }
@@ -196,6 +202,9 @@ func invoiceRows(acc *account.Account) [][]string {
 		var notes []string
 		if i.Refunded > 0 {
 			notes = append(notes, stripe.Money(i.Refunded, i.Currency)+" refunded")
+		}
+		if i.Stuck != "" {
+			notes = append(notes, "cannot be finalized: "+i.Stuck)
 		}
 		if i.PaidAt == nil && i.Attempts > 0 {
 			notes = append(notes, "tried "+plural(i.Attempts, "time"))

@@ -27,7 +27,10 @@ func TestAccounts_Show(t *testing.T) {
 			('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now())`,
 		`insert into workspaces (mode, account, version, state, plan, quantity, effect_key) values ('live', 'acme', 1, 'active', 'starter', 1, 'w')`,
 		`insert into accounts (mode, id, provider, target_version, target_state, held) values ('live', 'late', 'stripe', 2, 'suspended', false), ('live', 'once', 'stripe', 2, 'suspended', false),
-			('live', 'barred', 'stripe', 2, 'suspended', true)`,
+			('live', 'barred', 'stripe', 2, 'suspended', true), ('live', 'billed', 'stripe', 0, '', false)`,
+		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_billed', 'billed', '', '{"ID":"sub_billed"}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state) values
+			('live', 'in_2', 'billed', 'draft', 0, 'usd', now(), now(), gen_random_uuid(), '{"ID":"in_2","Status":"draft","Due":4900,"Currency":"usd","Stuck":"tax_id_invalid"}')`,
 		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_late', 'late', 'past_due',
 			'{"ID":"sub_late","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Because":"evt_late"}')`,
 		`insert into grants (mode, object, account, plan, ends, because) values ('live', 'cs_1', 'once', 'pro', '2026-01-08', 'evt_sold'),
@@ -50,11 +53,14 @@ func TestAccounts_Show(t *testing.T) {
 	// Who has nothing is told why.
 	for id, want := range map[string]string{
 		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",
-		"barred": "held back  sub_barred grants pro, by evt_barred\n",
+		"barred": "held back  sub_barred grants pro, by evt_barred\n", "billed": "because    sub_billed is known by its invoices alone\n",
 	} {
 		if r := s.pawl(t, "accounts", "show", id); !strings.Contains(r.out, want) || strings.Count(r.out, "\nbecause ")+strings.Count(r.out, "\nheld back ") != 1 {
 			t.Errorf("%s: the screen does not say %q alone:\n%s%s", id, want, r.out, r.err)
 		}
+	}
+	if r := s.pawl(t, "accounts", "show", "billed"); !strings.Contains(r.out, "cannot be finalized: tax_id_invalid") {
+		t.Errorf("the screen does not say why an invoice is a draft:\n%s%s", r.out, r.err)
 	}
 	for _, not := range []string{"BOOKED", "OPEN TASK"} {
 		if strings.Contains(r.out, not) {

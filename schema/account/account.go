@@ -106,6 +106,8 @@ func (s Subscription) Standing(at time.Time) string {
 		return "is past due, and the grace is over"
 	case over:
 		return "was planned to end"
+	case s.Status == "":
+		return "is known by its invoices alone"
 	}
 	return "is " + strings.ReplaceAll(s.Status, "_", " ")
 }
@@ -124,6 +126,8 @@ type Invoice struct {
 	NextAttempt *time.Time `json:"next_attempt"`
 	DueAt       *time.Time `json:"due_at"`
 	PaidAt      *time.Time `json:"paid_at"`
+	// Stuck says why the provider cannot finalize a draft: the code of its error. "" for nothing.
+	Stuck string `json:"stuck"`
 	// Because is the event whose snapshot decides.
 	Because string `json:"because"`
 }
@@ -262,7 +266,7 @@ func subscription(s billing.Subscription) Subscription {
 func invoice(i billing.Invoice) Invoice {
 	return Invoice{
 		ID: i.ID, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,
-		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt), Because: i.Because,
+		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt), Stuck: i.Stuck, Because: i.Because,
 	}
 }
 
