@@ -53,7 +53,7 @@ func TestAccounts_Show(t *testing.T) {
 	// Who has nothing is told why.
 	for id, want := range map[string]string{
 		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",
-		"barred": "held back  sub_barred grants pro, by evt_barred\n", "billed": "because    sub_billed is known by its invoices alone\n",
+		"barred": "held back  sub_barred grants pro, by evt_barred\n", "billed": "because    sub_billed has no event of its own yet\n",
 	} {
 		if r := s.pawl(t, "accounts", "show", id); !strings.Contains(r.out, want) || strings.Count(r.out, "\nbecause ")+strings.Count(r.out, "\nheld back ") != 1 {
 			t.Errorf("%s: the screen does not say %q alone:\n%s%s", id, want, r.out, r.err)

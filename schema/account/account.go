@@ -107,7 +107,7 @@ func (s Subscription) Standing(at time.Time) string {
 	case over:
 		return "was planned to end"
 	case s.Status == "":
-		return "is known by its invoices alone"
+		return "has no event of its own yet"
 	}
 	return "is " + strings.ReplaceAll(s.Status, "_", " ")
 }

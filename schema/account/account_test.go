@@ -176,7 +176,7 @@ func TestStanding(t *testing.T) {
 		"is past due, and the grace is over": {Status: "past_due", PastDueSince: &past, EndsAt: &now},
 		"was planned to end":                 {Status: "active", EndsAt: &past},
 		"is canceled":                        {Status: "canceled", EndsAt: &past, EndedAt: &past},
-		"is known by its invoices alone":     {},
+		"has no event of its own yet":        {},
 	} {
 		if got := s.Standing(now); got != want {
 			t.Errorf("%+v %s, want %s", s, got, want)
