@@ -303,6 +303,9 @@ func verdict(e *Evidence) string {
 		text = "It waits for you: " + cmp.Or(r.Reason, r.LastError, r.Status)
 	case receipt.Processed:
 		text = "It is done" + because(r.Reason)
+		if r.Amount != nil && r.OurAccount == "" {
+			text += "; whose money it is, no event has told yet"
+		}
 	case receipt.Compensated:
 		text = "It was taken back" + because(strings.TrimPrefix(r.Reason, r.Status+": "))
 	case receipt.Ignored:

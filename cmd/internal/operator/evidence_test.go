@@ -1,0 +1,42 @@
+package operator
+
+import (
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	done, skipped := timeline.Effect{Kind: "apply-facts", State: "done"}, timeline.Effect{Kind: "receipt-email", State: "skipped"}
+	failed, doubtful := timeline.Effect{Kind: "finance-export", State: "failed"}, timeline.Effect{Kind: "receipt-email", State: "uncertain"}
+	amount := int64(4900)
+	for want, c := range map[string]struct {
+		receipt timeline.Receipt
+		effects []timeline.Effect
+		next    Next
+	}{
+		"It is kept and has not run yet.": {receipt: timeline.Receipt{Status: "received"}},
+		"It is being worked on; done: apply-facts; not done: finance-export.": {
+			receipt: timeline.Receipt{Status: "processing"}, effects: []timeline.Effect{done, done},
+			next: Next{Pending: []workflows.PreviewedEffect{{Kind: "finance-export"}}},
+		},
+		"It goes on by itself: in 3s.":          {receipt: timeline.Receipt{Status: "retrying"}, next: Next{Says: "in 3s."}},
+		"It goes on by itself: finance is out.": {receipt: timeline.Receipt{Status: "retrying", Reason: "finance is out"}, next: Next{Says: "in 3s."}},
+		"It waits for you: dead; not done: finance-export; may have happened: receipt-email.": {
+			receipt: timeline.Receipt{Status: "dead"}, effects: []timeline.Effect{doubtful, failed},
+		},
+		"It waits for you: cannot read it.": {receipt: timeline.Receipt{Status: "needs_review", LastError: "cannot read it"}},
+		"It is done.":                       {receipt: timeline.Receipt{Status: "processed", OurAccount: "acme", Amount: &amount}, effects: []timeline.Effect{done}},
+		"It is done; whose money it is, no event has told yet.":           {receipt: timeline.Receipt{Status: "processed", Amount: &amount}, effects: []timeline.Effect{done}},
+		"It is done; done: apply-facts; skipped: receipt-email.":          {receipt: timeline.Receipt{Status: "processed"}, effects: []timeline.Effect{done, skipped}},
+		"It was taken back: the card was stolen.":                         {receipt: timeline.Receipt{Status: "compensated", Reason: "compensated: the card was stolen"}},
+		"Nothing was done about it: type_not_allowed: the source is off.": {receipt: timeline.Receipt{Status: "ignored", Reason: "type_not_allowed: the source is off"}},
+	} {
+		e := &Evidence{Event: timeline.Event{Receipt: c.receipt, Effects: c.effects}, Next: c.next}
+		if got := verdict(e); got != want {
+			t.Errorf("verdict() = %q, want %q", got, want)
+		}
+	}
+}
