@@ -37,6 +37,7 @@ select ` + factColumns + ` from facts
 // were booked.
 var moved = []string{"payments", "refunds", "disputes", "fraud_warnings", "credit_notes"}
 
+// moveSQL moves the rows of a table that refer to $2 to account $3.
 func moveSQL(table, by string) string {
 	return `update ` + table + ` set account = $3, state = jsonb_set(state, '{Account}', to_jsonb($3::text)), updated_at = now()
  where mode = $1 and ` + by + ` = $2 and ` + by + ` <> '' and account <> $3`

@@ -226,8 +226,3 @@ const newestInvoiceSQL = `
 select receipt_id::text from invoices where mode = $1 and customer = $2 and customer <> '' order by occurred_at desc limit 1`
 
 var writeInvoiceSQL = upsert("invoices", "account", "subscription", "customer", "status", "amount", "currency", "period_start", "occurred_at", "receipt_id", "state")
-
-// moveInvoicesSQL moves the invoices of a subscription with it. Finance entries stay where they were booked.
-const moveInvoicesSQL = `
-update invoices set account = $3, state = jsonb_set(state, '{Account}', to_jsonb($3::text)), updated_at = now()
- where mode = $1 and subscription = $2 and subscription <> '' and account <> $3`

@@ -19,7 +19,7 @@ var Statements = map[string]string{
 	"grants":               grantsSQL,
 	"write subscription":   writeSubscriptionSQL,
 	"write invoice":        writeInvoiceSQL,
-	"move invoices":        moveInvoicesSQL,
+	"move invoices":        moveSQL("invoices", "subscription"),
 	"give":                 giveSQL,
 	"take":                 takeSQL,
 	"write target":         writeTargetSQL,

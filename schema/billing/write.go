@@ -65,7 +65,7 @@ func (a *applying) writeSubscriptions(b *pgx.Batch, granted map[string]bool) err
 			b.Queue(takeSQL, mode, s.ID)
 		}
 		if held := a.held.subscription; !a.firstHeard(s.ID) && (held == nil || held.ID != s.ID || held.Account != s.Account) {
-			b.Queue(moveInvoicesSQL, mode, s.ID, s.Account)
+			b.Queue(moveSQL("invoices", "subscription"), mode, s.ID, s.Account)
 			if held != nil || a.linked {
 				a.moveMoney(b, "subscription", s.ID, s.Account)
 			}
