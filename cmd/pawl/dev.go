@@ -50,6 +50,9 @@ worker, with a source for each provider. It sends one signed invoice.paid and sh
 Ctrl-C stops everything; state stays under --state. The secrets in STATE/secrets are made where they are
 missing; STATE/secrets/NAME.key is for send --key.
 
+The temporal command on PATH is taken, else one is built, once. Version 1.5.1 as it is released can stop answering for
+good on a busy machine ("interrupted (9)" in STATE/temporal/temporal.log); the one that is built does not.
+
 --config FILE takes plans, policy, mail and retries of a file of your own, such as pawl init writes, and sends nothing
 by itself. With --real its sources, consumers and sinks are taken, too: events come from Stripe (stripe listen
 --forward-to), and effects reach your systems. FILE is only read: what runs is STATE/pawl.yaml.`,
