@@ -226,21 +226,7 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	if err != nil {
 		return change, err
 	}
-	if decided.After.Subscription != nil {
-		change.After.Subscription = decided.After.Subscription
-	}
-	if decided.After.Access.Account != "" {
-		change.After.Access = decided.After.Access
-	}
-	if len(decided.Others) > 0 {
-		change.Others = decided.Others
-	}
-	// What is known of an object now takes the place of what was known of it before the answer.
-	change.After.Refunds = billing.Replaced(change.After.Refunds, func(r billing.Refund) string { return r.ID }, decided.After.Refunds...)
-	change.After.Disputes = billing.Replaced(change.After.Disputes, func(d billing.Dispute) string { return d.ID }, decided.After.Disputes...)
-	change.After.Credits = billing.Replaced(change.After.Credits, func(c billing.Credit) string { return c.ID }, decided.After.Credits...)
-	change.After.Warnings = billing.Replaced(change.After.Warnings, func(w billing.Warning) string { return w.ID }, decided.After.Warnings...)
-	return change, nil
+	return change.Decided(decided), nil
 }
 
 // recorded reads what a step came to, from the ledger's record of it.

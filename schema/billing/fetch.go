@@ -28,6 +28,51 @@ func (c Change) AsksInvoice() bool {
 	return intent
 }
 
+// Decided returns the change from before an event to what is known since the provider has answered: what the answer came
+// to stands in the place of what the event's own facts had left open.
+func (c Change) Decided(by Change) Change {
+	known, is := by.After, &c.After
+	if known.Subscription != nil {
+		is.Subscription = known.Subscription
+	}
+	if known.Access.Account != "" {
+		is.Access = known.Access
+	}
+	if len(by.Others) > 0 {
+		c.Others = by.Others
+	}
+	is.Refunds = Replaced(is.Refunds, refundID, known.Refunds...)
+	is.Disputes = Replaced(is.Disputes, disputeID, known.Disputes...)
+	is.Credits = Replaced(is.Credits, creditID, known.Credits...)
+	is.Warnings = Replaced(is.Warnings, warningID, known.Warnings...)
+	if p := known.Payment; p != nil {
+		c.After = c.After.paidBy(*p)
+	}
+	return c
+}
+
+// paidBy gives what a payment was refunded or disputed by to the payment's owner. Another event may have had the answer
+// first, and told of it: then nothing of it is new to the answer of this one.
+func (s State) paidBy(p Payment) State {
+	s.Payment = &p
+	s.Refunds, s.Disputes, s.Warnings = slices.Clone(s.Refunds), slices.Clone(s.Disputes), slices.Clone(s.Warnings)
+	own := func(o *Owner, payment string) {
+		if payment == p.ID {
+			*o = p.owner(o.Told)
+		}
+	}
+	for n, r := range s.Refunds {
+		own(&s.Refunds[n].Owner, r.Payment())
+	}
+	for n, d := range s.Disputes {
+		own(&s.Disputes[n].Owner, d.Payment())
+	}
+	for n, w := range s.Warnings {
+		own(&s.Warnings[n].Owner, w.Payment())
+	}
+	return s
+}
+
 // Over reports whether the snapshot is of a subscription that has ended for good.
 func (s *SubscriptionFact) Over() bool { return terminal(s.Status) }
 

@@ -1,6 +1,8 @@
 package billing
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -43,6 +45,41 @@ func TestBehind(t *testing.T) {
 	} {
 		if got := Behind(tt.fetched, tt.known); got != tt.behind {
 			t.Errorf("%s: Behind() = %t", name, got)
+		}
+	}
+}
+
+// Two events of one refund ask for its invoice. The answer is new to the first; the second, whose own facts had left the
+// refund to the customer, books it for the same account all the same.
+func TestChange_Decided(t *testing.T) {
+	t.Parallel()
+	customers, invoices := Owner{Account: "cus_1", Customer: "cus_1", Told: []string{"refund.succeeded"}}, Owner{Account: "acme", Invoice: "in_1", Customer: "cus_1", Told: []string{"refund.succeeded"}}
+	open := Change{After: State{
+		Payment:  &Payment{ID: "pi_1", Account: "cus_1", Customer: "cus_1"},
+		Refunds:  []Refund{{ID: "re_1", PaymentIntent: "pi_1", Owner: customers}, {ID: "re_2", PaymentIntent: "pi_2", Owner: customers}},
+		Disputes: []Dispute{{ID: "dp_1", PaymentIntent: "pi_1", Owner: customers}}, Warnings: []Warning{{ID: "issfr_1", PaymentIntent: "pi_1", Owner: customers}},
+	}}
+	paid := &Payment{ID: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1"}
+	for name, tt := range map[string]struct {
+		by   State
+		want Owner
+	}{
+		"the answer is new":           {State{Payment: paid, Refunds: []Refund{{ID: "re_1", PaymentIntent: "pi_1", Owner: invoices}}}, invoices},
+		"another event had it before": {State{Payment: paid}, invoices},
+		"the invoice is not known":    {State{Payment: &Payment{ID: "pi_1", Invoice: "in_1", Customer: "cus_1"}}, Owner{Invoice: "in_1", Customer: "cus_1", Told: customers.Told}},
+		"it is of no payment":         {State{}, customers},
+	} {
+		got := open.Decided(Change{After: tt.by}).After
+		for _, o := range []Owner{got.Refunds[slices.IndexFunc(got.Refunds, func(r Refund) bool { return r.ID == "re_1" })].Owner, got.Disputes[0].Owner, got.Warnings[0].Owner} {
+			if !reflect.DeepEqual(o, tt.want) {
+				t.Errorf("%s: the owner is %+v, want %+v", name, o, tt.want)
+			}
+		}
+		if other := got.Refunds[slices.IndexFunc(got.Refunds, func(r Refund) bool { return r.ID == "re_2" })].Owner; !reflect.DeepEqual(other, customers) {
+			t.Errorf("%s: a refund of another payment is %+v's now", name, other)
+		}
+		if was := open.After.Refunds[0].Owner; !reflect.DeepEqual(was, customers) {
+			t.Fatalf("%s: the change itself was changed: %+v", name, was)
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (a *applying) own(o *Owner, payment string, due, told []string) {
 	i := find(a.invoices, o.Invoice, func(i Invoice) string { return i.ID })
 	switch {
 	case p != nil:
-		*o = Owner{Account: p.Account, Invoice: p.Invoice, Subscription: p.Subscription, Customer: p.Customer}
+		*o = p.owner(nil)
 	case s != nil:
 		o.Account = s.Account
 	case i != nil:

@@ -140,6 +140,11 @@ type Owner struct {
 	Told []string `json:",omitempty"`
 }
 
+// owner is what is known of something through the payment, and what was announced of it.
+func (p Payment) owner(told []string) Owner {
+	return Owner{Account: p.Account, Invoice: p.Invoice, Subscription: p.Subscription, Customer: p.Customer, Told: told}
+}
+
 // known says what is known, for comparisons: more is greater.
 func (o Owner) known() string {
 	switch {
