@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -118,7 +119,7 @@ func (b *bundle) stale() func() map[string]int64 {
 
 // call is one effect of an event.
 func call(kind, object string) effect.Call {
-	return effect.Call{Key: kind + ":stripe:live:" + object, Kind: kind, ReceiptID: uuid.NewString(), EventID: "evt_1"}
+	return effect.Call{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: kind + ":stripe:live:" + object, Kind: kind}
 }
 
 // An effect of a sink that is not configured is left out: recorded, and settled.

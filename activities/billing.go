@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -65,13 +66,7 @@ const Reconciled = stripe.Reconciled
 
 // LoadFactsInput names the receipt to read.
 type LoadFactsInput struct {
-	ReceiptID string
-	Provider  string
-	// ProviderAccount is the connected account, "" for the provider's own.
-	ProviderAccount string
-	EventID         string
-	EventType       string
-	Mode            string
+	event.Ref
 	// Due is set for what the clock does: the event has told all that it says.
 	Due bool `json:",omitempty"`
 }
@@ -118,18 +113,18 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return result, nil
 	}
 	result.Fetches = b.Fetches[held.Source]
-	if !stripe.IsReconciled(in.EventType) { // which no provider has sent
+	if !stripe.IsReconciled(in.Type) { // which no provider has sent
 		result.Consumers = b.Consumers.of(held, result.Sinks)
 	}
 	subject := billing.Subject{
-		Provider: in.Provider, ProviderAccount: in.ProviderAccount, Mode: in.Mode,
-		EventID: in.EventID, EventType: in.EventType, ReceiptID: in.ReceiptID,
+		Provider: in.Provider, ProviderAccount: in.Account, Mode: in.Mode,
+		EventID: in.EventID, EventType: in.Type, ReceiptID: in.ReceiptID,
 	}
-	if in.ProviderAccount != "" {
+	if in.Account != "" {
 		// What a connected account says of itself must not decide about an account of ours.
-		if subject.Account = b.Accounts[held.Source][in.ProviderAccount]; subject.Account == "" {
+		if subject.Account = b.Accounts[held.Source][in.Account]; subject.Account == "" {
 			result.Ignored, result.Code = true, CodeAccountNotMapped
-			result.Reason = fmt.Sprintf("the event is of the connected account %s, which sources.%s.accounts maps to none of ours", in.ProviderAccount, held.Source)
+			result.Reason = fmt.Sprintf("the event is of the connected account %s, which sources.%s.accounts maps to none of ours", in.Account, held.Source)
 			return result, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/event"
 )
 
 // What a connected account says, its own metadata included, is about an account of ours only where the source that took
@@ -28,9 +29,9 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 			Receipts: b.receipts, Prices: stripe.Plans{Prices: map[string]stripe.Price{"price_pro": {Plan: "pro"}}},
 			Accounts: c.accounts, Consumers: &activities.Consumers{},
 		}
-		got, err := load.LoadFacts(t.Context(), activities.LoadFactsInput{
-			ReceiptID: id, Provider: "stripe", ProviderAccount: "acct_9", EventID: "evt_1", EventType: "invoice.paid", Mode: "live",
-		})
+		got, err := load.LoadFacts(t.Context(), activities.LoadFactsInput{Ref: event.Ref{
+			ReceiptID: id, Provider: "stripe", Account: "acct_9", EventID: "evt_1", Type: "invoice.paid", Mode: "live",
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

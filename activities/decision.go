@@ -9,12 +9,16 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // RecallDecisionInput names a decision about a receipt's run by its request.
-type RecallDecisionInput struct{ ReceiptID, RequestID string }
+type RecallDecisionInput struct {
+	event.Ref
+	RequestID string
+}
 
 // RecallDecisionResult is what the audit trail holds of a decision.
 type RecallDecisionResult struct {
@@ -43,10 +47,9 @@ func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (Reca
 
 // RecordDecisionInput is an operator's decision for the audit trail.
 type RecordDecisionInput struct {
+	event.Ref
 	// RequestID makes the record idempotent; it is the update's ID.
 	RequestID string
-	ReceiptID string
-	EventID   string
 	Action    string
 	Who       string
 	Why       string

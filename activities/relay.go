@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -46,7 +47,7 @@ type Consumers struct {
 }
 
 // LoadRelayInput names the receipt to relay.
-type LoadRelayInput struct{ ReceiptID string }
+type LoadRelayInput struct{ event.Ref }
 
 // LoadRelayResult says where an event goes.
 type LoadRelayResult struct {

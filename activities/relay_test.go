@@ -20,6 +20,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -145,7 +146,10 @@ func (b *relayBench) deliver(t *testing.T, in activities.EffectInput[activities.
 
 func relayCall(receiptID, eventID string) activities.EffectInput[activities.Delivery] {
 	return activities.EffectInput[activities.Delivery]{For: activities.Delivery{Consumer: "crm"}, Effect: effect.Call{
-		Key: "relay:github:live:" + eventID + ":crm", Kind: "relay", ReceiptID: receiptID, EventID: eventID}}
+		Ref:  event.Ref{ReceiptID: receiptID, EventID: eventID},
+		Key:  "relay:github:live:" + eventID + ":crm",
+		Kind: "relay",
+	}}
 }
 
 // The provider's bytes arrive as they came, with a signature that a consumer verifies; a try that
@@ -321,7 +325,7 @@ func TestLoadRelay(t *testing.T) {
 	load := func(source, eventID string) (result activities.LoadRelayResult) {
 		t.Helper()
 		id := b.received(t, source, receipt.New{EventID: eventID, Type: "push", Body: []byte(eventID)})
-		value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{ReceiptID: id})
+		value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{Ref: event.Ref{ReceiptID: id}})
 		if err == nil {
 			err = value.Get(&result)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/intervention"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
@@ -59,7 +60,7 @@ func lineage(resetOf string, replay *Replay, due bool) (kind run.Kind, who, why,
 
 // ParkRunInput says why a run waits for a person.
 type ParkRunInput struct {
-	ReceiptID string
+	event.Ref
 	// Status is receipt.NeedsReview or receipt.Dead.
 	Status string
 	Reason string
@@ -95,7 +96,7 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 }
 
 // RecordCancellationInput names the receipt of a run that was cancelled.
-type RecordCancellationInput struct{ ReceiptID string }
+type RecordCancellationInput struct{ event.Ref }
 
 // RecordCancellationResult says what was done, by whom and why, as far as Temporal knows.
 type RecordCancellationResult struct{ Words string }
@@ -122,7 +123,7 @@ func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInpu
 
 // FinishRunInput says how a run ended.
 type FinishRunInput struct {
-	ReceiptID string
+	event.Ref
 	// Status is the receipt's final status.
 	Status string
 	// Reason says why, where it is not simply processed.

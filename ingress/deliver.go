@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -217,8 +218,9 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	var pending []receipt.Pending
 	for i, o := range outcomes {
 		if e := &d.Events[i]; !o.Duplicate && o.Status == receipt.Received {
-			pending = append(pending, receipt.Pending{ReceiptID: o.ReceiptID, Source: d.Source, Provider: d.Provider, Account: e.Account,
-				Mode: e.Mode, EventID: o.EventID, Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt})
+			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: event.Ref{
+				ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: o.EventID, Type: e.Type, ObjectID: e.Object,
+			}})
 		}
 	}
 	if len(pending) > 0 {

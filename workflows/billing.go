@@ -148,10 +148,7 @@ func (w *billingFlow) load() (left reason, err error) {
 		var loaded activities.LoadFactsResult
 		if err := w.execute(w.ctx, attempt{
 			name: "load", activity: billingState.LoadFacts,
-			input: activities.LoadFactsInput{
-				ReceiptID: w.in.ReceiptID, Provider: w.in.Provider, ProviderAccount: w.in.Account,
-				EventID: w.in.EventID, EventType: w.in.Type, Mode: w.in.Mode, Due: w.in.Due != nil,
-			},
+			input: activities.LoadFactsInput{Ref: w.in.Ref, Due: w.in.Due != nil},
 		}, &loaded); err != nil {
 			return reason{}, err
 		}

@@ -194,7 +194,7 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	err = f.execute(ctx, attempt{
 		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
-			RequestID: d.request, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
+			Ref: f.in.Ref, RequestID: d.request,
 			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
 			About: result.About, Reference: d.input.Reference, AsOf: f.asOf(),
 		},
@@ -216,7 +216,7 @@ func (f *flow) recall(why reason) (decision, bool, error) {
 		var then activities.RecallDecisionResult
 		if err := f.execute(f.ctx, attempt{
 			name: "recall:" + d.request, activity: runs.RecallDecision,
-			input: activities.RecallDecisionInput{ReceiptID: f.in.ReceiptID, RequestID: d.request},
+			input: activities.RecallDecisionInput{Ref: f.in.Ref, RequestID: d.request},
 		}, &then); err != nil {
 			return decision{}, false, err
 		}

@@ -7,22 +7,13 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/event"
 )
 
-// EventInput is what every flow starts with: references and routing words, never a payload and
-// never personal data. Fields can be added, none removed: it stands in histories.
+// EventInput is what every flow starts with: which event it is for, and why. It stands in histories, so fields can be
+// added and none removed.
 type EventInput struct {
-	ReceiptID string
-	Provider  string
-	// Account is the provider-side account (a Connect account), "" for the provider's own.
-	Account string
-	Mode    string
-	EventID string
-	// RelayOf is the ID of an event that another source's receipt runs, where this one only relays it to the consumers of
-	// its own source; else "".
-	RelayOf string `json:",omitempty"`
-	Type    string
-	Object  string
+	event.Ref
 	// Due is set for what the clock does; the event is then the one that made it due.
 	Due *DueInput `json:",omitempty"`
 	// Replay is set where a person has asked for the run, after an earlier one had ended.
@@ -37,7 +28,7 @@ func (in EventInput) Summary() string {
 	if in.Due != nil {
 		return "due for " + printable(in.Due.Account, "") + ", after " + in.Type
 	}
-	return strings.TrimSpace(in.Type + " " + in.Object)
+	return strings.TrimSpace(in.Type + " " + in.ObjectID)
 }
 
 // Flow returns the workflow type of the event, or of what is due.

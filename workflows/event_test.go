@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -20,7 +21,7 @@ func TestEventInput_ID(t *testing.T) {
 		{"", "a%20b", "stripe:a%2520b"},
 		{"", "é\x7f\n", "stripe:%C3%A9%7F%0A"},
 	} {
-		in := workflows.EventInput{Provider: "stripe", Account: c.account, EventID: c.event}
+		in := workflows.EventInput{Ref: event.Ref{Provider: "stripe", Account: c.account, EventID: c.event}}
 		if got := in.ID(); got != c.want {
 			t.Errorf("account %q, event %q: got %s, want %s", c.account, c.event, got, c.want)
 		}
@@ -34,12 +35,12 @@ func TestDueOf(t *testing.T) {
 	for account, want := range map[string]string{
 		"acme": "due:live:acme:20260322T000010Z", "a:b c": "due:live:a%3Ab%20c:20260322T000010Z", "ü%": "due:live:%C3%BC%25:20260322T000010Z",
 	} {
-		id := workflows.EventInput{Provider: "stripe", EventID: "evt_1", Mode: "live", Due: &workflows.DueInput{Account: account, At: at}}.ID()
+		id := workflows.EventInput{Ref: event.Ref{Provider: "stripe", EventID: "evt_1", Mode: "live"}, Due: &workflows.DueInput{Account: account, At: at}}.ID()
 		if due, ok := workflows.DueOf(id); id != want || !ok || due.Account != account || !due.At.Equal(at) {
 			t.Errorf("%s: ID %s, want %s; read as %+v, %v", account, id, want, due, ok)
 		}
 	}
-	later := workflows.EventInput{Mode: "live", Due: &workflows.DueInput{Account: "acme", At: at.Add(1500 * time.Millisecond)}}.ID()
+	later := workflows.EventInput{Ref: event.Ref{Mode: "live"}, Due: &workflows.DueInput{Account: "acme", At: at.Add(1500 * time.Millisecond)}}.ID()
 	if due, ok := workflows.DueOf(later); !ok || !due.At.Equal(at.Add(1500*time.Millisecond)) {
 		t.Errorf("%s is read as %+v, %v", later, due, ok)
 	}
@@ -57,17 +58,17 @@ func TestEventInput_ID_OneOfEach(t *testing.T) {
 	parts := []string{"", "a", "1", "a:1", "1:a", ":", "a:", ":1", "%3A", "a%3A1", "a:1:a", "ü", "%C3%BC", " ", "\n", strings.Repeat("ü", 100), strings.Repeat("ü", 99)}
 	seen := map[string][2]string{}
 	for _, account := range parts {
-		for _, event := range parts {
-			if event == "" {
+		for _, eventID := range parts {
+			if eventID == "" {
 				continue
 			}
-			id := workflows.EventInput{Provider: "stripe", Account: account, EventID: event}.ID()
+			id := workflows.EventInput{Ref: event.Ref{Provider: "stripe", Account: account, EventID: eventID}}.ID()
 			if other, ok := seen[id]; ok {
-				t.Errorf("%q is the ID of %q and of %q", id, other, [2]string{account, event})
+				t.Errorf("%q is the ID of %q and of %q", id, other, [2]string{account, eventID})
 			}
-			seen[id] = [2]string{account, event}
+			seen[id] = [2]string{account, eventID}
 			if len(id) > 255 || strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-				t.Errorf("account %q, event %q: %q cannot be sent to Temporal", account, event, id)
+				t.Errorf("account %q, event %q: %q cannot be sent to Temporal", account, eventID, id)
 			}
 		}
 	}

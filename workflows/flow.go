@@ -368,7 +368,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	err := f.execute(f.ctx, attempt{
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
-			ReceiptID: f.in.ReceiptID, Status: outcome, Reason: why.String(), Flow: f.name,
+			Ref: f.in.Ref, Status: outcome, Reason: why.String(), Flow: f.name,
 			ResetOf: f.resetOf(), Replay: f.in.Replay, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)

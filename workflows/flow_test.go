@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -200,7 +201,8 @@ func confirmed(key string) workflows.DecisionInput {
 func (f *flowTest) run() workflows.EventResult {
 	f.Helper()
 	f.env.ExecuteWorkflow(workflows.Toy, workflows.EventInput{
-		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1", Replay: f.replay,
+		Ref:    event.Ref{ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", ObjectID: "in_1"},
+		Replay: f.replay,
 	})
 	if !f.env.IsWorkflowCompleted() {
 		f.Fatal("the workflow has not ended")
@@ -817,7 +819,7 @@ func TestFlow_OurOwnFault_FailsTheRunVisibly(t *testing.T) {
 	f := setup(t, loaded())
 	wiring := answer{err: temporal.NewNonRetryableApplicationError("no such column", "Wiring", nil)}
 	f.answer("finance-export", wiring, wiring)
-	f.env.ExecuteWorkflow(workflows.Toy, workflows.EventInput{ReceiptID: "receipt"})
+	f.env.ExecuteWorkflow(workflows.Toy, workflows.EventInput{Ref: event.Ref{ReceiptID: "receipt"}})
 	var app *temporal.ApplicationError
 	if err := f.env.GetWorkflowError(); !errors.As(err, &app) || !strings.Contains(err.Error(), "finance-export") {
 		t.Errorf("error is %v, want one that names the effect", err)

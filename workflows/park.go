@@ -76,7 +76,7 @@ func (f *flow) parkCancelled(before string) (decision, error) {
 	f.cancelSeen = true
 	cancelled := activities.RecordCancellationResult{Words: "cancelled in Temporal"}
 	if err := f.execute(f.ctx, attempt{
-		name: "cancelled", activity: runs.RecordCancellation, input: activities.RecordCancellationInput{ReceiptID: f.in.ReceiptID},
+		name: "cancelled", activity: runs.RecordCancellation, input: activities.RecordCancellationInput{Ref: f.in.Ref},
 	}, &cancelled); err != nil {
 		return decision{}, err
 	}
@@ -144,7 +144,7 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	if err := f.execute(f.ctx, attempt{
 		name: "park", activity: runs.ParkRun,
 		input: activities.ParkRunInput{
-			ReceiptID: f.in.ReceiptID, Status: status, Reason: why.String(), Waits: f.waits(),
+			Ref: f.in.Ref, Status: status, Reason: why.String(), Waits: f.waits(),
 			ResetOf: f.resetOf(), Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil); err != nil {

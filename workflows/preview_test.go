@@ -24,6 +24,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -67,8 +68,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{T: t, seed: seed, tries: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 17)), ledger: map[string]*ledger.Grant{}, unwanted: map[string]bool{}, done: map[string]bool{},
 		waited: map[string]bool{}, paused: map[string]bool{}, waits: map[string]int{}}
 	h.in = workflows.EventInput{
-		ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", Object: "in_1",
-		Type: pick(h.rng, "invoice.paid", "invoice.paid", "customer.subscription.deleted", "charge.refunded", "moon.risen"),
+		Ref: event.Ref{ReceiptID: "receipt", Provider: "stripe", Mode: "live", EventID: "evt_1", ObjectID: "in_1", Type: pick(h.rng, "invoice.paid", "invoice.paid", "customer.subscription.deleted", "charge.refunded", "moon.risen")},
 	}
 	if h.chance(10) {
 		h.in.Type, h.in.Due = "invoice.paid", &workflows.DueInput{Account: "acme", At: began}

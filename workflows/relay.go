@@ -38,7 +38,7 @@ func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 	for {
 		var loaded activities.LoadRelayResult
 		if err := f.execute(f.ctx, attempt{
-			name: "load", activity: consumers.LoadRelay, input: activities.LoadRelayInput{ReceiptID: f.in.ReceiptID},
+			name: "load", activity: consumers.LoadRelay, input: activities.LoadRelayInput{Ref: f.in.Ref},
 		}, &loaded); err != nil {
 			return nil, reason{}, err
 		}

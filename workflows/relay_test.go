@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -104,7 +105,7 @@ func (w *relayWorld) run(t *testing.T, in workflows.EventInput) workflows.EventR
 	return result
 }
 
-var pushed = workflows.EventInput{ReceiptID: "r-1", Provider: "github", Mode: "live", EventID: "d-1", Type: "push"}
+var pushed = workflows.EventInput{Ref: event.Ref{ReceiptID: "r-1", Provider: "github", Mode: "live", EventID: "d-1", Type: "push"}}
 
 func TestRelay_EachConsumerItsOwnEffect(t *testing.T) {
 	t.Parallel()

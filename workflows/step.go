@@ -66,7 +66,7 @@ func (s *step) byHand() bool { return s.sink != SinkDatabase && s.sink != SinkSt
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
-		Key: s.key, Kind: s.kind, Round: s.round, ReceiptID: f.in.ReceiptID, EventID: f.in.EventID,
+		Key: s.key, Kind: s.kind, Round: s.round, Ref: f.in.Ref,
 		Compensates: s.compensates, AsOf: f.asOf(), WaitingSince: s.waitingSince, Timeout: f.settings[s.sink].Timeout,
 	}
 }

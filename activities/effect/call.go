@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
@@ -17,9 +18,8 @@ type Call struct {
 	// Round counts the retries that operators have asked for. Only a round later than the one that the
 	// ledger holds repeats what has ended; see [Result.Round].
 	Round int
-	// ReceiptID and EventID say for which event it is done.
-	ReceiptID string
-	EventID   string
+	// Ref is the event that it is done for.
+	event.Ref
 	// Compensates is the key of the effect that this one undoes, "" for a forward effect.
 	Compensates string
 	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt

@@ -27,6 +27,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -71,8 +72,8 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-func call(event string, round int) effect.Call {
-	return effect.Call{Key: "finance-export:stripe:live:acme:in_1", Kind: "finance-export", Round: round, ReceiptID: uuid.NewString(), EventID: event}
+func call(eventID string, round int) effect.Call {
+	return effect.Call{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: eventID}, Key: "finance-export:stripe:live:acme:in_1", Kind: "finance-export", Round: round}
 }
 
 var policy = effect.Policy{
@@ -687,7 +688,7 @@ func TestDo_Undo_FailsLikeAnyEffect_AndCompensates(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
 	b.want(result, err, effect.Done)
-	undo := effect.Call{Key: "reverse", Kind: "reverse-finance-entry", ReceiptID: uuid.NewString(), EventID: "evt_1", Compensates: call("", 0).Key}
+	undo := effect.Call{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: "reverse", Kind: "reverse-finance-entry", Compensates: call("", 0).Key}
 	_, err = b.do(undo, policy, "x", fail(busy(0, false)))
 	_ = b.again(err, effect.TypeTransient)
 	b.passes(25 * time.Hour)

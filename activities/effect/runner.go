@@ -204,7 +204,7 @@ func idempotencyKey(key string, generation int) string {
 func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	return ledger.Claim{
-		Key: c.Key, Kind: c.Kind, Round: c.Round, ReceiptID: c.ReceiptID, EventID: c.EventID,
+		Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref,
 		WorkflowID: run.ID, RunID: run.RunID, Lease: lease,
 	}
 }

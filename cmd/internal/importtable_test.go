@@ -37,13 +37,13 @@ type rule struct {
 // when the architecture does.
 var table = []rule{
 	{packages: "schema/...", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
-	{packages: "activities/effect", may: []string{"schema/breaker", "schema/ledger", "schema/pause", "schema/failpoint"}, never: []string{echo}},
+	{packages: "activities/effect", may: []string{"schema/breaker", "schema/event", "schema/ledger", "schema/pause", "schema/failpoint"}, never: []string{echo}},
 	{packages: "activities/activitiestest", may: []string{"docs"}, never: []string{temporal, echo}},
 	{packages: "activities/...", but: []string{"activities/effect", "activities/activitiestest"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
-	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing"}, never: []string{pgx, echo, "net/http", "os"}},
+	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing", "schema/event"}, never: []string{pgx, echo, "net/http", "os"}},
 	{packages: "ingress/webhook", may: []string{}, never: []string{pgx, temporal, echo, stripeGo}},
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "ingress", may: []string{"ingress/throttle", "ingress/webhook", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
+	{packages: "ingress", may: []string{"ingress/throttle", "ingress/webhook", "schema/event", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
 	{packages: "ingress/dispatch", may: []string{"workflows", "activities/intervention", "schema/receipt", "schema/run", "schema/failpoint"}, never: []string{echo}},
 	{packages: "ingress/rejected", may: []string{"ingress/throttle", "ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
 	{

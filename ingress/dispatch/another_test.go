@@ -6,6 +6,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
@@ -41,7 +42,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	}
 
 	// A person has it run anew.
-	anew := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: "stripe", EventID: "evt_1"}.AnewID()
+	anew := workflows.EventInput{Ref: event.Ref{ReceiptID: p.ReceiptID, Provider: "stripe", EventID: "evt_1"}}.AnewID()
 	if err := b.runAnew(t, p, anew); err != nil {
 		t.Fatal(err)
 	}

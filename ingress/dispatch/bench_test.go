@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -172,8 +173,10 @@ func (b *bench) insert(t *testing.T, change ...func(*receipt.New)) receipt.Pendi
 	if err != nil {
 		t.Fatal(err)
 	}
-	return receipt.Pending{ReceiptID: out[0].ReceiptID, Provider: "stripe", Account: e.Account, Mode: e.Mode, EventID: e.EventID,
-		Type: e.Type, ObjectID: e.Object, ReceivedAt: d.ReceivedAt}
+	return receipt.Pending{
+		Ref:        event.Ref{ReceiptID: out[0].ReceiptID, Provider: "stripe", Account: e.Account, Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object},
+		ReceivedAt: d.ReceivedAt,
+	}
 }
 
 func id(eventID string) func(*receipt.New) {

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
@@ -435,7 +436,7 @@ func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for workflowID, id := range ids {
-		b.temporal.runs[workflowID] = started{in: workflows.EventInput{ReceiptID: id}}
+		b.temporal.runs[workflowID] = started{in: workflows.EventInput{Ref: event.Ref{ReceiptID: id}}}
 	}
 	b.temporal.ended, b.temporal.only = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, "stripe:evt_1234"
 	if got := b.searchOnce(t); got != 1 || b.temporal.asked != 1 || b.temporal.lists != 3 {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/workflows"
@@ -69,7 +70,7 @@ func offer(t *testing.T, b *bench, n int) []receipt.Pending {
 	}
 	pending := make([]receipt.Pending, n)
 	for i, o := range out {
-		pending[i] = receipt.Pending{ReceiptID: o.ReceiptID, Provider: "stripe", Mode: "live", EventID: o.EventID, Type: "invoice.paid", ReceivedAt: d.ReceivedAt}
+		pending[i] = receipt.Pending{Ref: event.Ref{ReceiptID: o.ReceiptID, Provider: "stripe", Mode: "live", EventID: o.EventID, Type: "invoice.paid"}, ReceivedAt: d.ReceivedAt}
 	}
 	b.d.Offer(pending)
 	return pending
@@ -112,7 +113,7 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 	eventually(t, "processing", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
 
 	s, _ := b.temporal.get("stripe:evt_1")
-	want := workflows.EventInput{ReceiptID: p.ReceiptID, Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", Object: "in_1"}
+	want := workflows.EventInput{Ref: event.Ref{ReceiptID: p.ReceiptID, Provider: "stripe", Mode: "live", EventID: "evt_1", Type: "invoice.paid", ObjectID: "in_1"}}
 	if s.flow != "InvoicePaid" || s.in != want {
 		t.Errorf("started %s with %+v, want InvoicePaid with %+v", s.flow, s.in, want)
 	}

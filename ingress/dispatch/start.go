@@ -51,8 +51,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 }
 
 func eventInput(p receipt.Pending) workflows.EventInput {
-	return workflows.EventInput{ReceiptID: p.ReceiptID, Provider: p.Provider, Account: p.Account, Mode: p.Mode,
-		EventID: p.EventID, RelayOf: p.RelayOf, Type: p.Type, Object: p.ObjectID}
+	return workflows.EventInput{Ref: p.Ref}
 }
 
 // execute starts flow under the event's ID, or another where as says so, and reports under which. already is true

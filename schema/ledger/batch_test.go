@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -20,7 +21,7 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 			pool := schematest.New(t)
 			s := New(pool)
 			t.Cleanup(s.Close)
-			c := Claim{Key: "finance-export:1", Kind: "finance-export", ReceiptID: uuid.NewString(), EventID: "evt_1", WorkflowID: "w", RunID: "r", Lease: time.Minute}
+			c := Claim{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: "finance-export:1", Kind: "finance-export", WorkflowID: "w", RunID: "r", Lease: time.Minute}
 			for token := range int64(2) {
 				if g, err := s.Claim(t.Context(), c); err != nil || g.Token != token+1 {
 					t.Fatalf("grant %+v, %v", g, err)
@@ -71,7 +72,7 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	s := New(pool)
 	t.Cleanup(s.Close)
 	claim := func(key string) op {
-		return op{claim: &Claim{Key: key, Kind: "kind", ReceiptID: uuid.NewString(), EventID: "evt_1", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
+		return op{claim: &Claim{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: key, Kind: "kind", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
 	}
 	finish := func(key string) op {
 		return op{finish: &Finish{Key: key, Token: 1, State: Done, StartedAt: time.Now()}}
@@ -120,7 +121,7 @@ func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	s := New(schematest.New(t))
 	t.Cleanup(s.Close)
 	claim := func(key, exclusive string) *Claim {
-		return &Claim{Key: key, Kind: "k", Exclusive: exclusive, ReceiptID: uuid.NewString(), EventID: "evt_1", WorkflowID: "w", RunID: "r", Lease: time.Minute}
+		return &Claim{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: key, Kind: "k", Exclusive: exclusive, WorkflowID: "w", RunID: "r", Lease: time.Minute}
 	}
 	holder, err := s.Claim(t.Context(), *claim("held:1", "workspace:acme"))
 	if err != nil || !holder.Granted {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -39,8 +40,13 @@ func BenchmarkClaimFinish(b *testing.B) {
 
 func benchmarked(n int64, receiptID string) ledger.Claim {
 	return ledger.Claim{
-		Key: fmt.Sprint("benchmark:", n), Kind: "benchmark", ReceiptID: receiptID, EventID: "evt_1",
-		WorkflowID: "stripe:evt_1", RunID: "run", Lease: 10 * time.Second, Request: []byte(`{"state":"active"}`),
+		Ref:        event.Ref{ReceiptID: receiptID, EventID: "evt_1"},
+		Key:        fmt.Sprint("benchmark:", n),
+		Kind:       "benchmark",
+		WorkflowID: "stripe:evt_1",
+		RunID:      "run",
+		Lease:      10 * time.Second,
+		Request:    []byte(`{"state":"active"}`),
 	}
 }
 

@@ -3,6 +3,8 @@ package ledger
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/pawlhq/pawl/schema/event"
 )
 
 // State is where an effect stands.
@@ -46,9 +48,9 @@ type Claim struct {
 	// is for [Store.InTx] alone; "" stands for the key.
 	Queue string
 	// Round is the number of operator retries that the run has had.
-	Round      int
-	ReceiptID  string
-	EventID    string
+	Round int
+	// Ref is the event that it is done for, as its receipt has it.
+	event.Ref
 	WorkflowID string
 	RunID      string
 	// Lease is how long the claim holds; it must outlast one attempt.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -33,10 +34,16 @@ func setup(t *testing.T) bundle {
 	return bundle{t, pool, store}
 }
 
-func (b bundle) claim(event string, round int) ledger.Claim {
+func (b bundle) claim(eventID string, round int) ledger.Claim {
 	return ledger.Claim{
-		Key: "receipt-email:stripe:live:in_1", Kind: "receipt-email", Round: round, ReceiptID: uuid.NewString(), EventID: event,
-		WorkflowID: "stripe:" + event, RunID: "run", Lease: time.Minute, Request: []byte("bytes of " + event),
+		Ref:        event.Ref{ReceiptID: uuid.NewString(), EventID: eventID},
+		Key:        "receipt-email:stripe:live:in_1",
+		Kind:       "receipt-email",
+		Round:      round,
+		WorkflowID: "stripe:" + eventID,
+		RunID:      "run",
+		Lease:      time.Minute,
+		Request:    []byte("bytes of " + eventID),
 	}
 }
 
@@ -558,8 +565,12 @@ func TestRead_TellsAndClaimsNothing(t *testing.T) {
 		t.Errorf("after it was undone: %+v", found)
 	}
 	if other := b.claim("evt_2", 0); !b.grant(ledger.Claim{
-		Key: "receipt-email:stripe:live:in_2", Kind: other.Kind, ReceiptID: other.ReceiptID, EventID: other.EventID,
-		WorkflowID: other.WorkflowID, RunID: other.RunID, Lease: other.Lease,
+		Ref:        event.Ref{ReceiptID: other.ReceiptID, EventID: other.EventID},
+		Key:        "receipt-email:stripe:live:in_2",
+		Kind:       other.Kind,
+		WorkflowID: other.WorkflowID,
+		RunID:      other.RunID,
+		Lease:      other.Lease,
 	}).Granted {
 		t.Error("reading has claimed")
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/pawlhq/pawl/schema/event"
 )
 
 // Key identifies an event. Account is "" where the provider has no tenants.
@@ -105,19 +107,11 @@ type Outcome struct {
 
 // Pending is a receipt that waits for its workflow: what a start needs, and no payload.
 type Pending struct {
-	ReceiptID  string
+	event.Ref
 	Source     string
-	Provider   string
-	Account    string
-	Mode       string
-	EventID    string
-	Type       string
-	ObjectID   string
 	ReceivedAt time.Time
 	// WorkflowID is what to start it under; "" is the event's own.
 	WorkflowID string
-	// RelayOf is [Receipt]'s.
-	RelayOf string
 	// Rerun is set where a person has asked for another run.
 	Rerun *Rerun
 }
@@ -149,6 +143,14 @@ type Receipt struct {
 	LastError     string
 	Duplicates    int
 	UpdatedAt     time.Time
+}
+
+// Ref names the receipt's event.
+func (r Receipt) Ref() event.Ref {
+	return event.Ref{
+		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID,
+		RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID,
+	}
 }
 
 // Body is what came in: the event's bytes as received, and the headers that were kept.

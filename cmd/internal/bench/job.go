@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -57,7 +58,7 @@ func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration,
 }
 
 // event makes a signed event of an account of its own, so that what the sinks take can be told apart.
-func event() (forge.Event, string, error) {
+func someEvent() (forge.Event, string, error) {
 	account := "bench-" + rand.Text()
 	e, err := forge.New(forge.Params{Provider: stripe.Provider, Account: account, Plan: "enterprise"}, "")
 	return e, account, err
@@ -65,7 +66,7 @@ func event() (forge.Event, string, error) {
 
 // pawlJob is the whole way: the signed POST, and the last effect at its sink.
 func (f *flow) pawlJob(ctx context.Context) (job, error) {
-	e, account, err := event()
+	e, account, err := someEvent()
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (f *flow) post(ctx context.Context, e forge.Event) error {
 
 // naiveJob starts the naive workflow, whose receipt is there already.
 func (f *flow) naiveJob(ctx context.Context) (job, error) {
-	e, account, err := event()
+	e, account, err := someEvent()
 	if err != nil {
 		return nil, err
 	}
@@ -110,16 +111,15 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := f.reader().LoadFacts(ctx, activities.LoadFactsInput{
-		ReceiptID: kept[0].ReceiptID, Provider: "stripe", EventID: e.ID, EventType: e.Type, Mode: mode,
-	})
+	ref := event.Ref{ReceiptID: kept[0].ReceiptID, Provider: "stripe", EventID: e.ID, Type: e.Type, Mode: mode}
+	loaded, err := f.reader().LoadFacts(ctx, activities.LoadFactsInput{Ref: ref})
 	if err != nil {
 		return nil, err
 	}
 	done := f.sinks.expect(account, outside)
 	return func(ctx context.Context) (string, error) {
 		options := client.StartWorkflowOptions{ID: "naive:" + e.ID, TaskQueue: taskQueue}
-		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{ReceiptID: kept[0].ReceiptID, EventID: e.ID, Account: account, Facts: loaded.Facts})
+		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{Ref: ref, Customer: account, Facts: loaded.Facts})
 		if err != nil {
 			return "", err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/event"
 )
 
 // The receivers of the activities: only their method values are used, to name activities.
@@ -32,8 +33,9 @@ var (
 // naiveInput is what the naive workflow is started with. It is handed the facts, where pawl reads them from the receipt:
 // the comparison is about running the effects.
 type naiveInput struct {
-	ReceiptID, EventID, Account string
-	Facts                       []billing.Fact
+	event.Ref
+	Customer string
+	Facts    []billing.Fact
 }
 
 // naive is the design that pawl is measured against: the same six effects, one after the other, each as an activity. The
@@ -48,18 +50,18 @@ func naive(ctx workflow.Context, in naiveInput) error {
 	for _, step := range []struct{ activity, input any }{
 		{billingState.ApplyFacts, of(in, "apply-facts", in.EventID, activities.Facts{Facts: in.Facts})},
 		{workspaces.ProvisionWorkspace, of(in, "provision-workspace", in.Account+":v1", activities.Workspace{
-			Account: in.Account, Mode: mode, State: billing.WorkspaceActive, Plan: "enterprise", Quantity: 1, Version: 1,
+			Account: in.Customer, Mode: mode, State: billing.WorkspaceActive, Plan: "enterprise", Quantity: 1, Version: 1,
 		})},
 		{finance.PostEntry, of(in, "finance-export", invoice, activities.Entry{
-			Kind: activities.PaymentEntry, Mode: mode, Account: in.Account, Object: invoice, Invoice: invoice,
+			Kind: activities.PaymentEntry, Mode: mode, Account: in.Customer, Object: invoice, Invoice: invoice,
 			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, OccurredAt: fact.OccurredAt,
 		})},
 		{mail.SendLetter, of(in, "receipt-email", invoice, activities.Letter{
-			Template: letters.Receipt, Mode: mode, Account: in.Account, Object: invoice, ReceiptID: in.ReceiptID,
+			Template: letters.Receipt, Mode: mode, Account: in.Customer, Object: invoice, ReceiptID: in.ReceiptID,
 			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, Plan: "enterprise", OccurredAt: fact.OccurredAt,
 		})},
 		{tasks.OpenTask, of(in, "onboarding-task", invoice, activities.Task{
-			Kind: activities.TaskOnboarding, Mode: mode, Account: in.Account, Object: invoice, Title: "Welcome " + in.Account,
+			Kind: activities.TaskOnboarding, Mode: mode, Account: in.Customer, Object: invoice, Title: "Welcome " + in.Customer,
 		})},
 	} {
 		var result effect.Result
@@ -76,7 +78,7 @@ func naive(ctx workflow.Context, in naiveInput) error {
 // of is the input of an effect of the naive workflow.
 func of[N any](in naiveInput, kind, object string, noun N) activities.EffectInput[N] {
 	return activities.EffectInput[N]{For: noun, Effect: effect.Call{
-		Key: kind + ":" + in.Facts[0].Scope() + ":" + object, Kind: kind, ReceiptID: in.ReceiptID, EventID: in.EventID,
+		Key: kind + ":" + in.Facts[0].Scope() + ":" + object, Kind: kind, Ref: in.Ref,
 	}}
 }
 

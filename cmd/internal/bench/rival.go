@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -120,7 +121,9 @@ func (s *inlineStart) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 	defer cancel()
 	outcomes := make([]receipt.Outcome, len(d.Events))
 	for i, e := range d.Events {
-		in := workflows.EventInput{ReceiptID: uuid.NewString(), Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: e.EventID, Type: e.Type, Object: e.Object}
+		in := workflows.EventInput{Ref: event.Ref{
+			ReceiptID: uuid.NewString(), Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object,
+		}}
 		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: in.ID(), TaskQueue: taskQueue,
 			WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,

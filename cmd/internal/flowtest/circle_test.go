@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/ingress/dispatch"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -324,7 +325,7 @@ func stuck(t *testing.T, r *rig) forge.Event {
 	t.Helper()
 	e := kept("processing", "")(t, r)
 	receiptID := r.rows(`select id::text from receipts where event_id = $1`, e.ID)[0]
-	in := workflows.EventInput{ReceiptID: receiptID, Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type}
+	in := workflows.EventInput{Ref: event.Ref{ReceiptID: receiptID, Provider: "stripe", Mode: "live", EventID: e.ID, Type: e.Type}}
 	if _, err := r.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: in.ID(), TaskQueue: r.Config.Temporal.TaskQueue, TypedSearchAttributes: in.SearchAttributes(), WorkflowTaskTimeout: time.Second,
 	}, "NoSuchFlow", in); err != nil {

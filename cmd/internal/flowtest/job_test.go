@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -94,7 +95,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 		t.Fatalf("chosen: %d events, money %v", len(chosen.Events), chosen.Money)
 	}
 	before := b.events[3]
-	in := workflows.EventInput{Provider: "stripe", EventID: before.ID}
+	in := workflows.EventInput{Ref: event.Ref{Provider: "stripe", EventID: before.ID}}
 	b.decide(in.ID(), workflows.UpdateRetry, workflows.DecisionInput{})
 	b.status(before, receipt.Processed)
 	b.start(j, chosen)

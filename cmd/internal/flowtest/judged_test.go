@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -88,14 +89,14 @@ func (x *telling) render(value any) any {
 }
 
 // deliver keeps the nth event of a story as the ingress does, and hands it over.
-func (r *rig) deliver(x *telling, n int) (event string) {
+func (r *rig) deliver(x *telling, n int) (id string) {
 	r.Helper()
 	h := x.events[n]
 	mode := "live"
 	if h.test {
 		mode = "test"
 	}
-	event = fmt.Sprintf("evt_%s%s", cmp.Or(h.id, strconv.Itoa(n)), x.tag)
+	id = fmt.Sprintf("evt_%s%s", cmp.Or(h.id, strconv.Itoa(n)), x.tag)
 	version, data := "2026-08-26.dahlia", map[string]any{"object": x.render(h.object)}
 	if h.previous != nil {
 		data["previous_attributes"] = x.render(h.previous)
@@ -108,7 +109,7 @@ func (r *rig) deliver(x *telling, n int) (event string) {
 		}
 	}
 	envelope := map[string]any{
-		"id": event, "object": "event", "api_version": version, "created": x.begin.Add(h.at).Unix(), "livemode": !h.test, "type": h.kind, "data": data,
+		"id": id, "object": "event", "api_version": version, "created": x.begin.Add(h.at).Unix(), "livemode": !h.test, "type": h.kind, "data": data,
 	}
 	if h.account != "" {
 		envelope["account"] = x.own(h.account)
@@ -120,15 +121,16 @@ func (r *rig) deliver(x *telling, n int) (event string) {
 	object, now := x.own(h.object["id"].(string)), time.Now()
 	kept, err := r.Receipts.Insert(r.Context(), receipt.Delivery{
 		Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
-		Events: []receipt.New{{Account: x.own(h.account), Mode: mode, EventID: event, Identity: receipt.ByID, Type: h.kind, Object: object, Status: receipt.Received, Body: body}},
+		Events: []receipt.New{{Account: x.own(h.account), Mode: mode, EventID: id, Identity: receipt.ByID, Type: h.kind, Object: object, Status: receipt.Received, Body: body}},
 	})
 	if err != nil {
 		r.Fatal(err)
 	}
 	r.starter.Offer([]receipt.Pending{{
-		ReceiptID: kept[0].ReceiptID, Source: "stripe", Provider: "stripe", Account: x.own(h.account), Mode: mode, EventID: event, Type: h.kind, ObjectID: object, ReceivedAt: now,
+		Ref:    event.Ref{ReceiptID: kept[0].ReceiptID, Provider: "stripe", Account: x.own(h.account), Mode: mode, EventID: id, Type: h.kind, ObjectID: object},
+		Source: "stripe", ReceivedAt: now,
 	}})
-	return event
+	return id
 }
 
 // invoicesOfPayments are what an older version's charges say themselves.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -30,9 +31,9 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	pool := schematest.New(t)
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	defer receipts.Close()
-	event := "evt_" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
+	eventID := "evt_" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
 	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
-		Events: []receipt.New{{Mode: "live", EventID: event, Identity: receipt.ByID, Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
+		Events: []receipt.New{{Mode: "live", EventID: eventID, Identity: receipt.ByID, Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		return activities.LoadRelayResult{}, nil // to nobody: the run is finished at once
 	})
 
-	in := workflows.EventInput{ReceiptID: id, Provider: "github", Mode: "live", EventID: event}
+	in := workflows.EventInput{Ref: event.Ref{ReceiptID: id, Provider: "github", Mode: "live", EventID: eventID}}
 	begun, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
 	if err != nil {
 		t.Fatal(err)

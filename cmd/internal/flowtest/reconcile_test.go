@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -46,7 +47,7 @@ func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
 	}
 	for _, f := range found.Filed {
 		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
-		workflowID := workflows.EventInput{Provider: "stripe", EventID: f.EventID}.ID()
+		workflowID := workflows.EventInput{Ref: event.Ref{Provider: "stripe", EventID: f.EventID}}.ID()
 		r.result(workflowID, "")
 		history := r.history(workflowID, "")
 		noCanary(r.T, history)

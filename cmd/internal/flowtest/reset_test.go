@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -50,7 +51,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 		}
 		return activities.LoadRelayResult{Code: "no_consumer", Reason: "nowhere to go"}, nil
 	})
-	in := workflows.EventInput{ReceiptID: "r", Provider: "github", Mode: "live", EventID: "evt_" + uuid.NewString()[:8]}
+	in := workflows.EventInput{Ref: event.Ref{ReceiptID: "r", Provider: "github", Mode: "live", EventID: "evt_" + uuid.NewString()[:8]}}
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
@@ -302,10 +303,9 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 		})
 		return err == nil // a provider comes again, too
 	})
-	r.starter.Offer([]receipt.Pending{{
-		ReceiptID: kept[0].ReceiptID, Source: "stripe", Provider: "stripe", Account: envelope.Account, Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object, ReceivedAt: now,
-	}})
-	return workflows.EventInput{Provider: "stripe", Account: envelope.Account, EventID: e.ID}.ID()
+	ref := event.Ref{ReceiptID: kept[0].ReceiptID, Provider: "stripe", Account: envelope.Account, Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object}
+	r.starter.Offer([]receipt.Pending{{Ref: ref, Source: "stripe", ReceivedAt: now}})
+	return workflows.EventInput{Ref: ref}.ID()
 }
 
 // until calls ready until it says true.

@@ -97,7 +97,7 @@ func workflowOf(r *timeline.Receipt) string {
 	if r.WorkflowID != "" {
 		return r.WorkflowID
 	}
-	return workflows.EventInput{Provider: r.Provider, Account: r.Account, EventID: r.EventID}.ID()
+	return inputOf(r).ID()
 }
 
 // decisions are those that the run of a parked event takes, as it has said itself.

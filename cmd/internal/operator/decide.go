@@ -194,7 +194,7 @@ func askedBeforeRun(r *timeline.Receipt) bool {
 
 // goesNowhere says why nothing would come of running an event, "" where something does.
 func (d *Desk) goesNowhere(r *timeline.Receipt) string {
-	in := workflows.EventInput{Provider: r.Provider, Type: r.Type, RelayOf: r.RelayOf}
+	in := inputOf(r)
 	if !in.OnlyRelays() || len(d.Relays[r.Source]) > 0 {
 		return ""
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/timeline"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // UnknownError means that no receipt has the ID, under any of its names.
@@ -151,8 +150,7 @@ func findUnstarted(ctx context.Context, db timeline.DB, id string) ([]timeline.R
 			return nil, err
 		}
 		for _, r := range receipts {
-			in := workflows.EventInput{Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID}
-			if in.ID() == id {
+			if inputOf(&r).ID() == id {
 				found = append(found, r)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -136,10 +137,10 @@ func (d *Desk) asking(ask Ask, r *timeline.Receipt) (workflows.Asked, error) {
 
 // inputOf is what the run of an event is started with.
 func inputOf(r *timeline.Receipt) workflows.EventInput {
-	return workflows.EventInput{
+	return workflows.EventInput{Ref: event.Ref{
 		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode,
-		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, Object: r.ObjectID,
-	}
+		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID,
+	}}
 }
 
 // refuse makes it the preview of a verb that would not be taken.

@@ -112,8 +112,7 @@ func (d *Desk) lastRun(ctx context.Context, r *timeline.Receipt) (workflowID, ru
 			workflowID = run.WorkflowID
 		}
 	}
-	in := workflows.EventInput{Provider: r.Provider, Account: r.Account, EventID: r.EventID}
-	workflowID = cmp.Or(workflowID, in.ID())
+	workflowID = cmp.Or(workflowID, inputOf(r).ID())
 	for _, run := range e.Runs {
 		if run.WorkflowID == workflowID {
 			runID = run.RunID

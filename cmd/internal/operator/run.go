@@ -11,7 +11,6 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // run makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes an event
@@ -27,7 +26,7 @@ func (d *Desk) run(ctx context.Context, ask Ask, r *timeline.Receipt) (*Answer, 
 	if d.standOf(r) == closed {
 		return d.replay(ctx, ask, r)
 	}
-	in := workflows.EventInput{ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type}
+	in := inputOf(r)
 	added, err := d.Audit.AppendWith(ctx, d.action(ask, r, map[string]any{"status": receipt.Received}), func(ctx context.Context, tx pgx.Tx) error {
 		if r.ReasonCode == receipt.AnotherRun {
 			return receipt.RunAnewIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, in.AnewID())

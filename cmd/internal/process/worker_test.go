@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -81,7 +82,7 @@ func TestShowRetrying_AfterTheRunHasParked_StaysParked(t *testing.T) {
 	}
 	n := &Node{Receipts: receipts, log: slog.New(slog.DiscardHandler)}
 	task := time.Now()
-	tried := effect.Call{ReceiptID: kept[0].ReceiptID, AsOf: task}
+	tried := effect.Call{Ref: event.Ref{ReceiptID: kept[0].ReceiptID}, AsOf: task}
 	n.showRetrying(t.Context(), tried, "answered 503")
 	if r, err := receipts.Get(t.Context(), tried.ReceiptID); err != nil || r.Status != receipt.Retrying {
 		t.Errorf("while it is tried the receipt is %s, %v", r.Status, err)

@@ -1,0 +1,20 @@
+// Package event names events.
+package event
+
+// Ref names an event and the receipt that holds it. A run and each of its effects carry it as the receipt has it. It
+// stands in workflow histories: it has no payload and no personal data.
+type Ref struct {
+	ReceiptID string
+	Provider  string
+	// Account is the provider-side account (a connected account), "" for the provider's own.
+	Account string `json:",omitempty"`
+	// Mode is "live" or "test".
+	Mode    string
+	EventID string
+	// RelayOf is the ID of an event that another source's receipt runs, where this one only relays it to the consumers of
+	// its own source; else "".
+	RelayOf string `json:",omitempty"`
+	Type    string
+	// ObjectID is the provider's ID of what the event is about, "" where none is known.
+	ObjectID string `json:",omitempty"`
+}
