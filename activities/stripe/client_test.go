@@ -2,8 +2,10 @@ package stripe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -51,7 +53,7 @@ func newServer(t *testing.T, answer http.HandlerFunc) (*server, *Client) {
 }
 
 func reply(t *testing.T, w http.ResponseWriter, v any) {
-	if _, err := w.Write(encode(t, v)); err != nil {
+	if err := json.NewEncoder(w).Encode(v); err != nil {
 		t.Error(err)
 	}
 }
@@ -110,6 +112,7 @@ func lineServer(t *testing.T, n int) (*server, *Client) {
 		l["id"] = fmt.Sprintf("il_%d", i)
 		lines[i] = l
 	}
+	invoice := objectOf(invoiceEvent(t, before, "invoice.paid"))
 	return newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		from, limit := 0, 10
 		if strings.HasSuffix(r.URL.Path, "/lines") {
@@ -131,9 +134,9 @@ func lineServer(t *testing.T, n int) (*server, *Client) {
 			reply(t, w, list)
 			return
 		}
-		in := objectOf(invoiceEvent(t, before, "invoice.paid"))
-		in["lines"] = list
-		reply(t, w, in)
+		answer := maps.Clone(invoice)
+		answer["lines"] = list
+		reply(t, w, answer)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -34,8 +33,8 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
 var examples sync.Map // by path: the tables below are long
 
-// example is the provider's own example object of a version. Of basil there is none; it is a newer one without what
-// was added since.
+// example returns Stripe's own example object of a version. There is no example of basil: it is the one of dahlia
+// without the fields that were added since.
 func example(t testing.TB, version, name string) document {
 	t.Helper()
 	directory := version
@@ -45,7 +44,7 @@ func example(t testing.TB, version, name string) document {
 	path := filepath.Join(directory, name+".json")
 	content, ok := examples.Load(path)
 	if !ok {
-		read, err := os.ReadFile(filepath.Join(webhooktest.SharedDir(t), "payloads", "stripe", path))
+		read, err := os.ReadFile(filepath.Join("testdata", "payloads", path))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -195,14 +195,13 @@ func TestNew_NamesEveryFault(t *testing.T) {
 
 func TestEvents_Samples(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(webhooktest.SharedDir(t), "payloads", "other")
 	v := setup(t, nil, tokenA)
 	for file, want := range map[string]webhook.Event{
 		"gitlab-push-event.json":     {Type: "push", Account: "15"},
 		"gitlab-issue-event.json":    {Type: "issue", Account: "14", Object: "301", OccurredAt: time.Date(2013, 12, 3, 17, 15, 43, 0, time.UTC)},
 		"gitlab-pipeline-event.json": {Type: "pipeline", Account: "1", Object: "31"},
 	} {
-		raw, err := os.ReadFile(filepath.Join(dir, file))
+		raw, err := os.ReadFile(filepath.Join("testdata", "payloads", file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,19 +1,25 @@
 package webhooktest
 
 import (
-	"cmp"
+	"embed"
 	"encoding/json"
+	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Vector is one request with the verdict that the provider's documents give it. The fields are
-// those of the README beside the vectors.
+// VectorFiles holds the vectors of all providers as testdata/vectors/PROVIDER-NUMBER.json.
+//
+//go:embed testdata/vectors/*.json
+var VectorFiles embed.FS
+
+// Vector is one request with the verdict that the provider's documents give it. The README beside
+// the files explains its fields.
 type Vector struct {
 	Name string `json:"-"` // the file's name without extension
 
@@ -40,7 +46,7 @@ type Vector struct {
 	Created   json.RawMessage `json:"created"`
 }
 
-// Settings returns the source that v was sent to, without what only its provider knows. The
+// Settings returns the source that v was sent to. The caller adds the provider's own options. The
 // secrets are the vector's secrets, or its public key; they are published examples and some are
 // short.
 func (v Vector) Settings() webhook.Settings {
@@ -67,9 +73,8 @@ func (v Vector) Request() webhook.Request {
 	return r
 }
 
-// Vectors checks p against all shared vectors of its name. prepare makes the source and the
-// request of a vector; nil means [Vector.Settings] and [Vector.Request]. The test is skipped when
-// the shared directory is not there: it is found by PAWL_SHARED, else beside the module's root.
+// Vectors checks p against all vectors of its name. prepare makes the source and the request of a
+// vector; nil means [Vector.Settings] and [Vector.Request].
 func Vectors(t *testing.T, p webhook.Provider, prepare func(Vector) (webhook.Settings, webhook.Request)) {
 	t.Helper()
 	if prepare == nil {
@@ -146,51 +151,24 @@ func (v Vector) created(t *testing.T) (time.Time, bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// LoadVectors returns the shared vectors of the provider, sorted by name. It skips the test when
-// the shared directory is not there.
+// LoadVectors returns the vectors of the provider, sorted by name.
 func LoadVectors(t testing.TB, provider string) []Vector {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(SharedDir(t), "vectors", provider+"-*.json"))
+	files, err := fs.Glob(VectorFiles, "testdata/vectors/"+provider+"-*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	vectors := make([]Vector, 0, len(files))
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := VectorFiles.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := Vector{Name: filepath.Base(file[:len(file)-len(".json")])}
+		v := Vector{Name: strings.TrimSuffix(path.Base(file), ".json")}
 		if err := json.Unmarshal(data, &v); err != nil {
 			t.Fatalf("%s: %v", v.Name, err)
 		}
 		vectors = append(vectors, v)
 	}
 	return vectors
-}
-
-// SharedDir returns the directory of shared vectors and payloads, or skips the test. A PAWL_SHARED that is
-// relative begins at the module's root: tests run in the directories of their packages.
-func SharedDir(t testing.TB) string {
-	t.Helper()
-	named := os.Getenv("PAWL_SHARED")
-	if filepath.IsAbs(named) {
-		return named
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-			continue
-		}
-		shared := filepath.Join(dir, cmp.Or(named, "../shared"))
-		if _, err := os.Stat(filepath.Join(shared, "vectors")); err == nil || named != "" {
-			return shared
-		}
-		break
-	}
-	t.Skip("the shared vectors are not here: PAWL_SHARED is unset and ../shared is not there")
-	return ""
 }
