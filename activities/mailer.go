@@ -157,10 +157,11 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, effect.Fault("mail server address: %w", err)
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.Address)
+	dialled, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.Address)
 	if err != nil {
 		return nil, effect.Broken("mail server", false, err)
 	}
+	conn := &boundedConn{Conn: dialled}
 	s := &session{conn: conn}
 	s.bind(ctx)
 	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, RootCAs: m.Roots}

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -20,15 +21,35 @@ const (
 // session is a connection to the mail server.
 type session struct {
 	*smtp.Client
-	conn net.Conn
+	conn *boundedConn
 	// unbind undoes bind; it returns false where the context has ended.
 	unbind func() bool
 	since  time.Time
 }
 
-// bind ends the connection with ctx.
+// bind ends the connection with ctx, and gives the server its allowance of answers for the next mail.
 func (s *session) bind(ctx context.Context) {
+	s.conn.left = maxAnswers
 	s.unbind = context.AfterFunc(ctx, func() { _ = s.conn.Close() })
+}
+
+// maxAnswers is how much a mail server may answer to one mail, in bytes: its greeting, the certificates of a handshake
+// and its abilities take less than 20 KB. The SMTP client itself keeps a reply of any length in memory.
+const maxAnswers = 64 << 10
+
+// boundedConn breaks where the server answers more than is left.
+type boundedConn struct {
+	net.Conn
+	left int
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, fmt.Errorf("it answered more than %d KiB to one mail", maxAnswers>>10)
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }
 
 // end ends it without a word.

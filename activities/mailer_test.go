@@ -35,6 +35,46 @@ func TestMailer_ClosedBeforeFinalDot_NotInDoubt(t *testing.T) {
 	}
 }
 
+// A server, or whoever stands before it, that never ends a reply fills no memory: it is left after 64 KiB.
+func TestMailer_EndlessReply_Left(t *testing.T) {
+	t.Parallel()
+	const most = 64 << 20 // far more than the buffers of a connection hold
+	for name, tt := range map[string]struct {
+		line string
+		tls  activities.TLSMode
+	}{
+		"greeting":            {"220-welcome\r\n", activities.NoTLS},
+		"greeting, one line":  {"220-welcome", activities.NoTLS},
+		"before the TLS":      {"220-welcome\r\n", activities.StartTLS},
+		"abilities":           {"250-SIZE\r\n", activities.NoTLS},
+		"instead of any TLS":  {"250-SIZE\r\n", activities.ImplicitTLS},
+		"abilities, STARTTLS": {"250-SIZE\r\n", activities.StartTLS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			written := make(chan int, 1)
+			m := mailServer(t, func(conn net.Conn) {
+				if strings.HasPrefix(tt.line, "250") {
+					_, _ = io.WriteString(conn, "220 here\r\n")
+				}
+				sent, err := 0, error(nil)
+				for block := strings.Repeat(tt.line, 4096); err == nil && sent < most; sent += len(block) {
+					_, err = io.WriteString(conn, block)
+				}
+				written <- sent
+			})
+			m.TLS = tt.tls
+			err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("x")}, func() error { return nil })
+			if class, _ := effect.Classify(err); err == nil || class != ledger.Transient {
+				t.Errorf("Send() = %v of class %q; want a failure that can be tried again", err, class)
+			}
+			if sent := <-written; sent >= most {
+				t.Errorf("the worker read %d MiB", sent>>20)
+			}
+		})
+	}
+}
+
 // converse is an SMTP server that takes everything and returns when the client has hung up.
 func converse(conn net.Conn) { converseUntil(conn, never, nil) }
 
