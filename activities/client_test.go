@@ -103,3 +103,26 @@ func TestNewHTTPClient_ConnectionForgotten_Left(t *testing.T) {
 		t.Errorf("%d connections, want a second one", n)
 	}
 }
+
+// The headers of an answer fill no memory, whichever protocol they come by.
+func TestNewHTTPClient_EndlessHeaders_GivenUp(t *testing.T) {
+	t.Parallel()
+	for _, http2 := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Pad", strings.Repeat("x", 1<<20))
+		}))
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		client := NewHTTPClient()
+		client.Transport.(unswitched).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := call(client, req); err == nil {
+			t.Errorf("HTTP/2 %t: taken with %d bytes of headers", http2, len(resp.Header.Get("X-Pad")))
+			_ = resp.Body.Close()
+		}
+	}
+}

@@ -147,10 +147,15 @@ func reference(answer []byte) string {
 // time: before the tries of an effect are used up, and not because the other side is busy.
 const silentFor, signOfLife = 5 * time.Second, 10 * time.Second
 
-// NewHTTPClient returns the client for outgoing effects. It follows no redirects: an effect goes where
-// configuration says, and its body and key nowhere else.
+// maxAnswerHeader bounds the headers of an answer, in bytes. The 10 MB that net/http reads by itself would let a few
+// sinks fill the worker's memory.
+const maxAnswerHeader = 64 << 10
+
+// NewHTTPClient returns the client for requests to systems of others. It follows no redirects: a request goes where
+// the configuration says, and its body and key nowhere else. An answer with more than 64 KiB of headers is an error.
 func NewHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = maxAnswerHeader
 	// Enough idle connections for every effect in flight; the default of 2 per host reconnects.
 	transport.MaxIdleConnsPerHost = 64
 	transport.MaxIdleConns = 256

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -257,7 +258,7 @@ func examineProviderClock(ctx context.Context, name string, s config.Source) []o
 	if err != nil {
 		return failed(oneLine(err))
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := activities.NewHTTPClient()
 	defer client.CloseIdleConnections()
 	begin := time.Now()
 	resp, err := client.Do(req)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -75,11 +76,8 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 	if err != nil {
 		return operator.Finding{Level: operator.Fail, Found: oneLine(err), Do: "`pawl config check`"}
 	}
-	client := &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
-		// Providers follow no redirect.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := activities.NewHTTPClient() // it follows no redirect, as providers do not
+	defer client.CloseIdleConnections()
 	begin := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {

@@ -78,7 +78,9 @@ type refusal struct {
 // sandbox, nor the other way round. It takes both when mode is empty.
 func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 	if cfg.Client == nil {
-		cfg.Client = &http.Client{}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxResponseHeaderBytes = maxChain
+		cfg.Client = &http.Client{Transport: transport}
 	}
 	client := *cfg.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

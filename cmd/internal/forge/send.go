@@ -109,6 +109,9 @@ func withQueryOf(to, from string) (string, error) {
 	return u.String(), nil
 }
 
+// maxAnswerHeader bounds the headers of an answer, in bytes.
+const maxAnswerHeader = 64 << 10
+
 // Send delivers each event 1 + duplicates times, with up to concurrency requests at once; the
 // copies of one event go out together. report is called for each delivery, one at a time, in the
 // order of the answers. An error means that a delivery could not be made; a refusal is a Result.
@@ -116,8 +119,10 @@ func (t Target) Send(ctx context.Context, events []Event, duplicates, concurrenc
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	client := &http.Client{
-		Timeout:   30 * time.Second, // longer than any provider waits
-		Transport: &http.Transport{MaxIdleConnsPerHost: concurrency, Proxy: http.ProxyFromEnvironment},
+		Timeout: 30 * time.Second, // longer than any provider waits
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: concurrency, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: maxAnswerHeader,
+		},
 		// Providers do not follow redirects, and the signature is for one URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
