@@ -68,10 +68,6 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	if err != nil {
 		return s.refuse(c, &source, &l, r, err, from)
 	}
-	// What it takes to verify may have to be fetched, for as long as anybody's bytes ask for it: no slot waits with it.
-	if err := source.prepare(c.Request().Context(), r, func() bool { return s.strange.Allow(throttle.Network(from), begun) }); err != nil {
-		return s.refuse(c, &source, &l, r, err, from)
-	}
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()

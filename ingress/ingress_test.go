@@ -610,7 +610,7 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 				if c.id != "" {
 					r.Header.Set("X-Id", c.id)
 				}
-				d, err := s.Readmit(t.Context(), r)
+				d, err := s.Readmit(r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -746,26 +746,26 @@ func TestDeliver_Panic_503(t *testing.T) {
 	}
 }
 
-// unprepared is a verifier that needs something which is not there for as long as away is set.
-type unprepared struct {
+// unreachable is a verifier that cannot tell about a request for as long as away is set.
+type unreachable struct {
 	hmacVerifier
 	away *atomic.Bool
 }
 
-func (u unprepared) Prepare(context.Context, *webhook.Request, func() bool) error {
+func (u unreachable) Verify(r *webhook.Request) (webhook.Match, error) {
 	if u.away.Load() {
-		return errors.New("the provider's certificate cannot be fetched")
+		return webhook.Match{}, errors.New("the provider's certificate cannot be fetched")
 	}
-	return nil
+	return u.hmacVerifier.Verify(r)
 }
 
-// What cannot be verified now is neither refused nor taken: it comes again.
-func TestDeliver_NotPrepared_503(t *testing.T) {
+// A delivery that cannot be verified now is neither refused nor taken: it comes again.
+func TestDeliver_NotVerifiableNow_503(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	var log bytes.Buffer
 	b := setup(t, func(cfg *ingress.Config, source *ingress.Source) {
-		source.Verifier = unprepared{away: &away}
+		source.Verifier = unreachable{away: &away}
 		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	away.Store(true)
@@ -780,44 +780,6 @@ func TestDeliver_NotPrepared_503(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "cannot be fetched"); n != 1 {
 		t.Errorf("the log tells it %d times, want once", n)
-	}
-}
-
-// curious is a verifier that wants the provider asked for something for each request.
-type curious struct {
-	hmacVerifier
-	asked *atomic.Int32
-}
-
-func (c curious) Prepare(_ context.Context, _ *webhook.Request, mayAsk func() bool) error {
-	if !mayAsk() {
-		return errors.New("not now")
-	}
-	c.asked.Add(1)
-	return nil
-}
-
-// What one address has the provider asked for keeps no other from its turn.
-func TestDeliver_AsksForStrangers_BoundedByAddress(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	var asked atomic.Int32
-	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
-		c.Now = func() time.Time { return now }
-		c.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		s.Verifier = curious{asked: &asked}
-	})
-	send := func(from, body string) int {
-		return do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader(body), "X-Sig", "wrong", "X-Forwarded-For", from)).status
-	}
-	for i := range 20 {
-		send(fmt.Sprintf("2001:db8::%x", i), `{"id":"e1"}`) // one sender's network
-	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("one network had it asked %d times, want 2", n)
-	}
-	if got := send("203.0.113.9", `{"id":"e1"}`); got != http.StatusUnauthorized || asked.Load() != 3 {
-		t.Errorf("another address: answered %d and asked %d times in all, want 401 and 3", got, asked.Load())
 	}
 }
 

@@ -61,9 +61,5 @@ func (l *Limits) setDefaults() {
 	}
 }
 
-// strangeAsks bounds what one address has a provider asked for that was never good, see [webhook.Preparer]. A provider
-// that changes its certificate needs one; two leave room for a retry.
-var strangeAsks = throttle.Rate{PerSecond: 1.0 / 60, Burst: 2}
-
 // keysRemembered is how many senders and sources a rate limit remembers at least.
 const keysRemembered = 8192

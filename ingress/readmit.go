@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -18,13 +17,10 @@ import (
 // live one would have been, ready for [receipt.Store.Insert]. The request's query is taken from r.URL
 // and the rest of the URL from the source, as when it came in. The error is a *[webhook.Error] when the
 // request is refused, also now, and another when that cannot be known now. Its headers are those that were kept.
-func (s *Source) Readmit(ctx context.Context, r *webhook.Request) (receipt.Delivery, error) {
+func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
 	again := *r
 	again.Kept = true
 	again.URL = s.CalledURL(queryOf(r.URL))
-	if err := s.prepare(ctx, &again, func() bool { return true }); err != nil {
-		return receipt.Delivery{}, err
-	}
 	match, err := s.Verifier.Verify(&again)
 	if err != nil {
 		return receipt.Delivery{}, err

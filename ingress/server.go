@@ -70,7 +70,6 @@ type Server struct {
 	slots     chan struct{}
 	perSource *throttle.Buckets[string]
 	perAddr   *throttle.Buckets[netip.Addr]
-	strange   *throttle.Buckets[netip.Addr]
 
 	stop    chan struct{}
 	cut     context.CancelFunc // ends a write of counts that is under way
@@ -119,7 +118,6 @@ func New(cfg Config) (*Server, error) {
 		slots:       make(chan struct{}, cfg.Limits.InFlight),
 		perSource:   throttle.New[string](cfg.Limits.PerSource, keysRemembered),
 		perAddr:     throttle.New[netip.Addr](cfg.Limits.PerAddress, keysRemembered),
-		strange:     throttle.New[netip.Addr](strangeAsks, keysRemembered),
 		stop:        make(chan struct{}),
 	}
 	s.echo = s.router()

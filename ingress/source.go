@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -71,14 +70,6 @@ func (s *Source) routes(account string) bool {
 }
 
 func (s *Source) wants(eventType string) bool { return s.Wanted == nil || s.Wanted(eventType) }
-
-// prepare gets what the verifier needs for r. mayAsk is [webhook.Preparer]'s.
-func (s *Source) prepare(ctx context.Context, r *webhook.Request, mayAsk func() bool) error {
-	if p, ok := s.Verifier.(webhook.Preparer); ok {
-		return p.Prepare(ctx, r, mayAsk)
-	}
-	return nil
-}
 
 func (s *Source) admits(addr netip.Addr) bool {
 	return len(s.AllowFrom) == 0 || contains(s.AllowFrom, addr)

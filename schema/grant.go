@@ -10,7 +10,7 @@ import (
 
 // intake are the tables that an ingress reads and writes: what comes in, and when it was handed on.
 var intake = []string{
-	"receipts", "receipt_bodies", "redeliveries", "transmissions", "handouts", "rejections", "rejection_counts", "secret_uses", "probes", "runs", "interventions",
+	"receipts", "receipt_bodies", "redeliveries", "transmissions", "rejections", "rejection_counts", "secret_uses", "probes", "runs", "interventions",
 }
 
 // grantIngress lets role do what an ingress does, which is open to the network, and nothing else: read and write what

@@ -15,7 +15,6 @@ import (
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/handout"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
@@ -102,7 +101,7 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 	}
 	ingress, worker := as(t, dsn, "grant_ingress"), as(t, dsn, "grant_worker")
 	intake, rest := map[string]string{}, map[string]string{}
-	for _, statements := range []map[string]string{receipt.Statements, rejection.Statements, handout.Statements} {
+	for _, statements := range []map[string]string{receipt.Statements, rejection.Statements} {
 		for name, sql := range statements {
 			intake[name+" "+sql] = sql
 		}

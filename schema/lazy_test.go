@@ -31,7 +31,7 @@ func TestLazy_ForOneTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), `with `+schema.Lazy+` insert into handouts (url, content) select 'https://x.test', '\x01' from lazy`)
+		_, err := tx.Exec(t.Context(), `with `+schema.Lazy+` insert into transmissions (provider, id, body_hash) select 'paypal', 't-1', '\x01' from lazy`)
 		if is := setting(tx); is != "off" {
 			t.Errorf("within its transaction: %s, want off", is)
 		}

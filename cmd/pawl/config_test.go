@@ -135,7 +135,7 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 		}
 		cfg, err := config.Load(s.file, s.variable, providers())
 		if err == nil {
-			_, err = process.Sources(cfg, providers(), nil)
+			_, err = process.Sources(cfg, providers())
 		}
 		if (err == nil) != ok {
 			t.Errorf("%s: the ingress starts with %v, and the check says %t", options, err, ok)

@@ -131,7 +131,7 @@ func (a *app) withStripe(ctx context.Context, source string, f func(context.Cont
 }
 
 func (a *app) gapsOf(cfg *config.Config, db *pgxpool.Pool, receipts *receipt.Store, name string) (*operator.Gaps, error) {
-	source, err := process.Source(cfg, providers(), name, nil)
+	source, err := process.Source(cfg, providers(), name)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 				receipts := receipt.NewStore(db, receipt.Options{})
 				defer receipts.Close()
 				admitter := operator.Admitter{
-					DB: db, Rejections: rejection.New(db), Verify: reverifier(cfg, process.NewArchive(db, a.log)), Insert: receipts.Insert, Audit: audit.New(db, a.log),
+					DB: db, Rejections: rejection.New(db), Verify: reverifier(cfg), Insert: receipts.Insert, Audit: audit.New(db, a.log),
 				}
 				admission, err = admitter.Admit(ctx, args[0], d)
 				return err
@@ -172,16 +172,16 @@ func oneID(command string) cobra.PositionalArgs {
 }
 
 // reverifier verifies kept requests by the configured sources.
-func reverifier(cfg *config.Config, archive webhook.Archive) func(context.Context, rejection.Rejection) (receipt.Delivery, error) {
-	return func(ctx context.Context, r rejection.Rejection) (receipt.Delivery, error) {
+func reverifier(cfg *config.Config) func(context.Context, rejection.Rejection) (receipt.Delivery, error) {
+	return func(_ context.Context, r rejection.Rejection) (receipt.Delivery, error) {
 		if _, ok := cfg.Sources[r.Source]; !ok {
 			return receipt.Delivery{}, fmt.Errorf("source %q is not configured any more", r.Source)
 		}
-		source, err := process.Source(cfg, providers(), r.Source, archive)
+		source, err := process.Source(cfg, providers(), r.Source)
 		if err != nil {
 			return receipt.Delivery{}, err
 		}
-		d, err := source.Readmit(ctx, &webhook.Request{
+		d, err := source.Readmit(&webhook.Request{
 			Method: r.Method, URL: "?" + r.Query, Header: r.Header, Body: r.Body, ReceivedAt: r.ReceivedAt,
 		})
 		var refused *webhook.Error

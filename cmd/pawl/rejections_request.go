@@ -51,7 +51,7 @@ func (a *app) printRequest(ctx context.Context, id, who, why string) error {
 	if !ok {
 		return fmt.Errorf("source %q is not configured any more: what its requests are signed with is not known", r.Source)
 	}
-	source, err := process.Source(cfg, providers(), r.Source, nil)
+	source, err := process.Source(cfg, providers(), r.Source)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func newGate(t *testing.T, s stack, dsn string) gate {
 	cfg, pool := s.open(t, dsn)
 	store := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(store.Close)
-	sources, err := process.Sources(cfg, providers(), nil)
+	sources, err := process.Sources(cfg, providers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = reverifier(cfg, nil)(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
+		_, err = reverifier(cfg)(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
 		if err == nil || !strings.Contains(err.Error(), "ended 2020-01-01") {
 			t.Errorf("query %q: %v; want the secret's end", query, err)
 		}

@@ -20,7 +20,6 @@ import (
 type CertificateStore interface {
 	// Match returns the label of the first certificate in use at the time that admits the
 	// request, or a refusal. url is the request's PAYPAL-CERT-URL, which has passed [CheckCertURL].
-	// It answers from memory.
 	Match(url string, at time.Time, admits func(*x509.Certificate) bool) (webhook.Match, error)
 }
 
@@ -34,7 +33,7 @@ func newStore(s webhook.Settings) (CertificateStore, error) {
 	case len(s.Secrets) > 0 || s.Options[certificateOption] != "":
 		return nil, fmt.Errorf("source %s: options.%s: %s, and a certificate is configured too; remove one of them", s.Source, certificatesOption, fetch)
 	}
-	return NewFetched(FetchConfig{Archive: s.Archive}, s.Mode), nil
+	return NewFetched(FetchConfig{Offline: s.Offline}, s.Mode), nil
 }
 
 // configured is the store of a source's own certificates. It does not look at the URL.

@@ -11,7 +11,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -146,46 +145,6 @@ func fetching(t *testing.T, h *host, a *authority, mode webhook.Mode) webhook.Ve
 	return v
 }
 
-// archive is an archive in memory.
-type archive struct {
-	mu    sync.Mutex
-	held  map[string][]byte
-	loads int
-}
-
-func (a *archive) Load(context.Context) map[string][]byte {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.loads++
-	return maps.Clone(a.held)
-}
-
-func (a *archive) Save(_ context.Context, url string, content []byte) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.held[url] = content
-}
-
-// process is what one ingress has of the archive.
-func (a *archive) process(t *testing.T, h *host, authority *authority) webhook.Verifier {
-	t.Helper()
-	v, err := paypal.New(webhook.Settings{Source: "pay", Options: options},
-		paypal.NewFetched(paypal.FetchConfig{Client: h.client, Roots: authority.roots, Archive: a}, webhook.Live))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-// check does what the ingress does with one delivery.
-func check(t *testing.T, v webhook.Verifier, r *webhook.Request) (webhook.Match, error) {
-	t.Helper()
-	if err := v.(webhook.Preparer).Prepare(t.Context(), r, func() bool { return true }); err != nil {
-		return webhook.Match{}, err
-	}
-	return v.Verify(r)
-}
-
 func signedFor(t *testing.T, certURL string) *webhook.Request {
 	t.Helper()
 	r := signed(t, at)
@@ -200,22 +159,22 @@ func TestFetched_CertificateFetchedOnce(t *testing.T) {
 	a := newAuthority(t)
 	h := newHost(t, serve(a.leaf(t, liveSubject, at.AddDate(1, 0, 0)), a.betweenPEM))
 	v := fetching(t, h, a, webhook.Live)
-	if _, err := v.Verify(signedFor(t, liveURL)); err == nil {
-		t.Error("admitted before anything was fetched")
+	m, err := v.Verify(signedFor(t, liveURL))
+	if err != nil || m.Secret != "certificate badc0de" {
+		t.Errorf("got %+v, %v; want the certificate's serial number", m, err)
 	}
 	var all sync.WaitGroup
-	for range 4 {
+	for range 20 {
 		all.Go(func() {
-			m, err := check(t, v, signedFor(t, liveURL))
-			if err != nil || m.Secret != "certificate badc0de" {
-				t.Errorf("got %+v, %v; want the certificate's serial number", m, err)
+			if _, err := v.Verify(signedFor(t, liveURL)); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
 	forged := signedFor(t, liveURL)
 	forged.Body = []byte(strings.Replace(body, "cap-1", "cap-2", 1))
-	if _, err := check(t, v, forged); !is(err, webhook.NoMatchingSignature) {
+	if _, err := v.Verify(forged); !is(err, webhook.NoMatchingSignature) {
 		t.Errorf("another body: got %v", err)
 	}
 	if n := h.asked.Load(); n != 1 {
@@ -258,7 +217,7 @@ func TestFetched_NotTrusted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, c.answer)
-			_, err := check(t, fetching(t, h, a, webhook.Live), signedFor(t, c.url))
+			_, err := fetching(t, h, a, webhook.Live).Verify(signedFor(t, c.url))
 			if _, refused := webhook.ClassOf(err); err == nil || refused != c.refused || refused && !is(err, webhook.UntrustedCert) {
 				t.Errorf("got %v, want a refusal: %t", err, c.refused)
 			}
@@ -280,28 +239,28 @@ func TestFetched_Asks(t *testing.T) {
 		serve(leaf, a.betweenPEM)(w, r)
 	})
 	v := fetching(t, h, a, "")
-	if _, err := check(t, v, signedFor(t, "https://evil.example/v1/notifications/certs/a")); !is(err, webhook.UntrustedCert) {
+	if _, err := v.Verify(signedFor(t, "https://evil.example/v1/notifications/certs/a")); !is(err, webhook.UntrustedCert) {
 		t.Errorf("another host: got %v", err)
 	}
 	unsigned := signedFor(t, liveURL)
 	unsigned.Header.Del("PAYPAL-TRANSMISSION-SIG")
-	if _, err := check(t, v, unsigned); !is(err, webhook.MissingHeader) {
+	if _, err := v.Verify(unsigned); !is(err, webhook.MissingHeader) {
 		t.Errorf("no signature: got %v", err)
 	}
 	if n := h.asked.Load(); n != 0 {
 		t.Errorf("asked %d times, want never", n)
 	}
 	down.Store(true)
-	if _, err := check(t, v, signedFor(t, liveURL)); err == nil {
+	if _, err := v.Verify(signedFor(t, liveURL)); err == nil {
 		t.Error("admitted without a certificate")
 	}
 	down.Store(false)
-	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
+	if _, err := v.Verify(signedFor(t, liveURL)); err != nil {
 		t.Errorf("after the trouble: %v", err)
 	}
 	stale := signedFor(t, liveURL)
 	stale.ReceivedAt = at.Add(time.Hour)
-	if _, err := check(t, v, stale); !is(err, webhook.TimestampTooOld) {
+	if _, err := v.Verify(stale); !is(err, webhook.TimestampTooOld) {
 		t.Errorf("stale: got %v", err)
 	}
 }
@@ -320,17 +279,17 @@ func TestFetched_Ended_FetchedAgain(t *testing.T) {
 		serve(old, a.betweenPEM)(w, r)
 	})
 	v := fetching(t, h, a, webhook.Live)
-	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
+	if _, err := v.Verify(signedFor(t, liveURL)); err != nil {
 		t.Fatal(err)
 	}
 	next := signedFor(t, liveURL)
 	next.ReceivedAt = at.Add(2 * time.Minute)
-	if _, err := check(t, v, next); !is(err, webhook.UntrustedCert) {
+	if _, err := v.Verify(next); !is(err, webhook.UntrustedCert) {
 		t.Errorf("before PayPal has renewed it: got %v, want a refusal", err)
 	}
 	later.Store(true)
 	for range 2 {
-		if _, err := check(t, v, next); err != nil {
+		if _, err := v.Verify(next); err != nil {
 			t.Errorf("renewed: %v", err)
 		}
 	}
@@ -339,8 +298,8 @@ func TestFetched_Ended_FetchedAgain(t *testing.T) {
 	}
 }
 
-// Strangers who name one URL after the other must not have us ask PayPal for each, nor keep what is
-// held from being used.
+// Strangers who name one URL after the other must not have us ask PayPal for each, nor keep the certificate in the
+// cache from being used. What is over the budget is no refusal: PayPal sends it again.
 func TestFetched_ManyURLs_Bounded(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -353,106 +312,53 @@ func TestFetched_ManyURLs_Bounded(t *testing.T) {
 		serve(leaf, a.betweenPEM)(w, r)
 	})
 	v := fetching(t, h, a, webhook.Live)
-	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
+	if _, err := v.Verify(signedFor(t, liveURL)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		if _, err := check(t, v, signedFor(t, liveURL+strings.Repeat("x", i+1))); err == nil {
-			t.Fatal("admitted")
+		_, err := v.Verify(signedFor(t, liveURL+strings.Repeat("x", i+1)))
+		if _, refused := webhook.ClassOf(err); err == nil || refused && i > 20 {
+			t.Fatalf("URL %d: got %v", i, err)
 		}
 	}
-	if n := h.asked.Load(); n > 10 {
-		t.Errorf("asked %d times, want a few", n)
+	if n := h.asked.Load(); n > 11 {
+		t.Errorf("asked %d times, want ten and perhaps one more", n)
 	}
-	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
+	if _, err := v.Verify(signedFor(t, liveURL)); err != nil {
 		t.Errorf("the certificate that is held: %v", err)
 	}
 }
 
-// Strangers who use up what may be fetched do not keep PayPal's deliveries out, whichever process takes them: a URL that was
-// good is known to all, and has a budget of its own when its certificate has ended.
-func TestFetched_URLThatWasGood_NotHeldUpByStrangers(t *testing.T) {
+// PayPal's host holds certificates without number: what the cache keeps has a bound, and one that has left is fetched again.
+func TestFetched_ManyCertificates_FewHeld(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	old, renewed := a.leaf(t, liveSubject, at.Add(time.Minute)), a.leaf(t, liveSubject, at.AddDate(1, 0, 0))
-	var later atomic.Bool
-	h := newHost(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case "https://api.paypal.com"+r.URL.Path != liveURL:
-			http.NotFound(w, r)
-		case later.Load():
-			serve(renewed, a.betweenPEM)(w, r)
-		default:
-			serve(old, a.betweenPEM)(w, r)
+	h := newHost(t, serve(a.leaf(t, liveSubject, at.AddDate(1, 0, 0)), a.betweenPEM))
+	v := fetching(t, h, a, webhook.Live)
+	for i := range 9 {
+		if _, err := v.Verify(signedFor(t, liveURL+strings.Repeat("x", i))); err != nil {
+			t.Fatal(err)
 		}
-	})
-	kept := &archive{held: map[string][]byte{}}
-	if _, err := check(t, kept.process(t, h, a), signedFor(t, liveURL)); err != nil {
+	}
+	if _, err := v.Verify(signedFor(t, liveURL+"xxxxxxxx")); err != nil || h.asked.Load() != 9 {
+		t.Errorf("the newest: %v after %d fetches, want none and 9", err, h.asked.Load())
+	}
+	if _, err := v.Verify(signedFor(t, liveURL)); err != nil || h.asked.Load() != 10 {
+		t.Errorf("the first: %v after %d fetches, want none and 10", err, h.asked.Load())
+	}
+}
+
+func TestFetched_Offline_FetchesNothing(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	h := newHost(t, serve(a.leaf(t, liveSubject, at.AddDate(1, 0, 0)), a.betweenPEM))
+	store := paypal.NewFetched(paypal.FetchConfig{Client: h.client, Roots: a.roots, Offline: true}, webhook.Live)
+	v, err := paypal.New(webhook.Settings{Source: "pay", Options: options}, store)
+	if err != nil {
 		t.Fatal(err)
 	}
-
-	v := kept.process(t, h, a) // another, or the same after a restart
-	strangers := func(mark string) {
-		for i := range 20 {
-			if _, err := check(t, v, signedFor(t, liveURL+mark+strings.Repeat("x", i+1))); err == nil {
-				t.Fatal("admitted")
-			}
-		}
-	}
-	strangers("a")
-	asked := h.asked.Load()
-	if _, err := check(t, v, signedFor(t, liveURL)); err != nil {
-		t.Errorf("the certificate that another process has fetched: %v", err)
-	}
-	if got := h.asked.Load(); got != asked {
-		t.Errorf("it was fetched again")
-	}
-	later.Store(true)
-	strangers("b")
-	next := signedFor(t, liveURL)
-	next.ReceivedAt = at.Add(2 * time.Minute)
-	if _, err := check(t, v, next); err != nil {
-		t.Errorf("renewed in its place, and strangers ask for others: %v", err)
-	}
-	if kept.loads > 4 {
-		t.Errorf("the archive was read %d times, want seldom", kept.loads)
-	}
-}
-
-// What the archive holds is no more trusted than what comes from the network.
-func TestFetched_Archive_NotTrustedBlindly(t *testing.T) {
-	t.Parallel()
-	a, stranger := newAuthority(t), newAuthority(t)
-	h := newHost(t, http.NotFound)
-	for name, chain := range map[string][]byte{
-		"another root": append(stranger.leaf(t, liveSubject, at.AddDate(1, 0, 0)), stranger.betweenPEM...), "self-signed": []byte(newKey(liveSubject, 2048).Verify), "rubbish": []byte("x"),
-	} {
-		kept := &archive{held: map[string][]byte{liveURL: chain}}
-		if _, err := check(t, kept.process(t, h, a), signedFor(t, liveURL)); !is(err, webhook.UntrustedCert) {
-			t.Errorf("%s: got %v, want a refusal", name, err)
-		}
-	}
-}
-
-// A URL where there is nothing of PayPal's is asked for once.
-func TestFetched_RefusedURL_Remembered(t *testing.T) {
-	t.Parallel()
-	a := newAuthority(t)
-	h := newHost(t, http.NotFound)
-	v := fetching(t, h, a, webhook.Live)
-	for range 20 {
-		if _, err := check(t, v, signedFor(t, liveURL)); !is(err, webhook.UntrustedCert) {
-			t.Errorf("got %v, want a refusal", err)
-		}
-	}
-	if n := h.asked.Load(); n != 1 {
-		t.Errorf("asked %d times, want once", n)
-	}
-	later := signedFor(t, liveURL)
-	later.ReceivedAt = at.Add(time.Hour)
-	_, _ = check(t, v, later)
-	if n := h.asked.Load(); n != 2 {
-		t.Errorf("asked %d times, want again after an hour", n)
+	if _, err := v.Verify(signedFor(t, liveURL)); err == nil || h.asked.Load() != 0 {
+		t.Errorf("got %v after %d fetches, want an error after none", err, h.asked.Load())
 	}
 }
 

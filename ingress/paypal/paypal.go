@@ -5,22 +5,20 @@
 //
 // # What the signature is worth
 //
-// PayPal signs a CRC-32 of the body, and CRC-32 is no hash: who holds one signed delivery can
-// write another body with the same checksum. TLS and the clock check narrow that to minutes and
-// to those who saw the delivery, and a second body under one transmission is parked; one that comes
-// before PayPal's own is not known for what it is. So a flow that moves money treats the event as a hint and fetches
-// the resource from PayPal before it acts.
+// PayPal signs a CRC-32 of the body, and CRC-32 is no hash: somebody who holds one signed delivery can write another
+// body with the same checksum. TLS and the clock check narrow that to minutes and to those who saw the delivery. A
+// second body under one transmission is parked, but a forged body that comes before PayPal's own runs. So a flow that
+// moves money treats the event as a hint and fetches the resource from PayPal before it acts.
 //
 // # Certificates
 //
-// With options.certificates: fetch, the certificate that PAYPAL-CERT-URL names is fetched from PayPal,
-// once, by the first delivery that needs it, and kept for every process (see [Fetched]). Otherwise certificates are configured as PEM,
-// as the source's secrets or options.certificate_pem, and PayPal's yearly change of certificate is a
-// second secret, added before the old one ends. The URL is checked either way (see [CheckCertURL]).
+// With options.certificates: fetch, the first delivery that needs a certificate fetches it from PayPal, and each process
+// keeps it in memory (see [Fetched]). Otherwise certificates are configured as PEM, as the source's secrets or
+// options.certificate_pem, and PayPal's yearly change of certificate is a second secret, added before the old one ends.
+// The URL is checked either way (see [CheckCertURL]).
 package paypal
 
 import (
-	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -116,8 +114,9 @@ func New(s webhook.Settings, store CertificateStore) (webhook.Verifier, error) {
 	return &verifier{store: store, webhookID: id, tolerance: limit}, nil
 }
 
-// Verify checks where the certificate is said to be, the signature under one of the store's
-// certificates that is valid at the receive time, and the time of transmission.
+// Verify checks the URL of the certificate, the signature under one of the store's certificates that is valid at the
+// receive time, and the time of transmission. An error that is no *[webhook.Error] says that the certificate could not
+// be fetched now.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	t, err := readTransmission(r)
 	if err != nil {
@@ -150,20 +149,6 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	match.Covers, match.Transmission = webhook.SignedChecksum, t.id
 	return match, nil
-}
-
-// Prepare has a store that fetches get the certificate of r. A request that Verify refuses whatever the
-// certificate fetches nothing.
-func (v *verifier) Prepare(ctx context.Context, r *webhook.Request, mayAsk func() bool) error {
-	store, ok := v.store.(*Fetched)
-	if !ok {
-		return nil
-	}
-	t, err := readTransmission(r)
-	if err != nil || CheckCertURL(t.certURL) != nil {
-		return nil //nolint:nilerr // Verify says why
-	}
-	return store.Prepare(ctx, t.certURL, r.ReceivedAt, mayAsk)
 }
 
 // transmission is what PayPal's headers say.

@@ -45,6 +45,7 @@ func newProbe(s Source) (*probe, error) {
 func newProbeAt(s Source) (*probe, error) {
 	p := &probe{Provider: s.Provider, Settings: s.Settings, windows: map[string]webhook.Secret{}}
 	unbounded := s.Settings
+	unbounded.Offline = true
 	unbounded.Secrets = slices.Clone(s.Settings.Secrets)
 	for i := range unbounded.Secrets {
 		secret := &unbounded.Secrets[i]

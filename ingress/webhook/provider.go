@@ -89,8 +89,8 @@ type Settings struct {
 	// Tolerance bounds the clock difference in both directions; zero means the provider's
 	// default. It cannot be switched off.
 	Tolerance time.Duration
-	// Archive, where there is one, keeps what the provider hands out.
-	Archive Archive
+	// Offline makes the verifier fetch nothing: a diagnosis must not spend the source's fetches.
+	Offline bool
 	// Options are the provider's own settings, e.g. "webhook_id" for PayPal.
 	Options map[string]string
 }

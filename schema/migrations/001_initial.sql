@@ -116,14 +116,6 @@ create table transmissions (
     primary key (provider, id)
 );
 
--- What providers hand out and may change at any time, by the URL where it was: PayPal's certificates. Each
--- process that reads it checks it like what comes from the network.
-create table handouts (
-    url        text        primary key check (octet_length(url) <= 1000),
-    content    bytea       not null,
-    fetched_at timestamptz not null default now()
-);
-
 -- What was refused: bounded in number per source and short-lived, with the diagnosis. For
 -- operators only; nothing in it was ever admitted. Signatures are kept among the headers, because the
 -- request is verified again when an operator admits it; of a token its hash is.

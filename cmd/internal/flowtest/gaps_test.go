@@ -34,7 +34,7 @@ func (r *rig) api() *stripe.Client {
 
 func (r *rig) gaps() *operator.Gaps {
 	r.Helper()
-	source, err := process.Source(r.Config, providers, "stripe", nil)
+	source, err := process.Source(r.Config, providers, "stripe")
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 // front returns the URL of an ingress for the rig's sources.
 func (r *rig) front() string {
 	r.Helper()
-	sources, err := process.Sources(r.Config, providers, nil)
+	sources, err := process.Sources(r.Config, providers)
 	if err != nil {
 		r.Fatal(err)
 	}

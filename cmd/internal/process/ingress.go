@@ -46,7 +46,7 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 
 // Listen takes webhooks until ctx ends: it commits them to receipts and hands them over to offer.
 func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending), ready chan<- struct{}) error {
-	sources, err := Sources(n.Config, n.providers, NewArchive(n.IntakePool, n.log))
+	sources, err := Sources(n.Config, n.providers)
 	if err != nil {
 		return err
 	}

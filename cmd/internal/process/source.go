@@ -12,12 +12,12 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Sources builds every configured source's verifier, with an archive where there is one. It reports every fault.
-func Sources(cfg *config.Config, providers map[string]webhook.Provider, archive webhook.Archive) (map[string]ingress.Source, error) {
+// Sources builds every configured source's verifier. It reports every fault.
+func Sources(cfg *config.Config, providers map[string]webhook.Provider) (map[string]ingress.Source, error) {
 	sources := map[string]ingress.Source{}
 	var faults []error
 	for name := range cfg.Sources {
-		source, err := Source(cfg, providers, name, archive)
+		source, err := Source(cfg, providers, name)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -28,11 +28,10 @@ func Sources(cfg *config.Config, providers map[string]webhook.Provider, archive 
 }
 
 // Source builds one source, whose provider config.Load has checked to be known.
-func Source(cfg *config.Config, providers map[string]webhook.Provider, name string, archive webhook.Archive) (ingress.Source, error) {
+func Source(cfg *config.Config, providers map[string]webhook.Provider, name string) (ingress.Source, error) {
 	s := cfg.Sources[name]
 	provider := providers[s.Provider]
 	settings := cfg.Settings(name)
-	settings.Archive = archive
 	verifier, err := provider.New(settings)
 	if err != nil {
 		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)

@@ -38,7 +38,7 @@ func TestIngressSource_AllowFrom(t *testing.T) {
 	source := cfg.Sources["stripe"]
 	source.AllowFrom = []config.Network{{Prefix: network}}
 	cfg.Sources["stripe"] = source
-	made, err := Source(cfg, providers, "stripe", nil)
+	made, err := Source(cfg, providers, "stripe")
 	if err != nil {
 		t.Fatal(err)
 	}
