@@ -77,7 +77,6 @@ func (a *app) benchFlow() *cobra.Command {
   naive  a workflow that does the same six effects one after the other, each as an activity
   pawl   the signed POST, receipt, workflow, all effects at their sinks
   floor  a workflow with one local activity that does nothing: less cannot be
-  month  pawl, with the mixed month of a SaaS: of a hundred subscribers 92 pay, 5 upgrade, 2 payments fail, 1 cancels
 The first run builds Temporal's server, which takes some minutes.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch server {
@@ -92,8 +91,8 @@ The first run builds Temporal's server, which takes some minutes.`,
 				return err
 			}
 			for _, mode := range cfg.Modes {
-				if !slices.Contains(bench.EveryFlowMode, mode) {
-					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.EveryFlowMode, ", "))
+				if !slices.Contains(bench.FlowModes, mode) {
+					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.FlowModes, ", "))
 				}
 			}
 			if cfg.Options, err = a.benchOptions(); err != nil {

@@ -33,6 +33,6 @@ func (a *app) commands() []*cobra.Command {
 		a.send(),
 		a.verify(),
 		a.version(),
-		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchBacklog(), a.benchOutage(), a.benchServe()),
+		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchServe()),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,7 +41,7 @@ type FlowConfig struct {
 	Node func(ctx context.Context, configFile string) (*Node, error)
 	// Servers are the kinds of Temporal servers to run on: "dev", "postgres".
 	Servers []string
-	// Modes are what is measured: "naive", "pawl", "floor", "month".
+	// Modes are what is measured: "naive", "pawl", "floor".
 	Modes []string
 	// InFlight are the numbers of events under way at once.
 	InFlight []int
@@ -62,7 +61,7 @@ type FlowResult struct {
 	InFlight int    `json:"in_flight"`
 	// PerSecond is events that came to their end, and P50 and P99 how long each took: "pawl" from the
 	// POST to the last effect at its sink, "naive" from the start to the last effect, "floor" from
-	// the start to the end of the workflow; "month" as "pawl".
+	// the start to the end of the workflow.
 	PerSecond float64 `json:"per_second"`
 	P50       float64 `json:"p50_ms"`
 	P99       float64 `json:"p99_ms"`
@@ -78,16 +77,10 @@ const (
 	modeNaive = "naive"
 	modePawl  = "pawl"
 	modeFloor = "floor"
-	// modeMonth is pawl in the month of a SaaS: see [share].
-	modeMonth = "month"
 )
 
-// FlowModes are the modes of [Flow] that are compared, in the order in which they take turns; EveryFlowMode has also what
-// stands for itself.
-var (
-	FlowModes     = []string{modeNaive, modePawl, modeFloor}
-	EveryFlowMode = append(slices.Clone(FlowModes), modeMonth)
-)
+// FlowModes are the modes of [Flow], in the order in which they take turns.
+var FlowModes = []string{modeNaive, modePawl, modeFloor}
 
 // Flow measures the way from a webhook to its last effect.
 func Flow(ctx context.Context, cfg FlowConfig) ([]FlowResult, error) {
@@ -111,8 +104,6 @@ type flow struct {
 	ours   *pgx.Conn
 	target forge.Target
 	node   *Node
-	// months counts the events of the mixed month that were made.
-	months atomic.Int64
 }
 
 func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowResult, err error) {
@@ -245,8 +236,6 @@ func (f *flow) round(ctx context.Context, mode string, inFlight, events int) (Fl
 	newJob := f.pawlJob
 	switch mode {
 	case modePawl:
-	case modeMonth:
-		newJob = f.monthJob
 	default:
 		stop, err := f.work()
 		if err != nil {
@@ -295,14 +284,14 @@ func (f *flow) settled(ctx context.Context, mode string, ids []string) error {
 	for _, id := range ids {
 		group.Go(func() error {
 			run := f.node.Temporal.GetWorkflow(ctx, id, "")
-			if mode != modePawl && mode != modeMonth {
+			if mode != modePawl {
 				return run.Get(ctx, nil)
 			}
 			var result workflows.EventResult
 			if err := run.Get(ctx, &result); err != nil {
 				return err
 			}
-			if result.Outcome != "processed" || mode == modePawl && len(result.Effects) != 5 {
+			if result.Outcome != "processed" || len(result.Effects) != 5 {
 				return fmt.Errorf("%s ended %s with effects %+v", id, result.Outcome, result.Effects)
 			}
 			return nil

@@ -1,10 +1,8 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +19,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
-	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
@@ -56,10 +53,6 @@ type stack struct {
 	temporal         *devstack.Temporal
 	sandbox          *sandbox.Sandbox
 	children         []*child
-	// engine, when set, is the address of what stands in for Temporal.
-	engine string
-	// consumer, when set, is where a GitHub source's events are relayed to.
-	consumer string
 }
 
 func newStack(ctx context.Context, o Options) (_ *stack, err error) {
@@ -168,7 +161,7 @@ func (s *stack) configure(name, dsn string) (process, error) {
 		return process{}, err
 	}
 	p := process{ingress: free[0], ops: free[1], workerOps: free[2]}
-	temporal := cmp.Or(s.engine, nowhere)
+	temporal := nowhere
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
 	}
@@ -181,9 +174,6 @@ func (s *stack) configure(name, dsn string) (process, error) {
 		params.WorkspacesURL, params.FinanceURL = s.sandbox.URL(), s.sandbox.URL()
 		params.SMTP, params.Subscriber = s.sandbox.SMTPAddr(), s.sandbox.URL()+"/events"
 	}
-	if s.consumer != "" {
-		params.Consumer, params.Sources = s.consumer, []config.DevSource{{Provider: "github", Mode: webhook.Live}}
-	}
 	dir := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
 		return p, err
@@ -191,11 +181,8 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	for file, content := range map[string]string{
 		"database.url":   dsn,
 		"secrets/stripe": s.secret,
-		"secrets/github": s.secret,
-		// What the consumer is sent is signed with; it does not look.
-		"secrets/consumer": "whsec_" + base64.StdEncoding.EncodeToString([]byte(s.secret)),
-		"temporal.toml":    fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal),
-		"pawl.yaml":        string(config.Dev(params)),
+		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal),
+		"pawl.yaml":      string(config.Dev(params)),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			return p, err
