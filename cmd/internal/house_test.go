@@ -305,7 +305,7 @@ func survey(t *testing.T) (code, docs *house, commandTests int) {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			if name == "testdata" || len(name) > 1 && strings.HasPrefix(name, ".") {
+			if name == "testdata" || name == ".git" || name == ".pawl" {
 				return fs.SkipDir
 			}
 			return nil
