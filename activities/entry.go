@@ -92,7 +92,7 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 		return map[string]string{"reference": ref}
 	}
 	policy := sink.Policy
-	policy.ByHand = booked
+	policy.About, policy.ByHand = entry.Mode+":"+entry.Account, booked
 	return f.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		answer, err := sink.send(ctx, http.MethodPost, "/entries", map[string]string{"Pawl-Mode": entry.Mode}, a)
 		if err != nil {

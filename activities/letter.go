@@ -90,7 +90,7 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		return leaveOut(ctx, m.Effects, in.Effect)
 	}
 	policy := sink.Policy
-	policy.Marks = !sink.AtLeastOnce
+	policy.About, policy.Marks = in.For.Mode+":"+in.For.Account, !sink.AtLeastOnce
 	if in.For.Notice != nil {
 		policy.Exclusive = in.For.Notice.about(in.For.Mode)
 	}

@@ -81,6 +81,7 @@ func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effe
 		return effect.Result{}, fmt.Errorf("encode workspace of %s: %w", in.For.Account, err)
 	}
 	policy := sink.Policy
+	policy.About = in.For.Mode + ":" + in.For.Account
 	policy.Exclusive = "workspace:" + in.For.Mode + ":" + in.For.Account
 	policy.ByHand = func(a *effect.Attempt, reference string) any {
 		a.Also(billing.RecordWorkspace(in.For.Mode, in.For.Account, in.For.target(), in.Effect.Key))

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 
 // Breaking says when a sink counts as out, and how its effects come back.
 type Breaking struct {
-	// Failures is how many equal failures in a row open a sink's breaker. Those of one effect alone do not.
+	// Failures is how many effects that fail equally in a row open a sink's breaker, each counted once.
 	Failures int
 	// FirstProbe is when the first probe goes through; the wait doubles up to MaxProbe.
 	FirstProbe, MaxProbe time.Duration
@@ -60,8 +61,8 @@ func (b Breaking) wait(waiting int) time.Duration {
 
 // outage is what a process knows of a sink that is out.
 type outage struct {
-	since  time.Time
-	reason string
+	since time.Time
+	breaker.Failures
 	probes int
 	// probeAt is by this process's clock.
 	probeAt time.Time
@@ -76,7 +77,7 @@ func (o outage) words() string {
 	if o.paused != nil {
 		return o.paused.Words()
 	}
-	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.reason)
+	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.Reason)
 }
 
 // Holding says how a sink is paused or out.
@@ -99,7 +100,7 @@ func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (ma
 	held := map[string]Holding{}
 	for _, b := range list {
 		if b.Open {
-			held[b.Sink] = Holding{Words: outage{since: b.Since, reason: b.Reason}.words()}
+			held[b.Sink] = Holding{Words: outage{since: b.Since, Failures: b.Failures}.words()}
 		}
 	}
 	for _, p := range paused {
@@ -114,9 +115,9 @@ func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (ma
 type health struct {
 	mu  sync.Mutex
 	out *outage
-	// failures counts the equal failures in a row; reason is what they have in common, key the last one's.
-	failures    int
-	reason, key string
+	// failures are the equal ones in a row, and keys the effects that have failed so.
+	failures breaker.Failures
+	keys     []string
 	// paused is the pause that lasts, pauses are that and those before.
 	paused *pause.Pause
 	pauses []span
@@ -141,7 +142,7 @@ func (g *Gate) outage() (outage, bool) {
 // Out returns since when the sink is out and why, false where it is not. One that is paused may be out as well.
 func (g *Gate) Out() (since time.Time, reason string, out bool) {
 	o, out := g.known()
-	return o.since, o.reason, out
+	return o.since, o.Reason, out
 }
 
 // known is outage without the pause.
@@ -164,22 +165,37 @@ func (g *Gate) set(o *outage) {
 func (g *Gate) answered() (out bool) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
-	g.health.failures, g.health.reason, g.health.key = 0, "", ""
+	g.health.failures, g.health.keys = breaker.Failures{}, nil
 	return g.health.out != nil
 }
 
-// failed takes a failure of the sink, and returns how many there were in a row. An effect that fails again and again
-// counts once, until another one fails.
-func (g *Gate) failed(key, reason string) int {
+// failed takes a failure of the sink. It returns the equal ones in a row, and how many different effects have failed
+// so: the effects of one customer may fail again and again, for a reason of that customer's.
+func (g *Gate) failed(c Call, p Policy, reason, said string) (breaker.Failures, int) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
-	switch h := &g.health; {
-	case h.reason != reason:
-		h.failures, h.reason, h.key = 1, reason, key
-	case h.key != key:
-		h.failures, h.key = h.failures+1, key
+	h := &g.health
+	if h.failures.Reason != reason {
+		h.failures, h.keys = breaker.Failures{}, nil
 	}
-	return g.health.failures
+	h.failures = h.failures.And(reason, said, p.about(c), c.EventID)
+	if !slices.Contains(h.keys, c.Key) && len(h.keys) < mostKeys {
+		h.keys = append(h.keys, c.Key)
+	}
+	return h.failures, len(h.keys)
+}
+
+// mostKeys bounds the effects that are told apart: more than opens any breaker.
+const mostKeys = 100
+
+// mayProbe reports whether an effect may be the next probe of a sink that is out. One that is about an account whose
+// effects have failed leaves the others a while to go first: the sink may only fail for that account.
+func (b Breaking) mayProbe(o outage, about string) bool {
+	due := o.probeAt
+	if slices.Contains(o.About, about) && o.waiting > len(o.Events) {
+		due = due.Add(2 * b.LeastWait)
+	}
+	return !time.Now().Before(due)
 }
 
 // held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its time
@@ -208,7 +224,7 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, l
 	if left <= 0 {
 		return false, true, nil, nil
 	}
-	if !time.Now().Before(o.probeAt) {
+	if r.Breaking.mayProbe(o, p.about(c)) {
 		// A probe that its worker does not end is followed by the next.
 		lease := p.Timeout + claiming + recording
 		if probe, err = r.Breakers.Probe(ctx, p.Gate.sink, lease); err != nil {
@@ -245,7 +261,8 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	switch health, reason := healthOf(err); {
+	health, reason, said := healthOf(err)
+	switch {
 	case health == Answered:
 		if !g.answered() {
 			return
@@ -262,17 +279,19 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 	case probe:
 		o, out := g.known()
 		in := jitter(r.Breaking.probeIn(o.probes + 1))
-		if r.Breakers.Failed(ctx, g.sink, reason, in) == nil && out {
-			o.reason, o.probes, o.probeAt = reason, o.probes+1, time.Now().Add(in)
+		o.Failures = o.And(reason, said, p.about(c), c.EventID)
+		if r.Breakers.Failed(ctx, g.sink, o.Failures, in) == nil && out {
+			o.probes, o.probeAt = o.probes+1, time.Now().Add(in)
 			g.set(&o)
 		}
-	case g.failed(c.Key, reason) >= r.Breaking.Failures || health == Denied:
-		if _, out := g.known(); out {
+	default:
+		failures, effects := g.failed(c, p, reason, said)
+		if _, out := g.known(); out || health != Denied && effects < r.Breaking.Failures {
 			return
 		}
 		in := jitter(r.Breaking.probeIn(0))
-		if r.Breakers.Open(ctx, g.sink, reason, in) == nil {
-			g.set(&outage{since: time.Now(), reason: reason, probeAt: time.Now().Add(in)})
+		if r.Breakers.Open(ctx, g.sink, failures, in) == nil {
+			g.set(&outage{since: time.Now(), Failures: failures, probeAt: time.Now().Add(in)})
 		}
 	}
 }
@@ -328,6 +347,6 @@ func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.C
 			g.set(nil)
 			continue
 		}
-		g.set(&outage{since: b.Since, reason: b.Reason, probes: b.Probes, probeAt: time.Now().Add(b.ProbeIn), waiting: counts[g.sink]})
+		g.set(&outage{since: b.Since, Failures: b.Failures, probes: b.Probes, probeAt: time.Now().Add(b.ProbeIn), waiting: counts[g.sink]})
 	}
 }

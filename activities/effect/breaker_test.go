@@ -99,6 +99,11 @@ func TestBreaker_WhatOpensIt(t *testing.T) {
 				w.fails("a", 1, down(503))
 			}
 		}, ""},
+		"two effects', in turns": {func(w *worker) {
+			for range 3 * four {
+				w.fails("a", 2, down(503))
+			}
+		}, ""},
 		"one that knows us not": {func(w *worker) { w.fails("a", 1, denied()) }, "finance answered 401"},
 		"refusals": {func(w *worker) {
 			for i := range 3 * four {
@@ -225,4 +230,39 @@ func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	c.WaitingSince = time.Now().Add(-25 * time.Hour)
 	result, err = w.tries(c, fail(denied()))
 	w.want(result, err, effect.Failed)
+}
+
+// A sink that fails for one account alone is out for a probe's time: the others go first, and close it. What an operator
+// is told names the events, and what the sink said.
+func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
+	w := setup(t).worker()
+	of := func(account string) { w.policy.About = "live:" + account }
+	of("acme")
+	locked := down(503).(*effect.Failure)
+	locked.Said = "acme is locked"
+	w.fails("acme", 5, locked)
+	w.wantOut(true, "finance answered 503")
+	if got := w.one(`select concat_ws(' ', reason, said, array_length(events, 1), about) from breakers`); got != "finance answered 503 acme is locked 1 {live:acme}" {
+		t.Errorf("breaker: %s", got)
+	}
+	w.exec(`update breakers set probe_at = now()`)
+	w.reads()
+	result, err := w.tries(keyed("acme-0"), never(t))
+	w.want(result, err, effect.Waits)
+	of("globex")
+	result, err = w.tries(keyed("globex"), succeed)
+	w.want(result, err, effect.Done)
+	w.wantOut(false, "")
+}
+
+// Where only effects of that account wait, they probe.
+func TestBreaker_NobodyElseWaits_SameAccountProbes(t *testing.T) {
+	w := setup(t).worker()
+	w.policy.About = "live:acme"
+	w.fails("acme", 5, down(503))
+	w.exec(`update breakers set probe_at = now()`)
+	w.runner.Read(w.Context(), []*effect.Gate{w.policy.Gate}, func(context.Context) (map[string]int, error) { return map[string]int{"finance": 1}, nil })
+	w.passes(time.Hour)
+	result, err := w.tries(keyed("acme-0"), succeed)
+	w.want(result, err, effect.Done)
 }

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -57,10 +58,15 @@ type Policy struct {
 	Marks bool
 	// Exclusive names what only one effect at a time may touch, "" for nothing.
 	Exclusive string
+	// About is the account that the effect is about, with its mode; "" stands for one that no other effect is about. What
+	// a sink answers about one account says little about the others.
+	About string
 	// ByHand records what our own tables hold of an effect of which a person says that it has happened, and returns what
 	// the ledger keeps of it. nil where nothing but the reference is kept.
 	ByHand func(a *Attempt, reference string) any
 }
+
+func (p Policy) about(c Call) string { return cmp.Or(p.About, c.Key) }
 
 // lease outlasts an attempt by what recording its outcome may take, and half a second.
 func (p Policy) lease() time.Duration { return p.Timeout + recording + 500*time.Millisecond }

@@ -191,17 +191,18 @@ func describe(err error) string {
 	return s
 }
 
-// healthOf says what the end of an attempt says about the sink, and in which words of ours. What an attempt came to
-// without a failure, it came to at the sink.
-func healthOf(err error) (health Health, reason string) {
+// healthOf says what the end of an attempt says about the sink, in which words of ours, and in which of the sink's. What
+// an attempt came to without a failure, it came to at the sink.
+func healthOf(err error) (health Health, reason, said string) {
 	var failure *Failure
 	switch {
 	case err == nil:
-		return Answered, ""
+		return Answered, "", ""
 	case errors.As(err, &failure):
-		return failure.Health, inOurWords(describe(failure))
+		_, said, _ = strings.Cut(describe(failure), aside)
+		return failure.Health, inOurWords(describe(failure)), said
 	}
-	return 0, ""
+	return 0, "", ""
 }
 
 func unanswered(err error) bool {

@@ -218,7 +218,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		}
 	}
 	// How long a sink may be out is said.
-	if err := breaker.New(pool).Open(t.Context(), "finance", "answered 503", time.Minute); err != nil {
+	if err := breaker.New(pool).Open(t.Context(), "finance", breaker.Failures{Reason: "answered 503"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance is out since \S+: answered 503; if it is out beyond \S+, when the last try comes, this is dead`).MatchString(r.out) {

@@ -84,7 +84,7 @@ func reportSinks(sinks []process.Sink, breakers []breaker.Breaker, pauses []paus
 			if b.Sink != s.Name {
 				continue
 			}
-			r.Since, r.Reason, r.Probes = optionalTime(b.Since), b.Reason, b.Probes
+			r.Since, r.Reason, r.Probes = optionalTime(b.Since), b.Why(), b.Probes
 			if b.Open {
 				r.State = "out"
 			}

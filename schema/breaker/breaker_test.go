@@ -43,19 +43,19 @@ func TestBreaker_TwoWorkers(t *testing.T) {
 		return probes
 	}
 
-	must(one.Open(ctx, "finance", "answered 503", time.Hour))
+	must(one.Open(ctx, "finance", breaker.Failures{Reason: "answered 503"}, time.Hour))
 	opened := read(other)
 	if !opened.Open || opened.Reason != "answered 503" || opened.ProbeIn < 59*time.Minute || opened.ProbeIn > time.Hour {
 		t.Errorf("opened as %+v", opened)
 	}
-	must(other.Open(ctx, "finance", "answered 500", 0))
+	must(other.Open(ctx, "finance", breaker.Failures{Reason: "answered 500"}, 0))
 	if again := read(one); again.Reason != "answered 503" || !again.Since.Equal(opened.Since) {
 		t.Errorf("opened twice: %+v, want it as it was", again)
 	}
 	if claim(one, time.Hour) {
 		t.Error("a probe went through before its time")
 	}
-	must(one.Failed(ctx, "finance", "answered 502", 0))
+	must(one.Failed(ctx, "finance", breaker.Failures{Reason: "answered 502"}, 0))
 	if now := read(other); now.Probes != 1 || now.Reason != "answered 502" || !now.Since.Equal(opened.Since) {
 		t.Errorf("after a probe: %+v", now)
 	}
@@ -75,7 +75,7 @@ func TestBreaker_TwoWorkers(t *testing.T) {
 	if claim(one, time.Hour) {
 		t.Error("a closed one is probed")
 	}
-	must(one.Open(ctx, "finance", "answered 500", 0))
+	must(one.Open(ctx, "finance", breaker.Failures{Reason: "answered 500"}, 0))
 	if now := read(one); !now.Open || now.Probes != 0 {
 		t.Errorf("opened anew as %+v", now)
 	}

@@ -264,9 +264,14 @@ create index effect_attempts_key on effect_attempts (key);
 create table breakers (
     sink     text        primary key,
     open     boolean     not null,
-    -- since is when it was opened, or closed; reason says what the sink does, '' where it is closed.
+    -- since is when it was opened, or closed; reason says what the sink does, '' where it is closed, and said what the
+    -- sink said itself.
     since    timestamptz not null,
     reason   text        not null,
+    said     text        not null default '',
+    -- The effects that have failed, the latest last: the accounts that they are about, and their events.
+    about    text[]      not null default '{}',
+    events   text[]      not null default '{}',
     -- probes counts those that have failed; the next may go through at probe_at.
     probes   integer     not null default 0,
     probe_at timestamptz not null

@@ -180,7 +180,9 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 			}, says: "finance is paused since",
 		},
 		"out": {
-			begin: func(r *rig) error { return breaker.New(r.Pool).Open(t.Context(), "finance", "answered 503", time.Hour) },
+			begin: func(r *rig) error {
+				return breaker.New(r.Pool).Open(t.Context(), "finance", breaker.Failures{Reason: "answered 503"}, time.Hour)
+			},
 			end: func(r *rig) error {
 				_, err := breaker.New(r.Pool).Close(t.Context(), "finance")
 				return err
