@@ -85,7 +85,9 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	body.keep()
 	conn.Verified()
-	c.Response().Header().Del("Connection")
+	if !s.connections.Crowded() {
+		c.Response().Header().Del("Connection")
+	}
 	if p, ok := source.probe(r, match); ok {
 		return s.keepProbe(c, &source, p, r, match, &l)
 	}

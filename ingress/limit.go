@@ -18,8 +18,7 @@ type Limits struct {
 	// first byte, and Total that from its headers to the end of the answer; default 5 s, 10 s and 15 s. A body earns
 	// another second for each 256 KiB. Go's own are none, with which one sleeping client holds a connection for ever.
 	Header, Read, Total time.Duration
-	// Connections is how many connections are open at once; default 2048. Who has most of them gives one up for the
-	// next: see [throttle.Connections].
+	// Connections is how many connections are open at once; default 2048. [throttle.Connections] shares them out.
 	Connections int
 	// Bodies bounds the bytes of all bodies of more than 8 KiB that are held at once, of which who has most gives one
 	// up for the next: see [throttle.Memory]. Default 64 MiB: with the body limit alone, a thousand strangers could

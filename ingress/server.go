@@ -126,9 +126,10 @@ func New(cfg Config) (*Server, error) {
 		ReadHeaderTimeout: cfg.Limits.Header,
 		ReadTimeout:       cfg.Limits.Read,
 		WriteTimeout:      cfg.Limits.Total,
-		// Only verified senders' connections are ever idle. Longer than the minute after which load balancers give one
-		// up by default, so that none sends where we hang up.
+		// Only connections with a verified request are ever idle. Load balancers close one after a minute by default;
+		// a shorter time here would close it while they send.
 		IdleTimeout:    65 * time.Second,
+		ConnState:      connections.State,
 		ConnContext:    throttle.WithConn,
 		MaxHeaderBytes: 32 << 10,
 		// net/http would answer "OPTIONS *" itself, with 200.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -15,45 +16,72 @@ import (
 )
 
 // Connections bounds how many connections a server holds, and shares them out among senders. Make one with
-// [NewConnections]; it is safe for concurrent use.
+// [NewConnections]; it is safe for concurrent use. The server's ConnState and ConnContext must be [Connections.State] and
+// [WithConn].
 //
-// Nobody is turned away. When all places are taken, a new connection takes that of another: the sender with most
-// unproven connections loses the one that has stood still longest. So a sender has what the others leave, and in a
-// crowd no more than each of them. A connection is unproven until its request is verified: whoever cannot sign
-// counts, and the deliveries of many senders behind one load balancer do not count against each other.
+// When all places are taken, a new connection takes the place of another. The longest idle one goes first: between two
+// requests, or a second after it was opened without one. If there is none, the sender with most unproven connections
+// loses the one that has stood still longest. So a sender has what the others leave, and in a crowd no more than each of
+// them. A connection is unproven until its request is verified: the deliveries of many senders behind one load balancer
+// do not count against each other. A verified request is never cut: where all are, the new connection is refused.
 type Connections struct {
 	most                 int
 	log                  *slog.Logger
 	toldFull, toldFailed rate.Sometimes
 
-	mu   sync.Mutex
-	open int
-	// unproven holds the connections of each sender, proven those of all, each with the one that has stood still
-	// longest in front.
-	unproven  map[netip.Addr]*list.List
-	proven    *list.List
-	displaced int64
+	mu       sync.Mutex
+	open     int
+	unproven int
+	// senders holds the unproven connections of each sender. idle holds those between two requests, silent those that
+	// have not sent one yet. In each list, the connection that has stood still longest is in front.
+	senders      map[netip.Addr]*list.List
+	idle, silent *list.List
+	displaced    int64
 }
 
-// tellEvery keeps what strangers can bring about from filling the log.
-const tellEvery = 10 * time.Second
+const (
+	// tellEvery keeps what strangers can bring about from filling the log.
+	tellEvery = 10 * time.Second
+	// greeting is what a new connection gets to send its first request: a few round trips.
+	greeting = time.Second
+)
 
 // NewConnections returns room for most connections. It warns on log of what is displaced and what cannot be accepted.
 func NewConnections(most int, log *slog.Logger) *Connections {
 	return &Connections{
 		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery}, toldFailed: rate.Sometimes{Interval: tellEvery},
-		unproven: map[netip.Addr]*list.List{}, proven: list.New(),
+		senders: map[netip.Addr]*list.List{}, idle: list.New(), silent: list.New(),
 	}
 }
 
 // Listen returns l with its connections counted among cs. Each is a [*Conn].
 func (cs *Connections) Listen(l net.Listener) net.Listener { return &listener{l, cs} }
 
-// Count returns how many connections are open, of them how many are unproven, and how many were ever displaced.
+// Count returns how many connections are open, how many of them are unproven, and how many were ever displaced.
 func (cs *Connections) Count() (open, unproven int, displaced int64) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return cs.open, cs.open - cs.proven.Len(), cs.displaced
+	return cs.open, cs.unproven, cs.displaced
+}
+
+// Crowded reports whether three quarters of the places are taken. A server then keeps no connection after its answer, so
+// that clients connect anew and nothing has to be displaced.
+func (cs *Connections) Crowded() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return 4*cs.open > 3*cs.most
+}
+
+// State follows what the server does with c. It is made to be the ConnState of an http.Server.
+func (cs *Connections) State(c net.Conn, state http.ConnState) {
+	conn, ok := c.(*Conn)
+	switch {
+	case !ok:
+	case state == http.StateActive:
+		conn.Asks(conn.peer)
+	case state == http.StateIdle:
+		conn.rests()
+	}
 }
 
 type listener struct {
@@ -62,107 +90,141 @@ type listener struct {
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	inner, err := l.Listener.Accept()
-	if err != nil {
-		if !errors.Is(err, net.ErrClosed) {
-			l.cs.toldFailed.Do(func() { l.cs.log.Warn("no connection can be accepted", "error", err) })
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				l.cs.toldFailed.Do(func() { l.cs.log.Warn("no connection can be accepted", "error", err) })
+			}
+			return nil, err
 		}
-		return nil, err
+		if c, ok := l.cs.enter(inner); ok {
+			return c, nil
+		}
+		_ = inner.Close()
 	}
-	return l.cs.enter(inner), nil
 }
 
-func (cs *Connections) enter(inner net.Conn) *Conn {
-	c := &Conn{Conn: inner, cs: cs}
-	peer, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // what is no address shares one
+// enter gives inner a place, and reports false where there is none for it.
+func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
+	addr, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // connections without an address share one
+	c := &Conn{Conn: inner, cs: cs, peer: addr.Addr().Unmap().WithZone("")}
 	cs.mu.Lock()
 	var gone *Conn
 	if cs.open >= cs.most {
-		gone = cs.displace()
+		if gone = cs.victim(); gone == nil {
+			cs.mu.Unlock()
+			return nil, false
+		}
+		gone.leave()
+		gone.displaced = true
+		cs.displaced++
 	}
 	cs.open++
-	c.unproven(Network(peer.Addr().Unmap().WithZone("")))
+	c.open = true
+	c.enlist(c.peer)
+	c.still, c.place = cs.silent, cs.silent.PushBack(c)
 	cs.mu.Unlock()
 	if gone != nil {
 		_ = gone.Conn.Close()
 		cs.toldFull.Do(func() {
-			cs.log.Warn("all connections are taken; new ones take the places of the sender that has most", "most", cs.most, "sender", gone.sender)
+			cs.log.Warn("all connections are taken: each new one closes another", "most", cs.most, "sender", gone.peer)
 		})
 	}
-	return c
+	return c, true
 }
 
-// displace takes one connection out. cs.mu is held.
-func (cs *Connections) displace() *Conn {
+// victim returns the connection whose place a new one takes, nil if there is none. cs.mu is held.
+func (cs *Connections) victim() *Conn {
+	idle, silent := front(cs.idle), front(cs.silent)
+	if silent != nil && time.Since(silent.since) < greeting {
+		silent = nil
+	}
+	switch {
+	case idle != nil && (silent == nil || idle.since.Before(silent.since)):
+		return idle
+	case silent != nil:
+		return silent
+	}
 	var greediest *list.List
-	for _, l := range cs.unproven {
+	for _, l := range cs.senders {
 		if greediest == nil || greedier(l, greediest) > 0 {
 			greediest = l
 		}
 	}
-	if greediest == nil {
-		greediest = cs.proven // the one that delivered longest ago, most likely an idle one
-	}
-	c := greediest.Front().Value.(*Conn)
-	c.leave()
-	c.displaced = true
-	cs.displaced++
-	return c
+	return front(greediest)
 }
 
 // greedier compares two senders: who has more goes first, then whose has stood still longer.
 func greedier(a, b *list.List) int {
-	return cmp.Or(cmp.Compare(a.Len(), b.Len()), b.Front().Value.(*Conn).since.Compare(a.Front().Value.(*Conn).since))
+	return cmp.Or(cmp.Compare(a.Len(), b.Len()), front(b).since.Compare(front(a).since))
 }
 
-// Conn is a connection that has a place among [Connections]. A nil one has none, and nothing to tell.
+// front returns the first connection of l, nil if there is none.
+func front(l *list.List) *Conn {
+	if l == nil || l.Len() == 0 {
+		return nil
+	}
+	return l.Front().Value.(*Conn)
+}
+
+// Conn is a connection that has a place among [Connections]. A nil one is of no use to anybody: its methods do nothing.
 type Conn struct {
 	net.Conn
-	cs *Connections
+	cs   *Connections
+	peer netip.Addr
 
-	// All of this is guarded by cs.mu.
-	sender    netip.Addr
-	since     time.Time
-	in        *list.List
-	place     *list.Element
-	displaced bool
+	// All of this is guarded by cs.mu. since is when the connection last moved.
+	open, displaced bool
+	since           time.Time
+	// share is its element among the unproven connections of sender, nil once it is verified.
+	sender netip.Addr
+	share  *list.Element
+	// place is its element in still, which is idle, silent or nil.
+	still *list.List
+	place *list.Element
 }
 
-// Asks tells that a request of addr has begun: the connection counts against it until the request is verified.
-func (c *Conn) Asks(addr netip.Addr) {
+// change runs f where c still has its place, with cs.mu held.
+func (c *Conn) change(f func()) {
 	if c == nil {
 		return
 	}
 	c.cs.mu.Lock()
 	defer c.cs.mu.Unlock()
-	if sender := Network(addr); c.in == c.cs.proven || c.in != nil && c.sender != sender {
-		c.unproven(sender)
+	if c.open {
+		f()
 	}
+}
+
+// Asks tells that addr has sent the head of a request: the connection counts against it until the request is verified.
+func (c *Conn) Asks(addr netip.Addr) {
+	c.change(func() {
+		c.delist()
+		c.enlist(addr)
+	})
 }
 
 // Moves tells that the request comes on well. Its connection goes behind those that stand still.
 func (c *Conn) Moves() {
-	if c == nil {
-		return
-	}
-	c.cs.mu.Lock()
-	defer c.cs.mu.Unlock()
-	if c.in != nil {
-		c.since = time.Now()
-		c.in.MoveToBack(c.place)
-	}
+	c.change(func() {
+		if c.share != nil {
+			c.since = time.Now()
+			c.cs.senders[c.sender].MoveToBack(c.share)
+		}
+	})
 }
 
-// Verified tells that the request is authentic. The connection counts against nobody until the next one.
-func (c *Conn) Verified() {
-	if c == nil {
-		return
-	}
-	c.cs.mu.Lock()
-	defer c.cs.mu.Unlock()
-	if c.in != nil {
-		c.put(c.cs.proven)
-	}
+// Verified tells that the request is authentic. Until the next one the connection counts against nobody, and until the
+// answer it is not displaced.
+func (c *Conn) Verified() { c.change(c.delist) }
+
+// rests tells that the answer has gone out, and that the connection waits for another request. It counts as before.
+func (c *Conn) rests() {
+	c.change(func() {
+		c.since, c.still = time.Now(), c.cs.idle
+		c.place = c.still.PushBack(c)
+	})
 }
 
 // Displaced reports whether the connection was closed to make room for another.
@@ -177,13 +239,11 @@ func (c *Conn) Displaced() bool {
 
 // Close gives the place back. It may be called twice.
 func (c *Conn) Close() error {
-	c.cs.mu.Lock()
-	c.leave()
-	c.cs.mu.Unlock()
+	c.change(c.leave)
 	return c.Conn.Close()
 }
 
-// CloseWrite is what net/http ends an answer with: without it, who reads to the end waits.
+// CloseWrite lets net/http end an answer: a client that reads to the end would wait otherwise.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -191,40 +251,41 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// unproven enters c among the sender's. c.cs.mu is held.
-func (c *Conn) unproven(sender netip.Addr) {
-	l := c.cs.unproven[sender]
+// enlist enters c among the unproven connections of addr's network. c.cs.mu is held.
+func (c *Conn) enlist(addr netip.Addr) {
+	c.sender, c.since = Network(addr), time.Now()
+	l := c.cs.senders[c.sender]
 	if l == nil {
 		l = list.New()
-		c.cs.unproven[sender] = l
+		c.cs.senders[c.sender] = l
 	}
-	c.put(l)
-	c.sender = sender
+	c.share = l.PushBack(c)
+	c.cs.unproven++
 }
 
-// put moves c to the back of l. c.cs.mu is held.
-func (c *Conn) put(l *list.List) {
-	c.takeOut()
-	c.in, c.place, c.since = l, l.PushBack(c), time.Now()
-}
-
-// leave gives c's place up, once. c.cs.mu is held.
-func (c *Conn) leave() {
-	if c.in != nil {
-		c.takeOut()
-		c.in = nil
-		c.cs.open--
+// delist takes c out of all lists. c.cs.mu is held.
+func (c *Conn) delist() {
+	if c.still != nil {
+		c.still.Remove(c.place)
+		c.still = nil
 	}
-}
-
-func (c *Conn) takeOut() {
-	if c.in == nil {
+	if c.share == nil {
 		return
 	}
-	c.in.Remove(c.place)
-	if c.in.Len() == 0 && c.in != c.cs.proven {
-		delete(c.cs.unproven, c.sender)
+	l := c.cs.senders[c.sender]
+	l.Remove(c.share)
+	c.share = nil
+	c.cs.unproven--
+	if l.Len() == 0 {
+		delete(c.cs.senders, c.sender)
 	}
+}
+
+// leave gives up c's place. c.cs.mu is held, and c is open.
+func (c *Conn) leave() {
+	c.delist()
+	c.open = false
+	c.cs.open--
 }
 
 type connKey struct{}
@@ -234,7 +295,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// ConnOf returns the connection that a request came on, nil where it came on none of [Connections].
+// ConnOf returns the connection on which a request came, nil if it has no place among [Connections].
 func ConnOf(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c

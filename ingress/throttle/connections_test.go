@@ -4,9 +4,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
@@ -41,6 +44,7 @@ func accept(t *testing.T, cs *throttle.Connections, from ...string) []*throttle.
 	l := cs.Listen(&queue{from: from})
 	var conns []*throttle.Conn
 	for range from {
+		time.Sleep(time.Millisecond) // so that one is older than the next
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -59,50 +63,88 @@ func displaced(conns []*throttle.Conn) (which []int) {
 	return which
 }
 
-func TestConnections_Full_GreediestLosesItsOldest(t *testing.T) {
+func TestConnections_Full_WhoGoes(t *testing.T) {
 	t.Parallel()
 	const a, b, lan6, other6 = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::ffff:2]:1"
+	verify := func(c []*throttle.Conn, which ...int) {
+		for _, i := range which {
+			c[i].Verified()
+		}
+	}
+	idle := func(cs *throttle.Connections, c []*throttle.Conn, which ...int) {
+		for _, i := range which {
+			cs.State(c[i], http.StateActive)
+			c[i].Verified()
+			cs.State(c[i], http.StateIdle)
+		}
+	}
 	for name, c := range map[string]struct {
 		from []string
-		do   func(c []*throttle.Conn)
+		do   func(cs *throttle.Connections, c []*throttle.Conn)
 		next []string
 		want []int
 	}{
 		"room is left":           {from: []string{a, a, a}, next: []string{a}},
 		"one alone":              {from: []string{a, a, a, a}, next: []string{a, b}, want: []int{0, 1}},
-		"who has most":           {from: []string{b, a, a, a}, next: []string{b}, want: []int{1}},
+		"the greediest":          {from: []string{b, a, a, a}, next: []string{b}, want: []int{1}},
 		"equal: the oldest":      {from: []string{b, a, b, a}, next: []string{a}, want: []int{0}},
 		"a /64 is one":           {from: []string{b, lan6, other6, a}, next: []string{a}, want: []int{1}},
-		"a closed one is nobody": {from: []string{a, a, a, a}, do: func(c []*throttle.Conn) { _ = c[0].Close(); _ = c[0].Close() }, next: []string{b}},
-		"one that moves stays":   {from: []string{a, a, a, a}, do: func(c []*throttle.Conn) { c[0].Moves() }, next: []string{b}, want: []int{1}},
-		"verified counts not":    {from: []string{a, a, a, b}, do: func(c []*throttle.Conn) { c[0].Verified(); c[1].Verified(); c[2].Verified() }, next: []string{a}, want: []int{3}},
-		"only verified: the old": {from: []string{a, a, a, a}, do: func(c []*throttle.Conn) { c[1].Verified(); c[0].Verified(); c[2].Verified(); c[3].Verified() }, next: []string{b}, want: []int{1}},
-		"asks again: it counts":  {from: []string{a, a, b, b}, do: func(c []*throttle.Conn) { c[2].Verified(); c[2].Asks(netip.MustParseAddr("192.0.2.2")) }, next: []string{a}, want: []int{0}},
-		"forwarded for another": {from: []string{b, a, a, a}, do: func(c []*throttle.Conn) {
+		"a closed one is nobody": {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { _ = c[0].Close(); _ = c[0].Close() }, next: []string{b}},
+		"one that moves stays":   {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[0].Moves() }, next: []string{b}, want: []int{1}},
+		"verified counts not":    {from: []string{a, a, a, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) { verify(c, 0, 1, 2) }, next: []string{a}, want: []int{3}},
+		"idle before at work":    {from: []string{a, a, a, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) { idle(cs, c, 3) }, next: []string{a}, want: []int{3}},
+		"the longest idle":       {from: []string{a, a, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) { idle(cs, c, 3, 1) }, next: []string{a}, want: []int{3}},
+		"asks again: at work": {from: []string{a, b, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) {
+			idle(cs, c, 0, 1)
+			cs.State(c[0], http.StateActive)
+		}, next: []string{a}, want: []int{1}},
+		"silent for a second": {from: []string{a, b, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) {
+			c[1].Asks(netip.MustParseAddr("192.0.2.2"))
+			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
+			time.Sleep(time.Second)
+		}, next: []string{a}, want: []int{0}},
+		"forwarded for another": {from: []string{b, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
 			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
 			c[3].Asks(netip.MustParseAddr("192.0.2.2"))
 		}, next: []string{a}, want: []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cs := throttle.NewConnections(4, slog.New(slog.DiscardHandler))
-			conns := accept(t, cs, c.from...)
-			if c.do != nil {
-				c.do(conns)
-			}
-			accept(t, cs, c.next...)
-			if got := displaced(conns); !slices.Equal(got, c.want) {
-				t.Errorf("displaced %v, want %v", got, c.want)
-			}
-			if open, _, n := cs.Count(); open > 4 || int(n) != len(c.want) {
-				t.Errorf("%d are open and %d displaced, want at most 4 and %d", open, n, len(c.want))
-			}
-			for i, conn := range conns {
-				if closed := conn.Conn.(*peer).closed > 0; conn.Displaced() && !closed {
-					t.Errorf("%d lost its place and is not closed", i)
+			synctest.Test(t, func(t *testing.T) {
+				cs := throttle.NewConnections(4, slog.New(slog.DiscardHandler))
+				conns := accept(t, cs, c.from...)
+				if c.do != nil {
+					c.do(cs, conns)
 				}
-			}
+				accept(t, cs, c.next...)
+				if got := displaced(conns); !slices.Equal(got, c.want) {
+					t.Errorf("displaced %v, want %v", got, c.want)
+				}
+				if open, _, n := cs.Count(); open > 4 || int(n) != len(c.want) {
+					t.Errorf("%d are open and %d displaced, want at most 4 and %d", open, n, len(c.want))
+				}
+				for i, conn := range conns {
+					if closed := conn.Conn.(*peer).closed > 0; conn.Displaced() && !closed {
+						t.Errorf("%d lost its place and is not closed", i)
+					}
+				}
+			})
 		})
+	}
+}
+
+// Where each connection is at work on a verified request, a new one is closed.
+func TestConnections_AllVerified_NewOneRefused(t *testing.T) {
+	t.Parallel()
+	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
+	conns := accept(t, cs, "192.0.2.1:1", "192.0.2.1:2")
+	conns[0].Verified()
+	conns[1].Verified()
+	if c, err := cs.Listen(&queue{from: []string{"192.0.2.2:1"}}).Accept(); err == nil {
+		t.Errorf("accepted %v, want it closed", c.RemoteAddr())
+	}
+	if got := displaced(conns); len(got) > 0 {
+		t.Errorf("displaced %v, want none", got)
 	}
 }
 

@@ -55,8 +55,10 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{connections: throttle.NewConnections(mostConnections, cfg.Log), http: &http.Server{
+	connections := throttle.NewConnections(mostConnections, cfg.Log)
+	return &Server{connections: connections, http: &http.Server{
 		Handler:           Handler(cfg),
+		ConnState:         connections.State,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,

@@ -1,0 +1,87 @@
+package ingress_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress"
+)
+
+// roundTrip is the delay between the connection, the head and the body of a request, as on a real network.
+const roundTrip = 40 * time.Millisecond
+
+// deliverSlowly sends a valid delivery on conn, with a round trip before its head and before its body.
+func deliverSlowly(conn net.Conn, body string) (*http.Response, error) {
+	time.Sleep(roundTrip)
+	if _, err := fmt.Fprintf(conn, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n\r\n", sign([]byte(body)), len(body)); err != nil {
+		return nil, err
+	}
+	time.Sleep(roundTrip)
+	if _, err := io.WriteString(conn, body); err != nil {
+		return nil, err
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return resp, err
+}
+
+// deliverAndStay sends n valid deliveries, each on a connection of its own that stays open for as long as the server
+// lets it. It returns how many were taken, and how many answers have left the connection open.
+func (b *bench) deliverAndStay(t *testing.T, name string, n, atOnce int) (taken, left int64) {
+	t.Helper()
+	var next, ok, open atomic.Int64
+	var all sync.WaitGroup
+	for range atOnce {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				resp, err := deliverSlowly(b.dialFrom(t, "127.0.0.1", ""), fmt.Sprintf(`{"id":"%s%d","type":"paid"}`, name, i))
+				if err != nil || resp.StatusCode != http.StatusAccepted {
+					t.Logf("delivery %s%d: %v", name, i, err)
+					continue
+				}
+				ok.Add(1)
+				if !resp.Close {
+					open.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return ok.Load(), open.Load()
+}
+
+// Senders leave their connections open: none of these costs a delivery that is on its way.
+func TestSenders_ConnectionsLeftOpen_EachDeliveryTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
+	taken, left := b.deliverAndStay(t, "e", 200, 16)
+	if taken != 200 {
+		t.Errorf("%d of 200 valid deliveries were taken", taken)
+	}
+	if left == 0 || left > 64 {
+		t.Errorf("%d connections were left open, want some, and no more than there is room for", left)
+	}
+}
+
+// Connections that were left open before all places were taken go before a delivery that is on its way.
+func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
+	b.deliverAndStay(t, "before", 40, 8)
+	for range 24 {
+		b.dialFrom(t, "127.0.0.2", stalledBody)
+	}
+	if taken, _ := b.deliverAndStay(t, "after", 60, 8); taken != 60 {
+		t.Errorf("%d of 60 valid deliveries were taken", taken)
+	}
+}
