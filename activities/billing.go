@@ -21,14 +21,11 @@ type Billing struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Facts    *billing.Store
-	// Prices says what is sold, Policy how facts are folded, Planning what follows from them.
-	Prices   stripe.Plans
+	// Policy says how facts are folded, Planning what follows from them.
 	Policy   billing.Policy
 	Planning Planning
 	// Sinks says how effects are to be tried, by sink.
 	Sinks map[string]SinkSettings
-	// Accounts maps, for each source, the connected accounts that are ours: theirs to ours.
-	Accounts map[string]map[string]string
 	// Consumers relays events beside what their flow does.
 	Consumers *Consumers
 	// Fetches lists the sources of which objects can be asked for.
@@ -122,9 +119,9 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	}
 	if in.Account != "" {
 		// What a connected account says of itself must not decide about an account of ours.
-		if subject.Account = b.Accounts[held.Source][in.Account]; subject.Account == "" {
+		if b.Policy.Accounts[billing.Connected{Mode: in.Mode, ID: in.Account}] == "" {
 			result.Ignored, result.Code = true, CodeAccountNotMapped
-			result.Reason = fmt.Sprintf("the event is of the connected account %s, which sources.%s.accounts maps to none of ours", in.Account, held.Source)
+			result.Reason = fmt.Sprintf("the event is of the connected account %s, which no source of the mode (sources.%s.accounts) maps to one of ours", in.Account, held.Source)
 			return result, nil
 		}
 	}
@@ -132,7 +129,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return b.kept(ctx, in, result)
 	}
 	var review *stripe.ReviewError
-	switch result.Facts, err = stripe.Read(body.Bytes, subject, b.Prices); {
+	switch result.Facts, err = stripe.Read(body.Bytes, subject); {
 	case errors.As(err, &review):
 		result.Facts, result.Code, result.Reason = nil, review.Code, review.Reason
 	case err != nil:
@@ -215,10 +212,9 @@ type Withholding struct {
 	// Account is ours.
 	Account string
 	// Object is the subscription, or the one-off invoice or the session that was paid for.
-	Object   string
-	Plan     string
-	Quantity int64
-	Invoice  string
+	Object  string
+	Prices  []billing.Bought
+	Invoice string
 	// Checkout is the session, "" where it is none.
 	Checkout string `json:",omitempty"`
 }
@@ -227,18 +223,18 @@ type Withholding struct {
 func WithholdingOf(c billing.Change) Withholding {
 	w := Withholding{Subject: c.Subject, Account: c.After.Access.Account}
 	if o := c.After.Checkout; o != nil && o.Sells() {
-		w.Object, w.Checkout, w.Plan, w.Quantity = o.ID, o.ID, o.Plan, o.Quantity
+		w.Object, w.Checkout, w.Prices = o.ID, o.ID, o.Prices
 	}
 	if i := c.After.Invoice; i != nil {
-		w.Object, w.Invoice, w.Plan, w.Quantity = i.Bought(), i.ID, i.Plan, i.Quantity
+		w.Object, w.Invoice, w.Prices = i.Bought(), i.ID, i.Prices
 	}
 	if s := c.After.Subscription; s != nil {
-		w.Object, w.Plan, w.Quantity = s.ID, s.Plan, s.Quantity
+		w.Object, w.Prices = s.ID, s.Prices
 	}
 	return w
 }
 
-// WithholdGrant takes back what a subscription, or an order, grants, for as long as it is of the same plan and quantity: a fact, from
+// WithholdGrant takes back what a subscription, or an order, grants, for as long as it is of the same prices and quantities: a fact, from
 // which the account's access is folded anew. A task asks a person what becomes of the customer's money. The result's
 // Value is a billing.Change.
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
@@ -260,6 +256,6 @@ func (w Withholding) facts(compensates string) []billing.Fact {
 	}
 	return []billing.Fact{{
 		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange, Origin: billing.FromEvent,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + compensates, Plan: w.Plan, Quantity: w.Quantity, Invoice: w.Invoice, Checkout: w.Checkout}},
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + compensates, Prices: w.Prices, Invoice: w.Invoice, Checkout: w.Checkout}},
 	}}
 }

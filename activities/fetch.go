@@ -17,7 +17,6 @@ type Objects struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Facts    *billing.Store
-	Prices   stripe.Plans
 	// APIs are the clients by source; a source without a key has none.
 	APIs   map[string]*stripe.Client
 	Policy effect.Policy
@@ -95,7 +94,7 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	// The event's own fact about the object stays beside this one.
 	subject := w.Subject
 	subject.EventID, subject.EventType = "fetched:"+w.EventID, "fetched"
-	facts, err := fetched.Facts(subject, o.Prices)
+	facts, err := fetched.Facts(subject)
 	if err != nil {
 		return FetchedObject{}, effect.Fault("%s as Stripe shows it: %w", w.Object, err)
 	}

@@ -23,7 +23,7 @@ func (b *bundle) apply(facts ...billing.Fact) {
 	b.Helper()
 	for _, f := range facts {
 		if err := pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, billing.Policy{Grace: time.Hour}, "apply-facts:"+f.EventID, known)
+			_, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, billing.Policy{Prices: map[string]billing.Price{"price_pro": {Plan: "pro"}}, Grace: time.Hour}, "apply-facts:"+f.EventID, known)
 			return err
 		}); err != nil {
 			b.Fatal(err)
@@ -43,7 +43,7 @@ func fact(kind billing.Kind, object string, second int, data billing.Data) billi
 
 // subscription is sub_1 as it was at a second. On trial, the trial ends an hour after known.
 func subscription(second int, status string) billing.Fact {
-	s := &billing.SubscriptionFact{Status: status, Account: "acme", Items: []billing.Item{{ID: "si_1", Price: "price_pro", Plan: "pro", Quantity: 1}}}
+	s := &billing.SubscriptionFact{Status: status, Account: "acme", Items: []billing.Item{{ID: "si_1", Price: "price_pro", Quantity: 1}}}
 	if status == "trialing" {
 		s.TrialEnd = known.Add(time.Hour)
 	}

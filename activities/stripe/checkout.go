@@ -18,8 +18,9 @@ func (r *reader) checkout(f *fields) *billing.Fact {
 	if !f.null("currency") || seen.Amount != 0 { // a session in mode setup has none
 		seen.Currency = f.currency("currency")
 	}
-	seen.Lines = r.sessionLines(f, seen.Amount)
+	seen.Lines = r.sessionLines(f)
 	if r.own() {
+		seen.Price = f.usable("metadata.price", f.object.object("metadata").text("price"), mostPrice)
 		if seen.Account = f.account("client_reference_id", f.text("client_reference_id")); seen.Account == "" {
 			seen.Account = r.metadataAccount(f, "metadata", f.object.object("metadata"))
 		}
@@ -31,23 +32,18 @@ func (r *reader) checkout(f *fields) *billing.Fact {
 	return fact
 }
 
-// sessionLines returns what was bought in a session. No event carries that: a session that was fetched can, and its
-// metadata can name the price.
-func (r *reader) sessionLines(f *fields, amount int64) (lines []billing.Line) {
-	if named := f.object.object("metadata").text("price"); f.null("line_items") && named != "" && r.own() {
-		p := r.meaning(price{id: named, lookupKey: named})
-		return []billing.Line{{Price: f.usable("metadata.price", named, mostPrice), Plan: p.Plan, AddOn: p.AddOn, For: p.For, Quantity: 1, Amount: amount}}
-	}
+// sessionLines returns what was bought in a session. No event carries that: a session that was fetched can.
+func (r *reader) sessionLines(f *fields) (lines []billing.Line) {
 	if f.null("line_items") {
 		return nil
 	}
 	list := f.in(f.object.object("line_items"), "line_items")
 	defer f.keep(list)
 	for _, o := range list.elements("data") {
-		in, read := list.in(o, "data[]"), readPrice(o)
-		p := r.meaning(read)
+		in := list.in(o, "data[]")
+		p := r.price(in)
 		lines = append(lines, billing.Line{
-			Price: in.usable("price", read.id, mostPrice), Plan: p.Plan, AddOn: p.AddOn, For: p.For, Quantity: in.count("quantity"), Amount: in.count("amount_total"),
+			Price: p.id, LookupKey: p.lookupKey, Product: p.product, Quantity: in.count("quantity"), Amount: in.count("amount_total"),
 		})
 		list.keep(in)
 	}

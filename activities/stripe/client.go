@@ -66,9 +66,9 @@ type Fetched struct {
 }
 
 // Facts returns the facts that the object tells; see [ReadObject].
-func (f Fetched) Facts(s billing.Subject, plans Plans) ([]billing.Fact, error) {
+func (f Fetched) Facts(s billing.Subject) ([]billing.Fact, error) {
 	s.OccurredAt = f.At
-	return ReadObject(f.Body, s, billing.FromFetch, plans)
+	return ReadObject(f.Body, s, billing.FromFetch)
 }
 
 // Subscription returns a subscription; account is the connected account that it is of, "" for the key's own.

@@ -71,7 +71,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 	}
 	// The request took some of the second before the answer's, so that the fact is of that one.
 	subject := subjectOf(event)
-	facts, err := fetched.Facts(subject, testPlans)
+	facts, err := fetched.Facts(subject)
 	if err != nil || len(facts) != 1 {
 		t.Fatalf("%v, %v", facts, err)
 	}
@@ -153,7 +153,7 @@ func TestClient_Invoice_AllLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"}, testPlans)
+			facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"})
 			if err != nil || len(facts) != 1 {
 				t.Fatalf("%v, %v", facts, err)
 			}
@@ -308,7 +308,7 @@ func TestClient_InvoicePayment_OfItsOwnVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"}, testPlans)
+		facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"})
 		if err != nil || len(facts) != 1 || facts[0].Object != "pi_1" || facts[0].Payment.Invoice != "in_1" || facts[0].Origin != billing.FromFetch {
 			t.Errorf("facts %+v, %v", facts, err)
 		}

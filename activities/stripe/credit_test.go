@@ -70,7 +70,7 @@ func TestRead_CreditNote_UnknownPart_Review(t *testing.T) {
 	t.Parallel()
 	event := creditNoteEvent(t, before, "credit_note.created")
 	set(objectOf(event), document{"refund": "re_1", "customer_balance_transaction": "cbtxn_1"})
-	if _, err := Read(encode(t, event), subjectOf(event), testPlans); err == nil || !strings.Contains(err.Error(), "credit_note.refund") {
+	if _, err := Read(encode(t, event), subjectOf(event)); err == nil || !strings.Contains(err.Error(), "credit_note.refund") {
 		t.Errorf("error %v, want one about the refund", err)
 	}
 }

@@ -205,11 +205,6 @@ func eachVersion(t *testing.T, test func(t *testing.T, version string)) {
 	}
 }
 
-var testPlans = Plans{Prices: map[string]Price{
-	"price_starter": {Plan: "starter"}, "price_pro": {Plan: "pro"}, "pro_monthly": {Plan: "pro"}, "prod_enterprise": {Plan: "enterprise"},
-	"price_storage": {AddOn: []string{"storage"}}, "price_week": {Plan: "pro", For: 7 * 24 * time.Hour},
-}, Named: []string{"enterprise", "gold", "pro", "starter"}}
-
 // subjectOf is what the receipt of an event knows.
 func subjectOf(event document) billing.Subject {
 	s := billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "r_1", EventType: event["type"].(string)}
@@ -220,7 +215,7 @@ func subjectOf(event document) billing.Subject {
 // read is the one fact of an event, beside the links that a checkout session leaves.
 func read(t testing.TB, event document) billing.Fact {
 	t.Helper()
-	facts, err := Read(encode(t, event), subjectOf(event), testPlans)
+	facts, err := Read(encode(t, event), subjectOf(event))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,9 +42,7 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		seen.Account = r.metadataAccount(f, "metadata", f.object.object("metadata"))
 	}
 	seen.Lines, seen.Partial = r.lines(f, seen.Subscription)
-	if plan := r.metadataPlan(f, "subscription_details.metadata", metadata); plan != "" {
-		nameByMetadata(seen.Lines, seen.Subscription, plan)
-	}
+	seen.Plan = r.metadataPlan(f, "subscription_details.metadata", metadata)
 	fact := r.fact(f, billing.InvoiceSeen, seen.Status == "paid" || seen.Status == "void" || seen.Status == "deleted")
 	f.needed("customer", fact.Customer)
 	fact.Invoice = seen

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -14,7 +13,7 @@ func wantInvoice() *billing.InvoiceFact {
 		Status: "paid", Due: 4900, Paid: 4900, Currency: "usd", Reason: "subscription_cycle", Attempts: 1, Numbered: true,
 		Subscription: "sub_1", Account: "acme",
 		Lines: []billing.Line{{
-			Subscription: "sub_1", Price: "price_pro", Plan: "pro", Quantity: 2, Amount: 4900, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd),
+			Subscription: "sub_1", Price: "price_pro", Product: "prod_of_price_pro", Quantity: 2, Amount: 4900, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd),
 		}},
 	}
 }
@@ -95,7 +94,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				o["parent"].(document)["subscription_details"].(document)["subscription"] = subscription
 				details := lineOf(e)["pricing"].(document)["price_details"].(document)
-				details["price"], details["product"] = document{"id": "price_pro", "product": "prod_x"}, document{"id": "prod_pro"}
+				details["price"], details["product"] = document{"id": "price_pro", "product": "prod_of_price_pro"}, document{"id": "prod_pro"}
 			},
 			func(*billing.InvoiceFact) {},
 		},
@@ -107,7 +106,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				lineOf(e)["pricing"].(document)["price_details"] = document{"price": "price_x", "product": "prod_enterprise"}
 			},
-			func(i *billing.InvoiceFact) { i.Lines[0].Price, i.Lines[0].Plan = "price_x", "enterprise" },
+			func(i *billing.InvoiceFact) { i.Lines[0].Price, i.Lines[0].Product = "price_x", "prod_enterprise" },
 		},
 		"subscription on the line only": {
 			func(e document, version string) {
@@ -193,10 +192,8 @@ func TestRead_Invoice_NoSubscription_SaidSo(t *testing.T) {
 			if got.Subscription != "" || got.Account != "" {
 				t.Errorf("%s: subscription %q, account %q", name, got.Subscription, got.Account)
 			}
-			// What is sold once says in our configuration for how long it grants.
 			want := []billing.Line{{
-				Price: "price_week", Plan: "pro", Quantity: 1, Amount: 900, PeriodStart: at(periodStart), PeriodEnd: at(periodStart).Add(7 * 24 * time.Hour),
-				For: 7 * 24 * time.Hour,
+				Price: "price_week", Product: "prod_of_price_week", Quantity: 1, Amount: 900, PeriodStart: at(periodStart), PeriodEnd: at(periodStart),
 			}}
 			if !reflect.DeepEqual(got.Lines, want) {
 				t.Errorf("%s: lines\n got %s\nwant %s", name, encode(t, got.Lines), encode(t, want))
@@ -233,7 +230,7 @@ func TestRead_Invoice_LinesOfTwoSubscriptions(t *testing.T) {
 func TestRead_Invoice_Lines_Kinds(t *testing.T) {
 	t.Parallel()
 	line := func(change func(*billing.Line)) billing.Line {
-		l := billing.Line{Subscription: "sub_1", Price: "price_pro", Plan: "pro", Quantity: 1, Amount: 300, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd)}
+		l := billing.Line{Subscription: "sub_1", Price: "price_pro", Product: "prod_of_price_pro", Quantity: 1, Amount: 300, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd)}
 		change(&l)
 		return l
 	}
@@ -267,61 +264,6 @@ func TestRead_Invoice_Lines_Kinds(t *testing.T) {
 	}
 }
 
-// The plan of metadata goes to the line that tells best what was bought, whatever the order of the lines.
-func TestRead_Invoice_PlanByMetadata(t *testing.T) {
-	t.Parallel()
-	const middle = periodStart + 86400
-	for name, tt := range map[string]struct {
-		lines []sold
-		want  string // the price of the line that has the plan
-	}{
-		"the only one": {[]sold{{kind: recurring, price: "price_x", amount: 1, start: periodStart, end: periodEnd}}, "price_x"},
-		"own before proration": {
-			[]sold{{kind: proration, price: "price_x", amount: 1, start: middle, end: periodEnd + 1}, {kind: recurring, price: "price_y", amount: 1, start: periodStart, end: periodEnd}},
-			"price_y",
-		},
-		"no credit": {
-			[]sold{{kind: proration, price: "price_x", amount: -1, start: middle, end: periodEnd, credited: true}, {kind: proration, price: "price_y", amount: 1, start: middle, end: periodEnd}},
-			"price_y",
-		},
-		"the later period": {
-			[]sold{{kind: recurring, price: "price_x", amount: 1, start: periodStart - 1, end: periodStart}, {kind: recurring, price: "price_y", amount: 1, start: periodStart, end: periodEnd}},
-			"price_y",
-		},
-		"no add-on": {
-			[]sold{{kind: recurring, price: "price_storage", amount: 1, start: periodStart, end: periodEnd}, {kind: recurring, price: "price_y", amount: 1, start: periodStart, end: periodEnd}},
-			"price_y",
-		},
-		"none of another's": {[]sold{{kind: standalone, price: "price_x", amount: 1, start: periodStart, end: periodEnd}}, ""},
-		"not beside a price that is mapped": {
-			[]sold{{kind: recurring, price: "price_x", amount: 1, start: periodStart, end: periodEnd}, {kind: proration, price: "price_pro", amount: 1, start: periodStart, end: periodEnd}},
-			"",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eachVersion(t, func(t *testing.T, version string) {
-				lines := slices.Clone(tt.lines)
-				for range 2 {
-					event := invoiceEvent(t, version, "invoice.paid")
-					setLines(event, version, lines)
-					subscriptionDetails(event, version)["metadata"] = document{"plan": "gold"}
-					found := ""
-					for _, l := range read(t, event).Invoice.Lines {
-						if l.Plan == "gold" {
-							found += l.Price
-						}
-					}
-					if found != tt.want {
-						t.Errorf("the plan is at %q, want it at %q", found, tt.want)
-					}
-					slices.Reverse(lines)
-				}
-			})
-		})
-	}
-}
-
 // subscriptionDetails is where an invoice carries its subscription's metadata.
 func subscriptionDetails(event document, version string) document {
 	if version == before {
@@ -334,7 +276,7 @@ func TestRead_InvoiceUpcoming_NoFact(t *testing.T) {
 	t.Parallel()
 	event := invoiceEvent(t, before, "invoice.upcoming")
 	delete(objectOf(event), "id")
-	if facts, err := Read(encode(t, event), subjectOf(event), testPlans); len(facts) != 0 || err != nil {
+	if facts, err := Read(encode(t, event), subjectOf(event)); len(facts) != 0 || err != nil {
 		t.Errorf("%v, %v", facts, err)
 	}
 }

@@ -1,11 +1,6 @@
 package stripe
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/pawlhq/pawl/schema/billing"
-)
+import "github.com/pawlhq/pawl/schema/billing"
 
 // placesOf are where a line tells what it belongs to: on the line up to 2025-02, since then under its parent,
 // which is a subscription item or an invoice item.
@@ -38,14 +33,13 @@ func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, pa
 
 // line reads one line of an invoice of the subscription.
 func (r *reader) line(f *fields, subscription string) billing.Line {
-	p := readPrice(f.object)
-	meaning := r.meaning(p)
+	p := r.price(f)
 	period := f.in(f.object.object("period"), "period")
 	line := billing.Line{
 		Subscription: f.usable("subscription", lineSubscription(f.object), mostID),
-		Price:        f.usable("price", p.id, mostPrice),
-		Plan:         meaning.Plan,
-		AddOn:        meaning.AddOn,
+		Price:        p.id,
+		LookupKey:    p.lookupKey,
+		Product:      p.product,
 		Quantity:     f.count("quantity"),
 		Amount:       f.whole("amount"),
 		PeriodStart:  period.time("start"),
@@ -63,13 +57,6 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 	if line.Subscription == "" && isOwn(f.object) {
 		line.Subscription = subscription // a line of the subscription that does not name it
 	}
-	if line.Subscription == "" {
-		line.For = meaning.For
-	}
-	if line.For > 0 && !line.PeriodStart.IsZero() {
-		// The period of what is sold once is the moment of the sale.
-		line.PeriodEnd = line.PeriodStart.Add(meaning.For)
-	}
 	return line
 }
 
@@ -78,37 +65,4 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 func isOwn(l object) bool {
 	parent := l.object("parent")
 	return l.text("type") == "subscription" || len(parent.object("subscription_item_details")) > 0 && parent.text("type") != "invoice_item_details"
-}
-
-// nameByMetadata gives the plan of the subscription's metadata to the one line that tells best what was bought, where
-// no line's price is mapped to a plan: of what the subscription was charged for, what is no proration, then what ends
-// last, then what is for longer. The order of the lines means nothing.
-func nameByMetadata(lines []billing.Line, subscription, plan string) {
-	if slices.ContainsFunc(lines, func(l billing.Line) bool { return l.Plan != "" }) {
-		return
-	}
-	var best *billing.Line
-	for i := range lines {
-		l := &lines[i]
-		if l.Subscription != subscription || subscription == "" || l.Credit || l.Metered || len(l.AddOn) > 0 {
-			continue
-		}
-		if best == nil || tells(*l, *best) < 0 {
-			best = l
-		}
-	}
-	if best != nil {
-		best.Plan = plan
-	}
-}
-
-// tells orders two lines, the one first that tells better what was bought.
-func tells(a, b billing.Line) int {
-	if a.Proration != b.Proration {
-		if b.Proration {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(b.PeriodEnd.Compare(a.PeriodEnd), a.PeriodStart.Compare(b.PeriodStart), cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
 }

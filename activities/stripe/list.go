@@ -33,9 +33,9 @@ type Listed struct {
 }
 
 // ImportedFacts returns the facts that the object tells; see [ReadObject].
-func (l Listed) ImportedFacts(s billing.Subject, plans Plans) ([]billing.Fact, error) {
+func (l Listed) ImportedFacts(s billing.Subject) ([]billing.Fact, error) {
 	s.OccurredAt = l.At
-	return ReadObject(l.Body, s, billing.FromImport, plans)
+	return ReadObject(l.Body, s, billing.FromImport)
 }
 
 // Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there are more.

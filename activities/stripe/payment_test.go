@@ -121,7 +121,7 @@ func TestRead_InvoicePayment(t *testing.T) {
 	}
 	event := invoicePaymentEvent(t, dahlia, "invoice_payment.paid")
 	objectOf(event)["payment"] = document{"type": "payment_record", "payment_record": "pr_1"}
-	if facts, err := Read(encode(t, event), subjectOf(event), testPlans); len(facts) != 0 || err != nil {
+	if facts, err := Read(encode(t, event), subjectOf(event)); len(facts) != 0 || err != nil {
 		t.Errorf("paid outside of Stripe: %v, %v; want no fact", facts, err)
 	}
 }

@@ -1,35 +1,23 @@
 package stripe
 
-import (
-	"slices"
-	"time"
-)
-
-// Plans says what is sold.
-type Plans struct {
-	// Prices holds what a price means, by its ID, its lookup key or its product's ID, looked up in this order.
-	Prices map[string]Price
-	// Named are the plans that there are: a subscription's metadata may name one of them. Any where none is listed.
-	Named []string
-}
-
-// Price is what a price means to us. It has a plan or features.
-type Price struct {
-	Plan string
-	// AddOn lists the features that a price without a plan adds to a subscription.
-	AddOn []string
-	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
-	For time.Duration
-}
-
 // price is a price as the items of subscriptions and the lines of invoices carry it.
 type price struct {
 	id, product, lookupKey string
 	metered                bool
 }
 
-// readPrice reads a price: price up to 2025-02 and on items, pricing.price_details on lines since, plan of old.
-// Since then a line carries only the price's ID, which does not tell its lookup key, nor whether it is metered.
+// price reads the price of an item or a line: price up to 2025-02 and on items, pricing.price_details on lines since, plan
+// of old. Since then a line carries only the price's ID, which does not tell its lookup key, nor whether it is metered. A
+// connected account could give its prices any lookup key: it is left out.
+func (r *reader) price(f *fields) price {
+	p := readPrice(f.object)
+	p.id, p.product = f.usable("price", p.id, mostPrice), f.usable("price.product", p.product, mostPrice)
+	if p.lookupKey = f.usable("price.lookup_key", p.lookupKey, mostPrice); !r.own() {
+		p.lookupKey = ""
+	}
+	return p
+}
+
 func readPrice(o object) price {
 	in, name := o, "price"
 	details := o.object("pricing", "price_details")
@@ -49,22 +37,7 @@ func readPrice(o object) price {
 	return p
 }
 
-// meaning returns what a price is mapped to.
-func (r *reader) meaning(p price) Price {
-	names := []string{p.id, p.lookupKey, p.product}
-	if !r.own() {
-		names = []string{p.id, p.product}
-	}
-	for _, name := range names {
-		if m, ok := r.plans.Prices[name]; ok && name != "" {
-			return m
-		}
-	}
-	return Price{}
-}
-
-// metadataPlan returns the plan that a subscription's metadata names, "" for none and for a connected account's. One that
-// there is not counts as none: then the price is one that no mapping knows.
+// metadataPlan returns the plan that a subscription's metadata names, "" for none and for a connected account's.
 func (r *reader) metadataPlan(f *fields, field string, metadata object) string {
 	if !r.own() {
 		return ""
@@ -72,9 +45,6 @@ func (r *reader) metadataPlan(f *fields, field string, metadata object) string {
 	plan := metadata.text("plan")
 	if why := Unusable(plan, mostID); why != "" {
 		f.failAs(PlanUnusable, field+".plan", why)
-		return ""
-	}
-	if len(r.plans.Named) > 0 && !slices.Contains(r.plans.Named, plan) {
 		return ""
 	}
 	return plan

@@ -7,11 +7,11 @@ import (
 )
 
 // Read returns the facts that an event's body tells; none, without an error, where the event is about nothing that we
-// keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt, the connected account,
-// and the account of ours that the source maps it to. Read adds the time and the customer.
+// keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt and the connected account,
+// to which Read adds the time and the customer.
 //
 // Every error is a [ReviewError].
-func Read(body []byte, s billing.Subject, plans Plans) ([]billing.Fact, error) {
+func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {
 	event, err := parse(body)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Read(body []byte, s billing.Subject, plans Plans) ([]billing.Fact, error) {
 	if created.err != nil {
 		return nil, created.err
 	}
-	r := reader{subject: s, plans: plans, origin: billing.FromEvent, previous: data.object("previous_attributes")}
+	r := reader{subject: s, origin: billing.FromEvent, previous: data.object("previous_attributes")}
 	if IsReconciled(s.EventType) {
 		r.origin = billing.FromFetch
 	}
@@ -43,19 +43,18 @@ func Read(body []byte, s billing.Subject, plans Plans) ([]billing.Fact, error) {
 
 // ReadObject returns the facts that an object tells which was fetched, or imported: as it was at the subject's time.
 // It is like [Read] otherwise.
-func ReadObject(body []byte, s billing.Subject, origin billing.Origin, plans Plans) ([]billing.Fact, error) {
+func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billing.Fact, error) {
 	o, err := parse(body)
 	if err != nil {
 		return nil, err
 	}
-	r := reader{subject: s, plans: plans, origin: origin}
+	r := reader{subject: s, origin: origin}
 	return r.facts(o)
 }
 
 // reader makes facts of one object.
 type reader struct {
 	subject  billing.Subject
-	plans    Plans
 	origin   billing.Origin
 	previous object
 }

@@ -66,12 +66,12 @@ func TestRead_OtherObjects_NoFact(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		for _, name := range []string{"price", "product", "payment_method", "setup_intent", "subscription_schedule", "invoiceitem"} {
 			event := eventOf(version, name+".updated", example(t, version, name))
-			if facts, err := Read(encode(t, event), subjectOf(event), testPlans); len(facts) != 0 || err != nil {
+			if facts, err := Read(encode(t, event), subjectOf(event)); len(facts) != 0 || err != nil {
 				t.Errorf("%s: %v, %v", name, facts, err)
 			}
 		}
 		event := customerEvent(t, version, "customer.deleted")
-		if facts, err := Read(encode(t, event), subjectOf(event), testPlans); len(facts) != 0 || err != nil {
+		if facts, err := Read(encode(t, event), subjectOf(event)); len(facts) != 0 || err != nil {
 			t.Errorf("customer.deleted: %v, %v", facts, err)
 		}
 	})
@@ -82,7 +82,7 @@ func TestReadObject_SameDataAtTheSubjectsTime(t *testing.T) {
 	eachEvent(t, func(t *testing.T, _, _ string, event document) {
 		s := subjectOf(event)
 		s.OccurredAt = at(occurred + 5)
-		facts, err := ReadObject(encode(t, objectOf(event)), s, billing.FromFetch, testPlans)
+		facts, err := ReadObject(encode(t, objectOf(event)), s, billing.FromFetch)
 		if err != nil || len(withoutLinks(facts)) != 1 {
 			t.Fatalf("%v, %v", facts, err)
 		}
@@ -103,10 +103,9 @@ func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 		event["account"] = "acct_9"
 		objectOf(event)["metadata"] = document{"account": "acme\x00", "plan": "enterprise\x00"}
 		s := subjectOf(event)
-		s.Account = "ours"
 		switch name {
 		case "customer": // it says nothing else
-			if facts, err := Read(encode(t, event), s, testPlans); len(facts) != 0 || err != nil {
+			if facts, err := Read(encode(t, event), s); len(facts) != 0 || err != nil {
 				t.Errorf("%v, %v", facts, err)
 			}
 			return
@@ -121,14 +120,14 @@ func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 		case "checkout.session":
 			objectOf(event)["client_reference_id"] = "acme\x00"
 		}
-		facts, err := Read(encode(t, event), s, testPlans)
+		facts, err := Read(encode(t, event), s)
 		if err != nil || len(withoutLinks(facts)) != 1 {
 			t.Fatalf("%v, %v", facts, err)
 		}
-		if facts[0].Account != "ours" || facts[0].ProviderAccount != "acct_9" {
-			t.Errorf("account %q of %q", facts[0].Account, facts[0].ProviderAccount)
+		if facts[0].ProviderAccount != "acct_9" {
+			t.Errorf("account %q", facts[0].ProviderAccount)
 		}
-		if told := string(encode(t, facts[0].Data)); strings.Contains(told, "acme") || strings.Contains(told, "enterprise") || strings.Contains(told, `"pro"`) {
+		if told := string(encode(t, facts[0].Data)); strings.Contains(told, "acme") || strings.Contains(told, "enterprise") || strings.Contains(told, "pro_monthly") {
 			t.Errorf("the connected account decided: %s", told)
 		}
 	})
@@ -305,7 +304,7 @@ func TestRead_Unreadable_ReviewNamesTheField(t *testing.T) {
 			for _, version := range versionsOf(tt.of) {
 				event := events[tt.of](t, version)
 				tt.change(event, version)
-				facts, err := Read(encode(t, event), subjectOf(event), testPlans)
+				facts, err := Read(encode(t, event), subjectOf(event))
 				var review *ReviewError
 				var field *FieldError
 				if !errors.As(err, &review) || !errors.As(err, &field) || review.Code != tt.code || field.Field != tt.field || field.Reason == "" || !strings.Contains(review.Reason, field.Reason) {
@@ -323,9 +322,9 @@ func TestRead_NoJSONObject_Review(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "null", "[]", "1", "{", `{"id":"evt_1"} x`, "{\"id\":\"\xff\"}", "\x00"} {
 		for _, read := range []func() ([]billing.Fact, error){
-			func() ([]billing.Fact, error) { return Read([]byte(body), billing.Subject{}, Plans{}) },
+			func() ([]billing.Fact, error) { return Read([]byte(body), billing.Subject{}) },
 			func() ([]billing.Fact, error) {
-				return ReadObject([]byte(body), billing.Subject{}, billing.FromFetch, Plans{})
+				return ReadObject([]byte(body), billing.Subject{}, billing.FromFetch)
 			},
 		} {
 			facts, err := read()
@@ -358,9 +357,9 @@ func FuzzRead(f *testing.F) {
 			s.EventType = eventType // the ingress has checked it
 		}
 		if connected {
-			s.ProviderAccount, s.Account = "acct_9", "acme"
+			s.ProviderAccount = "acct_9"
 		}
-		facts, err := Read(body, s, testPlans)
+		facts, err := Read(body, s)
 		if !bytes.Equal(kept, body) {
 			t.Fatal("the body was written to")
 		}

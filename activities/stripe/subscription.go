@@ -39,14 +39,7 @@ func (r *reader) subscriptionSeen(f *fields) *billing.SubscriptionFact {
 	}
 	metadata := f.object.object("metadata")
 	seen.Account = r.metadataAccount(f, "metadata", metadata)
-	if slices.ContainsFunc(seen.Items, func(i billing.Item) bool { return i.Plan != "" }) {
-		return seen
-	}
-	if plan := r.metadataPlan(f, "metadata", metadata); plan != "" && len(seen.Items) > 0 {
-		// It counts where no price is mapped to a plan, and for one item: for more, their quantities would be summed.
-		i := slices.IndexFunc(seen.Items, func(i billing.Item) bool { return len(i.AddOn) == 0 && !i.Metered })
-		seen.Items[max(i, 0)].Plan, seen.Items[max(i, 0)].AddOn = plan, nil
-	}
+	seen.Plan = r.metadataPlan(f, "metadata", metadata)
 	return seen
 }
 
@@ -60,13 +53,12 @@ func (r *reader) items(f *fields) []billing.Item {
 	var items []billing.Item
 	for _, o := range list.elements("data") {
 		in := list.in(o, "data[]")
-		p := readPrice(o)
-		meaning := r.meaning(p)
+		p := r.price(in)
 		item := billing.Item{
 			ID:          in.word("id"),
-			Price:       in.needed("price", in.usable("price", p.id, mostPrice)),
-			Plan:        meaning.Plan,
-			AddOn:       meaning.AddOn,
+			Price:       in.needed("price", p.id),
+			LookupKey:   p.lookupKey,
+			Product:     p.product,
 			Quantity:    in.count("quantity"),
 			Metered:     p.metered,
 			PeriodStart: in.time("current_period_start"),

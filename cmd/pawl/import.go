@@ -96,7 +96,7 @@ func (a *app) runImport(ctx context.Context, cfg *config.Config, name, who, why 
 	}
 	result, err := importer.Run(ctx, importer.Config{
 		Pool: pool, API: api, Source: name, Mode: source.Mode, Accounts: source.Accounts.Ours,
-		Prices: process.Prices(cfg), Policy: process.BillingPolicy(cfg), Patience: patience,
+		Policy: process.BillingPolicy(cfg), Patience: patience,
 		Began: func(ctx context.Context, i imports.Import) error {
 			return audit.New(pool, a.log).Append(ctx, audit.Action{
 				RequestID: "import/" + i.ID, Actor: who, Action: "import", Target: "source " + name, Reason: why,

@@ -62,7 +62,7 @@ func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 		l.Fatal(err)
 	}
 	subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: e.ID, EventType: e.Type, ReceiptID: id}
-	facts, err := stripe.Read(e.Body, subject, process.Prices(l.cfg))
+	facts, err := stripe.Read(e.Body, subject)
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -22,10 +22,10 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 	fact := billing.Fact{
 		Subject: billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: time.Now()},
 		Kind:    billing.SubscriptionSeen, Object: "sub_1", Rank: billing.RankCreated, Origin: billing.FromEvent,
-		Data: billing.Data{Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Plan: "pro", Quantity: 1}}}},
+		Data: billing.Data{Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Quantity: 1}}}},
 	}
 	if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-		_, err := billing.Apply(t.Context(), tx, []billing.Fact{fact}, billing.Policy{}, "apply", time.Now())
+		_, err := billing.Apply(t.Context(), tx, []billing.Fact{fact}, billing.Policy{Prices: map[string]billing.Price{"price_1": {Plan: "pro"}}}, "apply", time.Now())
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 					return err
 				}
 				return a.runReconcile(ctx, &operator.Reconciler{
-					DB: db, API: api, Source: name, Accounts: cfg.Sources[name].Accounts.Ours, Prices: process.Prices(cfg),
+					DB: db, API: api, Source: name,
 					Policy: process.BillingPolicy(cfg), Insert: receipts.Insert, Audit: audit.New(db, a.log), Patience: patience, Request: d.RequestID,
 				}, args[0], mode, dryRun, yes, d)
 			})

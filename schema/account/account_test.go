@@ -32,10 +32,10 @@ func setup(t *testing.T) *pgxpool.Pool {
 		subject := billing.Subject{Provider: "stripe", Mode: mode, Customer: "cus_" + mode, EventID: "evt_" + mode, EventType: "customer.subscription.created",
 			ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: at}
 		facts := []billing.Fact{{Subject: subject, Kind: billing.SubscriptionSeen, Object: id, Rank: billing.RankCreated, Origin: billing.FromEvent, Data: billing.Data{
-			Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Plan: "pro", Quantity: 3}}},
+			Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Quantity: 3}}},
 		}}}
 		err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
-			_, err := billing.Apply(t.Context(), tx, facts, billing.Policy{Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply", at)
+			_, err := billing.Apply(t.Context(), tx, facts, billing.Policy{Prices: map[string]billing.Price{"price_1": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply", at)
 			return err
 		})
 		if err != nil {

@@ -160,11 +160,11 @@ func AccountOf(named, customer string, facts []Fact) string {
 	return cmp.Or(named, linkOf(facts), customer)
 }
 
-// linkOf returns the account that a customer's facts link it to: where the source maps the connected account, that one;
-// else the last link that is not a checkout's, else the first of a checkout. "" is none.
+// linkOf returns the account that a customer's facts link it to: by the last link that is not a checkout's, else by the
+// first of a checkout. "" is none.
 func linkOf(facts []Fact) string {
 	facts = InOrder(facts)
-	return cmp.Or(mappedTo(facts), linkedTo(facts), linkedByCheckout(facts))
+	return cmp.Or(linkedTo(facts), linkedByCheckout(facts))
 }
 
 // LinksOf returns the facts that a checkout session leaves beside its own, where it names an account: the session links
@@ -188,14 +188,6 @@ func LinksOf(session Fact) []Fact {
 }
 
 // The following take the facts of one object in their order.
-
-// mappedTo returns the account that the source maps the facts' connected account to.
-func mappedTo(facts []Fact) (account string) {
-	for _, f := range facts {
-		account = cmp.Or(f.Account, account)
-	}
-	return account
-}
 
 func linkedTo(facts []Fact) (account string) {
 	for _, f := range facts {

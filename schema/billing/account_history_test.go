@@ -168,7 +168,7 @@ func (w *tale) buy() {
 func (w *tale) session(o *order, status string) billing.Fact {
 	return sale(w.second, "complete", status, func(f *billing.Fact) {
 		f.Object, f.Checkout.Account, f.Checkout.PaymentIntent = o.id, o.account, o.payment.id
-		f.Checkout.Lines = []billing.Line{{Price: "price_" + o.plan, Plan: o.plan, Quantity: 1, Amount: 1000, For: orderLasts}}
+		f.Checkout.Lines = []billing.Line{{Price: once(o.plan, orderLasts), Quantity: 1, Amount: 1000}}
 	})
 }
 
@@ -385,9 +385,9 @@ func (w *tale) wantRows() []string {
 	accounts := map[string]bool{}
 	for _, s := range w.subscriptions {
 		accounts[w.account(s)] = true
-		want = append(want, words(s.id+":", w.account(s), s.is.Status, s.known.Plan))
+		want = append(want, words(s.id+":", w.account(s), s.is.Status, priced(s.known.Price)))
 		if s.unknown {
-			state := map[bool]string{true: "open", false: "cancelled"}[s.is.Items[0].Plan == "" && s.is.EndedAt.IsZero()]
+			state := map[bool]string{true: "open", false: "cancelled"}[planOf(&s.is) == "" && s.is.EndedAt.IsZero()]
 			want = append(want, words("task unknown_price", s.id+":", w.account(s), state))
 		}
 	}
@@ -469,7 +469,7 @@ func (w *tale) wantAccess(account string) string {
 	now := at(w.second)
 	for _, s := range w.subscriptions {
 		if w.account(s) == account && s.grants(now) && !w.keepsBack(s) {
-			give(s.known.Plan, s.known.Quantity)
+			give(priced(s.known.Price), s.known.Quantity)
 		}
 	}
 	for _, o := range w.orders {
@@ -555,7 +555,7 @@ func (w *tale) checkOrder(list []announced) (wrong []string) {
 		}
 	}
 	for _, s := range w.subscriptions {
-		if is := words(s.known.Plan, fmt.Sprint(s.known.Quantity)); s.is.EndedAt.IsZero() && last[s.id] != is {
+		if is := words(priced(s.known.Price), fmt.Sprint(s.known.Quantity)); s.is.EndedAt.IsZero() && last[s.id] != is {
 			wrong = append(wrong, fmt.Sprintf("told last that %s is %q, and it is %q", s.id, last[s.id], is))
 		}
 	}
@@ -638,7 +638,7 @@ func tellFacts(facts []billing.Fact) string {
 		status := ""
 		switch {
 		case f.Subscription != nil:
-			status = words(f.Subscription.Status, f.Subscription.Items[0].Plan, f.Subscription.Account)
+			status = words(f.Subscription.Status, planOf(f.Subscription), f.Subscription.Account)
 		case f.Invoice != nil:
 			status = f.Invoice.Status
 		case f.Refund != nil:

@@ -130,7 +130,7 @@ func (a *applying) append(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.Account, f.EventID, f.EventType,
+		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID, f.EventType,
 			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
 	}
 	a.readFacts(b)

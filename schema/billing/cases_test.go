@@ -202,7 +202,7 @@ var cases = []workedCase{
 		facts: []billing.Fact{created(0, "active", "pro", of("sub_1", "", "")), checkout("cs_1", 0, "acme", "sub_1"), checkout("cs_2", 5, "umbrella", "sub_2")},
 		want:  []string{"sub_1: acme active pro 1", "sub_2: umbrella unknown no-plan 0", "acme: active pro 1 api,projects", "umbrella: suspended"}},
 	{name: "a source maps the connected account",
-		facts: []billing.Fact{created(0, "active", "pro", mapped("umbrella")), paid(1, 1, "pro", mapped("umbrella"))},
+		facts: []billing.Fact{created(0, "active", "pro", connected), paid(1, 1, "pro", connected)},
 		want:  []string{"sub_1: umbrella active pro 1", "in_1: umbrella paid pro 1000", "umbrella: active pro 1 api,projects"}},
 	{name: "18 moves to another account",
 		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), updated(50, "active", "pro", of("sub_1", "umbrella", ""))},
@@ -317,7 +317,7 @@ var cases = []workedCase{
 		facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "pro"), updated(60, "active", "")},
 		want:  []string{"sub_1: acme active pro 1 unknown-price=price_", "acme: active pro 1 api,projects"}},
 	{name: "an add-on is invoiced after the plan, and no snapshot has come",
-		facts: []billing.Fact{paid(1, 1, "pro"), paid(2, 2, "", inPeriodOf(1), func(f *billing.Fact) { f.Invoice.Lines[0].AddOn = []string{"sso"} })},
+		facts: []billing.Fact{paid(1, 1, "pro"), paid(2, 2, "sso", inPeriodOf(1))},
 		want: []string{"sub_1: acme active pro 1 until+816h0m0s evidence", "in_1: acme paid pro 1000", "in_2: acme paid 1000",
 			"acme: active pro 1 api,projects,sso"}},
 	{name: "a price that no mapping knows, paid",
@@ -332,9 +332,8 @@ func checkout(id string, second int, account, subscription string) billing.Fact 
 	}})
 }
 
-func mapped(account string) change {
-	return func(f *billing.Fact) { f.ProviderAccount, f.Account = "acct_9", account }
-}
+// connected makes a fact one of a connected account that is umbrella.
+func connected(f *billing.Fact) { f.ProviderAccount = "acct_9" }
 
 func TestCases_EveryOrder_SameEnd(t *testing.T) {
 	t.Parallel()

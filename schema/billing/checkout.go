@@ -25,6 +25,7 @@ type Checkout struct {
 	Tax                   int64    `json:",omitempty"`
 	Plan                  string   `json:",omitempty"`
 	Quantity              int64    `json:",omitempty"`
+	Prices                []Bought `json:",omitempty"`
 	AddOns                []string `json:",omitempty"`
 	// For is how long it grants from when it was paid; 0 for not at all.
 	For time.Duration `json:",omitempty"`
@@ -63,14 +64,17 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 		if seen.PaymentStatus != "unpaid" && seen.Status == "complete" {
 			c.PaidAt, c.PaidBy = cmp.Or(c.PaidAt, f.OccurredAt), cmp.Or(c.PaidBy, causeOf(f))
 		}
-		if len(seen.Lines) > 0 {
+		switch {
+		case len(seen.Lines) > 0:
 			lines = seen.Lines
+		case seen.Price != "" && lines == nil:
+			lines = []Line{{Price: seen.Price, LookupKey: seen.Price, Quantity: 1, Amount: seen.Amount}}
 		}
 	}
-	b := boughtByLines(lines, "", p)
-	c.Plan, c.Quantity, c.AddOns, c.For = b.plan, b.quantity, b.addOns, grantsFor(lines, b.plan)
-	c.Named = cmp.Or(mappedTo(facts), c.Named)
-	c.Withheld, c.Held = withheld(facts, c.Plan, c.Quantity), OnHold(facts)
+	b := boughtByLines(lines, "", "", p)
+	c.Plan, c.Quantity, c.Prices, c.AddOns, c.For = b.plan, b.quantity, b.prices, b.addOns, b.lasts
+	c.Named = cmp.Or(p.account(facts), c.Named)
+	c.Withheld, c.Held = withheld(facts, c.Prices), OnHold(facts)
 	return c
 }
 

@@ -1,12 +1,14 @@
 package billing
 
-// withheld reports whether what the object gives was taken back: a fact that says so counts while plan and quantity are
-// those that it names, until they are given again. The facts are in their order.
-func withheld(facts []Fact, plan string, quantity int64) (back bool) {
+import "slices"
+
+// withheld reports whether what the object gives was taken back: a fact that says so counts while the prices of the plan
+// are those that it names, until they are given again. The facts are in their order.
+func withheld(facts []Fact, prices []Bought) (back bool) {
 	for _, f := range facts {
 		switch f.Kind {
 		case Withheld:
-			back = back || f.Decision.Plan == plan && f.Decision.Quantity == quantity
+			back = back || slices.Equal(f.Decision.Prices, prices)
 		case Reopened:
 			back = false
 		}

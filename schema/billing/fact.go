@@ -56,8 +56,6 @@ type Subject struct {
 	ProviderAccount string `json:",omitempty"`
 	// Mode is "live" or "test".
 	Mode string
-	// Account is our account, where the source maps the connected account to it; "" where the facts decide.
-	Account string `json:",omitempty"`
 	// Customer is the provider's customer, "" where the object names none.
 	Customer string `json:",omitempty"`
 	EventID  string
@@ -78,8 +76,9 @@ func (s Subject) Scope() string {
 	return scope
 }
 
-// Fact is what one event says about one object. It travels through workflow histories and outlives the event's body:
-// it holds no personal data.
+// Fact is what one event says about one object: prices, amounts and names as they stand there. What we make of them,
+// plans and accounts, is up to the folds. It travels through workflow histories and outlives the event's body: it holds
+// no personal data.
 type Fact struct {
 	Subject
 	Kind Kind
@@ -121,8 +120,10 @@ type SubscriptionFact struct {
 	CollectionPaused bool `json:",omitempty"`
 	// CollectionMethod is charge_automatically or send_invoice.
 	CollectionMethod string `json:",omitempty"`
-	// Account is the subscription's metadata.account, "" without one.
+	// Account and Plan are the subscription's metadata.account and metadata.plan, "" without one. A connected account's are
+	// left out: they could name any.
 	Account string `json:",omitempty"`
+	Plan    string `json:",omitempty"`
 	// Before is the same subscription as it was before the change, where the event says what it was: the snapshot with
 	// previous_attributes laid over it.
 	Before *SubscriptionFact `json:",omitempty"`
@@ -132,12 +133,10 @@ type SubscriptionFact struct {
 type Item struct {
 	ID    string `json:",omitempty"`
 	Price string
-	// Plan is what the price is mapped to, "" for none.
-	Plan string `json:",omitempty"`
-	// AddOn lists the features that a price which is mapped to no plan adds. A price with neither Plan nor AddOn is one
-	// that no mapping knows.
-	AddOn    []string `json:",omitempty"`
-	Quantity int64    `json:",omitempty"`
+	// LookupKey is the price's; a connected account's is left out, since it could name any.
+	LookupKey string `json:",omitempty"`
+	Product   string `json:",omitempty"`
+	Quantity  int64  `json:",omitempty"`
 	// Metered items are billed by use: they add no seats.
 	Metered bool `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period.
@@ -171,8 +170,10 @@ type InvoiceFact struct {
 	OutOfBand bool `json:",omitempty"`
 	// Subscription is "" for an invoice outside of any subscription.
 	Subscription string `json:",omitempty"`
-	// Account is the subscription's metadata.account as the invoice carries it, else the invoice's own; "" without one.
+	// Account is the subscription's metadata.account as the invoice carries it, else the invoice's own; "" without one. Plan
+	// is the subscription's metadata.plan. A connected account's are left out.
 	Account string `json:",omitempty"`
+	Plan    string `json:",omitempty"`
 	Lines   []Line `json:",omitempty"`
 	// Partial is set where the event carries only the first of the invoice's lines.
 	Partial bool `json:",omitempty"`
@@ -180,20 +181,19 @@ type InvoiceFact struct {
 
 // Line is one line of an invoice.
 type Line struct {
-	Subscription string   `json:",omitempty"`
-	Price        string   `json:",omitempty"`
-	Plan         string   `json:",omitempty"`
-	AddOn        []string `json:",omitempty"`
-	Quantity     int64    `json:",omitempty"`
-	Amount       int64
-	PeriodStart  time.Time `json:",omitzero"`
-	PeriodEnd    time.Time `json:",omitzero"`
-	Proration    bool      `json:",omitempty"`
-	Metered      bool      `json:",omitempty"`
+	Subscription string `json:",omitempty"`
+	Price        string `json:",omitempty"`
+	// LookupKey and Product are as an [Item]'s.
+	LookupKey   string `json:",omitempty"`
+	Product     string `json:",omitempty"`
+	Quantity    int64  `json:",omitempty"`
+	Amount      int64
+	PeriodStart time.Time `json:",omitzero"`
+	PeriodEnd   time.Time `json:",omitzero"`
+	Proration   bool      `json:",omitempty"`
+	Metered     bool      `json:",omitempty"`
 	// Credit is set for a line that takes back what another one charged.
 	Credit bool `json:",omitempty"`
-	// For is how long the price grants where it is bought outside of any subscription; 0 grants nothing.
-	For time.Duration `json:",omitempty"`
 }
 
 // PaymentFact is a charge or a payment intent as an event shows it, or what ties it to an invoice. The fact is about the
@@ -222,8 +222,10 @@ type CheckoutFact struct {
 	Amount   int64
 	Currency string
 	Tax      int64 `json:",omitempty"`
-	// Lines are what was bought, where they are known: an event does not carry them.
+	// Lines are what was bought, where they are known: an event does not carry them. Price is metadata.price, which can name
+	// it instead.
 	Lines []Line `json:",omitempty"`
+	Price string `json:",omitempty"`
 }
 
 // RefundFact is a refund as an event shows it.
@@ -291,9 +293,8 @@ type LinkFact struct {
 type DecisionFact struct {
 	By  string
 	Why string
-	// Plan and Quantity are what is withheld; see [Withheld].
-	Plan     string `json:",omitempty"`
-	Quantity int64  `json:",omitempty"`
+	// Prices are those that are withheld; see [Withheld].
+	Prices []Bought `json:",omitempty"`
 	// Invoice, or Checkout, is the one whose provisioning was refused, "" for none.
 	Invoice  string `json:",omitempty"`
 	Checkout string `json:",omitempty"`
@@ -301,12 +302,12 @@ type DecisionFact struct {
 	Account string `json:",omitempty"`
 }
 
-const factColumns = `provider, provider_account, mode, kind, object, customer, account, event_id, event_type, receipt_id::text, occurred_at, rank, origin, data`
+const factColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, data`
 
 // appendFactSQL keeps a fact that is there as it is: a fact is never changed.
 const appendFactSQL = `
-insert into facts (provider, provider_account, mode, kind, object, customer, account, event_id, event_type, receipt_id, occurred_at, rank, origin, data)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::uuid, $11, $12, $13, $14)
+insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, data)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13)
     on conflict (object, event_id, kind, mode, provider, provider_account) do nothing`
 
 const factsSQL = `

@@ -100,12 +100,11 @@ func (h *history) live(s *happened) {
 		h.bill(s, "draft")
 	case 10: // a price that no mapping knows; of a second's plans it leaves the newest that can be told
 		h.second++
-		change(func(is *billing.SubscriptionFact) { is.Items[0].Plan, is.Items[0].Price = "", "price_new" })
+		change(func(is *billing.SubscriptionFact) { is.Items[0].Price = "price_new" })
 		h.second++
 	case 0, 1:
 		change(func(is *billing.SubscriptionFact) {
-			is.Items[0].Plan = pick(h.random, policy.Order...)
-			is.Items[0].Price = "price_" + is.Items[0].Plan
+			is.Items[0].Price = "price_" + pick(h.random, policy.Order...)
 		})
 	case 2:
 		change(func(is *billing.SubscriptionFact) { is.Items[0].Quantity = int64(1 + h.random.IntN(5)) })
@@ -170,7 +169,7 @@ func (h *history) update(s *happened, rank billing.Rank, change func(*billing.Su
 
 // note remembers what the subscription once was.
 func (s *happened) note() {
-	if item := s.is.Items[0]; item.Plan != "" {
+	if item := s.is.Items[0]; planOf(&s.is) != "" {
 		s.known = item
 	} else {
 		s.unknown = true
@@ -180,7 +179,7 @@ func (s *happened) note() {
 
 // bill makes an invoice of the current plan and tells how it came to its status.
 func (h *history) bill(s *happened, status string) {
-	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: s.is.Items[0].Plan, account: s.is.Account, status: status, at: at(h.second), period: s.is.Items[0].PeriodStart}
+	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: planOf(&s.is), account: s.is.Account, status: status, at: at(h.second), period: s.is.Items[0].PeriodStart}
 	h.invoices = append(h.invoices, b)
 	var told []string
 	if b.stuck = status == "draft" || h.random.IntN(6) == 0; b.stuck {
@@ -255,8 +254,8 @@ func (h *history) want() []string {
 	var want []string
 	subscriptions := map[string][]*happened{}
 	for _, s := range h.subscriptions {
-		want = append(want, words(s.id+":", h.account(s), s.is.Status, s.known.Plan, fmt.Sprint(s.known.Quantity), after("until", s.ends()), after("ends", s.ends()),
-			after("ended", s.is.EndedAt), after("past-due", s.pastDueSince), when(s.is.Items[0].Plan == "", "unknown-price=price_new")))
+		want = append(want, words(s.id+":", h.account(s), s.is.Status, priced(s.known.Price), fmt.Sprint(s.known.Quantity), after("until", s.ends()), after("ends", s.ends()),
+			after("ended", s.is.EndedAt), after("past-due", s.pastDueSince), when(planOf(&s.is) == "", "unknown-price=price_new")))
 		subscriptions[h.account(s)] = append(subscriptions[h.account(s)], s)
 	}
 	for _, b := range h.invoices {
@@ -306,12 +305,12 @@ func wantAccess(account string, of []*happened, now time.Time) string {
 			continue
 		}
 		item := s.known
-		for _, f := range policy.Features[item.Plan] {
+		for _, f := range policy.Features[priced(item.Price)] {
 			if !slices.Contains(features, f) {
 				features = append(features, f)
 			}
 		}
-		switch plan := slices.Index(policy.Order, item.Plan); {
+		switch plan := slices.Index(policy.Order, priced(item.Price)); {
 		case plan > highest:
 			highest, seats = plan, item.Quantity
 		case plan == highest:

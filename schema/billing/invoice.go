@@ -26,10 +26,11 @@ type Invoice struct {
 	OutOfBand bool   `json:",omitempty"`
 	// Free is set where each line's amount is 0.
 	Free bool `json:",omitempty"`
-	// Plan, Quantity, AddOns and the period are those of its lines; empty where no line counts. See boughtByLines.
+	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See boughtByLines.
 	Plan        string    `json:",omitempty"`
 	Quantity    int64     `json:",omitempty"`
 	AddOns      []string  `json:",omitempty"`
+	Prices      []Bought  `json:",omitempty"`
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
 	// For is how long it grants from when it was paid, where it belongs to no subscription; 0 for not at all.
@@ -130,10 +131,10 @@ func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 		i.Stuck = ""
 	}
 	i.Failures = ascending(i.Failures)
-	i.Named = cmp.Or(mappedTo(facts), linkedTo(facts), i.Named)
+	i.Named = cmp.Or(p.account(facts), linkedTo(facts), i.Named)
 	i.Review = reviewOf(snapshots)
 	i.buy(linesOf(first, snapshots), p)
-	i.Withheld, i.Held, i.LostBy = withheld(facts, i.Plan, i.Quantity), OnHold(facts), lostBy(facts)
+	i.Withheld, i.Held, i.LostBy = withheld(facts, i.Prices), OnHold(facts), lostBy(facts)
 	return i
 }
 
@@ -200,12 +201,12 @@ func linesOf(decides Fact, snapshots []Fact) *InvoiceFact {
 
 // buy says what the lines come to.
 func (i *Invoice) buy(in *InvoiceFact, p Policy) {
-	b := boughtByLines(in.Lines, i.Subscription, p)
-	i.Plan, i.Quantity, i.AddOns, i.UnknownPrice = b.plan, b.quantity, b.addOns, b.unknown
+	b := boughtByLines(in.Lines, i.Subscription, in.Plan, p)
+	i.Plan, i.Quantity, i.Prices, i.AddOns, i.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
 	i.PeriodStart, i.PeriodEnd, i.Partial = b.start, b.end, in.Partial
 	i.Free = !slices.ContainsFunc(in.Lines, func(l Line) bool { return l.Amount != 0 })
 	if i.Subscription == "" { // a price that no mapping knows grants nothing, and nobody need review it
-		i.For, i.UnknownPrice = grantsFor(in.Lines, i.Plan), ""
+		i.For, i.UnknownPrice = b.lasts, ""
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // line is a line of sub_1 for the nth period.
 func line(n int, plan string, changes ...func(*billing.Line)) billing.Line {
 	start, end := monthly(n)
-	l := billing.Line{Subscription: "sub_1", Price: "price_" + plan, Plan: plan, Quantity: 1, Amount: 1000, PeriodStart: start, PeriodEnd: end}
+	l := billing.Line{Subscription: "sub_1", Price: "price_" + plan, Quantity: 1, Amount: 1000, PeriodStart: start, PeriodEnd: end}
 	for _, c := range changes {
 		c(&l)
 	}
@@ -25,10 +25,6 @@ func since(days int) func(*billing.Line) {
 	return func(l *billing.Line) {
 		l.Proration, l.PeriodStart = true, l.PeriodStart.Add(time.Duration(days)*day)
 	}
-}
-
-func addOn(features ...string) func(*billing.Line) {
-	return func(l *billing.Line) { l.Plan, l.AddOn = "", features }
 }
 
 func TestFoldInvoice_Lines_SayWhatWasBought(t *testing.T) {
@@ -48,14 +44,14 @@ func TestFoldInvoice_Lines_SayWhatWasBought(t *testing.T) {
 		"nothing but what takes back":      {lines: []billing.Line{line(2, "enterprise", credit)}, want: " 0 no period"},
 		"use does not count":               {lines: []billing.Line{line(1, "enterprise", func(l *billing.Line) { l.Metered = true }), line(2, "pro")}, want: "pro 1 period 2"},
 		"another subscription's line":      {lines: []billing.Line{line(3, "enterprise", func(l *billing.Line) { l.Subscription = "sub_2" }), line(2, "pro")}, want: "pro 1 period 2"},
-		"an add-on":                        {lines: []billing.Line{line(2, "pro"), line(2, "", addOn("sso"))}, want: "pro 1 period 2 +sso"},
-		"an add-on that is over":           {lines: []billing.Line{line(2, "pro"), line(1, "", addOn("sso"))}, want: "pro 1 period 2"},
+		"an add-on":                        {lines: []billing.Line{line(2, "pro"), line(2, "sso")}, want: "pro 1 period 2 +sso"},
+		"an add-on that is over":           {lines: []billing.Line{line(2, "pro"), line(1, "sso")}, want: "pro 1 period 2"},
 		"an unknown price beside a plan":   {lines: []billing.Line{line(2, "pro"), line(3, "")}, want: "pro 1 period 2"},
-		"an unknown price":                 {lines: []billing.Line{line(2, "", addOn("sso")), line(2, "")}, want: " 0 period 2 +sso unknown price_"},
-		"a one-off purchase at two times":  {one: true, lines: []billing.Line{line(1, "pro", func(l *billing.Line) { l.For = day }), line(2, "starter")}, want: "pro 1 period 1 +projects for 24h0m0s"},
+		"an unknown price":                 {lines: []billing.Line{line(2, "sso"), line(2, "")}, want: " 0 period 2 +sso unknown price_"},
+		"a one-off purchase at two times":  {one: true, lines: []billing.Line{line(1, "pro", func(l *billing.Line) { l.Price = once("pro", day) }), line(2, "starter")}, want: "pro 1 period 1 +projects for 24h0m0s"},
 		"a one-off of an unknown price":    {one: true, lines: []billing.Line{line(1, "")}, want: " 0 period 1"},
-		"a one-off add-on":                 {one: true, lines: []billing.Line{line(1, "", addOn("sso"), func(l *billing.Line) { l.For = day })}, want: " 0 period 1 +sso for 24h0m0s"},
-		"a one-off that was taken back":    {one: true, lines: []billing.Line{line(1, "pro", credit, func(l *billing.Line) { l.For = day })}, want: " 0 no period"},
+		"a one-off add-on":                 {one: true, lines: []billing.Line{line(1, "sso", func(l *billing.Line) { l.Price = once("sso", day) })}, want: " 0 period 1 +sso for 24h0m0s"},
+		"a one-off that was taken back":    {one: true, lines: []billing.Line{line(1, "pro", credit, func(l *billing.Line) { l.Price = once("pro", day) })}, want: " 0 no period"},
 		"a line that says no subscription": {lines: []billing.Line{line(2, "pro", func(l *billing.Line) { l.Subscription = "" })}, want: "pro 1 period 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +71,42 @@ func TestFoldInvoice_Lines_SayWhatWasBought(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The plan of metadata goes to the line that tells best what was bought, whatever the order of the lines.
+func TestFoldInvoice_PlanByMetadata(t *testing.T) {
+	t.Parallel()
+	priced := func(price string, changes ...func(*billing.Line)) billing.Line {
+		return line(2, "pro", append(changes, func(l *billing.Line) { l.Price = price })...)
+	}
+	longer := func(l *billing.Line) { l.PeriodEnd = l.PeriodEnd.Add(time.Second) }
+	for name, c := range map[string]struct {
+		lines []billing.Line
+		named string
+		want  string // plan and price
+	}{
+		"the only one":              {[]billing.Line{priced("price_x")}, "enterprise", "enterprise price_x"},
+		"own before proration":      {[]billing.Line{priced("price_x", since(1), longer), priced("price_y")}, "enterprise", "enterprise price_y"},
+		"no credit":                 {[]billing.Line{priced("price_x", credit), priced("price_y", since(1))}, "enterprise", "enterprise price_y"},
+		"the later period":          {[]billing.Line{line(1, "x"), priced("price_y")}, "enterprise", "enterprise price_y"},
+		"no add-on":                 {[]billing.Line{line(2, "sso"), priced("price_y")}, "enterprise", "enterprise price_y"},
+		"none of no subscription":   {[]billing.Line{priced("price_x", func(l *billing.Line) { l.Subscription = "" })}, "enterprise", " price_x"},
+		"a price that is mapped":    {[]billing.Line{priced("price_x"), line(2, "pro", since(1))}, "enterprise", "pro price_pro"},
+		"a plan that there is not":  {[]billing.Line{priced("price_x")}, "golf", " price_x"},
+		"no metadata, unknown only": {[]billing.Line{priced("price_x")}, "", " price_x"},
+	} {
+		for _, order := range permutations(len(c.lines)) {
+			f := paid(1, 1, "pro")
+			f.Invoice.Lines, f.Invoice.Plan = nil, c.named
+			for _, i := range order {
+				f.Invoice.Lines = append(f.Invoice.Lines, c.lines[i])
+			}
+			i := billing.FoldInvoice("in_1", []billing.Fact{f}, policy)
+			if got := i.Plan + " " + i.Prices[0].Price; got != c.want {
+				t.Errorf("%s, lines in the order %v: got %q, want %q", name, order, got, c.want)
+			}
+		}
 	}
 }
 
@@ -148,7 +180,7 @@ func TestOrder_RefundedInFullOrWithheld_GrantsNothing(t *testing.T) {
 	if _, ok := i.Order(); ok {
 		t.Error("refunded in full, it grants")
 	}
-	withheld := events([]billing.Fact{paid(1, 10, "pro", oneOff(day)), decided(billing.Withheld, "in_1", 20, "pro", 1)}, false)
+	withheld := events([]billing.Fact{paid(1, 10, "pro", oneOff(day)), decided(billing.Withheld, "in_1", 20, "pro_24h0m0s", 1)}, false)
 	if _, ok := billing.FoldInvoice("in_1", withheld, policy).Order(); ok {
 		t.Error("withheld, it grants")
 	}

@@ -140,7 +140,7 @@ func (a *applying) ofSubscription(folded *Invoice) func(Dispute) bool {
 // waited for its account.
 func (a *applying) settleMoney() {
 	now, held, n, invoice := &a.books, a.held.books, a.money, a.change.After.Invoice
-	mapped := a.subject.Account
+	mapped := a.policy.account(a.facts)
 	linked := func(customer string) bool { return a.linked && customer == a.subject.Customer }
 	for k, c := range now.checkouts {
 		if c.ID != n.session && !linked(c.Customer) {

@@ -60,7 +60,7 @@ func warned(second int, actionable bool) billing.Fact {
 func sale(second int, status, payment string, changes ...change) billing.Fact {
 	return fact(billing.CheckoutSeen, "cs_1", second, billing.RankEnd, billing.Data{Checkout: &billing.CheckoutFact{
 		Mode: "payment", Status: status, PaymentStatus: payment, PaymentIntent: "ch_1", Account: "acme", Amount: 1000, Currency: "usd",
-		Lines: []billing.Line{{Price: "price_pro", Plan: "pro", Quantity: 1, Amount: 1000, For: 30 * day}},
+		Lines: []billing.Line{{Price: once("pro", 30*day), Quantity: 1, Amount: 1000}},
 	}}, changes...)
 }
 
@@ -208,7 +208,7 @@ var moneyCases = []struct {
 			"ch_cs_1: umbrella 0 refunded 0", "ch_cs_2: acme 0 refunded 0", "umbrella: active pro 1", suspended},
 		news: "checkout.completed checkout.completed"},
 	{name: "bought once, and withheld",
-		facts: []billing.Fact{sale(20, "complete", "paid"), changed(decided(billing.Withheld, "cs_1", 25, "pro", 1), func(f *billing.Fact) { f.Decision.Checkout = "cs_1" })},
+		facts: []billing.Fact{sale(20, "complete", "paid"), changed(decided(billing.Withheld, "cs_1", 25, "pro_720h0m0s", 1), func(f *billing.Fact) { f.Decision.Checkout = "cs_1" })},
 		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended}, news: "checkout.completed"},
 }
 

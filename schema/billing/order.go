@@ -124,7 +124,7 @@ func compareGiven(a, b *SubscriptionFact, p Policy) int {
 	worth := func(s *SubscriptionFact) int {
 		return slices.Index([]string{"past_due", "trialing", "active"}, s.Status)
 	}
-	boughtA, boughtB := bought(a.Items, p), bought(b.Items, p)
+	boughtA, boughtB := a.purchase(p), b.purchase(p)
 	return cmp.Or(cmp.Compare(worth(a), worth(b)), p.Compare(boughtA.plan, boughtB.plan), cmp.Compare(boughtA.quantity, boughtB.quantity),
 		compareEnds(plannedEnd(a, boughtA.end), plannedEnd(b, boughtB.end)))
 }
@@ -145,12 +145,12 @@ func compareEnds(a, b time.Time) int {
 // same reports whether two snapshots show the same subscription, whatever they say about what was before.
 func (s *SubscriptionFact) same(o *SubscriptionFact) bool {
 	return s.Status == o.Status && s.CancelAtPeriodEnd == o.CancelAtPeriodEnd && s.CollectionPaused == o.CollectionPaused &&
-		s.CollectionMethod == o.CollectionMethod && s.Account == o.Account &&
+		s.CollectionMethod == o.CollectionMethod && s.Account == o.Account && s.Plan == o.Plan &&
 		s.Start.Equal(o.Start) && s.TrialEnd.Equal(o.TrialEnd) && s.CancelAt.Equal(o.CancelAt) &&
 		s.CanceledAt.Equal(o.CanceledAt) && s.EndedAt.Equal(o.EndedAt) && slices.EqualFunc(s.Items, o.Items, Item.same)
 }
 
 func (i Item) same(o Item) bool {
-	return i.ID == o.ID && i.Price == o.Price && i.Plan == o.Plan && i.Quantity == o.Quantity && i.Metered == o.Metered &&
-		i.PeriodStart.Equal(o.PeriodStart) && i.PeriodEnd.Equal(o.PeriodEnd) && slices.Equal(i.AddOn, o.AddOn)
+	return i.ID == o.ID && i.Price == o.Price && i.Quantity == o.Quantity && i.Metered == o.Metered &&
+		i.PeriodStart.Equal(o.PeriodStart) && i.PeriodEnd.Equal(o.PeriodEnd)
 }

@@ -6,11 +6,17 @@ import (
 	"time"
 )
 
-// Policy is what configuration decides about facts and their consequences.
+// Policy is what configuration makes of facts: the meaning of prices and accounts, and what follows. Facts say nothing
+// of it, so that another policy folds the same facts anew.
 type Policy struct {
+	// Prices says what a price means, by its ID, its lookup key or its product's ID. They are looked up in this order.
+	Prices map[string]Price
+	// Accounts maps connected accounts to ours.
+	Accounts map[Connected]string
 	// Order lists the plans, lowest first.
 	Order []string
-	// Features lists what a plan enables; a plan that is not listed enables nothing.
+	// Features lists what a plan enables; a plan that is not listed enables nothing. Metadata may name only a plan that is
+	// listed, or any where none is.
 	Features map[string][]string
 	// Grace is how long a subscription grants after it became past due.
 	Grace time.Duration
@@ -40,4 +46,42 @@ type Policy struct {
 // their names, and no plan at all ("") stands below them.
 func (p Policy) Compare(a, b string) int {
 	return cmp.Or(cmp.Compare(slices.Index(p.Order, a), slices.Index(p.Order, b)), cmp.Compare(a, b))
+}
+
+// Connected is a connected account of the provider's.
+type Connected struct{ Mode, ID string }
+
+// Price is what a price means to us. It has a plan or features.
+type Price struct {
+	Plan string
+	// AddOn lists the features that a price without a plan adds to a subscription.
+	AddOn []string
+	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
+	For time.Duration
+}
+
+// meaning returns the meaning of the first of a price's names that is known; zero for none.
+func (p Policy) meaning(names ...string) Price {
+	for _, name := range names {
+		if means, ok := p.Prices[name]; ok && name != "" {
+			return means
+		}
+	}
+	return Price{}
+}
+
+// plan returns a plan that metadata names, "" for one that there is not.
+func (p Policy) plan(named string) string {
+	if _, known := p.Features[named]; len(p.Features) > 0 && !known {
+		return ""
+	}
+	return named
+}
+
+// account returns our account that the facts' connected account is mapped to, "" for none.
+func (p Policy) account(facts []Fact) string {
+	if len(facts) == 0 || facts[0].ProviderAccount == "" {
+		return ""
+	}
+	return p.Accounts[Connected{facts[0].Mode, facts[0].ProviderAccount}]
 }

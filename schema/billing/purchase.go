@@ -6,52 +6,97 @@ import (
 	"time"
 )
 
+// Bought is how much of a price is bought.
+type Bought struct {
+	Price    string
+	Quantity int64 `json:",omitempty"`
+}
+
 // purchase is what the items of a subscription, or the lines of an invoice, come to.
 type purchase struct {
-	plan       string
-	quantity   int64
+	plan     string
+	quantity int64
+	// prices are those of the plan, sorted, without metered ones.
+	prices     []Bought
 	addOns     []string // sorted, without duplicates
 	start, end time.Time
 	// unknown is a price that no mapping knows, where no price is mapped to a plan.
 	unknown string
+	// lasts is how long it grants outside of any subscription: the longest of the plan's lines.
+	lasts time.Duration
 }
 
-// bought returns what items come to. The highest plan counts, with the seats of all items of it that are not metered.
+// sold is a line of an invoice, or an item of a subscription, with the meaning of its price.
+type sold struct {
+	Line
+	means Price
+}
+
+func (p Policy) sold(l Line) sold { return sold{l, p.meaning(l.Price, l.LookupKey, l.Product)} }
+
+// purchase returns what a subscription's items come to.
+func (s *SubscriptionFact) purchase(p Policy) purchase {
+	var list []sold
+	for _, i := range s.Items {
+		list = append(list, p.sold(Line{
+			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, Metered: i.Metered,
+			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
+		}))
+	}
+	if plan := p.plan(s.Plan); plan != "" && len(list) > 0 && !slices.ContainsFunc(list, sold.ofPlan) {
+		// Metadata counts where no price is mapped to a plan, and for one item: the quantities of several would be summed.
+		i := slices.IndexFunc(list, func(i sold) bool { return len(i.means.AddOn) == 0 && !i.Metered })
+		list[max(i, 0)].means = Price{Plan: plan}
+	}
+	return bought(list, p)
+}
+
+func (s sold) ofPlan() bool { return s.means.Plan != "" }
+
+// bought returns what is sold comes to. The highest plan counts, with the seats of all items of it that are not metered.
 // The others add their features. The period is that of the plan's items, of all items where no plan is known.
-func bought(items []Item, p Policy) purchase {
+func bought(list []sold, p Policy) purchase {
 	var b purchase
-	for _, i := range items {
-		if p.Compare(i.Plan, b.plan) > 0 {
-			b.plan = i.Plan
+	for _, i := range list {
+		if p.Compare(i.means.Plan, b.plan) > 0 {
+			b.plan = i.means.Plan
 		}
 	}
-	for _, i := range items {
-		b.addOns = append(b.addOns, i.AddOn...)
-		if i.Plan != b.plan {
-			b.addOns = append(b.addOns, p.Features[i.Plan]...)
+	for _, i := range list {
+		b.addOns = append(b.addOns, i.means.AddOn...)
+		if i.means.Plan != b.plan {
+			b.addOns = append(b.addOns, p.Features[i.means.Plan]...)
 			continue
 		}
 		if i.PeriodEnd.After(b.end) {
 			b.start, b.end = i.PeriodStart, i.PeriodEnd
 		}
-		switch {
-		case i.Plan == "" && len(i.AddOn) == 0 && b.unknown == "":
-			b.unknown = i.Price
-		case i.Plan != "" && !i.Metered:
+		b.lasts = max(b.lasts, i.means.For)
+		if !i.ofPlan() && len(i.means.AddOn) == 0 {
+			b.unknown = cmp.Or(b.unknown, i.Price)
+		}
+		if i.Metered {
+			continue
+		}
+		if b.prices = append(b.prices, Bought{i.Price, i.Quantity}); i.ofPlan() {
 			b.quantity += i.Quantity
 		}
 	}
 	b.addOns = set(b.addOns)
+	slices.SortFunc(b.prices, func(a, b Bought) int {
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Quantity, b.Quantity))
+	})
 	return b
 }
 
 // boughtByLines returns what the lines of an invoice come to: those of its newest period, and what was bought beside
-// them that is not over when it begins. What takes back, what was used before (metered), and what belongs to another
-// subscription does not count. Without a subscription there are no periods: all lines count.
-func boughtByLines(lines []Line, subscription string, p Policy) purchase {
-	var counting []Line
-	var newest Line
-	for _, l := range lines {
+// them that is not over when it begins. A credit, what was used before (metered), and what belongs to another
+// subscription do not count. Without a subscription there are no periods: all lines count. named is the plan that the
+// subscription's metadata names.
+func boughtByLines(lines []Line, subscription, named string, p Policy) purchase {
+	var counting []sold
+	var newest sold
+	for _, l := range soldBy(lines, subscription, p.plan(named), p) {
 		if l.Credit || l.Metered || l.Subscription != "" && l.Subscription != subscription {
 			continue
 		}
@@ -60,33 +105,64 @@ func boughtByLines(lines []Line, subscription string, p Policy) purchase {
 			newest = l
 		}
 	}
-	var items []Item
-	for _, l := range counting {
-		if subscription == "" || l.PeriodStart.Equal(newest.PeriodStart) || l.Plan == "" && l.PeriodEnd.After(newest.PeriodStart) {
-			items = append(items, Item{Price: l.Price, Plan: l.Plan, AddOn: l.AddOn, Quantity: l.Quantity, PeriodStart: l.PeriodStart, PeriodEnd: l.PeriodEnd})
+	if subscription != "" {
+		counting = slices.DeleteFunc(counting, func(l sold) bool {
+			return !l.PeriodStart.Equal(newest.PeriodStart) && (l.ofPlan() || !l.PeriodEnd.After(newest.PeriodStart))
+		})
+	}
+	return bought(counting, p)
+}
+
+// soldBy returns lines with the meaning of their prices. Where none is mapped to a plan, the plan that metadata names goes
+// to the one line of the subscription that tells best what was bought.
+func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
+	for _, l := range lines {
+		s := p.sold(l)
+		if l.Subscription != "" {
+			s.means.For = 0
+		}
+		if s.means.For > 0 && !l.PeriodStart.IsZero() {
+			// The period of what is sold once is the moment of the sale.
+			s.PeriodEnd = l.PeriodStart.Add(s.means.For)
+		}
+		list = append(list, s)
+	}
+	if named == "" || subscription == "" || slices.ContainsFunc(list, sold.ofPlan) {
+		return list
+	}
+	best := -1
+	for n, l := range list {
+		if l.Subscription != subscription || l.Credit || l.Metered || len(l.means.AddOn) > 0 {
+			continue
+		}
+		if best < 0 || tells(l.Line, list[best].Line) < 0 {
+			best = n
 		}
 	}
-	return bought(items, p)
+	if best >= 0 {
+		list[best].means.Plan = named
+	}
+	return list
+}
+
+// tells orders two lines, the one first that tells better what was bought: what is no proration, then what ends last, then
+// what is for longer. The order of an invoice's lines means nothing.
+func tells(a, b Line) int {
+	if a.Proration != b.Proration {
+		if b.Proration {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(b.PeriodEnd.Compare(a.PeriodEnd), a.PeriodStart.Compare(b.PeriodStart), cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
 }
 
 // newer reports whether a line is the one that says the period: one of a known plan before all others, then the later.
-func (l Line) newer(than Line) bool {
-	if known := l.Plan != ""; known != (than.Plan != "") {
-		return known
+func (s sold) newer(than sold) bool {
+	if s.ofPlan() != than.ofPlan() {
+		return s.ofPlan()
 	}
-	return cmp.Or(l.PeriodStart.Compare(than.PeriodStart), l.PeriodEnd.Compare(than.PeriodEnd)) > 0
-}
-
-// grantsFor returns how long what was bought outside of any subscription grants: the longest of the plan's lines, of
-// all lines where there is no plan.
-func grantsFor(lines []Line, plan string) time.Duration {
-	var longest time.Duration
-	for _, l := range lines {
-		if l.Plan == plan && !l.Credit {
-			longest = max(longest, l.For)
-		}
-	}
-	return longest
+	return cmp.Or(s.PeriodStart.Compare(than.PeriodStart), s.PeriodEnd.Compare(than.PeriodEnd)) > 0
 }
 
 // set returns values sorted and without duplicates, nil for none.

@@ -17,12 +17,17 @@ import (
 // check folds everything anew, on a connection of its own, and says what differs.
 func check(t *testing.T, pool *pgxpool.Pool, of billing.Scope, now time.Time) []string {
 	t.Helper()
+	return checkWith(t, pool, of, policy, now)
+}
+
+func checkWith(t *testing.T, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, now time.Time) []string {
+	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	found, err := billing.Check(t.Context(), conn, of, policy, now, nil)
+	found, err := billing.Check(t.Context(), conn, of, p, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

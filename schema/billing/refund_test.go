@@ -109,7 +109,7 @@ func TestFoldCheckout_EveryOrder_TerminalIsAbsorbing(t *testing.T) {
 	session := func(second int, status, payment string) billing.Fact {
 		f := checkout("cs_1", second, "acme", "")
 		f.Checkout.Mode, f.Checkout.Status, f.Checkout.PaymentStatus = "payment", status, payment
-		f.Checkout.Lines = []billing.Line{{Price: "price_pro", Plan: "pro", Quantity: 1, For: day}}
+		f.Checkout.Lines = []billing.Line{{Price: once("pro", day), Quantity: 1}}
 		return f
 	}
 	facts := events([]billing.Fact{session(0, "open", "unpaid"), session(10, "complete", "unpaid"), session(20, "complete", "paid")}, true)

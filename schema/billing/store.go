@@ -133,7 +133,7 @@ func (r accountRow) target() Target {
 func scanFact(row pgx.CollectableRow) (Fact, error) {
 	var f Fact
 	var data []byte
-	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer, &f.Account,
+	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer,
 		&f.EventID, &f.EventType, &f.ReceiptID, &f.OccurredAt, &f.Rank, &f.Origin, &data)
 	if err == nil {
 		err = json.Unmarshal(data, &f.Data)

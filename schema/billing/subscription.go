@@ -21,6 +21,8 @@ type Subscription struct {
 	Plan     string   `json:",omitempty"`
 	Quantity int64    `json:",omitempty"`
 	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
+	// Prices are those of the plan, as [DecisionFact] names them.
+	Prices []Bought `json:",omitempty"`
 	// Paid is what is granted while more was ordered than is paid for, nil where what was ordered is: see Policy.GrantOnPayment.
 	Paid *PaidFor `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.
@@ -118,7 +120,7 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, SubscriptionSeen)
 	certain := chain(snapshots, p)
-	s := Subscription{ID: id, Customer: customerOf(facts, invoices), Named: namedBy(facts, snapshots, invoices)}
+	s := Subscription{ID: id, Customer: customerOf(facts, invoices), Named: cmp.Or(p.account(facts), namedBy(facts, snapshots, invoices))}
 
 	ended := slices.IndexFunc(snapshots, func(f Fact) bool { return terminal(f.Subscription.Status) })
 	switch {
@@ -139,9 +141,9 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 		s.Paid = s.paidFor(invoices, p)
 	}
 	s.EverGranted = everGranted(snapshots) || slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
-	s.EverUnknown = slices.ContainsFunc(snapshots, func(f Fact) bool { return bought(f.Subscription.Items, p).unknown != "" }) ||
+	s.EverUnknown = slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Subscription.purchase(p).unknown != "" }) ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
-	s.Withheld = withheld(facts, s.Plan, s.Quantity)
+	s.Withheld = withheld(facts, s.Prices)
 	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
 	if newest := newestPaid(invoices); p.EndOnFullRefund && newest.paidBack() {
 		s.PaidBack, s.PaidBackBy = true, newest.RefundedBy
@@ -171,14 +173,14 @@ func terminal(status string) bool { return status == "canceled" || status == "in
 func (s *Subscription) see(snapshots []Fact, p Policy) {
 	fact := snapshots[len(snapshots)-1]
 	last := fact.Subscription
-	b := bought(last.Items, p)
+	b := last.purchase(p)
 	s.Status, s.Because, s.TrialEnd = last.Status, fact.EventID, last.TrialEnd
 	s.Cause = causeOf(fact)
-	s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.addOns, b.unknown
+	s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
 	s.PeriodStart, s.PeriodEnd = b.start, b.end
 	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // the newest plan that was known stays
-		b = bought(snapshots[i].Subscription.Items, p)
-		s.Plan, s.Quantity = b.plan, b.quantity
+		b = snapshots[i].Subscription.purchase(p)
+		s.Plan, s.Quantity, s.Prices = b.plan, b.quantity, b.prices
 	}
 	s.PlannedEnd = plannedEnd(last, s.PeriodEnd)
 	s.EndsAt = s.PlannedEnd
@@ -261,11 +263,11 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 		}
 	}
 	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
-		s.Plan, s.Quantity, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, set(addOns), of.UnknownPrice
+		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, of.Prices, set(addOns), of.UnknownPrice
 		s.PeriodStart, s.PeriodEnd = of.PeriodStart, of.PeriodEnd
 	}
 	for i := len(paid) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // as in see
-		s.Plan, s.Quantity = paid[i].Plan, paid[i].Quantity
+		s.Plan, s.Quantity, s.Prices = paid[i].Plan, paid[i].Quantity, paid[i].Prices
 	}
 	s.Until = s.EndsAt
 	if s.Until.IsZero() && !s.PeriodEnd.IsZero() {
@@ -307,9 +309,8 @@ func granting(status string) bool {
 	return slices.Contains([]string{"active", "trialing", "past_due"}, status)
 }
 
-// namedBy returns the account that a subscription's facts and invoices name: where the source maps the connected
-// account, that one; else the last link that a person made, the last snapshot's metadata, the newest invoice's, or the
-// checkout session that made it.
+// namedBy returns the account that a subscription's facts and invoices name: the last link that a person made, else the
+// last snapshot's metadata, the newest invoice's, or the checkout session that made it.
 func namedBy(facts, snapshots []Fact, invoices []Invoice) string {
 	var own, newest string
 	if len(snapshots) > 0 {
@@ -318,7 +319,7 @@ func namedBy(facts, snapshots []Fact, invoices []Invoice) string {
 	for _, i := range invoices {
 		newest = cmp.Or(i.Named, newest)
 	}
-	return cmp.Or(mappedTo(facts), linkedTo(facts), own, newest, linkedByCheckout(facts))
+	return cmp.Or(linkedTo(facts), own, newest, linkedByCheckout(facts))
 }
 
 // customerOf returns the customer that facts, or else invoices, tell of.

@@ -18,6 +18,7 @@ const day = 24 * time.Hour
 var (
 	begin  = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	policy = billing.Policy{
+		Prices: prices("starter", "pro", "enterprise"), Accounts: map[billing.Connected]string{{Mode: "live", ID: "acct_9"}: "umbrella"},
 		Order: []string{"starter", "pro", "enterprise"},
 		Features: map[string][]string{
 			"starter": {"projects"}, "pro": {"api", "projects"}, "enterprise": {"api", "audit-log", "projects", "sso"},
@@ -25,6 +26,25 @@ var (
 		Grace: 21 * day, Renewal: 4 * day, Dunning: []time.Duration{0, 3 * day, 7 * day, 14 * day}, Settle: 10 * time.Minute, Keep: 30 * day,
 	}
 )
+
+// prices maps each plan's price, and the prices of what is bought once for some times.
+func prices(plans ...string) map[string]billing.Price {
+	all := map[string]billing.Price{"price_sso": {AddOn: []string{"sso"}}, once("sso", day): {AddOn: []string{"sso"}, For: day}}
+	for _, plan := range plans {
+		all["price_"+plan] = billing.Price{Plan: plan}
+		for _, lasts := range []time.Duration{day, 10 * day, 30 * day, 40 * day, 60 * day, 90 * day} {
+			all[once(plan, lasts)] = billing.Price{Plan: plan, For: lasts}
+		}
+	}
+	return all
+}
+
+// once is the price of a plan that is bought for a time.
+func once(plan string, lasts time.Duration) string { return "price_" + plan + "_" + lasts.String() }
+
+// priced is the plan of a price, and planOf that of a subscription's one item; "" for one that no mapping knows.
+func priced(price string) string                { return policy.Prices[price].Plan }
+func planOf(s *billing.SubscriptionFact) string { return priced(s.Items[0].Price) }
 
 // at returns the time a number of seconds after the beginning.
 func at(second int) time.Time { return begin.Add(time.Duration(second) * time.Second) }
@@ -160,7 +180,7 @@ func snapshot(status, plan string) *billing.SubscriptionFact {
 	start, end := monthly(1)
 	return &billing.SubscriptionFact{
 		Status: status, Account: "acme",
-		Items: []billing.Item{{ID: "si_1", Price: "price_" + plan, Plan: plan, Quantity: 1, PeriodStart: start, PeriodEnd: end}},
+		Items: []billing.Item{{ID: "si_1", Price: "price_" + plan, Quantity: 1, PeriodStart: start, PeriodEnd: end}},
 	}
 }
 
@@ -216,7 +236,7 @@ func invoice(n, second int, status, plan string, changes ...change) billing.Fact
 	start, end := monthly(n)
 	in := &billing.InvoiceFact{
 		Status: status, Due: 1000, Currency: "usd", Reason: "subscription_cycle", Subscription: "sub_1", Account: "acme",
-		Lines: []billing.Line{{Subscription: "sub_1", Price: "price_" + plan, Plan: plan, Quantity: 1, Amount: 1000, PeriodStart: start, PeriodEnd: end}},
+		Lines: []billing.Line{{Subscription: "sub_1", Price: "price_" + plan, Quantity: 1, Amount: 1000, PeriodStart: start, PeriodEnd: end}},
 	}
 	if status == "paid" {
 		in.Paid = 1000
@@ -241,13 +261,16 @@ func oneOff(grants time.Duration) change {
 	return func(f *billing.Fact) {
 		f.Invoice.Subscription, f.Invoice.Reason = "", "manual"
 		for i := range f.Invoice.Lines {
-			f.Invoice.Lines[i].Subscription, f.Invoice.Lines[i].For = "", grants
+			f.Invoice.Lines[i].Subscription = ""
+			if grants > 0 {
+				f.Invoice.Lines[i].Price += "_" + grants.String()
+			}
 		}
 	}
 }
 
 func decided(kind billing.Kind, object string, second int, plan string, quantity int64) billing.Fact {
-	return fact(kind, object, second, billing.RankChange, billing.Data{Decision: &billing.DecisionFact{By: "sink", Plan: plan, Quantity: quantity}}, origin(billing.FromOperator))
+	return fact(kind, object, second, billing.RankChange, billing.Data{Decision: &billing.DecisionFact{By: "sink", Prices: []billing.Bought{{Price: "price_" + plan, Quantity: quantity}}}}, origin(billing.FromOperator))
 }
 
 // onAccount is a hold on a whole account, or its end.

@@ -302,8 +302,6 @@ create table facts (
     kind             text        not null,
     object           text        collate "C" not null,
     customer         text        not null default '',
-    -- account is ours where the source maps the connected account to it, else '': the fold decides.
-    account          text        not null default '',
     event_id         text        not null,
     event_type       text        not null default '',
     receipt_id       uuid        not null,

@@ -39,7 +39,7 @@ const about = `
                                union all select mode, id, account from disputes union all select mode, id, account from credit_notes
                                union all select mode, id, account from checkouts) o
                         where o.mode = f.mode and o.id = f.object collate "default" and o.account <> '' limit 1),
-                      nullif(f.account, ''), f.data -> 'Link' ->> 'Account', f.customer) as account,
+                      f.data -> 'Link' ->> 'Account', f.customer) as account,
              coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,
                       (told.what ->> 'Amount')::bigint) as amount,
              coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency,

@@ -32,15 +32,30 @@ func (d *decoder) accounts(n ast.Node, a *Accounts, key string) {
 // mostAccount bounds an account's ID, in bytes: it stands in the keys of effects.
 const mostAccount = 200
 
-func (c *checker) accounts(key string, a Accounts) {
+func (c *checker) accounts(key string, s Source) {
+	a := s.Accounts
 	c.noDuplicates(key, a.Routed)
 	for _, theirs := range slices.Sorted(maps.Keys(a.Ours)) {
 		ours, at := a.Ours[theirs], key+"."+theirs
 		switch {
+		case c.mappedOtherwise(s, theirs):
+			c.bad(at, "is mapped to another account by another source of the same mode", "map it to one account of yours")
 		case strings.TrimSpace(ours) == "":
 			c.bad(at, "is mapped to no account", "write the account of ours that it is, or remove it")
 		case len(ours) > mostAccount || ours == "." || ours == ".." || strings.ContainsFunc(ours, func(r rune) bool { return !unicode.IsPrint(r) }):
 			c.bad(at, fmt.Sprintf("%.40q is no account", ours), fmt.Sprintf("write printable text of %d bytes at most", mostAccount))
 		}
 	}
+}
+
+// mappedOtherwise reports whether another source maps a connected account to another one of ours: what it has sent is
+// folded by one mapping, whichever source it came through.
+func (c *checker) mappedOtherwise(s Source, theirs string) bool {
+	for _, other := range c.cfg.Sources {
+		ours, mapped := other.Accounts.Ours[theirs]
+		if mapped && ours != s.Accounts.Ours[theirs] && (other.Mode == s.Mode || other.Mode == "" || s.Mode == "") {
+			return true
+		}
+	}
+	return false
 }

@@ -47,7 +47,7 @@ func (c *checker) source(name string, s Source) {
 	}
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)
-	c.accounts(key+".accounts", s.Accounts)
+	c.accounts(key+".accounts", s)
 	if known {
 		c.options(key+".options", s.Options, provider)
 	}

@@ -25,7 +25,7 @@ import (
 func (r *rig) reconciler() *operator.Reconciler {
 	r.Helper()
 	return &operator.Reconciler{
-		DB: r.Pool, API: r.api(), Source: "stripe", Prices: process.Prices(r.Config), Policy: process.BillingPolicy(r.Config),
+		DB: r.Pool, API: r.api(), Source: "stripe", Policy: process.BillingPolicy(r.Config),
 		Insert: r.Receipts.Insert, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Patience: impatiently,
 	}
 }

@@ -16,7 +16,6 @@ import (
 var (
 	starter = forge.Plan{Name: "starter", Price: "price_starter", Amount: 3000, Days: 30}
 	pro     = forge.Plan{Name: "pro", Price: "price_pro", Amount: 6000, Days: 30}
-	plans   = stripe.Plans{Prices: map[string]stripe.Price{"price_starter": {Plan: "starter"}, "price_pro": {Plan: "pro"}}}
 )
 
 // happened returns the facts of what happens to a customer, by the event's type, in both shapes.
@@ -45,7 +44,7 @@ func facts(t *testing.T, c *forge.Customer) map[string]billing.Fact {
 	}
 	found := map[string]billing.Fact{}
 	for _, e := range events {
-		read, err := stripe.Read(e.Body, billing.Subject{Provider: "stripe", EventType: e.Type}, plans)
+		read, err := stripe.Read(e.Body, billing.Subject{Provider: "stripe", EventType: e.Type})
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", e.Type, err, e.Body)
 		}
@@ -70,18 +69,18 @@ func TestCustomer_Change_Prorates(t *testing.T) {
 		c.Renew()
 	}) {
 		first, upgrade, downgrade, renewal := days[0], days[1], days[2], days[3]
-		if got := first["invoice.paid"].Invoice; got.Paid != 6000 || got.Reason != "subscription_create" || got.Lines[0].Plan != "starter" || got.Lines[0].Quantity != 2 {
+		if got := first["invoice.paid"].Invoice; got.Paid != 6000 || got.Reason != "subscription_create" || got.Lines[0].Price != "price_starter" || got.Lines[0].Quantity != 2 {
 			t.Errorf("%s: the first invoice is %+v", version, got)
 		}
 		got := upgrade["invoice.paid"].Invoice
-		if got.Paid != 3000 || len(got.Lines) != 2 || got.Lines[0].Amount != -3000 || !got.Lines[0].Credit || !got.Lines[1].Proration || got.Lines[1].Plan != "pro" {
+		if got.Paid != 3000 || len(got.Lines) != 2 || got.Lines[0].Amount != -3000 || !got.Lines[0].Credit || !got.Lines[1].Proration || got.Lines[1].Price != "price_pro" {
 			t.Errorf("%s: the upgrade's invoice is %+v", version, got)
 		}
 		changed := upgrade["customer.subscription.updated"].Subscription
-		if changed.Items[0].Plan != "pro" || changed.Before == nil || changed.Before.Items[0].Plan != "starter" || !changed.Items[0].PeriodEnd.Equal(at.AddDate(0, 0, 30)) {
+		if changed.Items[0].Price != "price_pro" || changed.Before == nil || changed.Before.Items[0].Price != "price_starter" || !changed.Items[0].PeriodEnd.Equal(at.AddDate(0, 0, 30)) {
 			t.Errorf("%s: the upgrade shows %+v", version, changed)
 		}
-		if _, billed := downgrade["invoice.paid"]; billed || downgrade["customer.subscription.updated"].Subscription.Items[0].Plan != "starter" {
+		if _, billed := downgrade["invoice.paid"]; billed || downgrade["customer.subscription.updated"].Subscription.Items[0].Price != "price_starter" {
 			t.Errorf("%s: the downgrade is invoiced at once, or does not show: %v", version, downgrade)
 		}
 		// A third of 12000 is given back, a third of 6000 is used.

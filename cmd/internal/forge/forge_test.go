@@ -70,7 +70,7 @@ func TestNew_Stripe_ReadIntoFacts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			facts, err := stripe.Read(e.Body, billing.Subject{Provider: "stripe", EventType: typ}, stripe.Plans{})
+			facts, err := stripe.Read(e.Body, billing.Subject{Provider: "stripe", EventType: typ})
 			if err != nil {
 				t.Errorf("%s %s: %v", version, typ, err)
 				continue

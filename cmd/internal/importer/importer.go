@@ -29,7 +29,6 @@ type Config struct {
 	Mode   webhook.Mode
 	// Accounts maps the connected accounts that are read beside the key's own: theirs to ours.
 	Accounts map[string]string
-	Prices   stripe.Plans
 	Policy   billing.Policy
 	// Patience is how each page is asked for.
 	Patience stripe.Patience
@@ -134,10 +133,10 @@ func (r *run) page(ctx context.Context, list stripe.List, key, account string) (
 // object applies the facts that an object tells. One that cannot be read is left out, and said.
 func (r *run) object(ctx context.Context, o stripe.Listed, account string) error {
 	subject := billing.Subject{
-		Provider: provider, ProviderAccount: account, Mode: o.Mode, Account: r.Accounts[account],
+		Provider: provider, ProviderAccount: account, Mode: o.Mode,
 		EventID: "import:" + r.ID + ":" + o.ID, EventType: "import",
 	}
-	facts, err := o.ImportedFacts(subject, r.Prices)
+	facts, err := o.ImportedFacts(subject)
 	var review *stripe.ReviewError
 	switch {
 	case errors.As(err, &review):

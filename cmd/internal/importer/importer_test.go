@@ -45,8 +45,7 @@ func setup(t *testing.T) *world {
 	}
 	w.config = importer.Config{
 		Pool: w.pool, API: api, Source: "stripe", Mode: webhook.Live,
-		Prices:   stripe.Plans{Prices: map[string]stripe.Price{"price_pro": {Plan: "pro"}}},
-		Policy:   billing.Policy{Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
+		Policy:   billing.Policy{Prices: map[string]billing.Price{"price_pro": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
 		Patience: stripe.Patience{Tries: 3, First: time.Millisecond},
 		Told:     func(list string, _ int) { w.told = append(w.told, list) },
 	}
@@ -192,6 +191,7 @@ func TestRun_ConnectedAccounts_AreOurs(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.config.Accounts = map[string]string{"acct_9": "acme"}
+	w.config.Policy.Accounts = map[billing.Connected]string{{Mode: "live", ID: "acct_9"}: "acme"}
 	w.happened(forge.Params{Type: "customer.subscription.created", Account: "says so itself", ConnectedAccount: "acct_9", Live: true})
 	if _, err := importer.Run(t.Context(), w.config); err != nil {
 		t.Fatal(err)

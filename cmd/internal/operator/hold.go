@@ -117,6 +117,6 @@ func holdFact(ctx context.Context, pool account.DB, of *account.Account, held bo
 	if held {
 		fact.Kind = billing.Held
 	}
-	fact.Customer, fact.Account, fact.EventType, fact.EventID, fact.OccurredAt = "", "", "", "operator-"+uuid.NewString(), time.Now().UTC()
+	fact.Customer, fact.EventType, fact.EventID, fact.OccurredAt = "", "", "operator-"+uuid.NewString(), time.Now().UTC()
 	return fact, nil
 }

@@ -20,14 +20,11 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Reconciler compares an account with what the provider says of it now. All of its fields but Accounts are required.
+// Reconciler compares an account with what the provider says of it now. All of its fields are required.
 type Reconciler struct {
-	DB     *pgxpool.Pool
-	API    *stripe.Client
-	Source string
-	// Accounts maps the connected accounts that the source takes: theirs to ours.
-	Accounts map[string]string
-	Prices   stripe.Plans
+	DB       *pgxpool.Pool
+	API      *stripe.Client
+	Source   string
 	Policy   billing.Policy
 	Insert   func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
 	Audit    *audit.Store
@@ -182,10 +179,10 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	}
 	found.Mode = o.Mode
 	subject := billing.Subject{
-		Provider: "stripe", ProviderAccount: of.Account, Mode: o.Mode, Account: r.Accounts[of.Account],
+		Provider: "stripe", ProviderAccount: of.Account, Mode: o.Mode,
 		EventID: eventID, EventType: o.Type(), ReceiptID: uuid.Nil.String(),
 	}
-	facts, err := stripe.Read(body, subject, r.Prices)
+	facts, err := stripe.Read(body, subject)
 	if err != nil {
 		found.LeftOut[o.ID] = err.Error()
 		return nil

@@ -23,7 +23,7 @@ var asking = effect.Retries{First: time.Second, Max: time.Minute, For: time.Hour
 // objects makes the receiver of the activity that asks for objects.
 func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activities.Objects, error) {
 	o := &activities.Objects{
-		Effects: effects, Receipts: n.Receipts, Facts: state, Prices: Prices(n.Config), APIs: map[string]*stripe.Client{}, Now: time.Now,
+		Effects: effects, Receipts: n.Receipts, Facts: state, APIs: map[string]*stripe.Client{}, Now: time.Now,
 		// Asking changes nothing: an attempt without an outcome has done nothing.
 		Policy: effect.Policy{Timeout: fetchTimeout, Gate: n.gates[workflows.SinkStripe], Retries: asking, Marks: true},
 	}

@@ -27,8 +27,8 @@ func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) fu
 	outlooks := &activities.Outlooks{
 		DB: pool, Consumers: relays,
 		Billing: &activities.Billing{
-			Receipts: receipts, Facts: billing.New(pool), Prices: Prices(cfg), Policy: BillingPolicy(cfg), Planning: planning(cfg),
-			Sinks: sinkSettings(cfg), Accounts: connectedAccounts(cfg), Consumers: relays, Fetches: fetches(cfg),
+			Receipts: receipts, Facts: billing.New(pool), Policy: BillingPolicy(cfg), Planning: planning(cfg),
+			Sinks: sinkSettings(cfg), Consumers: relays, Fetches: fetches(cfg),
 		},
 		Workspaces: &activities.Workspaces{Sinks: n.httpSinks(workflows.SinkWorkspaces, cfg.Sinks.Workspaces)},
 		Finance:    &activities.Finance{Sinks: n.httpSinks(workflows.SinkFinance, cfg.Sinks.Finance)},

@@ -1,56 +1,50 @@
 package process
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // What activities get of the configuration.
 
-// BillingPolicy is what the configuration decides about facts.
+// BillingPolicy is what the configuration makes of facts.
 func BillingPolicy(c *config.Config) billing.Policy {
 	dunning := make([]time.Duration, len(c.Policy.Dunning))
 	for i, after := range c.Policy.Dunning {
 		dunning[i] = c.Lasts(after)
 	}
-	return billing.Policy{
+	p := billing.Policy{
+		Prices: map[string]billing.Price{}, Accounts: map[billing.Connected]string{},
 		Order: c.Plans.Order, Features: c.Plans.Features,
 		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), EndAtPeriodEnd: c.Policy.End == "period_end",
 		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold", EndOnLostDispute: c.Policy.DisputeLost == "end",
 		GrantOnPayment: c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(), Keep: c.Lasts(c.Policy.Keep),
 	}
+	for name, price := range c.Plans.Prices {
+		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
+	}
+	for _, s := range c.Sources {
+		for theirs, ours := range s.Accounts.Ours {
+			for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
+				if s.Mode == mode || s.Mode == "" {
+					p.Accounts[billing.Connected{Mode: string(mode), ID: theirs}] = ours
+				}
+			}
+		}
+	}
+	return p
 }
 
 func planning(c *config.Config) activities.Planning {
 	return activities.Planning{
 		Onboarding: c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book", CancelCompensates: c.Policy.Cancel == "compensate",
 	}
-}
-
-// Prices says what each price means.
-func Prices(c *config.Config) stripe.Plans {
-	plans := stripe.Plans{Prices: map[string]stripe.Price{}, Named: slices.Sorted(maps.Keys(c.Plans.Features))}
-	for name, price := range c.Plans.Prices {
-		plans.Prices[name] = stripe.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
-	}
-	return plans
-}
-
-// connectedAccounts maps, for each source, the connected accounts that are ours.
-func connectedAccounts(c *config.Config) map[string]map[string]string {
-	ours := map[string]map[string]string{}
-	for name, s := range c.Sources {
-		ours[name] = s.Accounts.Ours
-	}
-	return ours
 }
 
 func retries(r config.Retries) effect.Retries {

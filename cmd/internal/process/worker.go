@@ -223,8 +223,8 @@ func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher 
 	}
 	return []any{
 		&activities.Billing{
-			Effects: effects, Receipts: n.Receipts, Facts: state, Prices: Prices(n.Config), Policy: BillingPolicy(n.Config),
-			Planning: planning(n.Config), Sinks: sinkSettings(n.Config), Accounts: connectedAccounts(n.Config),
+			Effects: effects, Receipts: n.Receipts, Facts: state, Policy: BillingPolicy(n.Config),
+			Planning: planning(n.Config), Sinks: sinkSettings(n.Config),
 			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake,
 		},
 		objects,
