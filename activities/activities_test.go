@@ -20,7 +20,6 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -41,6 +40,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	t.Parallel()
 	pool := schematest.New(t)
+	schematest.Receipts(t, pool, "evt_1", "evt_2", "test_1")
 	book := ledger.New(pool)
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	t.Cleanup(func() {
@@ -74,11 +74,13 @@ func invoice(email string) string {
 }
 
 // keep stores a payload, and returns its receipt.
-func (b *bundle) keep(body string) (receiptID string) {
+func (b *bundle) keep(body string) (receiptID string) { return b.keepOf("", body) }
+
+func (b *bundle) keepOf(account, body string) (receiptID string) {
 	b.Helper()
 	outcomes, err := b.receipts.Insert(b.Context(), receipt.Delivery{
 		Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
-		Events: []receipt.New{{Mode: "live", EventID: uuid.NewString(), Identity: receipt.ByID, Type: "invoice.paid", Status: receipt.Received, Body: []byte(body)}},
+		Events: []receipt.New{{Account: account, Mode: "live", EventID: uuid.NewString(), Identity: receipt.ByID, Type: "invoice.paid", Status: receipt.Received, Body: []byte(body)}},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -119,13 +121,14 @@ func (b *bundle) stale() func() map[string]int64 {
 
 // call is one effect of an event.
 func call(kind, object string) effect.Call {
-	return effect.Call{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: kind + ":stripe:live:" + object, Kind: kind}
+	return effect.Call{Ref: schematest.Ref("evt_1"), Key: kind + ":stripe:live:" + object, Kind: kind}
 }
 
 // An effect of a sink that is not configured is left out: recorded, and settled.
 func TestEffects_SinkNotConfigured_LeftOut(t *testing.T) {
 	b := setup(t)
 	test := call("provision-workspace", "acme:v1")
+	test.Ref, test.Key = schematest.Ref("test_1"), "provision-workspace:stripe:test:acme:v1"
 	w := &activities.Workspaces{Effects: b.effects, Targets: targets{}, Sinks: map[string]activities.Sink{"live": {}}}
 	for name, result := range map[string]effect.Result{
 		"workspace": must(b, effect.Skipped, w.ProvisionWorkspace, activities.EffectInput[activities.Workspace]{Effect: test, For: activities.Workspace{Mode: "test"}}),

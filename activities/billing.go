@@ -102,6 +102,9 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	if err != nil {
 		return LoadFactsResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
 	}
+	if err := checkRef(in.Ref, held); err != nil {
+		return LoadFactsResult{}, err
+	}
 	result := LoadFactsResult{Planning: b.Planning, Sinks: map[string]SinkSettings{}}
 	for sink, how := range b.Sinks {
 		result.Sinks[sink] = how
@@ -159,6 +162,11 @@ type Facts struct{ Facts []billing.Fact }
 // ApplyFacts appends facts, folds what they are about, and writes what that comes to: rows, outbox and ledger in one
 // transaction, exactly once. The result's Value is a billing.Change.
 func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect.Result, error) {
+	for _, f := range in.For.Facts {
+		if err := in.Effect.Check(f.Mode); err != nil {
+			return effect.Result{}, err
+		}
+	}
 	return b.apply(ctx, in.Effect, in.For.Facts)
 }
 
@@ -196,6 +204,9 @@ type AccountDue struct {
 // transaction. The result's Value is a billing.Change.
 func (b *Billing) ApplyDue(ctx context.Context, in EffectInput[AccountDue]) (effect.Result, error) {
 	of := in.For
+	if err := in.Effect.Check(of.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	queue := fmt.Sprintf("account %s (%s)", of.Account, of.Mode)
 	result, err := b.Effects.DoTx(ctx, in.Effect, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
 		return billing.ApplyDue(ctx, tx, of.Subject, of.Account, of.At, b.Policy, in.Effect.Key)
@@ -241,6 +252,9 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	w := in.For
 	if w.Object == "" { // there is nothing that was granted
 		return b.apply(ctx, in.Effect, nil)
+	}
+	if err := in.Effect.Check(w.Mode); err != nil {
+		return effect.Result{}, err
 	}
 	task := billing.OpenTask(billing.Task{
 		Mode: w.Mode, Kind: TaskCorrection, Object: w.Object, Account: w.Account, EffectKey: in.Effect.Key,

@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/event"
 )
 
 // What a connected account says, its own metadata included, is about an account of ours only where the source that took
@@ -14,7 +13,7 @@ import (
 func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	b := setup(t)
 	body := strings.Replace(invoice("ada@example.com"), `"livemode":true`, `"account":"acct_9","livemode":true`, 1)
-	id := b.keep(strings.Replace(body, `"id":"in_1"`, `"id":"in_1","object":"invoice","amount_due":4900,"amount_remaining":0,"billing_reason":"subscription_cycle"`, 1))
+	id := b.keepOf("acct_9", strings.Replace(body, `"id":"in_1"`, `"id":"in_1","object":"invoice","amount_due":4900,"amount_remaining":0,"billing_reason":"subscription_cycle"`, 1))
 	for name, c := range map[string]struct {
 		accounts map[billing.Connected]string
 		mapped   bool
@@ -27,9 +26,11 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 		load := &activities.Billing{
 			Receipts: b.receipts, Policy: billing.Policy{Accounts: c.accounts}, Consumers: &activities.Consumers{},
 		}
-		got, err := load.LoadFacts(t.Context(), activities.LoadFactsInput{Ref: event.Ref{
-			ReceiptID: id, Provider: "stripe", Account: "acct_9", EventID: "evt_1", Type: "invoice.paid", Mode: "live",
-		}})
+		held, err := b.receipts.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := load.LoadFacts(t.Context(), activities.LoadFactsInput{Ref: held.Ref()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -67,9 +68,9 @@ type RecordDecisionResult struct{}
 
 // RecordDecision writes the decision into the audit trail and shows on the receipt that its run goes on.
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
-	before, err := r.Receipts.Get(ctx, in.ReceiptID)
+	before, err := r.own(ctx, in.Ref)
 	if err != nil {
-		return RecordDecisionResult{}, fmt.Errorf("read receipt %s: %w", in.ReceiptID, err)
+		return RecordDecisionResult{}, err
 	}
 	after := map[string]any{"status": receipt.Processing}
 	if len(in.About) > 0 {
@@ -109,7 +110,11 @@ type SkipEffectResult struct {
 // stays done; one that is being done is waited for.
 func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
 	key := in.Effect.Key
-	if err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason); err != nil {
+	err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason)
+	if errors.Is(err, ledger.ErrForeign) {
+		return SkipEffectResult{}, effect.Foreign(in.Effect.Ref, err)
+	}
+	if err != nil {
 		return SkipEffectResult{}, err
 	}
 	found, err := r.Ledger.Read(ctx, []string{key})

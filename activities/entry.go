@@ -72,6 +72,9 @@ type Finance struct {
 
 // PostEntry books an entry.
 func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
+	if err := in.Effect.Check(in.For.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	sink, configured := f.Sinks[in.For.Mode]
 	if !configured {
 		return leaveOut(ctx, f.Effects, in.Effect)

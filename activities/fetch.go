@@ -44,6 +44,9 @@ const settled = 2 * time.Second
 // out; but an invoice whose event we hold is there, and a key that does not see it is the wrong one. An answer that is
 // behind what is known already is asked for again, like one that did not come.
 func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effect.Result, error) {
+	if err := in.Effect.Check(in.For.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	return o.Effects.Do(ctx, in.Effect, o.Policy, nil, func(ctx context.Context, _ *effect.Attempt) (any, error) {
 		held, err := o.Receipts.Get(ctx, in.Effect.ReceiptID)
 		if err != nil {

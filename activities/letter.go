@@ -85,6 +85,9 @@ type sentMail struct {
 // SendLetter sends a letter to the address on the object. A letter that is off, one that is not true any more, and one to
 // an object without an address, is skipped.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
+	if err := in.Effect.Check(in.For.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	sink, configured := m.Sinks[in.For.Mode]
 	if !configured {
 		return leaveOut(ctx, m.Effects, in.Effect)

@@ -300,12 +300,12 @@ func TestSendLetter_NoAddressInTheBody_NewestInvoices(t *testing.T) {
 	in := letterAbout("correction", b.keep(`{"id":"evt_2","data":{"object":{"id":"sub_1","object":"subscription","customer":"cus_1"}}}`))
 	in.For.Object = "sub_1"
 	for i, customer := range []string{"", "cus_2", "cus_3"} {
-		in.For.Customer, in.Effect.Key = customer, fmt.Sprintf("notice:%d", i)
+		in.For.Customer, in.Effect.Key = customer, fmt.Sprintf("notice:stripe:live:%d", i)
 		if got := must(b, effect.Skipped, m.SendLetter, in); !strings.HasPrefix(got.Reason, "no address is held") {
 			t.Errorf("customer %q: %+v", customer, got)
 		}
 	}
-	in.For.Customer, in.Effect.Key = "cus_1", "notice:last"
+	in.For.Customer, in.Effect.Key = "cus_1", "notice:stripe:live:last"
 	must(b, effect.Done, m.SendLetter, in)
 	mails := box.Mails()
 	if len(mails) != 1 || !slices.Equal(mails[0].To, []string{"ada@example.com"}) || mails[0].Header("Subject") != "Correction: invoice sub_1" {

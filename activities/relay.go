@@ -69,6 +69,9 @@ func (c *Consumers) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelay
 	if err != nil {
 		return LoadRelayResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
 	}
+	if err := checkRef(in.Ref, r); err != nil {
+		return LoadRelayResult{}, err
+	}
 	result := LoadRelayResult{Sinks: map[string]SinkSettings{}}
 	if result.Consumers = c.of(r, result.Sinks); len(result.Consumers) == 0 {
 		result.Code = CodeNoConsumer

@@ -144,9 +144,18 @@ func (b *relayBench) deliver(t *testing.T, in activities.EffectInput[activities.
 	return result, err
 }
 
-func relayCall(receiptID, eventID string) activities.EffectInput[activities.Delivery] {
+func (b *relayBench) ref(t *testing.T, receiptID string) event.Ref {
+	t.Helper()
+	held, err := b.receipts.Get(t.Context(), receiptID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held.Ref()
+}
+
+func (b *relayBench) call(t *testing.T, receiptID, eventID string) activities.EffectInput[activities.Delivery] {
 	return activities.EffectInput[activities.Delivery]{For: activities.Delivery{Consumer: "crm"}, Effect: effect.Call{
-		Ref:  event.Ref{ReceiptID: receiptID, EventID: eventID},
+		Ref:  b.ref(t, receiptID),
 		Key:  "relay:github:live:" + eventID + ":crm",
 		Kind: "relay",
 	}}
@@ -160,14 +169,14 @@ func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 	b := relaySetup(t, url)
 	body := "payload=%7B%7D\r\n"
 	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "issues.opened\u00e9", Body: []byte(body)})
-	if _, err := b.deliver(t, relayCall(id, "d-1")); err == nil {
+	if _, err := b.deliver(t, b.call(t, id, "d-1")); err == nil {
 		t.Error("503: no error, want one that Temporal tries again")
 	}
-	result, err := b.deliver(t, relayCall(id, "d-1"))
+	result, err := b.deliver(t, b.call(t, id, "d-1"))
 	if err != nil || result.State != effect.Done {
 		t.Fatalf("second try: %+v, %v", result, err)
 	}
-	if result, err = b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.AlreadyDone {
+	if result, err = b.deliver(t, b.call(t, id, "d-1")); err != nil || result.State != effect.AlreadyDone {
 		t.Errorf("third call: %+v, %v; want that it is done already", result, err)
 	}
 	if len(c.bad) > 0 {
@@ -196,7 +205,7 @@ func TestRelayEvent_TwoSecrets_EachVerifies(t *testing.T) {
 		c, url := consumerWith(t, key)
 		b := relaySetup(t, url)
 		id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
-		if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Done || len(c.bad) > 0 {
+		if result, err := b.deliver(t, b.call(t, id, "d-1")); err != nil || result.State != effect.Done || len(c.bad) > 0 {
 			t.Errorf("%+v, %v; the consumer says %v", result, err, c.bad)
 		}
 	}
@@ -207,7 +216,7 @@ func TestRelayEvent_OperatorsRetry_SameID(t *testing.T) {
 	t.Parallel()
 	c, url := newConsumer(t, http.StatusNotFound)
 	b := relaySetup(t, url)
-	in := relayCall(b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")}), "d-1")
+	in := b.call(t, b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")}), "d-1")
 	failed, err := b.deliver(t, in)
 	if err != nil || failed.State != effect.Failed {
 		t.Fatalf("404: %+v, %v; want it failed", failed, err)
@@ -227,17 +236,17 @@ func TestRelayEvent_NotTaken_UsedUp_Unknown(t *testing.T) {
 	b := relaySetup(t, url)
 	gone := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
 	down := b.received(t, "github", receipt.New{EventID: "d-2", Type: "push", Body: []byte("{} ")})
-	if result, err := b.deliver(t, relayCall(gone, "d-1")); err != nil || result.State != effect.Failed || !strings.Contains(result.Reason, "410") {
+	if result, err := b.deliver(t, b.call(t, gone, "d-1")); err != nil || result.State != effect.Failed || !strings.Contains(result.Reason, "410") {
 		t.Errorf("410: %+v, %v; want it failed", result, err)
 	}
-	if _, err := b.deliver(t, relayCall(down, "d-2")); err == nil {
+	if _, err := b.deliver(t, b.call(t, down, "d-2")); err == nil {
 		t.Error("500: no error")
 	}
 	b.passes(t, 25*time.Hour)
-	if result, err := b.deliver(t, relayCall(down, "d-2")); err != nil || result.State != effect.Failed {
+	if result, err := b.deliver(t, b.call(t, down, "d-2")); err != nil || result.State != effect.Failed {
 		t.Errorf("last 500: %+v, %v; want it failed", result, err)
 	}
-	unknown := relayCall(down, "d-2")
+	unknown := b.call(t, down, "d-2")
 	unknown.For.Consumer, unknown.Effect.Key = "former", "relay:github:live:d-2:former"
 	if result, err := b.deliver(t, unknown); err != nil || result.State != effect.Failed || !strings.Contains(result.Reason, "not configured") {
 		t.Errorf("unknown consumer: %+v, %v; want it failed", result, err)
@@ -266,10 +275,10 @@ func TestRelayEvent_ConnectionBreaks_OneTry(t *testing.T) {
 	b := relaySetup(t, server.URL)
 	first := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
 	second := b.received(t, "github", receipt.New{EventID: "d-2", Type: "push", Body: []byte("{} ")})
-	if _, err := b.deliver(t, relayCall(first, "d-1")); err != nil {
+	if _, err := b.deliver(t, b.call(t, first, "d-1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.deliver(t, relayCall(second, "d-2")); err == nil {
+	if _, err := b.deliver(t, b.call(t, second, "d-2")); err == nil {
 		t.Error("no error for the try that was not answered")
 	}
 	if n := calls.Load(); n != 2 {
@@ -285,7 +294,7 @@ func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := relaySetup(t, server.URL)
 	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
-	if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Failed {
+	if result, err := b.deliver(t, b.call(t, id, "d-1")); err != nil || result.State != effect.Failed {
 		t.Errorf("%+v, %v; want it failed", result, err)
 	}
 	if len(elsewhere.seen) != 0 {
@@ -308,7 +317,7 @@ func TestRelayEvent_ProtocolsSwitched_Failed(t *testing.T) {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
-		if result, err := b.deliver(t, relayCall(id, "d-1")); err != nil || result.State != effect.Failed {
+		if result, err := b.deliver(t, b.call(t, id, "d-1")); err != nil || result.State != effect.Failed {
 			t.Errorf("%+v, %v; want it failed", result, err)
 		}
 	}()
@@ -325,7 +334,7 @@ func TestLoadRelay(t *testing.T) {
 	load := func(source, eventID string) (result activities.LoadRelayResult) {
 		t.Helper()
 		id := b.received(t, source, receipt.New{EventID: eventID, Type: "push", Body: []byte(eventID)})
-		value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{Ref: event.Ref{ReceiptID: id}})
+		value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{Ref: b.ref(t, id)})
 		if err == nil {
 			err = value.Get(&result)
 		}

@@ -79,9 +79,29 @@ type ParkRunInput struct {
 // ParkRunResult is empty.
 type ParkRunResult struct{}
 
+// own returns the receipt of the event, and refuses an event that is not what the receipt says.
+func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
+	held, err := r.Receipts.Get(ctx, of.ReceiptID)
+	if err != nil {
+		return held, fmt.Errorf("read receipt %s: %w", of.ReceiptID, err)
+	}
+	return held, checkRef(of, held)
+}
+
+// checkRef refuses an event that is not what the receipt says.
+func checkRef(of event.Ref, held receipt.Receipt) error {
+	if of != held.Ref() {
+		return effect.Foreign(of, nil)
+	}
+	return nil
+}
+
 // ParkRun shows on the receipt that its run waits for a person, and why. It also records the run: who
 // started it may have died before that, and a decision is sent to the run that the receipt names.
 func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
+	if _, err := r.own(ctx, in.Ref); err != nil {
+		return ParkRunResult{}, err
+	}
 	of := activity.GetInfo(ctx).WorkflowExecution
 	started := run.Started{ReceiptID: in.ReceiptID, WorkflowID: of.ID, RunID: of.RunID, StartedAt: in.StartedAt}
 	started.Kind, started.RequestedBy, started.Reason, started.PreviousRunID = lineage(in.ResetOf, in.Replay, in.Due)
@@ -107,6 +127,9 @@ const readingHistory = 5 * time.Second
 // RecordCancellation records who cancelled the run, and why: the run itself is told neither. Where its history cannot be
 // read, the cancellation is recorded without.
 func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
+	if _, err := r.own(ctx, in.Ref); err != nil {
+		return RecordCancellationResult{}, err
+	}
 	of := activity.GetInfo(ctx).WorkflowExecution
 	reading, cancel := context.WithTimeout(ctx, readingHistory)
 	defer cancel()
@@ -144,7 +167,7 @@ type FinishRunResult struct{}
 func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResult, error) {
 	info := activity.GetInfo(ctx)
 	finished := run.Finished{
-		ReceiptID: in.ReceiptID, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
+		Ref: in.Ref, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
 		Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt, AsOf: in.AsOf,
 	}
 	finished.Kind, finished.RequestedBy, finished.RunReason, finished.PreviousRunID = lineage(in.ResetOf, in.Replay, false)

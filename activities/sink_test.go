@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // retries are those of the sinks here: no try is the last one.
@@ -69,7 +70,7 @@ func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 			if got := s.Requests(); len(got) != 2 {
 				t.Errorf("%d requests in one attempt", len(got)-1)
 			}
-			in.Effect.EventID, in.For.Plan = "evt_2", "other" // a second event that would make other bytes
+			in.Effect.Ref, in.For.Plan = schematest.Ref("evt_2"), "other" // a second event that would make other bytes
 			must(b, effect.Done, finance.PostEntry, in)
 			got := s.Requests()[1:]
 			if len(got) != 2 || got[0].Body != got[1].Body || got[0].Key != got[1].Key {

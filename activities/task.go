@@ -57,6 +57,9 @@ const taskTimeout = 2 * time.Second
 // write runs a statement in the commit that records the effect as done, together with those of other effects: a
 // transaction of its own would wait for the disk alone. A claim that ran out has written nothing.
 func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statement) (effect.Result, error) {
+	if err := in.Effect.Check(in.For.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	return t.Effects.Do(ctx, in.Effect, effect.Policy{Timeout: taskTimeout, Marks: true}, nil, func(_ context.Context, a *effect.Attempt) (any, error) {
 		a.Also(s)
 		return nil, nil

@@ -57,6 +57,9 @@ type WorkspaceRef struct {
 
 // AlignWorkspace brings a workspace to what it shall be now, whatever it was told before.
 func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[WorkspaceRef]) (effect.Result, error) {
+	if err := in.Effect.Check(in.For.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	newest, err := w.Targets.Target(ctx, in.For.Mode, in.For.Account)
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("read the target of %s: %w", in.For.Account, err)
@@ -69,6 +72,9 @@ func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[Workspac
 
 // bring sends a target, unless a newer one has superseded it.
 func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
+	if err := in.Effect.Check(in.For.Mode); err != nil {
+		return effect.Result{}, err
+	}
 	sink, configured := w.Sinks[in.For.Mode]
 	if !configured {
 		return leaveOut(ctx, w.Effects, in.Effect)

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // targets are the newest targets, by mode and account.
@@ -55,7 +56,7 @@ func TestProvisionWorkspace_WhatIsSent(t *testing.T) {
 		t.Errorf("workspace %v", got)
 	}
 	test := target(1, "pro")
-	test.For.Mode, test.Effect.Key = "test", "provision-workspace:stripe:test:acme:v1"
+	test.For.Mode, test.Effect.Ref, test.Effect.Key = "test", schematest.Ref("test_1"), "provision-workspace:stripe:test:acme:v1"
 	must(b, effect.Done, w.ProvisionWorkspace, test)
 	var sent []string
 	for _, r := range s.Applied() {

@@ -59,7 +59,7 @@ const maxID = 255
 // Temporal could not store is replaced by its hash.
 //
 // Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
-// come in both modes after all, the dispatcher starts the second as [EventInput.AnewID].
+// come in both modes after all, the second event parks, and a person has it run as [EventInput.AnewID].
 func (in EventInput) ID() string {
 	if in.Due != nil {
 		return in.Due.id(in.Mode)

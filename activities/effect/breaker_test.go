@@ -194,7 +194,7 @@ func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("first"), fail(denied()))
 	w.want(result, err, effect.Waits)
-	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "first waits: finance is out since ") {
+	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "effect:stripe:live:first waits: finance is out since ") {
 		t.Errorf("shown %q", w.retrying)
 	}
 	if got := w.one(`select state || ' ' || error_class || ' ' || failures from effects`); got != "failed transient 1" {

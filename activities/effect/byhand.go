@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,9 @@ func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 		Result: encoded, Compensates: c.Compensates, Also: attempt.also,
 		Note: fmt.Sprintf("done by hand, %s says: %s (reference %s)", c.ByHand.Who, c.ByHand.Why, c.ByHand.Reference),
 	})
+	if errors.Is(err, ledger.ErrForeign) {
+		return Result{}, Foreign(c.Ref, err)
+	}
 	if err != nil {
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
 	}

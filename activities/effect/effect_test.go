@@ -17,7 +17,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -27,7 +26,6 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/breaker"
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -50,6 +48,9 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	t.Parallel()
 	b := &bundle{T: t, pool: schematest.New(t)}
+	for i := range 8 {
+		schematest.Receipts(t, b.pool, fmt.Sprintf("evt_%d", i))
+	}
 	book := ledger.New(b.pool)
 	t.Cleanup(book.Close)
 	var err error
@@ -73,7 +74,7 @@ func setup(t *testing.T) *bundle {
 }
 
 func call(eventID string, round int) effect.Call {
-	return effect.Call{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: eventID}, Key: "finance-export:stripe:live:acme:in_1", Kind: "finance-export", Round: round}
+	return effect.Call{Ref: schematest.Ref(eventID), Key: "finance-export:stripe:live:acme:in_1", Kind: "finance-export", Round: round}
 }
 
 var policy = effect.Policy{
@@ -406,7 +407,7 @@ func TestDo_TimeoutOfTheCall_BeforeThePolicys(t *testing.T) {
 	b := setup(t)
 	for i, want := range []time.Duration{0, 20 * time.Second, 2 * time.Second} {
 		c := call("evt_1", 0)
-		c.Key, c.Timeout = fmt.Sprintf("finance-export:%d", i), want
+		c.Key, c.Timeout = fmt.Sprintf("finance-export:stripe:live:%d", i), want
 		if want == 0 {
 			want = policy.Timeout
 		}
@@ -655,7 +656,8 @@ func TestDo_LongKey_SinksKeyIsShort(t *testing.T) {
 	for _, length := range []int{254, 255, 256, 400} {
 		for _, end := range []string{"a", "b"} {
 			c := call("evt_1", 0)
-			c.Key = "finance-export:" + strings.Repeat("x", length-len("finance-export:")-1) + end
+			prefix := "finance-export:stripe:live:"
+			c.Key = prefix + strings.Repeat("x", length-len(prefix)-1) + end
 			_, err := b.do(c, policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
 				if k := a.IdempotencyKey; len(k) > 255 || !strings.HasPrefix(k, "finance-export:") || (k == c.Key) != (length <= 255) {
 					t.Errorf("key of %d bytes: the sink gets %q", length, k)
@@ -688,7 +690,7 @@ func TestDo_Undo_FailsLikeAnyEffect_AndCompensates(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
 	b.want(result, err, effect.Done)
-	undo := effect.Call{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: "reverse", Kind: "reverse-finance-entry", Compensates: call("", 0).Key}
+	undo := effect.Call{Ref: schematest.Ref("evt_1"), Key: "reverse-finance-entry:stripe:live:in_1", Kind: "reverse-finance-entry", Compensates: call("", 0).Key}
 	_, err = b.do(undo, policy, "x", fail(busy(0, false)))
 	_ = b.again(err, effect.TypeTransient)
 	b.passes(25 * time.Hour)

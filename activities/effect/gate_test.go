@@ -13,7 +13,7 @@ import (
 // keyed is a call of another effect.
 func keyed(key string) effect.Call {
 	c := call("evt_1", 0)
-	c.Key = key
+	c.Key = "effect:stripe:live:" + key
 	return c
 }
 
@@ -30,7 +30,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 		if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no place free") {
 			t.Errorf("told %q", message)
 		}
-		if got := b.one(`select string_agg(key, ' ') from effects`); got != "first" {
+		if got := b.one(`select string_agg(key, ' ') from effects`); got != "effect:stripe:live:first" {
 			t.Errorf("claimed %s", got)
 		}
 		return nil, nil

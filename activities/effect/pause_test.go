@@ -97,7 +97,7 @@ func TestPause_Meanwhile(t *testing.T) {
 	w.pauses("1 second")
 	result, err = w.tries(keyed("fails"), paused(fail(down(503))))
 	w.want(result, err, effect.Waits)
-	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "fails waits: finance is paused since ") {
+	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "effect:stripe:live:fails waits: finance is paused since ") {
 		t.Errorf("shown %q", w.retrying)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -221,6 +222,9 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 	pause := 20 * time.Millisecond
 	for begin := time.Now(); ; pause = min(2*pause, longest) {
 		grant, err := r.Ledger.Claim(ctx, claim)
+		if errors.Is(err, ledger.ErrForeign) {
+			return ledger.Grant{}, Foreign(c.Ref, err)
+		}
 		if err != nil {
 			return ledger.Grant{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
 		}

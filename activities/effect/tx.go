@@ -57,6 +57,8 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string, fn func(context
 			return r.meet(ctx, c, grant)
 		}
 		return r.record(ctx, c, Policy{}, grant, started, outcome{err: err})
+	case errors.Is(err, ledger.ErrForeign):
+		return Result{}, Foreign(c.Ref, err)
 	case err != nil:
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot do %s", c.Key)
 	case !grant.Granted && grant.State == ledger.Claimed:

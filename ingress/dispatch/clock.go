@@ -66,14 +66,17 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		return fmt.Errorf("start %s: %w", workflowID, err)
 	}
 	if already {
-		// It runs for another receipt where facts have changed since what was due: that run does all of it.
 		err := d.askOwner(ctx, workflowID, c.ReceiptID)
-		var another *anotherError
-		if errors.As(err, &another) {
+		another, is := errors.AsType[*anotherError](err)
+		switch {
+		case is && another.receiptID != "":
+			// Facts have changed since what was due: the other receipt's run does all of it.
 			if was == receipt.Processing {
 				was = receipt.Processed
 			}
 			return d.cfg.Receipts.Transition(ctx, c.ReceiptID, was, "", "")
+		case is:
+			return d.cfg.Receipts.Transition(ctx, c.ReceiptID, receipt.NeedsReview, another.Error(), another.Error())
 		}
 		return err
 	}

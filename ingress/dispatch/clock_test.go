@@ -14,7 +14,7 @@ func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pendin
 	t.Helper()
 	p := b.insert(t, change...)
 	if err := b.starts.MarkFinished(t.Context(), run.Finished{
-		ReceiptID: p.ReceiptID, WorkflowID: "stripe:" + p.EventID, RunID: "first", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed,
+		Ref: p.Ref, WorkflowID: "stripe:" + p.EventID, RunID: "first", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,6 @@ type Dispatcher struct {
 	down    atomic.Bool // the last start found Temporal unable
 	paused  atomic.Pointer[map[string]bool]
 	metrics *metrics
-	mine    mine
 
 	refusals refusals
 

@@ -80,35 +80,6 @@ func TestDispatch_TemporalDown_ReceiptsKept(t *testing.T) {
 	eventually(t, "the way in memory is open again", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
 }
 
-// One event ID in both modes: two receipts, two runs under two IDs.
-func TestDispatch_SameIDInBothModes_TwoRuns(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	live := b.insert(t)
-	b.due(t)
-	if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	test := b.insert(t, func(e *receipt.New) { e.Mode = "test" })
-	for range 2 { // the second time both IDs are taken, and that is success
-		b.due(t)
-		if _, _, err := b.d.SweepOnce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.pool.Exec(t.Context(), `update receipts set status = 'received' where mode = 'test'`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for workflowID, want := range map[string]string{"stripe:evt_1": live.ReceiptID, "stripe:evt_1:" + test.ReceiptID: test.ReceiptID} {
-		if s, ok := b.temporal.get(workflowID); !ok || s.in.ReceiptID != want {
-			t.Errorf("%s runs receipt %q, want %s", workflowID, s.in.ReceiptID, want)
-		}
-	}
-	if n := len(b.temporal.runs); n != 2 {
-		t.Errorf("runs: got %d, want 2", n)
-	}
-}
-
 func TestDispatch_NoFlowOfItsOwn_Relayed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

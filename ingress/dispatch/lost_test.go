@@ -88,7 +88,7 @@ func (tp *temporal) info(id string, s started) *workflowpb.WorkflowExecutionInfo
 		panic(err)
 	}
 	return &workflowpb.WorkflowExecutionInfo{
-		Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, StartTime: timestamppb.Now(),
+		Type: &commonpb.WorkflowType{Name: s.flow}, Status: status, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run-1"}, StartTime: timestamppb.Now(),
 		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.PawlReceipt.GetName(): whose}},
 	}
 }
@@ -335,7 +335,7 @@ func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	b.temporal.set(func(tp *temporal) {
 		tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		tp.meanwhile = func() {
-			if err := b.starts.MarkFinished(t.Context(), run.Finished{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
+			if err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: p.Ref, WorkflowID: "stripe:evt_1", RunID: "run-1",
 				StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}); err != nil {
 				t.Error(err)
 			}
@@ -359,7 +359,7 @@ func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
 				p := begun(t, b)
-				if err := b.starts.MarkFinished(t.Context(), run.Finished{ReceiptID: p.ReceiptID, WorkflowID: "stripe:evt_1", RunID: "run-1",
+				if err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: p.Ref, WorkflowID: "stripe:evt_1", RunID: "run-1",
 					StartedAt: time.Now(), Outcome: string(outcome), Status: outcome}); err != nil {
 					t.Fatal(err)
 				}
@@ -436,7 +436,7 @@ func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for workflowID, id := range ids {
-		b.temporal.runs[workflowID] = started{in: workflows.EventInput{Ref: event.Ref{ReceiptID: id}}}
+		b.temporal.runs[workflowID] = started{flow: "InvoicePaid", in: workflows.EventInput{Ref: event.Ref{ReceiptID: id}}}
 	}
 	b.temporal.ended, b.temporal.only = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, "stripe:evt_1234"
 	if got := b.searchOnce(t); got != 1 || b.temporal.asked != 1 || b.temporal.lists != 3 {

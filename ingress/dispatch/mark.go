@@ -35,9 +35,7 @@ func (d *Dispatcher) note(ctx context.Context) (err error) {
 	if len(started) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 		defer cancel()
-		if err = d.cfg.Runs.MarkStarted(ctx, started...); err == nil {
-			d.mine.recorded(started)
-		}
+		err = d.cfg.Runs.MarkStarted(ctx, started...)
 		failpoint.Hit("dispatch-after-mark")
 	}
 	d.release(ctx, left...)

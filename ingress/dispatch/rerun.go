@@ -33,6 +33,11 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 	if err != nil {
 		return run.Started{}, fmt.Errorf("replay %s: %w", started.WorkflowID, err)
 	}
+	if latest != nil {
+		if err := checkOwner(latest, p.ReceiptID); err != nil {
+			return run.Started{}, err
+		}
+	}
 	running := latest.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	switch {
 	case latest != nil && requestOf(latest) == ask.Request && latest.GetExecution().GetRunId() != ask.Previous:

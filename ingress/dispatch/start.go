@@ -30,7 +30,9 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 	if p.Rerun != nil {
 		return d.startRerun(ctx, p, in)
 	}
-	workflowID, runID, already, err := d.execute(ctx, in.Flow(), in, p.WorkflowID)
+	// Where it has been started before, the search for lost runs finds out within a minute whether that run is its own.
+	workflowID := cmp.Or(p.WorkflowID, in.ID())
+	runID, already, err := d.executeAs(ctx, workflowID, in.Flow(), in)
 	if err != nil {
 		outcome := "failed"
 		if refused(err) {
@@ -52,32 +54,6 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 
 func eventInput(p receipt.Pending) workflows.EventInput {
 	return workflows.EventInput{Ref: p.Ref}
-}
-
-// execute starts flow under the event's ID, or another where as says so, and reports under which. already is true
-// where it was started before: runID is then that run's.
-func (d *Dispatcher) execute(ctx context.Context, flow string, in workflows.EventInput, as string) (workflowID, runID string, already bool, err error) {
-	tried := d.mine.add(in.ReceiptID)
-	workflowID = cmp.Or(as, in.ID())
-	runID, already, err = d.executeAs(ctx, workflowID, flow, in)
-	if err != nil || !already || tried || workflowID == in.AnewID() {
-		return workflowID, runID, already, err
-	}
-	// Somebody else has started it: a process that died before it could say so, as a rule.
-	err = d.askOwner(ctx, workflowID, in.ReceiptID)
-	var another *anotherError
-	if !errors.As(err, &another) {
-		return workflowID, runID, already, err
-	}
-	switch _, held := d.cfg.Receipts.Get(ctx, another.receiptID); {
-	case held == nil:
-		// One event ID in both modes: two events, whose effects have keys of their own.
-		workflowID = in.AnewID()
-		runID, already, err = d.executeAs(ctx, workflowID, flow, in)
-	case !errors.Is(held, receipt.ErrNotFound):
-		err = held
-	}
-	return workflowID, runID, already, err
 }
 
 // executeAs is one start under workflowID. Its error wraps errUnable where Temporal as a whole takes no starts.

@@ -59,20 +59,6 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	}
 }
 
-// After a crash nobody remembers the start, so Temporal is asked whose run it is, once.
-func TestSweep_StartedByAProcessThatDied_AskedOnce(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	p := b.insert(t)
-	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
-	b.sweep(t)
-	b.d = b.dispatcher(t)
-	b.sweep(t)
-	if st := b.status(t, p.ReceiptID); st != receipt.Processing || b.temporal.asked != 1 {
-		t.Errorf("receipt %s after %d questions, want processing after one", st, b.temporal.asked)
-	}
-}
-
 // A namespace that was made anew knows no search attribute of ours: that is nothing about the event.
 func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
 	t.Parallel()

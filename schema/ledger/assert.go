@@ -35,7 +35,7 @@ select key, generation, receipt_id, run_id, token, 'done', now(), $8 from assert
 
 // Assert records that an effect has happened, which a person says: it is done, and undone like any other. What our own
 // tables hold of it is written in the same transaction. It returns false, and changes nothing, where the effect is settled
-// already or another is at it.
+// already or another is at it. The error is [ErrForeign] where it is not of its receipt.
 func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, err error) {
 	keys := []string{c.Key}
 	if a.Compensates != "" {
@@ -43,6 +43,9 @@ func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, er
 	}
 	slices.Sort(keys) // the lock order
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := checkOwn(ctx, tx, c); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, lockSQL, keys); err != nil {
 			return err
 		}

@@ -156,14 +156,17 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
 	n := len(keyList)
 	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	providers, accounts, modes, types := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
 	for i, key := range keyList {
 		c := b.ops[b.claims[key]].claim
 		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID, c.EventID
 		workflows[i], runs[i], leases[i], requests[i] = c.WorkflowID, c.RunID, c.Lease.Seconds(), c.Request
+		providers[i], accounts[i], modes[i], types[i] = c.Provider, c.Account, c.Mode, c.Type
 		unmarked[i] = c.Unmarked
 	}
-	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, workflows, runs, leases, requests, unmarked).Query(func(rows pgx.Rows) error {
+	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, workflows, runs, leases, requests, unmarked,
+		providers, accounts, modes, types).Query(func(rows pgx.Rows) error {
 		var (
 			key string
 			g   Grant
@@ -218,20 +221,51 @@ func (b *batch) readRefused(ctx context.Context, db Tx) error {
 			return err
 		}
 	}
+	var unexplained []*Claim
 	for key, list := range refused {
 		for _, i := range list {
 			g, known := found[key]
 			claim := b.ops[i].claim
-			// A later round may repeat what has ended. Where it was not granted, what it needs for itself is another's, and
-			// how the round before has ended says nothing.
-			again := (g.State == Failed || g.State == Uncertain) && claim.Round > g.Round
-			if !known || again {
+			// What may be tried, and was not granted, is not of its receipt; or what it needs for itself is another's,
+			// and how the last try has ended says nothing.
+			mayBeTried := !known || g.Claimable(claim.Round)
+			if mayBeTried || g.State == Claimed && g.LeaseUntil.Before(time.Now()) {
+				unexplained = append(unexplained, claim)
+			}
+			if mayBeTried {
 				g = Grant{State: Claimed, LeaseUntil: held[claim.Exclusive]}
 			}
 			b.outcomes[i].grant = g
 		}
 	}
-	return nil
+	return b.readForeign(ctx, db, unexplained)
+}
+
+// readForeign finds out which of the claims are not of their receipts.
+func (b *batch) readForeign(ctx context.Context, db Tx, claims []*Claim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	keys, err := foreign(ctx, db, claims)
+	for i, o := range b.ops {
+		b.outcomes[i].foreign = o.claim != nil && slices.Contains(keys, o.claim.Key) && slices.Contains(claims, o.claim)
+	}
+	return err
+}
+
+// foreign returns the keys of those claims that are not of their receipts.
+func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err error) {
+	var texts [7][]string
+	for _, c := range claims {
+		for i, v := range [...]string{c.Key, c.ReceiptID, c.EventID, c.Provider, c.Account, c.Mode, c.Type} {
+			texts[i] = append(texts[i], v)
+		}
+	}
+	rows, err := db.Query(ctx, foreignSQL, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6])
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // readHolders returns until when others hold what is exclusive. One that lapsed is let go, so that a run that was

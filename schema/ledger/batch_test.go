@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -19,9 +16,10 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := schematest.New(t)
+			schematest.Receipts(t, pool, "evt_1")
 			s := New(pool)
 			t.Cleanup(s.Close)
-			c := Claim{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: "finance-export:1", Kind: "finance-export", WorkflowID: "w", RunID: "r", Lease: time.Minute}
+			c := Claim{Ref: schematest.Ref("evt_1"), Key: "finance-export:stripe:live:1", Kind: "finance-export", WorkflowID: "w", RunID: "r", Lease: time.Minute}
 			for token := range int64(2) {
 				if g, err := s.Claim(t.Context(), c); err != nil || g.Token != token+1 {
 					t.Fatalf("grant %+v, %v", g, err)
@@ -69,22 +67,23 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	pool := schematest.New(t)
+	schematest.Receipts(t, pool, "evt_1")
 	s := New(pool)
 	t.Cleanup(s.Close)
 	claim := func(key string) op {
-		return op{claim: &Claim{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: key, Kind: "kind", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
+		return op{claim: &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "kind", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
 	}
 	finish := func(key string) op {
 		return op{finish: &Finish{Key: key, Token: 1, State: Done, StartedAt: time.Now()}}
 	}
-	if _, err := s.flush(ctx, []op{claim("gate"), claim("m"), claim("z")}); err != nil {
+	if _, err := s.flush(ctx, []op{claim("k:stripe:live:gate"), claim("k:stripe:live:m"), claim("k:stripe:live:z")}); err != nil {
 		t.Fatal(err)
 	}
 	gate, err := pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gate.Exec(ctx, `select from effects where key = 'gate' for update`); err != nil {
+	if _, err := gate.Exec(ctx, `select from effects where key = 'k:stripe:live:gate' for update`); err != nil {
 		t.Fatal(err)
 	}
 	results := make(chan error, 2)
@@ -99,8 +98,8 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 			}
 		}
 	}
-	flush(1, finish("z"), claim("gate"), claim("m")) // is held at the gate, before it asks for m
-	flush(2, finish("m"), claim("z"))
+	flush(1, finish("k:stripe:live:z"), claim("k:stripe:live:gate"), claim("k:stripe:live:m")) // is held at the gate, before it asks for m
+	flush(2, finish("k:stripe:live:m"), claim("k:stripe:live:z"))
 	if err := gate.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +108,8 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 			t.Errorf("flush: %v", err)
 		}
 	}
-	found, err := s.Read(ctx, []string{"m", "z"})
-	if err != nil || found["m"].State != Done || found["z"].State != Done {
+	found, err := s.Read(ctx, []string{"k:stripe:live:m", "k:stripe:live:z"})
+	if err != nil || found["k:stripe:live:m"].State != Done || found["k:stripe:live:z"].State != Done {
 		t.Errorf("recorded %+v, %v", found, err)
 	}
 }
@@ -118,25 +117,27 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 // A claim of what another holds for itself is refused in the commit that it shares: that is written as it is, and once.
 func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	t.Parallel()
-	s := New(schematest.New(t))
+	pool := schematest.New(t)
+	schematest.Receipts(t, pool, "evt_1")
+	s := New(pool)
 	t.Cleanup(s.Close)
 	claim := func(key, exclusive string) *Claim {
-		return &Claim{Ref: event.Ref{ReceiptID: uuid.NewString(), EventID: "evt_1"}, Key: key, Kind: "k", Exclusive: exclusive, WorkflowID: "w", RunID: "r", Lease: time.Minute}
+		return &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "k", Exclusive: exclusive, WorkflowID: "w", RunID: "r", Lease: time.Minute}
 	}
-	holder, err := s.Claim(t.Context(), *claim("held:1", "workspace:acme"))
+	holder, err := s.Claim(t.Context(), *claim("k:stripe:live:held:1", "workspace:acme"))
 	if err != nil || !holder.Granted {
 		t.Fatalf("%+v, %v", holder, err)
 	}
-	other, err := s.Claim(t.Context(), *claim("other:1", ""))
+	other, err := s.Claim(t.Context(), *claim("k:stripe:live:other:1", ""))
 	if err != nil || !other.Granted {
 		t.Fatalf("%+v, %v", other, err)
 	}
 	out, err := s.flush(t.Context(), []op{
-		{claim: claim("held:2", "workspace:acme")},
-		{finish: &Finish{Key: "other:1", Token: other.Token, State: Done, StartedAt: time.Now()}},
-		{claim: claim("other:2", "workspace:zeta")},
-		{claim: claim("other:3", "workspace:zeta")},
-		{claim: claim("other:4", "")},
+		{claim: claim("k:stripe:live:held:2", "workspace:acme")},
+		{finish: &Finish{Key: "k:stripe:live:other:1", Token: other.Token, State: Done, StartedAt: time.Now()}},
+		{claim: claim("k:stripe:live:other:2", "workspace:zeta")},
+		{claim: claim("k:stripe:live:other:3", "workspace:zeta")},
+		{claim: claim("k:stripe:live:other:4", "")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +153,8 @@ func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	}
 	// What is let go in a commit can be claimed in it.
 	out, err = s.flush(t.Context(), []op{
-		{claim: claim("held:2", "workspace:acme")},
-		{finish: &Finish{Key: "held:1", Token: holder.Token, State: Done, StartedAt: time.Now()}},
+		{claim: claim("k:stripe:live:held:2", "workspace:acme")},
+		{finish: &Finish{Key: "k:stripe:live:held:1", Token: holder.Token, State: Done, StartedAt: time.Now()}},
 	})
 	if err != nil || !out[0].grant.Granted {
 		t.Errorf("%+v, %v; want a grant", out, err)

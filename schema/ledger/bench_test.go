@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -21,16 +18,17 @@ import (
 func BenchmarkClaimFinish(b *testing.B) {
 	for _, parallel := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(2*parallel), func(b *testing.B) {
-			store := ledger.New(schematest.New(b))
+			pool := schematest.New(b)
+			schematest.Receipts(b, pool, "evt_1")
+			store := ledger.New(pool)
 			b.Cleanup(store.Close)
 			var n atomic.Int64
-			receiptID := uuid.NewString()
 			b.ReportAllocs()
 			b.SetParallelism(parallel)
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					doOne(b, store, benchmarked(n.Add(1), receiptID))
+					doOne(b, store, benchmarked(n.Add(1)))
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "effects/s")
@@ -38,10 +36,10 @@ func BenchmarkClaimFinish(b *testing.B) {
 	}
 }
 
-func benchmarked(n int64, receiptID string) ledger.Claim {
+func benchmarked(n int64) ledger.Claim {
 	return ledger.Claim{
-		Ref:        event.Ref{ReceiptID: receiptID, EventID: "evt_1"},
-		Key:        fmt.Sprint("benchmark:", n),
+		Ref:        schematest.Ref("evt_1"),
+		Key:        fmt.Sprint("benchmark:stripe:live:", n),
 		Kind:       "benchmark",
 		WorkflowID: "stripe:evt_1",
 		RunID:      "run",
@@ -69,10 +67,11 @@ func doOne(b *testing.B, store *ledger.Store, c ledger.Claim) {
 func BenchmarkClaimFinish_OthersWait(b *testing.B) {
 	for _, waiters := range []int{0, 50} {
 		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
-			store := ledger.New(schematest.New(b))
+			pool := schematest.New(b)
+			schematest.Receipts(b, pool, "evt_1")
+			store := ledger.New(pool)
 			b.Cleanup(store.Close)
-			receiptID := uuid.NewString()
-			holder := benchmarked(-1, receiptID)
+			holder := benchmarked(-1)
 			holder.Exclusive, holder.Lease = "workspace:acme", time.Hour
 			if grant, err := store.Claim(b.Context(), holder); err != nil || !grant.Granted {
 				b.Fatalf("%+v, %v", grant, err)
@@ -80,7 +79,7 @@ func BenchmarkClaimFinish_OthersWait(b *testing.B) {
 			ctx, stop := context.WithCancel(b.Context())
 			var waiting sync.WaitGroup
 			for i := range waiters {
-				c := benchmarked(int64(-2-i), receiptID)
+				c := benchmarked(int64(-2 - i))
 				c.Exclusive = holder.Exclusive
 				waiting.Go(func() {
 					for ctx.Err() == nil {
@@ -100,7 +99,7 @@ func BenchmarkClaimFinish_OthersWait(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					doOne(b, store, benchmarked(n.Add(1), receiptID))
+					doOne(b, store, benchmarked(n.Add(1)))
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "effects/s")

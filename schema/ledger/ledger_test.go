@@ -9,10 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -35,8 +33,11 @@ func setup(t *testing.T) bundle {
 }
 
 func (b bundle) claim(eventID string, round int) ledger.Claim {
+	if eventID != "" {
+		schematest.Receipts(b, b.pool, eventID)
+	}
 	return ledger.Claim{
-		Ref:        event.Ref{ReceiptID: uuid.NewString(), EventID: eventID},
+		Ref:        schematest.Ref(eventID),
 		Key:        "receipt-email:stripe:live:in_1",
 		Kind:       "receipt-email",
 		Round:      round,
@@ -357,8 +358,8 @@ func TestFinish_WhatPostgresCannotHold_Dropped(t *testing.T) {
 func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 	b := setup(t)
 	first, second := b.claim("evt_1", 0), b.claim("evt_2", 0)
-	first.Key, first.Exclusive = "provision:1", "workspace:acme"
-	second.Key, second.Exclusive = "provision:2", "workspace:acme"
+	first.Key, first.Exclusive = "provision:stripe:live:1", "workspace:acme"
+	second.Key, second.Exclusive = "provision:stripe:live:2", "workspace:acme"
 	if g := b.grant(first); !g.Granted {
 		t.Fatalf("got %+v", g)
 	}
@@ -377,8 +378,8 @@ func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
 	b := setup(t)
 	first, second := b.claim("evt_1", 0), b.claim("evt_1", 0)
-	first.Key, first.Exclusive = "notice:1", "notices:in_1"
-	second.Key, second.Exclusive = "notice:2", "notices:in_1"
+	first.Key, first.Exclusive = "notice:stripe:live:1", "notices:in_1"
+	second.Key, second.Exclusive = "notice:stripe:live:2", "notices:in_1"
 	for _, c := range []ledger.Claim{first, second} {
 		g := b.grant(c)
 		if _, err := b.store.Finish(t.Context(), ledger.Finish{Key: c.Key, Token: g.Token, State: ledger.Failed, Class: ledger.Exhausted, StartedAt: time.Now()}); err != nil || !g.Granted {
@@ -412,7 +413,7 @@ func TestClaim_LapsedUnmarked_KnownToBeUnanswered(t *testing.T) {
 			for by, take := range map[string]func(bundle, ledger.Claim){
 				"the next claim": func(bundle, ledger.Claim) {},
 				"another's claim of what is exclusive": func(b bundle, c ledger.Claim) {
-					c.Key = "provision-workspace:2"
+					c.Key = "provision-workspace:stripe:live:2"
 					b.grant(c)
 				},
 			} {
@@ -565,7 +566,7 @@ func TestRead_TellsAndClaimsNothing(t *testing.T) {
 		t.Errorf("after it was undone: %+v", found)
 	}
 	if other := b.claim("evt_2", 0); !b.grant(ledger.Claim{
-		Ref:        event.Ref{ReceiptID: other.ReceiptID, EventID: other.EventID},
+		Ref:        other.Ref,
 		Key:        "receipt-email:stripe:live:in_2",
 		Kind:       other.Kind,
 		WorkflowID: other.WorkflowID,

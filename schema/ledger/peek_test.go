@@ -33,7 +33,7 @@ func TestPeek_SaysWhatAClaimComesTo(t *testing.T) {
 	} {
 		for _, round := range []int{2, 3} {
 			claim := b.claim("evt_1", round)
-			claim.Key = "x:" + name + string(rune('0'+round))
+			claim.Key = "x:stripe:live:" + name + string(rune('0'+round))
 			first := claim
 			first.Round, first.Lease = 2, time.Hour
 			b.grant(first)

@@ -4,6 +4,7 @@ package ledger
 var Statements = map[string]string{
 	"lock":       lockSQL,
 	"claim":      claimSQL,
+	"foreign":    foreignSQL,
 	"read":       readSQL,
 	"doubt":      doubtSQL,
 	"mark":       markSQL,
@@ -37,14 +38,17 @@ select from unnest($1::text[]) as k(key) cross join lateral (select from effects
 //
 // A claim of what another holds for itself is left out, and not left to the unique index: that would refuse the whole
 // commit, which then had to be halved until the claim stood alone. The index still decides between two commits.
+//
+// A claim that is not of its receipt is left out, too: see [ErrForeign].
 const claimSQL = `
 insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, workflow_id, run_id, lease_until, request)
 select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.workflow_id, c.run_id,
        now() + make_interval(secs => c.lease), c.request
-  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::bytea[])
-       as c(key, kind, exclusive, round, receipt_id, event_id, workflow_id, run_id, lease, request)
- where c.exclusive = ''
-    or not exists (select from effects h where h.exclusive = c.exclusive and h.exclusive <> '' and h.state = 'claimed' and h.key <> c.key)
+  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::bytea[],
+              $12::text[], $13::text[], $14::text[], $15::text[])
+       as c(key, kind, exclusive, round, receipt_id, event_id, workflow_id, run_id, lease, request, provider, account, mode, type)
+ where ` + ofReceipt + ` and (c.exclusive = ''
+    or not exists (select from effects h where h.exclusive = c.exclusive and h.exclusive <> '' and h.state = 'claimed' and h.key <> c.key))
     on conflict (key) do update set
        state       = 'claimed',
        committing  = false,
@@ -75,6 +79,18 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
     or (e.state = 'uncertain' and excluded.round > e.round)
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
 returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age, failures, now() - tried_since as trying`
+
+// ofReceipt tells whether claim c says what its receipt says, and has a key of that provider and mode. As a subquery it
+// is one look into the primary key, whatever Postgres believes about the table's size.
+const ofReceipt = `split_part(c.key, ':', 2) = c.provider and split_part(c.key, ':', 3) = c.mode and
+       coalesce((select (r.event_id, r.provider, r.account, r.mode, r.type) = (c.event_id, c.provider, c.account, c.mode, c.type)
+                   from receipts r where r.id = c.receipt_id), false)`
+
+// foreignSQL finds the claims that are not of their receipts.
+const foreignSQL = `
+select c.key from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+       as c(key, receipt_id, event_id, provider, account, mode, type)
+ where not (` + ofReceipt + `)`
 
 const readSQL = `
 select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class,

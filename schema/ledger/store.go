@@ -48,15 +48,24 @@ type hold struct {
 
 type outcome struct {
 	grant    Grant
+	foreign  bool
 	held     bool
 	finished Finished
 }
 
-// Claim asks for the right to do an effect. It does not wait for another holder.
+// ErrForeign says that a claim names another event than its receipt, or a key of another provider or mode.
+// Nothing was done. Only who writes to Temporal past pawl gets that far.
+var ErrForeign = errors.New("the effect is not of its receipt")
+
+// Claim asks for the right to do an effect. It does not wait for another holder. The error is [ErrForeign] where the
+// effect is not of its receipt.
 func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	out, err := s.group.Do(ctx, op{claim: &c})
 	if isExclusive(err) { // another process has claimed it at the same moment
 		return Grant{State: Claimed}, nil
+	}
+	if err == nil && out.foreign {
+		err = ErrForeign
 	}
 	if err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
@@ -103,13 +112,25 @@ func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, erro
 }
 
 // Skip records the decision that an unfinished effect shall not be done, with the reason. An effect
-// that is done, skipped or being done stays as it is.
+// that is done, skipped or being done stays as it is. The error is [ErrForeign] where it is not of its receipt.
 func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
-	_, err := s.pool.Exec(ctx, skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID, reason)
+	err := checkOwn(ctx, s.pool, c)
+	if err == nil {
+		_, err = s.pool.Exec(ctx, skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID, reason)
+	}
 	if err != nil {
 		return fmt.Errorf("skip effect %s: %w", c.Key, err)
 	}
 	return nil
+}
+
+// checkOwn returns ErrForeign for a claim that is not of its receipt.
+func checkOwn(ctx context.Context, db Tx, c Claim) error {
+	keys, err := foreign(ctx, db, []*Claim{&c})
+	if err == nil && len(keys) > 0 {
+		err = ErrForeign
+	}
+	return err
 }
 
 // Uncertain counts the effects of which nobody knows whether they happened: those that are uncertain, and those that
@@ -183,6 +204,9 @@ func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context
 	}
 	if err := claim.readRefused(ctx, tx); err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
+	}
+	if claim.outcomes[0].foreign {
+		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, ErrForeign)
 	}
 	grant := claim.outcomes[0].grant
 	if !grant.Granted {

@@ -12,12 +12,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Finished says how a run ended and what its receipt became.
 type Finished struct {
-	ReceiptID  string
+	// Ref is the event, as the receipt has it.
+	event.Ref
 	WorkflowID string
 	RunID      string
 	StartedAt  time.Time
@@ -39,7 +41,8 @@ type Finished struct {
 }
 
 // MarkFinished closes a run and sets its receipt's status in one transaction. A run that nobody has
-// recorded (a reset; or a run that ended before its start was marked) is recorded as well. It may
+// recorded (a reset; or a run that ended before its start was marked) is recorded as well. A receipt that says something
+// else than f.Ref is not found. It may
 // be called twice: the second call changes nothing but the closing time.
 //
 // A status that the graph does not allow closes the run and returns a *[receipt.TransitionError]. Where a later
@@ -70,9 +73,12 @@ const finishedSQL = `
 with ended as materialized (
     select i.*, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
       from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::timestamptz[],
-                  $12::text[], $13::text[], $14::text[])
-           as i(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence, kind, requested_by, run_reason)
-     cross join lateral (select r.status, r.fence from receipts r where r.id = i.id for no key update) held
+                  $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
+           as i(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence, kind, requested_by, run_reason,
+                event_id, provider, account, mode, type)
+     cross join lateral (select r.status, r.fence from receipts r
+                          where r.id = i.id and (r.event_id, r.provider, r.account, r.mode, r.type) = (i.event_id, i.provider, i.account, i.mode, i.type)
+                            for no key update) held
 ), ran as (
     insert into runs (workflow_id, run_id, receipt_id, kind, requested_by, reason, previous_run_id, started_at, closed_at, outcome)
     select i.workflow_id, i.run_id, i.id, case when i.kind <> '' then i.kind when i.workflow_id like 'due:%' then 'due' else 'original' end,
@@ -110,19 +116,20 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, er
 
 	n := len(rows)
 	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
-	var texts [11][]string
+	var texts [16][]string
 	for i := range texts {
 		texts[i] = make([]string, n)
 	}
 	for i, f := range rows {
 		ids[i], at[i], asOf[i] = f.id, f.StartedAt, receipt.Fence(f.AsOf)
 		follows := strings.Join(receipt.MayPrecede(f.Status), " ")
-		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError, follows, string(f.Kind), f.RequestedBy, f.RunReason} {
+		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError, follows, string(f.Kind), f.RequestedBy, f.RunReason,
+			f.EventID, f.Provider, f.Account, f.Mode, f.Type} {
 			texts[c][i] = v
 		}
 	}
 	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], texts[7], asOf,
-		texts[8], texts[9], texts[10])
+		texts[8], texts[9], texts[10], texts[11], texts[12], texts[13], texts[14], texts[15])
 	if err != nil {
 		return nil, err
 	}

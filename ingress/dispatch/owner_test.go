@@ -36,6 +36,10 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	old := b.forgotten(t)
 	p := b.insert(t)
 	b.sweep(t)
+	b.silent(t)
+	if n := b.searchOnce(t); n != 1 {
+		t.Errorf("%d mended, want 1", n)
+	}
 	if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) ||
 		!strings.Contains(r.Reason, "stripe:evt_1") || !strings.Contains(r.Reason, old.ReceiptID) {
 		t.Fatalf("receipt %s: %s; want it parked with the run and its receipt", r.Status, r.Reason)
@@ -92,6 +96,61 @@ func TestSearchOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 			}
 			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
 				t.Errorf("receipt %s: %s; want it parked", r.Status, r.Reason)
+			}
+		})
+	}
+}
+
+// One event ID in both modes is one workflow ID: the second event is parked for a person.
+func TestSearchOnce_SameIDInBothModes_SecondParked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	live := b.insert(t)
+	b.sweep(t)
+	test := b.insert(t, func(e *receipt.New) { e.Mode = "test" })
+	b.sweep(t)
+	b.silent(t)
+	if n := b.searchOnce(t); n != 1 {
+		t.Errorf("%d mended, want 1", n)
+	}
+	if r := b.get(t, test.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
+		t.Errorf("the second is %s: %s; want it parked", r.Status, r.Reason)
+	}
+	if r := b.get(t, live.ReceiptID); r.Status != receipt.Processing {
+		t.Errorf("the first is %s: %s; want it left alone", r.Status, r.Reason)
+	}
+}
+
+// Who may write to Temporal can start anything under an event's workflow ID, and call it the receipt's. Only a run of our
+// types with its receipt is the event's: the receipt of any other says so, and does not wait for it for good.
+func TestSearchOnce_RunIsNotPawls_Parked(t *testing.T) {
+	t.Parallel()
+	for name, foreign := range map[string]func(p receipt.Pending) started{
+		"another type":                     func(receipt.Pending) started { return started{flow: "Sleeper"} },
+		"another type with the receipt":    func(p receipt.Pending) started { return started{flow: "Sleeper", in: workflows.EventInput{Ref: p.Ref}} },
+		"a type of ours without a receipt": func(receipt.Pending) started { return started{flow: "InvoicePaid"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := b.insert(t)
+			b.temporal.set(func(tp *temporal) { tp.runs["stripe:evt_1"] = foreign(p) })
+			b.sweep(t)
+			b.silent(t)
+			if n := b.searchOnce(t); n != 1 {
+				t.Errorf("%d mended, want 1", n)
+			}
+			r := b.get(t, p.ReceiptID)
+			if r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
+				t.Fatalf("receipt %s: %s; want it parked", r.Status, r.Reason)
+			}
+			anew := workflows.EventInput{Ref: p.Ref}.AnewID()
+			if err := b.runAnew(t, p, anew); err != nil {
+				t.Fatal(err)
+			}
+			b.sweep(t)
+			if s, ok := b.temporal.get(anew); !ok || s.in.ReceiptID != p.ReceiptID {
+				t.Errorf("started %+v, want its own run", s)
 			}
 		})
 	}
