@@ -3,7 +3,7 @@ package docs
 
 import _ "embed"
 
-// Sinks is the OpenAPI file of what sinks are sent.
+// Sinks is the OpenAPI file of the requests that sinks get.
 //
 //go:embed sinks.openapi.yaml
 var Sinks []byte

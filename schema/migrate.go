@@ -23,9 +23,9 @@ var migrations embed.FS
 // versionTable holds one row with the number of the last migration.
 const versionTable = "public.schema_version"
 
-// lockTimeout bounds how long a migration waits for a lock. Whoever queues behind a waiting
-// ALTER TABLE waits with it, so a migration that does not get its lock soon steps back and
-// tries again rather than stop the ingress.
+// lockTimeout bounds how long a migration waits for a lock. All statements that queue behind a waiting ALTER TABLE
+// wait with it, so a migration that does not get its lock soon steps back and tries again rather than stop the
+// ingress.
 const lockTimeout = "2s"
 
 // patience bounds how long Migrate tries again for a lock; the other migrator, or the long
@@ -47,10 +47,10 @@ func (e *NewerError) Error() string {
 // transaction together with its version number: after an error the database stands at the last
 // migration that was finished, and Migrate can be called again.
 //
-// The DSN must lead to Postgres directly or through a session-mode pooler: a migrator tells its session what it waits
-// for, and for how long.
+// The DSN must lead to Postgres directly or through a session-mode pooler: a migrator sets its session's name and
+// time-outs.
 func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
-	options, err := pgxpool.ParseConfig(dsn) // it knows what is a pool's, and no parameter of the server's
+	options, err := pgxpool.ParseConfig(dsn) // knows a pool's parameters from the server's
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -142,8 +142,8 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 	return more, err
 }
 
-// What to do about errors that a database's own set-up makes, by their codes: when it is migrated, and when
-// it is asked for its version.
+// These tell how to mend errors that a database's own set-up causes, by their codes: at a migration, and when the
+// schema's version is read.
 var (
 	migrated = map[string]string{
 		// protocol_violation; from a pooler: "unsupported startup parameter"

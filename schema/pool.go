@@ -23,11 +23,11 @@ const (
 	Handle
 )
 
-// Bound bounds the connections of a pool: how long each may take to be made, and what [Bounds] says. What the URL
-// sets itself stays.
+// Bound bounds the connections of a pool: how long each may take to be made, and what [Bounds] says. Settings in the
+// URL stay.
 //
-// A connection through a pooler (see [Pooled]) is told nothing: the pooler refuses what it does not know, and would
-// hand on to others what was set. [SetRoles] gives them to its role.
+// A connection through a pooler (see [Pooled]) gets no settings: the pooler refuses unknown ones, and would hand
+// known ones on to other clients. [SetRoles] gives them to its role.
 func Bound(options *pgxpool.Config, use Use) {
 	c := options.ConnConfig
 	c.ConnectTimeout = 2 * time.Second
@@ -47,12 +47,12 @@ func Bound(options *pgxpool.Config, use Use) {
 	}
 }
 
-// Pooled reports whether the URL says that it leads to a pooler: it has a default_query_exec_mode with which no
-// statement is kept on a connection.
+// Pooled reports whether the URL says that it leads to a pooler: its default_query_exec_mode keeps no statement on a
+// connection.
 func Pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
 
-// CheckSession says what is wrong with how a connection reaches the server, nil for nothing: a pooler that its URL does
-// not tell of, on whose connections others would find what was left there; and a session without [Bounds].
+// CheckSession reports a session that must not be used: one behind a pooler that its URL does not name, since others
+// would find its statements there, and one without [Bounds].
 func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var lockTimeout string

@@ -34,8 +34,8 @@ var contract = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, nil
 })
 
-// Conforms returns what is wrong with a request that a sink got, by docs/sinks.openapi.yaml. It says nothing about
-// requests that the file is not about: those of relayed events, say. The body of r is read, and put back.
+// Conforms checks a request that a sink got against docs/sinks.openapi.yaml, and returns the fault. It says nothing
+// about requests that the file is not about: those of relayed events, say. The body of r is read, and put back.
 func Conforms(r *http.Request) error {
 	doc, err := contract()
 	if err != nil {

@@ -55,7 +55,7 @@ type Mail struct {
 	User string
 }
 
-// Mailbox is an SMTP server that keeps what it takes.
+// Mailbox is an SMTP server that keeps its mails.
 type Mailbox struct {
 	// Address is host:port, with localhost as the host.
 	Address string
@@ -126,7 +126,7 @@ func (m *Mailbox) Next(breaks ...Break) {
 	m.breaks = append(m.breaks, breaks...)
 }
 
-// Mails returns what was taken.
+// Mails returns the mails that the server took.
 func (m *Mailbox) Mails() []Mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()

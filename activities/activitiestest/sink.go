@@ -32,7 +32,7 @@ type Request struct {
 	Pawl map[string]string
 	// CloudEvent holds the ce- headers of a CloudEvent in binary mode.
 	CloudEvent map[string]string
-	// Applied is set when the sink did what it was asked, for the first time.
+	// Applied is set for the first request of a key that the sink carried out.
 	Applied bool
 }
 
@@ -42,7 +42,7 @@ type Cue struct {
 	Status int
 	Header map[string]string
 	Body   string
-	// Apply does what was asked before Status or Drop.
+	// Apply carries the request out before Status or Drop.
 	Apply bool
 	// Drop closes the connection without an answer, Hang never answers.
 	Drop, Hang bool

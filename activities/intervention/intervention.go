@@ -1,5 +1,5 @@
 // Package intervention reads from a run's history what somebody did to the run in Temporal, where pawl was not asked:
-// by whom and why, as far as Temporal keeps that. Of a reset it keeps the reason alone.
+// by whom and why, as far as Temporal keeps that. A reset leaves its reason there and no name.
 package intervention
 
 import (
@@ -18,7 +18,7 @@ type Histories interface {
 	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
 }
 
-// Find returns what was done to a run the last time that it was of this kind, and false where its history has none. The
+// Find returns the latest intervention of a kind in a run's history, and false if there was no such one. The
 // receipt's ID is for the caller to fill in.
 func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, runID string) (found run.Intervention, ok bool, err error) {
 	filter := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
@@ -38,8 +38,8 @@ func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, r
 	return found, ok, nil
 }
 
-// read returns what an event tells. Of a reset it has the run that this one made: a history begins with a copy of the
-// one before, whose own resets it tells, too.
+// read returns the intervention that an event tells. For a reset it names the run that this very reset made: a
+// history begins with a copy of the one before, which may tell of earlier resets.
 func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
 	seen.At = event.GetEventTime().AsTime()
 	if a := event.GetWorkflowExecutionTerminatedEventAttributes(); a != nil {
@@ -56,7 +56,7 @@ func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
 	return seen, true
 }
 
-// mostWho and mostWhy bound what is kept, in bytes.
+// mostWho and mostWhy bound the kept texts, in bytes.
 const mostWho, mostWhy = 200, 2000
 
 // told is text from outside as Postgres can hold it, in bounded length.

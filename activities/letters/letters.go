@@ -1,7 +1,7 @@
 // Package letters has the texts of the letters to customers: a template for each letter and language.
 //
-// A template is a text/template that is filled with a [Content]. Its first line is the subject, what follows is the text.
-// English ones are built in; a file NAME.LANGUAGE.txt in a directory of the configuration's stands in for them.
+// A template is a text/template that is filled with a [Content]. Its first line is the subject, what follows is the
+// text. English ones are built in; a file NAME.LANGUAGE.txt in a directory of the configuration's stands in for them.
 package letters
 
 import (
@@ -42,7 +42,7 @@ const English = "en"
 //go:embed templates/*.txt
 var builtIn embed.FS
 
-// Content is what a template is filled with. What a letter has no use for is empty.
+// Content fills a template. Fields that a letter does not use are empty.
 type Content struct {
 	Account string
 	// Number is the invoice's own, else the ID of the object.
@@ -68,8 +68,8 @@ type Set struct {
 	off       []string
 }
 
-// Load reads the letters of a language, those in dir before the built-in ones; dir may be "". What is off needs no
-// template. The error joins everything that is wrong, one line each.
+// Load reads the letters of a language, those in dir before the built-in ones; dir may be "". A letter that is off
+// needs no template. The error joins everything that is wrong, one line each.
 func Load(dir, language string, off []string) (*Set, error) {
 	s := &Set{templates: map[string]*template.Template{}, off: off}
 	errs := []error{unknownFiles(dir)}

@@ -113,8 +113,8 @@ func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.
 
 const probeSQL = `update breakers set probe_at = now() + make_interval(secs => $2) where sink = $1 and open and probe_at <= now()`
 
-// Probe asks to be the one that probes a sink, and returns whether the caller is. Nobody else is until the lease is over,
-// which must outlast the probe.
+// Probe asks to be the one that probes a sink, and returns whether the caller is. Nobody else is until the lease is
+// over, which must outlast the probe.
 func (s *Store) Probe(ctx context.Context, sink string, lease time.Duration) (bool, error) {
 	tag, err := s.pool.Exec(ctx, probeSQL, sink, lease.Seconds())
 	if err != nil {

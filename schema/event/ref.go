@@ -15,6 +15,6 @@ type Ref struct {
 	// its own source; else "".
 	RelayOf string `json:",omitempty"`
 	Type    string
-	// ObjectID is the provider's ID of what the event is about, "" where none is known.
+	// ObjectID is the provider's ID of the object that the event is about, "" if it is not known.
 	ObjectID string `json:",omitempty"`
 }

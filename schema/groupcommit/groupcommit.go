@@ -41,16 +41,15 @@ func (s Size) plus(o Size) Size { return Size{s.Rows + o.Rows, s.Bytes + o.Bytes
 type Config struct {
 	// MaxBatch is the largest number of requests in one flush; default 256.
 	MaxBatch int
-	// MaxRows and MaxBytes bound one flush, but for a request that is larger alone; default 2,000 and 4 MiB. See
-	// [Sized].
+	// MaxRows and MaxBytes bound one flush; a larger request goes alone. The default is 2,000 and 4 MiB. See [Sized].
 	MaxRows  int
 	MaxBytes int64
 	// InFlight is how many flushes may be under way; default 1. A second one overlaps with the first
 	// one's wait for the disk, but splits the batches: with 16 connections on two cores it took an
 	// eighth off the rate, with 256 nothing either way.
 	InFlight int
-	// Timeout bounds one flush, commit included, and is longer by the flush's [Size.Time]; default 1 s. Postgres' own statement_timeout does
-	// not bound a COMMIT that waits for a disk or a standby.
+	// Timeout bounds one flush, commit included, and is longer by the flush's [Size.Time]; default 1 s. Postgres' own
+	// statement_timeout does not bound a COMMIT that waits for a disk or a standby.
 	Timeout time.Duration
 }
 
@@ -98,9 +97,9 @@ func New[Req, Res any](cfg Config, flush Flush[Req, Res]) *Committer[Req, Res] {
 // Do writes req together with whatever else waits, and returns when its transaction is committed
 // or has failed.
 //
-// A nil error means committed. Any error means "perhaps written, perhaps not": after a lost
-// connection or a deadline the commit is in doubt, so a caller must only repeat what is keyed.
-// A row that Postgres refuses gets its error alone; its neighbours are written without it.
+// A nil error means committed. Any error means "perhaps written, perhaps not": after a lost connection or a deadline
+// the commit is in doubt, so a caller must only repeat keyed writes. A row that Postgres refuses gets its error
+// alone; its neighbours are written without it.
 //
 // ctx abandons the wait and nothing more: a flush that has begun goes on. A request whose ctx
 // ends before its flush begins is dropped unwritten.

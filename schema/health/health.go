@@ -1,5 +1,5 @@
-// Package health reads how the database server stands, for who wants to know whether pawl can rely on it. It only reads,
-// and asks for nothing that pawl's own roles may not see.
+// Package health reads how the database server stands, for who wants to know whether pawl can rely on it. It only
+// reads, and asks for nothing that pawl's own roles may not see.
 package health
 
 import (
@@ -32,7 +32,7 @@ type Server struct {
 	Size, Bodies int64
 	// Connections are those that are open, of all databases; Most is how many there may be of roles that are no superuser.
 	Connections, Most int
-	// Oldest is how long the oldest transaction has lasted, zero where there is none, and OldestBy whose it is.
+	// Oldest is the age of the oldest transaction, zero without any, and OldestBy its role.
 	Oldest   time.Duration
 	OldestBy string
 	// SeesAll says that the role may see the transactions of all roles, and not its own only.
@@ -74,8 +74,8 @@ func Read(ctx context.Context, db DB) (Server, error) {
 	return server, nil
 }
 
-// CheckDurability reports every setting of the server under which a commit that was acknowledged could be lost. A process
-// that answers providers calls it before it starts.
+// CheckDurability reports every setting of the server under which a commit that was acknowledged could be lost. A
+// process that answers providers calls it before it starts.
 func CheckDurability(ctx context.Context, db DB) error {
 	rows, _ := db.Query(ctx, offSQL) // CollectRows returns its error
 	off, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -89,8 +89,8 @@ func CheckDurability(ctx context.Context, db DB) error {
 	return errors.Join(faults...)
 }
 
-// rightsSQL asks for what a worker and an operator need: see schema.SetRoles. The trail of what operators did is only
-// added to; nobody but a migration writes the schema's version.
+// rightsSQL asks for what a worker and an operator need: see schema.SetRoles. The audit trail only grows; nobody but
+// a migration writes the schema's version.
 const rightsSQL = `
 select format('%s on %s', lower(needs.privilege), c.relname) as lacks
   from pg_class c

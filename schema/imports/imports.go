@@ -1,5 +1,4 @@
-// Package imports keeps how far the reading of what a provider holds has come, so that one that was broken off goes on
-// where it was.
+// Package imports keeps the progress of imports, so that one that was broken off goes on from there.
 package imports
 
 import (
@@ -20,7 +19,7 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Import is one reading of what a provider holds for a source.
+// Import is one reading of all objects that a provider holds for a source.
 type Import struct {
 	// ID stands for the receipt of the import's facts.
 	ID string
@@ -54,15 +53,15 @@ const advanceSQL = `update imports set cursor = $2, read = $3 where id = $1::uui
 
 const finishSQL = `update imports set finished_at = now() where id = $1::uuid`
 
-// beginEffectsSQL keeps the time of the first import: a later one must not silence what has happened since. It is a full
-// second, as the times of events are.
+// beginEffectsSQL keeps the time of the first import: a later one must not silence events that came since. It is a
+// full second, as the times of events are.
 const beginEffectsSQL = `
 insert into effects_from (provider, mode, at) values ($1, $2, date_trunc('second', now())) on conflict (mode, provider) do nothing`
 
 const effectsFromSQL = `select mode, at from effects_from where provider = $1`
 
-// receiptSQL keeps the one receipt of an object that an import has read. What becomes due by its facts is the receipt's,
-// as it is where an event has told them.
+// receiptSQL keeps the one receipt of an object that an import has read. Due rows that follow from its facts name
+// this receipt, as those of an event name theirs.
 const receiptSQL = `
 insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, occurred_at, received_at, body_hash, status)
 values ($1, $2, $3, $4, $5, $6, 'id', 'import', $7, $8, now(), sha256($9::bytea), 'processed')

@@ -70,8 +70,8 @@ func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (s
 	return home, recordOwner(home, dir)
 }
 
-// reachable makes the directory data for acc and reports whether acc can use it. Where it
-// cannot, nothing is left behind.
+// reachable makes the directory data for acc and reports whether acc can use it. If acc cannot, nothing is left
+// behind.
 func reachable(ctx context.Context, data string, acc account) bool {
 	if err := os.Mkdir(data, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false

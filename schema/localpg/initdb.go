@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// install finds binaries that fit the data directory, and makes the latter when there is none.
+// install finds binaries that fit the data directory, and makes a missing data directory.
 func (s *Server) install(ctx context.Context) error {
 	have, err := dataVersion(s.data)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Server) install(ctx context.Context) error {
 	return s.initdb(ctx)
 }
 
-// dataVersion returns the major version of a data directory, 0 when there is none yet.
+// dataVersion returns the major version of a data directory, 0 if it does not exist yet.
 func dataVersion(data string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {

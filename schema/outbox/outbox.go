@@ -39,7 +39,7 @@ type Event struct {
 	DeliveredTo []string
 }
 
-// News is what an internal event tells: its type, the account whose consumers are told, and what it says.
+// News is an internal event before it is written: its type, the account whose subscribers get it, and its data.
 type News struct {
 	Account, Type string
 	Data          json.RawMessage
@@ -47,8 +47,8 @@ type News struct {
 
 // Write adds a statement to b that writes news to the outbox, in their order: those of one change, in its transaction.
 //
-// Of an account's news the first is due at once. The others stand back behind it from the beginning, as standBackSQL
-// would have them: so the publisher writes to none of them before they are published.
+// The first event of an account is due at once. The others stand back behind it from the beginning, as standBackSQL
+// would have them, so that the publisher writes to none of them before they are published.
 func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
 	if len(news) == 0 {
 		return
@@ -66,16 +66,16 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data,
 select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, now() + case when n.behind then interval '5 minutes' else interval '0' end
   from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[]) as n(account, type, data, behind)`
 
-// mostPassed is how many due events one take goes through. Those that are not the oldest of their account stand back, so
-// that the next take does not meet them.
+// mostPassed is how many due events one take goes through. Those that are not the oldest of their account stand back,
+// so that the next take does not meet them.
 const mostPassed = 256
 
-// standBackSQL lets due events stand back behind the oldest unpublished event of their account, which is being delivered
-// or waits to be. callBackSQL calls the next one back when that is published; after five minutes it would be due
-// again by itself.
+// standBackSQL lets due events stand back behind the oldest unpublished event of their account, which is being
+// delivered or waits to be. callBackSQL calls the next one back when that is published; after five minutes it would
+// be due again by itself.
 //
-// It holds the oldest one's row meanwhile, and passes by where somebody else does: whoever settles that waits, and then
-// calls back what stands behind it, or was faster, and then it is not the oldest any more.
+// It locks the oldest event's row, and skips an account whose row is locked. A concurrent settle waits and then calls
+// back the next event, or it came first and that row is not the oldest any more.
 const standBackSQL = `
 update outbox o set next_at = now() + interval '5 minutes'
   from (select due.id
@@ -89,12 +89,12 @@ update outbox o set next_at = now() + interval '5 minutes'
 // queued is how many events of one account are taken at once: what one change announces, with room.
 const queued = 16
 
-// takeSQL takes the oldest unpublished event of each account where that is due, and those that follow it. The lease
-// (next_at) keeps other publishers away; an account whose oldest event waits has nothing taken, so that order holds. Who
-// has the oldest one's row has what stands behind it: only that row is written.
+// takeSQL takes the oldest unpublished event of each account if it is due, and those that follow it. The lease
+// (next_at) keeps other publishers away; an account whose oldest event waits has nothing taken, so that order holds.
+// The lease on the oldest row covers those behind it: only that row is written.
 //
-// It goes by what is due, and reads nothing of what waits. To step from account to account took 195 ms each time where
-// 50,000 of them waited for a subscriber that was down, several times a second.
+// It reads due rows only, and none that wait. To step from account to account took 195 ms when 50,000 of them waited
+// for a subscriber that was down, several times a second.
 const takeSQL = `
 with oldest as (
     select due.id, due.mode, due.account from outbox due
@@ -115,12 +115,11 @@ select ` + eventColumns + ` from oldest
 
 const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to`
 
-// Take takes due events of up to limit accounts: of each the oldest, and those that follow it, which are to be
-// delivered in their order and only behind it. They come in that order. Who takes events has them for the length of
-// lease; after that they are handed out again. What came of an account's events is settled in one call: once one of them
-// is published, the next is handed out.
+// Take takes due events of up to limit accounts: the oldest of each account and those that follow it, in the order in
+// which they must be delivered. The caller has them for the length of lease; after that they are handed out again.
+// One call settles all events of an account: as soon as one of them is published, the next is handed out.
 func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (events []Event, err error) {
-	// Where all that was due had to stand back, there may be more behind it.
+	// If all due events had to stand back, there may be more behind them.
 	for stoodBack := int64(1); stoodBack > 0 && len(events) == 0; {
 		batch := &pgx.Batch{}
 		batch.Queue(standBackSQL, mostPassed).Exec(func(tag pgconn.CommandTag) error {
@@ -150,8 +149,8 @@ type Settled struct {
 	RetryIn time.Duration
 }
 
-// settleSQL takes what came of events as a list of [settledRow]. What is published stays as it is: the subquery keeps
-// Postgres from going by what is unpublished.
+// settleSQL takes the outcomes of events as a list of [settledRow]. Published events stay as they are: the subquery
+// keeps Postgres from walking the index of unpublished ones.
 const settleSQL = `
 update outbox o set delivered_to = s.delivered_to, last_error = s.error,
        published_at = case when s.published then now() end,

@@ -1,5 +1,5 @@
-// Package quota bounds how often all processes together ask somebody else, by the second. It is for what is asked
-// seldom: each request takes a statement of its own.
+// Package quota bounds how many requests all processes together make to another system in a second. It is for rare
+// requests: each takes a statement of its own.
 package quota
 
 import (
@@ -30,7 +30,7 @@ insert into quotas as q (name, second, requests) values ($1, floor(extract(epoch
      where q.second <> excluded.second or q.requests < $2
 returning requests`
 
-// Take waits until another request may be made under the name, of which there may be perSecond in each second. Between
+// Take waits until another request may be made under the name. There may be perSecond of them in each second. Between
 // two seconds there may be twice as many. It fails when ctx ends first.
 func (s *Store) Take(ctx context.Context, name string, perSecond int) error {
 	for {

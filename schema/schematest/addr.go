@@ -11,8 +11,8 @@ import (
 // givenAddrs has what FreeAddr has returned.
 var givenAddrs sync.Map
 
-// FreeAddr returns an address of this machine that nobody listens on now, below the range from which the system takes
-// ports for connections, so that nothing else gets it meanwhile. A process gets none twice.
+// FreeAddr returns an address of this machine that nobody listens on now, below the system's range of ports for
+// connections, so that nothing else gets it meanwhile. A process gets none twice.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Pooler starts a PgBouncer in transaction mode in front of the database at dsn, and returns the database's URL through
-// it, without what pawl needs to hear of a pooler. It has two connections to the server, in the name of dsn's role, for
-// whoever comes. It goes when the test ends. Where PgBouncer is not installed, the test is skipped.
+// Pooler starts a PgBouncer in transaction mode in front of the database at dsn, and returns the database's URL
+// through it, without what pawl needs to hear of a pooler. It has two connections to the server, in the name of dsn's
+// role, for whoever comes. It goes when the test ends. The test is skipped if PgBouncer is not installed.
 func Pooler(t testing.TB, dsn string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")

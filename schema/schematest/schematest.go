@@ -43,8 +43,8 @@ var shared struct {
 	count  atomic.Int64
 }
 
-// Main runs the tests of m and ends the test process, with what else the tests have started stopped
-// first and then the server. Without it the server still ends with the process, some moments later.
+// Main runs the tests of m and ends the test process. It first calls before and then stops the server. A process that
+// ends otherwise takes the server with it some moments later.
 func Main(m *testing.M, before ...func() error) {
 	os.Exit(Run(m, before...)) //nolint:forbidigo // called as the last line of TestMain
 }

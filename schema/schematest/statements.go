@@ -22,12 +22,13 @@ var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmission
 type OnPurpose struct {
 	// Walks go through a table that grows for ever, and stop early.
 	Walks []string
-	// Open ask for all that is open. A partial index answers them; between two vacuums it also holds what was.
+	// Open ask for all that is open. A partial index answers them; between two vacuums it also holds rows that are
+	// closed by now.
 	Open []string
 }
 
-// CheckStatements prepares each statement against the migrated schema and reports those that read all of a table
-// that grows for ever, or of what is open in it: they are fast until there is something to be slow on.
+// CheckStatements prepares each statement against the migrated schema. It reports those that read all rows, or all
+// open rows, of a table that grows for ever: they are fast only until the table is large.
 //
 // The plans are those that run in production: see [schema.Handling].
 func CheckStatements(t *testing.T, pool *pgxpool.Pool, statements map[string]string, but OnPurpose) {
@@ -76,7 +77,7 @@ func explain(t *testing.T, conn *pgx.Conn, name, sql string) (node, error) {
 	return plans[0].Plan, nil
 }
 
-// node is what is needed of a node of a plan.
+// node holds the fields of a plan's node that matter here.
 type node struct {
 	Type  string `json:"Node Type"`
 	Table string `json:"Relation Name"`
@@ -85,8 +86,8 @@ type node struct {
 	Plans []node
 }
 
-// reads returns the tables that grow of which a plan reads every row, and the partial indexes on such tables of
-// which it reads every entry.
+// reads returns the growing tables that a plan reads in full, and the partial indexes on such tables that it reads in
+// full.
 func (n node) reads(indexes map[string]index) (tables, open []string) {
 	switch n.Type {
 	case "Seq Scan":

@@ -2,7 +2,7 @@
 // between a real Postgres, a real Temporal server and the sandbox of outside systems. There is nothing in
 // it but tests.
 //
-// Each test has a world of its own: a database, a task queue and a sandbox. What is true in the end is
-// said by one checker (check_test.go), which reads rows, the sandbox's journals and the log of what the
-// client was answered, and never pawl's own opinion of itself.
+// Each test has a world of its own: a database, a task queue and a sandbox. One checker (check_test.go) says how
+// things stand in the end. It reads rows, the sandbox's journals and the answers that the client got, and never asks
+// pawl about itself.
 package e2e

@@ -1,6 +1,6 @@
-// Package importer reads what a provider holds already, for a company that had subscribers before it had pawl: customers,
-// subscriptions and open invoices become facts of origin import. They fold like any others, and nothing follows from
-// them: no effect, no news.
+// Package importer reads what a provider holds already, for a company that had subscribers before it had pawl:
+// customers, subscriptions and open invoices become facts of origin import. They fold like any others, and nothing
+// follows from them: no effect, no news.
 package importer
 
 import (
@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Pool *pgxpool.Pool
 	API  *stripe.Client
-	// Source is the source whose events are about the same objects, Mode what it takes; "" for both modes.
+	// Source is the source whose events are about the same objects. Mode is that of its events, "" for both.
 	Source string
 	Mode   webhook.Mode
 	// Accounts maps the connected accounts that are read beside the key's own: theirs to ours.
@@ -50,7 +50,7 @@ type Result struct {
 
 const provider = "stripe"
 
-// Run reads everything, or, where it was broken off before, what is left. After an error it can be run again.
+// Run reads everything. If an earlier call was broken off, it goes on from there. After an error it can be run again.
 func Run(ctx context.Context, c Config) (Result, error) {
 	modes := []string{"live", "test"}
 	if c.Mode != "" {
@@ -86,7 +86,7 @@ type run struct {
 	store *imports.Store
 }
 
-// list reads what is left of one list of an account.
+// list reads the pages of one list of an account that have not been read yet.
 func (r *run) list(ctx context.Context, list stripe.List, account string) error {
 	key := list.Name
 	if account != "" {
@@ -115,8 +115,8 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 	return nil
 }
 
-// page asks for the next page, again and again while that can help. A list whose place is gone, because the object was
-// deleted meanwhile, is read from its beginning: what is read twice is kept once.
+// page asks for the next page, again and again while that can help. If the object at the list's place was deleted
+// meanwhile, the list is read from its beginning: an object that is read twice is kept once.
 func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool, err error) {
 	ask := func() (err error) {
 		page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
