@@ -85,7 +85,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	body.keep()
 	conn.Verified()
-	if !s.connections.Crowded() {
+	if s.keepsAlive(c.Request()) {
 		c.Response().Header().Del("Connection")
 	}
 	if p, ok := source.probe(r, match); ok {
@@ -93,6 +93,12 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
+}
+
+// keepsAlive reports whether the connection of r, which is verified, stays open after the answer. A chunked one does not:
+// net/http hides whether it had a Content-Length too, after which a proxy may disagree on where the next request begins.
+func (s *Server) keepsAlive(r *http.Request) bool {
+	return len(r.TransferEncoding) == 0 && !s.connections.Crowded() && !s.cfg.Leaving()
 }
 
 // pinged reports whether r, which is refused with err, is the provider's unsigned ping. Nothing of it is kept.

@@ -187,6 +187,22 @@ func TestLimits_ChunkedTooLarge_AnsweredAtOnce(t *testing.T) {
 	}
 }
 
+// A request with two lengths ends its connection: a proxy may disagree on where the next one begins.
+func TestLimits_TwoLengths_ConnectionClosed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	body := `{"id":"e1"}`
+	conn := b.dial(t, fmt.Sprintf("POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", sign([]byte(body)), len(body), body))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted || !resp.Close {
+		t.Errorf("got %d, connection closed %t; want 202 and closed", resp.StatusCode, resp.Close)
+	}
+}
+
 func TestLimits_PerSource(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -218,6 +218,21 @@ func TestSenders_Refused_ConnectionClosed(t *testing.T) {
 	}
 }
 
+// A server that is about to stop ends each connection with its answer.
+func TestSenders_Leaving_ConnectionClosed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Leaving = func() bool { return true } })
+	body := `{"id":"e1"}`
+	resp, err := http.DefaultTransport.RoundTrip(request(t, http.MethodPost, b.url+"/hooks/shop", strings.NewReader(body), "X-Sig", sign([]byte(body))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted || !resp.Close {
+		t.Errorf("got %d, closed %t; want 202 and closed", resp.StatusCode, resp.Close)
+	}
+}
+
 // A proxy that nobody has told pawl of makes one sender of all: that is said once, and not of one that is trusted.
 func TestSender_UntrustedProxy_ToldOnce(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ type Config struct {
 	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block, must not change r, and
 	// must copy what it keeps of the body: that is gone when it returns.
 	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
+	// Leaving, when set, reports whether the server is about to be shut down. Each answer then ends its connection, so
+	// that clients connect to another server.
+	Leaving func() bool
 	Meter   metric.Meter
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -98,6 +101,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Dispatch == nil {
 		cfg.Dispatch = func([]receipt.Pending) {}
+	}
+	if cfg.Leaving == nil {
+		cfg.Leaving = func() bool { return false }
 	}
 	if cfg.Refused == nil {
 		cfg.Refused = func(string, *webhook.Request, *webhook.Error, string) {}

@@ -3,6 +3,7 @@ package receipt
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"ready":             readySQL,
+	"ready space":       readySpaceSQL,
 	"insert":            insertSQL,
 	"insert one":        insertOneSQL,
 	"insert unsigned":   insertUnsignedSQL,

@@ -72,18 +72,24 @@ func (s *Store) Close() {
 }
 
 const readySQL = `
-select current_setting('transaction_read_only')::boolean, has_table_privilege('receipts', 'insert')
+select current_setting('transaction_read_only')::boolean, has_table_privilege('receipts', 'insert'),
+       has_database_privilege(current_database(), 'temp')
   from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
  where not exists (select from receipts where false)`
 
-// Ready proves that a receipt could be committed now: it commits a WAL record of its own (a
-// connection alone says nothing about a full disk or a stuck commit) and fails on a read-only
-// server, a schema without receipts or a role that may not write them. It changes no row.
+// readySpaceSQL needs new space on the disk, which a table's free pages or a recycled WAL segment would hide.
+const readySpaceSQL = `
+create temporary table pawl_ready on commit drop as
+select repeat('x', 1000) as page from generate_series(1, 100)`
+
+// Ready proves that a receipt could be committed now: it commits a WAL record of its own (a connection alone says nothing
+// about a stuck commit), and writes 100 KB that the commit removes, where the role may create temporary tables. It fails
+// on a full disk, a read-only server, a schema without receipts, and for a role that may not write receipts.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var readOnly, mayInsert bool
-	err := s.pool.QueryRow(ctx, readySQL).Scan(&readOnly, &mayInsert)
+	var readOnly, mayInsert, mayStage bool
+	err := s.pool.QueryRow(ctx, readySQL).Scan(&readOnly, &mayInsert, &mayStage)
 	switch {
 	case err != nil:
 		return fmt.Errorf("probe the database: %w", err)
@@ -91,6 +97,10 @@ func (s *Store) Ready(ctx context.Context) error {
 		return errors.New("probe the database: it is read-only")
 	case !mayInsert:
 		return errors.New("probe the database: the role may not insert into receipts; grant it what the role that migrates has")
+	case mayStage:
+		if _, err := s.pool.Exec(ctx, readySpaceSQL); err != nil {
+			return fmt.Errorf("probe the database: %w", err)
+		}
 	}
 	return nil
 }

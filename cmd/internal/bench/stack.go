@@ -244,7 +244,7 @@ func (c *child) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
-		if c.isReady(ctx) && c.listens(ctx) {
+		if c.isReady(ctx) {
 			return nil
 		}
 		select {
@@ -272,18 +272,6 @@ func (c *child) isReady(ctx context.Context) bool {
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
-}
-
-// listens reports whether webhooks are taken, which a worker never does.
-func (c *child) listens(ctx context.Context) bool {
-	if c.args[0] == "worker" {
-		return true
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.ingress)
-	if err != nil {
-		return false
-	}
-	return conn.Close() == nil
 }
 
 // failed adds what the process has logged.

@@ -58,6 +58,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	server, err := ingress.New(ingress.Config{
 		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
 		Meter: n.telemetry.Meter(), Log: n.log, Limits: Limits(n.Config.Ingress),
+		Leaving: n.stopping.Load,
 	})
 	if err != nil {
 		return err
@@ -77,6 +78,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {
 		<-ctx.Done()
+		n.stopping.Store(true) // not ready before the listener closes
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 		defer cancel()
 		return server.Shutdown(stop)

@@ -128,17 +128,18 @@ func (n *Node) join(part ops.Part) {
 	n.parts = append(n.parts, part)
 }
 
-// running lists the parts that run, and Temporal. Where webhooks are taken, they alone decide whether the process is
-// sent any.
-func (n *Node) running() []ops.Part {
+// running lists the parts that run, and Temporal. The main part of a process of this kind decides alone whether the
+// process is ready. The list is empty until that part runs: an ingress is not ready before it listens.
+func (n *Node) running(kind Kind) []ops.Part {
 	n.joining.Lock()
 	defer n.joining.Unlock()
-	if len(n.parts) == 0 {
-		return nil
-	}
-	parts := slices.Clone(n.parts)
+	parts, runs := slices.Clone(n.parts), false
 	for i := range parts {
-		parts[i].Decides = parts[i].Name == webhooks || !slices.ContainsFunc(parts, func(p ops.Part) bool { return p.Name == webhooks })
+		parts[i].Decides = parts[i].Name == kind.mainPart()
+		runs = runs || parts[i].Decides
+	}
+	if !runs {
+		return nil
 	}
 	return append(parts, ops.Part{Name: "temporal", Probe: n.probeTemporal})
 }
@@ -293,7 +294,7 @@ func (n *Node) RunOps(ctx context.Context, kind Kind) error {
 	if err != nil {
 		return fmt.Errorf("listen for health and metrics (ops.%s): %w", kind, err)
 	}
-	server := ops.New(ops.Config{Ready: n.ready, Parts: n.running, Metrics: n.telemetry.Handler(), Log: n.log})
+	server := ops.New(ops.Config{Ready: n.ready, Parts: func() []ops.Part { return n.running(kind) }, Metrics: n.telemetry.Handler(), Log: n.log})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {

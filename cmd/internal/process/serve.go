@@ -40,6 +40,14 @@ func (k Kind) Ops(cfg *config.Config) string {
 	return cfg.Ops.Ingress
 }
 
+// mainPart is the part without which a process of this kind is not ready.
+func (k Kind) mainPart() string {
+	if k == Worker {
+		return effects
+	}
+	return webhooks
+}
+
 // linger is for how long a process that was asked to stop works on. Nobody sends to a worker.
 func (k Kind) linger(cfg *config.Config) time.Duration {
 	if k == Worker {
