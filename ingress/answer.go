@@ -75,8 +75,8 @@ func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum
 			return reply(c, a)
 		}
 	}
-	if acknowledger, ok := source.Verifier.(webhook.Acknowledger); ok {
-		return reply(c, acknowledger.Acknowledge())
+	if a := source.Provider.Contract.Acknowledge; a.Status != 0 {
+		return reply(c, a)
 	}
 	if len(outcomes) == 1 {
 		return c.JSON(sum.status(), single{true, outcomes[0].ReceiptID, outcomes[0].Duplicate})

@@ -15,10 +15,12 @@ import (
 	"github.com/pawlhq/pawl/ingress/discord"
 	"github.com/pawlhq/pawl/ingress/github"
 	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/intercom"
 	"github.com/pawlhq/pawl/ingress/linear"
-	"github.com/pawlhq/pawl/ingress/paddle"
+	"github.com/pawlhq/pawl/ingress/meta"
 	"github.com/pawlhq/pawl/ingress/slack"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/ingress/zoom"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -114,8 +116,8 @@ func TestAnswer_Discord(t *testing.T) {
 
 func TestAnswer_Zoom_EncryptedToken(t *testing.T) {
 	t.Parallel()
-	b := at(t, hmacscheme.Zoom, webhook.Settings{})
-	got := b.send(t, hmacscheme.Zoom, webhook.SignInput{Body: []byte(`{"event":"endpoint.url_validation","payload":{"plainToken":"abc"}}`)})
+	b := at(t, zoom.Provider, webhook.Settings{})
+	got := b.send(t, zoom.Provider, webhook.SignInput{Body: []byte(`{"event":"endpoint.url_validation","payload":{"plainToken":"abc"}}`)})
 	mac := hmac.New(sha256.New, []byte(providerSecret))
 	mac.Write([]byte("abc"))
 	if want := `{"encryptedToken":"` + hex.EncodeToString(mac.Sum(nil)) + `","plainToken":"abc"}`; got.status != http.StatusOK || got.body != want {
@@ -125,7 +127,7 @@ func TestAnswer_Zoom_EncryptedToken(t *testing.T) {
 
 func TestAnswer_Meta_OnlyForTheToken(t *testing.T) {
 	t.Parallel()
-	b := at(t, hmacscheme.Meta, webhook.Settings{Options: map[string]string{"verify_token": "a-token-of-more-than-24-bytes"}})
+	b := at(t, meta.Provider, webhook.Settings{Options: map[string]string{"verify_token": "a-token-of-more-than-24-bytes"}})
 	get := func(token string) reply {
 		return do(t, request(t, http.MethodGet, b.url+"/hooks/shop?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="+token, nil))
 	}
@@ -142,8 +144,8 @@ func TestAnswer_Meta_OnlyForTheToken(t *testing.T) {
 
 func TestAnswer_Pings(t *testing.T) {
 	t.Parallel()
-	intercom := at(t, hmacscheme.Intercom, webhook.Settings{})
-	if got := intercom.send(t, hmacscheme.Intercom, webhook.SignInput{Body: []byte(`{"type":"notification_event","topic":"ping","id":null}`)}); got.status != http.StatusOK {
+	chat := at(t, intercom.Provider, webhook.Settings{})
+	if got := chat.send(t, intercom.Provider, webhook.SignInput{Body: []byte(`{"type":"notification_event","topic":"ping","id":null}`)}); got.status != http.StatusOK {
 		t.Errorf("Intercom: got %d, want 200", got.status)
 	}
 	hub := at(t, github.Provider, webhook.Settings{})
@@ -155,7 +157,7 @@ func TestAnswer_Pings(t *testing.T) {
 // Intercom takes an endpoint's URL only when it answers a HEAD, which is not signed.
 func TestAnswer_Intercom_Head(t *testing.T) {
 	t.Parallel()
-	b := at(t, hmacscheme.Intercom, webhook.Settings{})
+	b := at(t, intercom.Provider, webhook.Settings{})
 	for _, path := range []string{"/hooks/shop", "/hooks/shop/"} {
 		if got := do(t, request(t, http.MethodHead, b.url+path, nil)); got.status != http.StatusOK {
 			t.Errorf("HEAD %s: got %d, want 200", path, got.status)
@@ -213,7 +215,7 @@ func TestAnswer_Exactly200(t *testing.T) {
 		in       webhook.SignInput
 	}{
 		"linear": {linear.Provider, webhook.SignInput{ID: "d-1", Type: "Issue", Body: []byte(`{"action":"create","type":"Issue","webhookId":"w","webhookTimestamp":1,"data":{"id":"i"}}`)}},
-		"paddle": {paddle.Provider, webhook.SignInput{Body: []byte(`{"event_id":"evt_1","event_type":"transaction.completed","occurred_at":"2026-03-01T12:00:00Z","data":{"id":"txn_1"}}`)}},
+		"paddle": {hmacscheme.Paddle, webhook.SignInput{Body: []byte(`{"event_id":"evt_1","event_type":"transaction.completed","occurred_at":"2026-03-01T12:00:00Z","data":{"id":"txn_1"}}`)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/adyen"
-	hmacscheme "github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/meta"
 	"github.com/pawlhq/pawl/ingress/sendgrid"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -47,7 +47,7 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 			},
 		},
 		"meta": {
-			hmacscheme.Meta, webhook.Settings{}, "",
+			meta.Provider, webhook.Settings{}, "",
 			func(i int) string { return fmt.Sprintf(`{"field":"feed","value":{"post_id":"%d"}}`, i) },
 			func(items []string) string {
 				return `{"object":"page","entry":[{"id":"1","time":1772366400,"changes":[` + strings.Join(items, ",") + `]}]}`

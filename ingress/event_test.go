@@ -13,7 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/github"
-	"github.com/pawlhq/pawl/ingress/paddle"
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/shopify"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -56,7 +56,7 @@ func stripeSender(eventType string) sender {
 var senders = map[string]sender{
 	"stripe, flow":  stripeSender("invoice.paid"),
 	"stripe, relay": stripeSender("charge.refunded"),
-	"paddle": {Provider: paddle.Provider, eventType: "transaction.paid", object: "txn_1",
+	"paddle": {Provider: hmac.Paddle, eventType: "transaction.paid", object: "txn_1",
 		body: func(id, note string) string {
 			return fmt.Sprintf(`{"event_id":%q,"event_type":"transaction.paid","occurred_at":"2026-03-01T12:00:00Z","data":{"id":"txn_1","note":%q}}`, id, note)
 		},

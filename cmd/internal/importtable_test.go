@@ -48,7 +48,7 @@ var table = []rule{
 	{packages: "ingress/rejected", may: []string{"ingress/throttle", "ingress/webhook", "schema/rejection"}, never: []string{temporal, echo}},
 	{
 		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/rejected"},
-		may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo},
+		may: []string{"ingress/webhook", "ingress/hmac"}, never: []string{pgx, temporal, echo},
 	},
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},

@@ -17,18 +17,19 @@ import (
 	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/gitlab"
 	"github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/intercom"
 	"github.com/pawlhq/pawl/ingress/linear"
-	"github.com/pawlhq/pawl/ingress/paddle"
+	"github.com/pawlhq/pawl/ingress/meta"
 	"github.com/pawlhq/pawl/ingress/paypal"
 	"github.com/pawlhq/pawl/ingress/sendgrid"
 	"github.com/pawlhq/pawl/ingress/shopify"
 	"github.com/pawlhq/pawl/ingress/slack"
-	"github.com/pawlhq/pawl/ingress/square"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/zendesk"
+	"github.com/pawlhq/pawl/ingress/zoom"
 )
 
 // providers is the one list of providers, by name: what is not here is not known.
@@ -42,23 +43,23 @@ func providers() map[string]webhook.Provider {
 		gitlab.Provider,
 		hmac.Provider,
 		hmac.Calendly,
-		hmac.Intercom,
-		hmac.Meta,
+		hmac.Paddle,
+		hmac.Square,
 		hmac.Typeform,
 		hmac.WooCommerce,
-		hmac.Zoom,
+		intercom.Provider,
 		linear.Provider,
-		paddle.Provider,
+		meta.Provider,
 		paypal.Provider,
 		sendgrid.Provider,
 		shopify.Provider,
 		slack.Provider,
-		square.Provider,
 		standardwebhooks.Provider,
 		standardwebhooks.Svix,
 		stripe.Provider,
 		twilio.Provider,
 		zendesk.Provider,
+		zoom.Provider,
 	} {
 		all[p.Name] = p
 	}

@@ -32,6 +32,7 @@ const (
 var Provider = webhook.Provider{
 	Name: "discord",
 	Contract: webhook.Contract{
+		Acknowledge:  acknowledge,
 		Scheme:       "Ed25519 of timestamp and body, hex",
 		ID:           "none (hash)",
 		Type:         "body event.type; interaction.<type> of interactions",

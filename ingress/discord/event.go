@@ -13,17 +13,15 @@ func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	body := webhook.ReadEnvelope(r.Body)
 	switch {
 	case isWebhookEvent(body) && body.Number("type") == "0":
-		return v.Acknowledge(), true
+		return acknowledge, true
 	case !isWebhookEvent(body) && body.Number("type") == "1":
 		return webhook.Answer{Status: http.StatusOK, ContentType: "application/json", Body: []byte(`{"type":1}`)}, true
 	}
 	return webhook.Answer{}, false
 }
 
-// Acknowledge answers 204: Discord's documents want it for events, with a valid content type.
-func (v *verifier) Acknowledge() webhook.Answer {
-	return webhook.Answer{Status: http.StatusNoContent, ContentType: "application/json"}
-}
+// acknowledge is 204: Discord's documents want it for events, with a valid content type.
+var acknowledge = webhook.Answer{Status: http.StatusNoContent, ContentType: "application/json"}
 
 // Events reads the one event of r; a ping carries none. Discord gives events no ID. Interactions
 // have one, which is the object to answer to; Discord sends them once.

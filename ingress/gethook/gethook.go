@@ -5,27 +5,26 @@
 package gethook
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
-
-// signatureHeader holds "t=<seconds>,v1=<hex>"; signed is "t.body" under the text of the
-// destination's signing secret (docs.gethook.to/guide/authentication.html).
-const signatureHeader = "Webhook-Signature"
-
-// tolerance is the one that GetHook's documents ask of receivers.
-const tolerance = 300 * time.Second
 
 // IDHeaderOption is the key of Settings.Options that names the header with the event's ID.
 // GetHook's documents and SDKs name none; see Events below.
 const IDHeaderOption = "id_header"
 
-// Provider is GetHook.
-var Provider = webhook.Provider{
+// scheme signs "t.body" under the text of the destination's signing secret
+// (docs.gethook.to/guide/authentication.html). Its tolerance is the one that GetHook's documents ask of receivers.
+var scheme = hmac.Scheme{
+	Header: "Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t", Tolerance: 300 * time.Second,
+}
+
+// Provider is GetHook. It can deliver unsigned; a source without a secret is refused all the same.
+var Provider = hmac.New(webhook.Provider{
 	Name: "gethook",
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of t.body",
@@ -41,64 +40,50 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			IDHeaderOption: "the header with the event's ID, where the route at GetHook sends one",
 		},
-		Tolerance: tolerance,
 	},
-	New:  newVerifier,
-	Sign: sign,
-}
+	// The ID goes into the configured header, if there is one.
+	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) {
+		out, err := hmac.Sign(scheme, in)
+		if name := in.Options[IDHeaderOption]; err == nil && name != "" && in.ID != "" {
+			out.Header.Set(name, in.ID)
+		}
+		return out, err
+	},
+}, scheme, newVerifier)
 
 // verifier verifies the deliveries of one GetHook destination.
 type verifier struct {
-	ring      *webhook.Keyring[[]byte]
-	tolerance time.Duration
-	idHeader  string
+	*hmac.Verifier
+	idHeader string
 }
 
-// newVerifier returns the verifier of the source that s describes. GetHook can deliver unsigned;
-// a source without a secret is refused all the same.
-func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, webhook.TextKey, tolerance)
-	v := &verifier{ring, tol, s.Options[IDHeaderOption]}
-	var headerErr error
-	if strings.ContainsAny(v.idHeader, " \t\r\n:") || strings.EqualFold(v.idHeader, signatureHeader) {
-		headerErr = fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id", s.Source, IDHeaderOption, v.idHeader)
+func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
+	name := s.Options[IDHeaderOption]
+	if strings.ContainsAny(name, " \t\r\n:") || strings.EqualFold(name, scheme.Header) {
+		return nil, fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id", s.Source, IDHeaderOption, name)
 	}
-	if err := errors.Join(ringErr, headerErr); err != nil {
-		return nil, err
-	}
-	return v, nil
+	return &verifier{v, name}, nil
 }
 
 // Headers implements [webhook.Headed].
 func (v *verifier) Headers() webhook.Headers {
-	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{signatureHeader}}
+	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{scheme.Header}}
 }
 
-// Verify implements [webhook.Verifier].
-func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	return scheme.Verify(r, v.ring, v.tolerance)
-}
-
-var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", Time: "t", Signature: "v1", Joint: "."}
-
-// Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so
-// the body need not be its own envelope: the ID is that of the configured header, or the body's id where
-// none is configured, else the body's hash, and a missing type is no problem. Where one is configured the
-// body's id never stands in for it: who left the header out would make another event of the same bytes.
+// Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so the body need not be its
+// own envelope, and a missing type is no problem. The ID is that of the configured header; without such an option the
+// body's id; else the body's hash. The body's id never stands in for a configured header: somebody who left the header
+// out would make another event of the same bytes.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
-	var event webhook.Event
+	event := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
 	switch {
 	case v.idHeader != "":
 		event.ID, event.IDOrigin = r.HeaderID(e, v.idHeader)
 	case e.String("id") != "":
 		event.ID, event.IDOrigin = e.EventID("id")
-	default:
-		event.ID, event.IDOrigin = webhook.HashID(r.Body), webhook.FromHash
 	}
-	if event.Type = e.Tag("event_type"); event.Type == "" {
-		event.Type = e.Tag("type")
-	}
+	event.Type = e.FirstTag("event_type", "type")
 	event.OccurredAt = e.Moment("received_at")
 	event.Problem = e.Problem()
 	return []webhook.Event{event}

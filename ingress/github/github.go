@@ -6,17 +6,19 @@
 package github
 
 import (
-	"crypto/sha1" //nolint:gosec // the legacy X-Hub-Signature; HMAC-SHA1 is not broken by SHA-1's collisions
-	"crypto/sha256"
+	_ "embed"
 	"fmt"
-	"hash"
 	"mime"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
+
+//go:embed sample.tmpl
+var sampleBody string
 
 // The signature headers hold "sha256=<hex>" and "sha1=<hex>" of the body's HMAC under the text of
 // the secret (docs.github.com, Validating webhook deliveries). GitHub sends both.
@@ -33,7 +35,7 @@ const (
 const LegacySHA1Option = "legacy_sha1"
 
 // Provider is GitHub.
-var Provider = webhook.Provider{
+var Provider = hmac.New(webhook.Provider{
 	Name: "github",
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of the body",
@@ -51,59 +53,53 @@ var Provider = webhook.Provider{
 		Disables:  "not published",
 		BodyLimit: 25 << 20,
 		Headers: webhook.Headers{
-			Plain:      []string{eventHeader, deliveryHeader, "X-GitHub-Hook-ID", "X-GitHub-Hook-Installation-Target-ID", "X-GitHub-Hook-Installation-Target-Type"},
-			Signatures: []string{signatureHeader, sha1Header},
+			Plain:      []string{eventHeader, "X-GitHub-Hook-ID", "X-GitHub-Hook-Installation-Target-ID", "X-GitHub-Hook-Installation-Target-Type"},
+			Signatures: []string{sha1Header},
 		},
 	},
-	New:    newVerifier,
-	Sign:   sign,
-	Sample: sample,
-}
+	Sign: sign,
+	Sample: webhook.Sample{
+		Type:    "issues.opened",
+		EventID: webhook.RandomUUID,
+		Funcs:   map[string]any{"objects": objects},
+		Body:    sampleBody,
+	},
+}, scheme, newVerifier)
+
+var (
+	scheme = hmac.Scheme{Header: signatureHeader, Prefix: "sha256=", ID: "header:" + deliveryHeader}
+	legacy = hmac.Scheme{Header: sha1Header, Prefix: "sha1=", Hash: "sha1"}
+)
 
 // verifier verifies the deliveries of one GitHub hook.
 type verifier struct {
-	ring       *webhook.Keyring[[]byte]
-	legacySHA1 bool
+	*hmac.Verifier
+	legacy *hmac.Verifier // nil where SHA-1 is not taken
 }
 
-// newVerifier returns the verifier of the source that s describes.
-func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	ring, err := webhook.NewHMACKeyring(s, webhook.TextKey)
-	if err != nil {
-		return nil, err
-	}
-	switch legacy := s.Options[LegacySHA1Option]; legacy {
-	case "", "false", "true":
-		return &verifier{ring, legacy == "true"}, nil
+func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
+	switch option := s.Options[LegacySHA1Option]; option {
+	case "", "false":
+		return &verifier{Verifier: v}, nil
+	case "true":
+		sha1, _ := hmac.NewVerifier(s, legacy) // v has the same faults
+		return &verifier{v, sha1}, nil
 	default:
-		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option, legacy)
+		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option, option)
 	}
 }
 
 // Verify implements [webhook.Verifier].
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	name, prefix, newHash := signatureHeader, "sha256=", sha256.New
-	if v.legacySHA1 && len(r.Header.Values(signatureHeader)) == 0 {
-		name, prefix, newHash = sha1Header, "sha1=", sha1.New
+	if v.legacy != nil && len(r.Header.Values(signatureHeader)) == 0 {
+		return v.legacy.Verify(r)
 	}
-	return v.verify(r, name, prefix, newHash)
-}
-
-func (v *verifier) verify(r *webhook.Request, name, prefix string, newHash func() hash.Hash) (webhook.Match, error) {
-	value, err := r.HeaderOnce(name)
-	if err != nil {
-		return webhook.Match{}, err
-	}
-	text, ok := strings.CutPrefix(value, prefix)
-	if !ok {
-		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %s does not begin with %s", name, prefix)
-	}
-	return webhook.MatchHMAC(v.ring, r.ReceivedAt, newHash, [][]byte{webhook.DecodeHex(text)}, r.Body)
+	return v.Verifier.Verify(r)
 }
 
 // Hints implements [webhook.Hinter].
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
-	if v.legacySHA1 || r.Header.Get(signatureHeader) != "" || r.Header.Get(sha1Header) == "" {
+	if v.legacy != nil || r.Header.Get(signatureHeader) != "" || r.Header.Get(sha1Header) == "" {
 		return nil
 	}
 	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + sha1Header + " (SHA-1) only, as old GitHub Enterprise servers send: options." +
@@ -124,11 +120,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if action := e.Tag("action"); action != "" && name != "" {
 		event.Type = webhook.Tag(name + "." + action)
 	}
-	if event.Account = e.Tag("installation.id"); event.Account == "" {
-		if event.Account = e.Tag("organization.login"); event.Account == "" {
-			event.Account = e.Tag("repository.full_name")
-		}
-	}
+	event.Account = e.FirstTag("installation.id", "organization.login", "repository.full_name")
 	s := shapeOf(name)
 	event.Object, event.OccurredAt = e.Tag(s.id), e.Moment(s.at)
 	if e.Readable() && !s.fits(e) {
@@ -152,4 +144,20 @@ func readPayload(r *webhook.Request) *webhook.Envelope {
 		return e
 	}
 	return webhook.ReadEnvelope([]byte(form.Get("payload")))
+}
+
+// sign signs a delivery as GitHub does, with both hashes. Type is an event's name, with or
+// without the action ("issues.opened"), which stands in the body.
+func sign(in webhook.SignInput) (webhook.SignOutput, error) {
+	out, err := hmac.Sign(scheme, in)
+	if err != nil {
+		return out, err
+	}
+	old, err := hmac.Sign(legacy, in)
+	out.Header.Set(sha1Header, old.Header.Get(sha1Header))
+	out.Header.Set("User-Agent", "GitHub-Hookshot/pawl")
+	if name, _, _ := strings.Cut(in.Type, "."); name != "" {
+		out.Header.Set(eventHeader, name)
+	}
+	return out, err
 }

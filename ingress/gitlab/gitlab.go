@@ -5,12 +5,16 @@
 package gitlab
 
 import (
+	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -20,7 +24,7 @@ const (
 	eventUUIDHeader   = "X-Gitlab-Event-Uuid"
 	instanceHeader    = "X-Gitlab-Instance"
 	idempotencyHeader = "Idempotency-Key"
-	// systemHook is X-Gitlab-Event of every system hook, whatever it tells.
+	// systemHook is X-Gitlab-Event of every system hook.
 	systemHook = "System Hook"
 
 	// The signing token's headers are those of Standard Webhooks.
@@ -37,6 +41,15 @@ const (
 	signingScheme      = "signing"
 	signingTokenScheme = "signing_token"
 )
+
+//go:embed sample.tmpl
+var sampleBody string
+
+// signed is the scheme of a signing token.
+var signed = hmac.Scheme{
+	Header: signatureHeader, Prefix: "v1,", Separator: " ", Encoding: "base64", DecodeKey: signingKey, Tolerance: tolerance,
+	Template: "{id}.{ts}.{body}", ID: "header:" + idHeader, Timestamp: "header:" + timestampHeader,
+}
 
 // Provider is GitLab.
 //
@@ -70,13 +83,12 @@ var Provider = webhook.Provider{
 	},
 	New:    newVerifier,
 	Sign:   sign,
-	Sample: sample,
+	Sample: webhook.Sample{Type: "Issue Hook", EventID: webhook.RandomUUID, Body: sampleBody},
 }
 
 type verifier struct {
-	tokens    *webhook.Keyring[[]byte] // nil where there are none
-	signing   *webhook.Keyring[[]byte] // nil where there are none
-	tolerance time.Duration
+	tokens  *webhook.Keyring[[]byte] // nil where there are none
+	signing *hmac.Verifier           // nil where there are none
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
@@ -98,18 +110,17 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	v := &verifier{}
 	var err error
 	if len(signing.Secrets) > 0 {
-		v.signing, err = webhook.NewHMACKeyring(signing, signingKey)
+		v.signing, err = hmac.NewVerifier(signing, signed)
 		faults = append(faults, err)
 	}
 	if len(tokens.Secrets) > 0 || len(signing.Secrets) == 0 {
 		v.tokens, err = webhook.NewHMACKeyring(tokens, webhook.TextKey)
 		faults = append(faults, err)
 	}
-	v.tolerance, err = s.ToleranceOr(tolerance)
-	if err := errors.Join(append(faults, err)...); err != nil {
-		return nil, err
+	if _, err = s.ToleranceOr(tolerance); v.signing == nil { // a source of tokens may become one of signatures
+		faults = append(faults, err)
 	}
-	return v, nil
+	return webhook.AsVerifier(v, errors.Join(faults...))
 }
 
 // isSigning reports whether the secret is a signing token.
@@ -131,7 +142,7 @@ func signingKey(value string) ([]byte, error) {
 // and X-Gitlab-Token otherwise.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if v.bySignature(r) {
-		return v.verifySignature(r)
+		return v.signing.Verify(r)
 	}
 	token, err := r.TokenOnce(tokenHeader)
 	if err != nil {
@@ -168,11 +179,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		Object:     body.Tag("object_attributes.id"),
 		OccurredAt: occurredAt(body.String("object_attributes.updated_at")),
 	}
-	for _, path := range []string{"project.id", "project_id", "group_id", "object_attributes.project_id"} {
-		if e.Account = body.Tag(path); e.Account != "" {
-			break
-		}
-	}
+	e.Account = body.FirstTag("project.id", "project_id", "group_id", "object_attributes.project_id")
 	e.ID, e.IDOrigin = eventID(r, body)
 	// The signature covers webhook-id, without which there is none.
 	if e.IDOrigin == webhook.FromHeader && v.bySignature(r) {
@@ -229,14 +236,9 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 		header.Set(tokenHeader, in.Secret)
 		return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
 	}
-	key, err := signingKey(in.Secret)
-	if err != nil {
-		return webhook.SignOutput{}, fmt.Errorf("sign for gitlab: secret: %w", err)
-	}
-	id := in.ID
-	if id == "" {
-		id = webhook.HashID(in.Body)
-	}
-	setSignature(header, key, id, in.At, in.Body)
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	in.ID = cmp.Or(in.ID, webhook.HashID(in.Body))
+	out, err := hmac.Sign(signed, in)
+	maps.Copy(header, out.Header)
+	out.Header = header
+	return out, err
 }

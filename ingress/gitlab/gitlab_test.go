@@ -151,7 +151,7 @@ func TestVerify_SigningHeader(t *testing.T) {
 		want          webhook.Class // "" admits
 	}{
 		"other version beside":  {"webhook-signature", "v1a,AAAA " + good, ""},
-		"only another version":  {"webhook-signature", "v1a," + good[3:], webhook.NoMatchingSignature},
+		"only another version":  {"webhook-signature", "v1a," + good[3:], webhook.MalformedHeader},
 		"no version":            {"webhook-signature", good[3:], webhook.MalformedHeader},
 		"dot in the ID":         {"webhook-id", "d.1", webhook.MalformedHeader},
 		"other ID":              {"webhook-id", "d-2", webhook.NoMatchingSignature},

@@ -17,7 +17,7 @@
 // What would leave a delivery unauthenticated does not start: a template without {body}, a
 // timestamp that nothing signs, a misspelt option.
 //
-// The presets are providers by name, built from the same code: [Typeform], [Intercom], [Calendly],
-// [WooCommerce], [Zoom] with its validation of the endpoint, and [Meta] with its handshake and its
-// batches.
+// The presets are providers that differ in data only: [Calendly], [Paddle], [Square], [Typeform] and [WooCommerce]. A
+// provider with behaviour of its own is a package beside this one and made by [New]: zoom answers the validation of its
+// endpoint, meta takes batches apart.
 package hmac

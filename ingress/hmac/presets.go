@@ -1,30 +1,25 @@
 package hmac
 
 import (
+	"embed"
 	"net/http"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Typeform is Typeform (typeform.com/developers/webhooks/secure-your-webhooks). An answer of 404
-// or 410 makes it disable the webhook at once.
-var Typeform = preset("typeform", Scheme{
-	Header: "Typeform-Signature", Prefix: "sha256=", Encoding: "base64",
-	ID: "/event_id", Type: "/event_type", Object: "/form_response/token", OccurredAt: "/form_response/submitted_at",
-}, webhook.Contract{
-	Scheme:       "HMAC-SHA256 of body, base64",
-	ID:           "body event_id",
-	Type:         "body event_type",
-	Object:       "body form_response.token",
-	OccurredAt:   "body form_response.submitted_at",
-	Identity:     webhook.ByID,
-	Dedupe:       "event_id",
-	AnswerWithin: 30 * time.Second,
-	Retries:      "408, 423, 429, 503: every 2 to 3 min for 10 h; others sooner",
-	RetryFor:     10 * time.Hour,
-	Disables:     "at once on 404 or 410",
-}, webhook.Sample{Type: "form_response"})
+//go:embed samples
+var samples embed.FS
+
+// preset returns a provider that differs from others in data only. The body of its sample is in samples/NAME.tmpl.
+func preset(name string, scheme Scheme, contract webhook.Contract, sample webhook.Sample) webhook.Provider {
+	body, err := samples.ReadFile("samples/" + name + ".tmpl")
+	if err != nil {
+		panic("hmac: " + err.Error()) // at start, in every test
+	}
+	sample.Body = string(body)
+	return New(webhook.Provider{Name: name, Contract: contract, Sample: sample}, scheme, nil)
+}
 
 // Calendly is Calendly (developer.calendly.com, webhook signatures). Its tolerance is that of its
 // documents, three minutes.
@@ -46,6 +41,69 @@ var Calendly = preset("calendly", Scheme{
 	Disables:   "after 24 h of failures (not re-checked)",
 }, webhook.Sample{Type: "invitee.created"})
 
+// Paddle is Paddle Billing (developer.paddle.com/webhooks/signature-verification, paddle-python-sdk). The secret is the
+// whole pdl_ntfset_… text; it belongs to one notification destination of one account, so no account is told. Its SDKs
+// allow 5 s (Python) or do not look at the clock (Go): five seconds would refuse a delivery that waited behind a proxy.
+var Paddle = preset("paddle", Scheme{
+	Header: "Paddle-Signature", Prefix: "h1=", Separator: ";", Template: "{ts}:{body}", Timestamp: "signature:ts",
+	ID: "/event_id", Type: "/event_type", Object: "/data/id", OccurredAt: "/occurred_at",
+}, webhook.Contract{
+	Scheme:       "HMAC-SHA256 of ts:body, hex, several h1",
+	ID:           "body event_id",
+	Type:         "body event_type",
+	Object:       "body data.id",
+	OccurredAt:   "body occurred_at",
+	Identity:     webhook.ByID,
+	Dedupe:       "event_id; notification_id is new for each destination and replay",
+	AnswerWithin: 5 * time.Second,
+	Retries:      "60 over 3 days, exponential (sandbox: 3 over 15 min)",
+	RetryFor:     72 * time.Hour,
+	Disables:     "not published",
+	Acknowledge:  webhook.Answer{Status: http.StatusOK}, // its documents name no other
+}, webhook.Sample{Type: "transaction.completed"})
+
+// Square is Square (developer.squareup.com/docs/webhooks/step3validate, square-go-sdk webhooks/client). It signs the
+// notification URL, so a source needs its public URL exactly as it was registered. The older x-square-signature (SHA-1)
+// is not read. Nothing is timed: only the dedupe of event_id stops a replay.
+var Square = preset("square", Scheme{
+	Header: "X-Square-Hmacsha256-Signature", Encoding: "base64", Template: "{url}{body}",
+	ID: "/event_id", Type: "/type", Account: "/merchant_id", Object: "/data/id", OccurredAt: "/created_at",
+}, webhook.Contract{
+	Scheme:       "HMAC-SHA256 of notification URL and body, base64",
+	ID:           "body event_id",
+	Type:         "body type",
+	Account:      "body merchant_id",
+	Object:       "body data.id",
+	OccurredAt:   "body created_at",
+	Identity:     webhook.ByID,
+	Dedupe:       "event_id",
+	AnswerWithin: 10 * time.Second,
+	Retries:      "for up to 24 h, at growing intervals",
+	RetryFor:     24 * time.Hour,
+	Disables:     "no 2xx within three weeks",
+	MinSecret:    webhook.MinSecret128,
+	Headers:      webhook.Headers{Plain: []string{"Square-Retry-Number", "Square-Retry-Reason", "Square-Initial-Delivery-Timestamp"}},
+}, webhook.Sample{Type: "payment.updated", EventID: webhook.RandomUUID})
+
+// Typeform is Typeform (typeform.com/developers/webhooks/secure-your-webhooks). An answer of 404
+// or 410 makes it disable the webhook at once.
+var Typeform = preset("typeform", Scheme{
+	Header: "Typeform-Signature", Prefix: "sha256=", Encoding: "base64",
+	ID: "/event_id", Type: "/event_type", Object: "/form_response/token", OccurredAt: "/form_response/submitted_at",
+}, webhook.Contract{
+	Scheme:       "HMAC-SHA256 of body, base64",
+	ID:           "body event_id",
+	Type:         "body event_type",
+	Object:       "body form_response.token",
+	OccurredAt:   "body form_response.submitted_at",
+	Identity:     webhook.ByID,
+	Dedupe:       "event_id",
+	AnswerWithin: 30 * time.Second,
+	Retries:      "408, 423, 429, 503: every 2 to 3 min for 10 h; others sooner",
+	RetryFor:     10 * time.Hour,
+	Disables:     "at once on 404 or 410",
+}, webhook.Sample{Type: "form_response"})
+
 // WooCommerce is WooCommerce (woocommerce.com/document/webhooks). The ping that it sends when a webhook is made is a
 // form without a signature; WooCommerce shows any answer but 200 to it as an error (deliver_ping of its
 // class-wc-webhook.php).
@@ -63,51 +121,3 @@ var WooCommerce = preset("woocommerce", Scheme{
 	Disables: "after 5 failures in a row (not re-checked)",
 	Ping:     "webhook_id=",
 }, webhook.Sample{Type: "order.created"})
-
-var intercomScheme = Scheme{
-	Header: "X-Hub-Signature", Prefix: "sha1=", Hash: "sha1",
-	ID: "/id", Type: "/topic", Account: "/app_id", Object: "/data/item/id", OccurredAt: "/created_at", OccurredAtUnit: "s",
-}
-
-// Intercom is Intercom (developers.intercom.com/docs/webhooks). Its secret is the app's client
-// secret.
-var Intercom = func() webhook.Provider {
-	p := preset("intercom", intercomScheme, webhook.Contract{
-		Scheme:       "HMAC-SHA1 of body, hex",
-		ID:           "body id",
-		Type:         "body topic",
-		Account:      "body app_id",
-		Object:       "body data.item.id",
-		OccurredAt:   "body created_at",
-		Identity:     webhook.ByID,
-		Dedupe:       "id (notif_…)",
-		AnswerWithin: 5 * time.Second,
-		Retries:      "one, after 1 min",
-		RetryFor:     time.Minute,
-		Disables:     "1,000 errors in 15 min: paused 15 min; errors for 7 days: suspended",
-		AsksWithHead: true, // developers.intercom.com/docs/webhooks/setting-up-webhooks
-	}, webhook.Sample{Type: "conversation.user.created"})
-	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
-		v, err := newVerifier(s, intercomScheme)
-		return webhook.AsVerifier(&intercomVerifier{v}, err)
-	}
-	return p
-}()
-
-type intercomVerifier struct{ *verifier }
-
-// Answer answers the signed ping that Intercom sends when a webhook is registered.
-func (v *intercomVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
-	if webhook.ReadEnvelope(r.Body).String("topic") != "ping" {
-		return webhook.Answer{}, false
-	}
-	return webhook.Answer{Status: http.StatusOK}, true
-}
-
-// Events reads the event of r; a ping carries none.
-func (v *intercomVerifier) Events(r *webhook.Request) []webhook.Event {
-	if _, ping := v.Answer(r); ping {
-		return nil
-	}
-	return v.verifier.Events(r)
-}

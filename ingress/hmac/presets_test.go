@@ -1,8 +1,6 @@
 package hmac_test
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +12,25 @@ import (
 
 // bodies are typical deliveries of the presets.
 var bodies = map[string]string{
+	"calendly": `{"event":"invitee.created", "created_at":"2026-03-01T11:59:58Z","created_by":"https://api.calendly.com/users/U","payload":{"uri":"https://api.calendly.com/i/1"}}`,
+	"paddle": `{"data":{"id":"ctm_1", "name":"x"},"event_id":"evt_1","event_type":"customer.created",` +
+		`"occurred_at":"2026-03-01T11:59:58Z","notification_id":"ntf_1"}`,
+	"square": `{"merchant_id":"M1", "type":"payment.updated","event_id":"ev-1",` +
+		`"created_at":"2026-03-01T11:59:58Z","data":{"type":"payment","id":"pay_1"}}`,
 	"typeform":    `{"event_id":"01H", "event_type":"form_response","form_response":{"form_id":"f","token":"tok","submitted_at":"2026-03-01T11:59:58Z"}}`,
-	"intercom":    `{"type":"notification_event", "id":"notif_1","topic":"user.created","app_id":"app1","created_at":1772366398,"data":{"item":{"id":"u1"}}}`,
-	"calendly":    `{"event":"invitee.created", "created_at":"2026-03-01T11:59:58Z","created_by":"https://api.calendly.com/users/U","payload":{"uri":"https://api.calendly.com/i/1"}}`,
 	"woocommerce": `{"id":42, "status":"processing"}`,
-	"zoom":        `{"event":"meeting.started", "event_ts":1772366398000,"payload":{"account_id":"A","object":{"id":"111"}}}`,
-	"meta": `{"object":"whatsapp_business_account", "entry":[{"id":"WABA","time":1772366398,"changes":[` +
-		`{"field":"messages","value":{"messages":[{"id":"wamid.1"}]}}]}]}`,
+}
+
+// pairs joins several headers of time and signature into one with several signatures.
+func pairs(separator string) func(...string) string {
+	return func(values ...string) string {
+		joined := values[0]
+		for _, v := range values[1:] {
+			_, signature, _ := strings.Cut(v, separator)
+			joined += separator + signature
+		}
+		return joined
+	}
 }
 
 func TestPresets_Conformance(t *testing.T) {
@@ -28,203 +38,116 @@ func TestPresets_Conformance(t *testing.T) {
 	occurred := time.Unix(1772366398, 0)
 	for _, c := range []struct {
 		provider webhook.Provider
-		headers  []string
+		header   string
 		join     func(...string) string
 		want     webhook.Event
 	}{
-		{hmac.Typeform, []string{"Typeform-Signature"}, nil,
+		{hmac.Calendly, "Calendly-Webhook-Signature", pairs(","), webhook.Event{IDOrigin: webhook.FromHash, Type: "invitee.created",
+			Account: "https://api.calendly.com/users/U", Object: "https://api.calendly.com/i/1", OccurredAt: occurred}},
+		{hmac.Paddle, "Paddle-Signature", pairs(";"),
+			webhook.Event{ID: "evt_1", IDOrigin: webhook.FromBody, Type: "customer.created", Object: "ctm_1", OccurredAt: occurred}},
+		{hmac.Square, "X-Square-Hmacsha256-Signature", nil,
+			webhook.Event{ID: "ev-1", IDOrigin: webhook.FromBody, Type: "payment.updated", Account: "M1", Object: "pay_1", OccurredAt: occurred}},
+		{hmac.Typeform, "Typeform-Signature", nil,
 			webhook.Event{ID: "01H", IDOrigin: webhook.FromBody, Type: "form_response", Object: "tok", OccurredAt: occurred}},
-		{hmac.Intercom, []string{"X-Hub-Signature"}, nil,
-			webhook.Event{ID: "notif_1", IDOrigin: webhook.FromBody, Type: "user.created", Account: "app1", Object: "u1", OccurredAt: occurred}},
-		{hmac.Calendly, []string{"Calendly-Webhook-Signature"}, func(values ...string) string {
-			joined := values[0]
-			for _, v := range values[1:] {
-				_, signature, _ := strings.Cut(v, ",")
-				joined += "," + signature
-			}
-			return joined
-		}, webhook.Event{IDOrigin: webhook.FromHash, Type: "invitee.created", Account: "https://api.calendly.com/users/U",
-			Object: "https://api.calendly.com/i/1", OccurredAt: occurred}},
-		{hmac.WooCommerce, []string{"X-WC-Webhook-Signature"}, nil,
+		{hmac.WooCommerce, "X-WC-Webhook-Signature", nil,
 			webhook.Event{ID: "d-1", IDOrigin: webhook.FromHeader, Type: "order.updated", Account: "https://shop.example/", Object: "42"}},
-		{hmac.Zoom, []string{"x-zm-signature", "x-zm-request-timestamp"}, nil,
-			webhook.Event{IDOrigin: webhook.FromHash, Type: "meeting.started", Account: "A", Object: "111", OccurredAt: occurred}},
-		{hmac.Meta, []string{"X-Hub-Signature-256"}, nil,
-			webhook.Event{IDOrigin: webhook.FromHash, Type: "whatsapp_business_account.messages", Account: "WABA", Object: "wamid.1", OccurredAt: occurred}},
 	} {
 		t.Run(c.provider.Name, func(t *testing.T) {
 			t.Parallel()
 			webhooktest.Run(t, webhooktest.Suite{
 				Provider:  c.provider,
+				Settings:  webhook.Settings{URL: url},
 				Keys:      [2]webhooktest.Key{{Verify: secretA}, {Verify: secretB}},
 				Input:     webhook.SignInput{ID: "d-1", Type: "order.updated", Account: "https://shop.example/", Body: []byte(bodies[c.provider.Name])},
 				Want:      c.want,
-				Headers:   c.headers,
-				Signature: c.headers[0],
+				Headers:   []string{c.header},
+				Signature: c.header,
 				Join:      c.join,
 			})
 		})
 	}
 }
 
-func newPreset(t testing.TB, p webhook.Provider, options map[string]string) webhook.Verifier {
+func TestPresets_Vectors(t *testing.T) {
+	t.Parallel()
+	for _, p := range []webhook.Provider{hmac.Paddle, hmac.Square} {
+		t.Run(p.Name, func(t *testing.T) { webhooktest.Vectors(t, p, nil) })
+	}
+}
+
+func newPreset(t testing.TB, p webhook.Provider, url string) webhook.Verifier {
 	t.Helper()
-	v, err := p.New(webhook.Settings{Source: "s", Options: options, Secrets: []webhook.Secret{
-		{Label: "a", Value: secretB}, {Label: "b", Value: secretA},
-	}})
+	v, err := p.New(webhook.Settings{Source: "s", URL: url, Secrets: []webhook.Secret{{Label: "a", Value: secretA}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func TestZoom_URLValidation(t *testing.T) {
+// The header of time and signatures, as Stripe made it common.
+func TestVerify_PairsInTheHeader(t *testing.T) {
 	t.Parallel()
-	v := newPreset(t, hmac.Zoom, nil)
-	r := signed(t, hmac.Zoom, nil, `{"event":"endpoint.url_validation","event_ts":1772366398000,"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"}}`)
-	if m, err := v.Verify(r); err != nil || m.Secret != "b" {
-		t.Fatalf("Verify: got %+v, %v", m, err)
-	}
-	answer, ok := v.(webhook.Answerer).Answer(r)
-	if !ok || answer.Status != http.StatusOK || answer.ContentType != "application/json" {
-		t.Fatalf("Answer: got %+v, %t", answer, ok)
-	}
-	var got struct{ PlainToken, EncryptedToken string }
-	if err := json.Unmarshal(answer.Body, &got); err != nil {
-		t.Fatal(err)
-	}
-	// printf qgg8vlvZRS6UYooatFL8Aw | openssl dgst -sha256 -hmac $secretA
-	const encrypted = "8ae653dafe8a1eacbe6dbc5efa6f511426852402e9517a766dc8cae04f4516da"
-	if got.PlainToken != "qgg8vlvZRS6UYooatFL8Aw" || got.EncryptedToken != encrypted {
-		t.Errorf("Answer: got %s, want the token under the secret that signed the request, %s", answer.Body, encrypted)
-	}
-	if events := v.Events(r); len(events) != 0 {
-		t.Errorf("Events: got %+v, want none", events)
-	}
-	r.Header.Set("x-zm-signature", "v0=00")
-	if answer, ok := v.(webhook.Answerer).Answer(r); ok {
-		t.Errorf("an unsigned challenge is signed for whoever asks: %s", answer.Body)
-	}
-}
-
-func TestIntercom_Ping(t *testing.T) {
-	t.Parallel()
-	v := newPreset(t, hmac.Intercom, nil)
-	ping := signed(t, hmac.Intercom, nil, `{"type":"notification_event","id":"notif_1","topic":"ping"}`)
-	if _, err := v.Verify(ping); err != nil {
-		t.Fatal(err)
-	}
-	if answer, ok := v.(webhook.Answerer).Answer(ping); !ok || answer.Status != http.StatusOK {
-		t.Errorf("Answer: got %+v, %t, want 200", answer, ok)
-	}
-	if events := v.Events(ping); len(events) != 0 {
-		t.Errorf("Events: got %+v, want none", events)
-	}
-	if _, ok := v.(webhook.Answerer).Answer(signed(t, hmac.Intercom, nil, bodies["intercom"])); ok {
-		t.Error("an event is answered as a ping")
-	}
-}
-
-func TestMeta_Handshake(t *testing.T) {
-	t.Parallel()
-	const token = "a-verify-token-of-some-length"
-	with := newPreset(t, hmac.Meta, map[string]string{"verify_token": token})
+	v := newPreset(t, hmac.Paddle, url)
+	_, h1, _ := strings.Cut(signed(t, hmac.Paddle, nil, bodies["paddle"]).Header.Get("Paddle-Signature"), "h1=")
+	const ts = "ts=1772366400"
 	for name, c := range map[string]struct {
-		v     webhook.Verifier
-		query string
-		want  webhook.Class // "" admits
+		header string
+		want   webhook.Class // "" admits
 	}{
-		"right token":    {with, "?hub.mode=subscribe&hub.challenge=115&hub.verify_token=" + token, ""},
-		"wrong token":    {with, "?hub.mode=subscribe&hub.challenge=115&hub.verify_token=x", webhook.NoMatchingSignature},
-		"no token":       {with, "?hub.mode=subscribe&hub.challenge=115", webhook.NoMatchingSignature},
-		"no handshake":   {with, "", webhook.MissingSignature},
-		"no challenge":   {with, "?hub.mode=subscribe&hub.verify_token=" + token, webhook.MissingSignature},
-		"not configured": {newPreset(t, hmac.Meta, nil), "?hub.mode=subscribe&hub.challenge=115&hub.verify_token=", webhook.NoMatchingSignature},
+		"plain":            {ts + ";h1=" + h1, ""},
+		"two h1":           {ts + ";h1=dummy;h1=" + h1, ""},
+		"newer version":    {ts + ";h2=dummy;h1=" + h1, ""},
+		"only a newer one": {ts + ";h2=" + h1, webhook.NoMatchingSignature},
+		"upper-case hex":   {ts + ";h1=" + strings.ToUpper(h1), ""},
+		"two ts":           {ts + ";ts=1;h1=" + h1, webhook.MalformedHeader},
+		"no ts":            {"h1=" + h1, webhook.MalformedHeader},
+		"ts no number":     {"ts=x;h1=y", webhook.MalformedHeader},
+		"comma":            {ts + ",h1=" + h1, webhook.MalformedHeader},
+		"other ts":         {"ts=1772366401;h1=" + h1, webhook.NoMatchingSignature},
 	} {
-		r := &webhook.Request{Method: http.MethodGet, URL: url + c.query, Header: http.Header{}, ReceivedAt: at}
-		_, err := c.v.Verify(r)
-		if got, _ := webhook.ClassOf(err); got != c.want || (err == nil) != (c.want == "") {
-			t.Errorf("%s: got %v, want class %q", name, err, c.want)
-			continue
-		}
-		if err != nil {
-			continue
-		}
-		answer, ok := c.v.(webhook.Answerer).Answer(r)
-		if !ok || string(answer.Body) != "115" || answer.ContentType != "text/plain; charset=utf-8" {
-			t.Errorf("%s: Answer: got %+v, %t, want the challenge as plain text", name, answer, ok)
-		}
-		if events := c.v.Events(r); len(events) != 0 {
-			t.Errorf("%s: Events: got %+v, want none", name, events)
-		}
-	}
-	// A delivery cannot pass as a handshake.
-	post := &webhook.Request{Method: http.MethodPost, Header: http.Header{}, Body: []byte(bodies["meta"]), ReceivedAt: at,
-		URL: url + "?hub.mode=subscribe&hub.challenge=115&hub.verify_token=" + token}
-	if _, err := with.Verify(post); err == nil {
-		t.Error("an unsigned POST is admitted by the handshake's token")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := signed(t, hmac.Paddle, nil, bodies["paddle"])
+			r.Header.Set("Paddle-Signature", c.header)
+			_, err := v.Verify(r)
+			if got, _ := webhook.ClassOf(err); got != c.want || (err == nil) != (c.want == "") {
+				t.Errorf("got %v, want class %q", err, c.want)
+			}
+		})
 	}
 }
 
-func TestMeta_Batch(t *testing.T) {
+func TestSquare_URLExactlyAsRegistered(t *testing.T) {
 	t.Parallel()
-	const (
-		one   = `{"field":"feed","value":{"a":1}}`
-		two   = `{"field":"likes","value":{"b":2}}`
-		whole = `{"object":"page","entry":[{"id":"P1","time":1772366398,"changes":[` + one + `,` + two + `]},` +
-			`{"id":"P2","time":1772366398123,"messaging":[{"message":{"mid":"m1"}}]},{"id":"P3","time":1,"changed_fields":["x"]}]}`
-		cut = `{"object":"page","entry":[{"id":"P1","time":1772366398,"changes":[` + two + `]}]}`
-	)
-	v := newPreset(t, hmac.Meta, nil)
-	events := v.Events(signed(t, hmac.Meta, nil, whole))
-	var types []string
-	for _, e := range events {
-		types = append(types, e.Account+" "+e.Type)
+	out, err := hmac.Square.Sign(webhook.SignInput{Secret: secretA, At: at, URL: url, Body: []byte(bodies["square"])})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, want := strings.Join(types, ", "), "P1 page.feed, P1 page.likes, P2 page.messaging, P3 page.entry"; got != want {
-		t.Fatalf("Events: got %s, want %s", got, want)
-	}
-	if string(events[1].Body) != two || events[2].Object != "m1" || !events[2].OccurredAt.Equal(time.UnixMilli(1772366398123)) {
-		t.Errorf("Events: got %+v", events)
-	}
-	again := v.Events(signed(t, hmac.Meta, nil, cut))
-	if len(again) != 1 || again[0].ID != events[1].ID || again[0].ID == events[0].ID {
-		t.Errorf("a batch retried with another cut: got %+v, want the ID %s", again, events[1].ID)
-	}
-	later := v.Events(signed(t, hmac.Meta, nil, strings.Replace(cut, "1772366398", "1772366399", 1)))
-	if later[0].ID == events[1].ID {
-		t.Error("an equal change at another time has the same ID")
-	}
-	// An entry's time is that of its sending, so it may be another in a batch that is cut otherwise.
-	for _, list := range []string{
-		`"changes":[{"field":"messages","value":{"messages":[{"id":"wamid.1"}]}}]`,
-		`"changes":[{"field":"messages","value":{"statuses":[{"id":"wamid.1","status":"read"}]}}]`,
-		`"messaging":[{"message":{"mid":"m1"}}]`,
+	r := &webhook.Request{URL: out.URL, Header: out.Header, Body: out.Body, ReceivedAt: at}
+	for registered, want := range map[string]bool{
+		url:          true,
+		url + "/":    false,
+		url + "?a=1": false,
+		"https://hooks.example.com:443/hooks/acme": false,
+		"http://hooks.example.com/hooks/acme":      false,
 	} {
-		first := v.Events(signed(t, hmac.Meta, nil, `{"object":"x","entry":[{"id":"1","time":1772366398,`+list+`}]}`))
-		again := v.Events(signed(t, hmac.Meta, nil, `{"object":"x","entry":[{"id":"1","time":1772366458,`+list+`}]}`))
-		if len(first) != 1 || len(again) != 1 || first[0].ID != again[0].ID {
-			t.Errorf("a message sent again a minute later: got %+v, want the ID %s", again, first[0].ID)
+		if _, err := newPreset(t, hmac.Square, registered).Verify(r); (err == nil) != want {
+			t.Errorf("registered as %s: got %v, want admitted=%t", registered, err, want)
 		}
 	}
-	for body, problem := range map[string]string{
-		`{"object":"page"}`:           "unknown_envelope: entry is no array",
-		`{"object":"page","entry":1}`: "unknown_envelope: entry is no array",
-		`{`:                           "not_json",
-	} {
-		if got := v.Events(signed(t, hmac.Meta, nil, body)); len(got) != 1 || got[0].Problem != problem {
-			t.Errorf("%s: got %+v, want one event with problem %s", body, got, problem)
+	_, err = hmac.Square.New(webhook.Settings{Source: "shop", Secrets: []webhook.Secret{{Label: "a", Value: "short"}}})
+	for _, want := range []string{"shop", "url", "secrets[0]"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without a URL: %v does not name %s", err, want)
 		}
-	}
-	if got := v.Events(signed(t, hmac.Meta, nil, `{"object":"page","entry":[]}`)); len(got) != 0 {
-		t.Errorf("an empty batch: got %+v, want no event", got)
 	}
 }
 
-func FuzzMetaEvents(f *testing.F) {
-	webhooktest.FuzzEvents(f, newPreset(f, hmac.Meta, nil), signed(f, hmac.Meta, nil, bodies["meta"]))
+func FuzzPaddleVerify(f *testing.F) {
+	webhooktest.FuzzVerify(f, newPreset(f, hmac.Paddle, url), signed(f, hmac.Paddle, nil, bodies["paddle"]), "Paddle-Signature")
 }
 
-func FuzzZoomVerify(f *testing.F) {
-	webhooktest.FuzzVerify(f, newPreset(f, hmac.Zoom, nil), signed(f, hmac.Zoom, nil, bodies["zoom"]), "x-zm-signature")
+func FuzzPaddleEvents(f *testing.F) {
+	webhooktest.FuzzEvents(f, newPreset(f, hmac.Paddle, url), signed(f, hmac.Paddle, nil, bodies["paddle"]))
 }

@@ -1,7 +1,7 @@
 package hmac
 
 import (
-	"embed"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,42 +48,51 @@ var Provider = webhook.Provider{
 		if optionsErr != nil {
 			optionsErr = fmt.Errorf("source %s: %w", s.Source, optionsErr)
 		}
-		v, err := newVerifier(s, scheme)
-		return webhook.AsVerifier(v, errors.Join(optionsErr, err))
+		v, err := NewVerifier(s, scheme)
+		return webhook.AsVerifier(configured{v}, errors.Join(optionsErr, err))
 	},
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) {
 		scheme, err := schemeOf(in.Options)
 		if err != nil {
 			return webhook.SignOutput{}, fmt.Errorf("sign for hmac: %w", err)
 		}
-		return sign(scheme, in)
+		return Sign(scheme, in)
 	},
 	Sample: webhook.Sample{Options: map[string]string{"header": "X-Signature", "id": "/id", "type": "/type"}},
 }
 
-//go:embed samples
-var samples embed.FS
+// configured is the verifier of a source that describes its sender.
+type configured struct{ *Verifier }
 
-// preset returns a provider of one fixed scheme. Its options are only those of every provider. The body of its sample is
-// in samples/NAME.tmpl.
-func preset(name string, scheme Scheme, contract webhook.Contract, sample webhook.Sample) webhook.Provider {
+// Headers implements [webhook.Headed].
+func (v configured) Headers() webhook.Headers { return v.scheme.headers() }
+
+// Wrap gives the verifier of a source behaviour of the provider's own, and checks the options that it reads. It gets a
+// nil Verifier where the source's other settings are wrong, so that the error names every fault.
+type Wrap func(*Verifier, webhook.Settings) (webhook.Verifier, error)
+
+// New returns the provider p of one fixed scheme: it adds New, the contract's clock tolerance, the scheme's headers and,
+// unless p has one, Sign. wrap may be nil.
+func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	if scheme.Timestamp != "" {
-		contract.Tolerance = scheme.withDefaults().Tolerance
+		p.Contract.Tolerance = scheme.withDefaults().Tolerance
 	}
-	body, err := samples.ReadFile("samples/" + name + ".tmpl")
-	if err != nil {
-		panic("hmac: " + err.Error()) // at start, in every test
+	named := scheme.headers()
+	p.Contract.Headers.Plain = append(named.Plain, p.Contract.Headers.Plain...)
+	p.Contract.Headers.Signatures = append(named.Signatures, p.Contract.Headers.Signatures...)
+	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
+		s.MinSecret = p.Contract.MinSecret
+		v, err := NewVerifier(s, scheme)
+		if wrap == nil {
+			return webhook.AsVerifier(v, err)
+		}
+		wrapped, wrapErr := wrap(v, s)
+		return webhook.AsVerifier(wrapped, errors.Join(err, wrapErr))
 	}
-	sample.Body = string(body)
-	return webhook.Provider{
-		Name:     name,
-		Contract: contract,
-		New: func(s webhook.Settings) (webhook.Verifier, error) {
-			return webhook.AsVerifier(newVerifier(s, scheme))
-		},
-		Sign:   func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(scheme, in) },
-		Sample: sample,
+	if p.Sign == nil {
+		p.Sign = func(in webhook.SignInput) (webhook.SignOutput, error) { return Sign(scheme, in) }
 	}
+	return p
 }
 
 // schemeOf reads a scheme from a source's options. A key that it does not know is a fault: a
@@ -109,8 +118,8 @@ func schemeOf(options map[string]string) (Scheme, error) {
 	return s, errors.Join(faults...)
 }
 
-// sign makes a delivery by the scheme. A timestamp that stands in the body is the caller's to set.
-func sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
+// Sign makes a delivery by the scheme. A timestamp that stands in the body is the caller's to set.
+func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	scheme = scheme.withDefaults()
 	if err := scheme.check(); err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)
@@ -123,12 +132,8 @@ func sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	if err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)
 	}
-	contentType := in.ContentType
-	if contentType == "" {
-		contentType = "application/json"
-	}
 	header := http.Header{}
-	header.Set("Content-Type", contentType)
+	header.Set("Content-Type", cmp.Or(in.ContentType, "application/json"))
 	for _, field := range []struct {
 		place Place
 		value string
@@ -139,14 +144,13 @@ func sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 			header.Set(name, field.value)
 		}
 	}
-	stamp := formatTime(in.At, scheme.TimestampUnit)
-	values := map[string]string{"id": in.ID, "ts": stamp, "url": in.URL, "method": http.MethodPost}
-	signature := scheme.Prefix + scheme.encode(webhook.MAC(scheme.newHash(), key, t.render(values, in.Body)))
+	signed := values{id: in.ID, ts: formatTime(in.At, scheme.TimestampUnit), url: in.URL, method: http.MethodPost}
+	signature := scheme.Prefix + scheme.encode(webhook.MAC(scheme.newHash(), key, t.parts(signed, in.Body)...))
 	if item := scheme.Timestamp.item(); item != "" {
-		signature = item + "=" + stamp + scheme.Separator + signature
+		signature = item + "=" + signed.ts + scheme.Separator + signature
 	}
 	if name := scheme.Timestamp.header(); name != "" {
-		header.Set(name, stamp)
+		header.Set(name, signed.ts)
 	}
 	header.Set(scheme.Header, signature)
 	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil

@@ -29,8 +29,9 @@ type Scheme struct {
 	Hash string
 	// Encoding of the signature is hex (the default), base64 or base64url.
 	Encoding string
-	// KeyEncoding of the secret is text (the default), hex or base64.
+	// KeyEncoding of the secret is text (the default), hex or base64. DecodeKey, where set, reads secrets instead.
 	KeyEncoding string
+	DecodeKey   func(value string) ([]byte, error)
 	// Template is the signed string, of literals and {id} {ts} {body} {url} {method}; the default
 	// is "{body}".
 	Template string
@@ -46,6 +47,15 @@ type Scheme struct {
 	// or ms.
 	OccurredAt     Place
 	OccurredAtUnit string
+}
+
+// headers returns those of a delivery that the scheme names.
+func (s Scheme) headers() webhook.Headers {
+	h := webhook.Headers{Signatures: []string{s.Header, s.Timestamp.header()}}
+	for _, place := range []Place{s.ID, s.Type, s.Account, s.Object, s.OccurredAt} {
+		h.Plain = append(h.Plain, place.header())
+	}
+	return h
 }
 
 const defaultTolerance = 5 * time.Minute
@@ -133,10 +143,12 @@ func (s Scheme) newHash() func() hash.Hash {
 
 // decodeKey decodes a secret.
 func (s Scheme) decodeKey(value string) ([]byte, error) {
-	switch s.KeyEncoding {
-	case "hex":
+	switch {
+	case s.DecodeKey != nil:
+		return s.DecodeKey(value)
+	case s.KeyEncoding == "hex":
 		return webhook.HexKey(value)
-	case "base64":
+	case s.KeyEncoding == "base64":
 		return webhook.Base64Key(value)
 	}
 	return webhook.TextKey(value)
@@ -177,9 +189,9 @@ func parseTime(name, text, unit string) (time.Time, error) {
 	case "ms":
 		return webhook.ParseUnixMilli(name, text)
 	}
-	at := webhook.ParseMoment(text, time.RFC3339Nano)
+	at := webhook.ParseMoment(text, time.RFC3339Nano, "2006-01-02T15:04:05Z0700")
 	if at.IsZero() {
-		return time.Time{}, webhook.Errorf(webhook.MalformedHeader, "%s is not an RFC 3339 time", name)
+		return time.Time{}, webhook.Errorf(webhook.MalformedHeader, "%s is not an ISO 8601 time", name)
 	}
 	return at, nil
 }

@@ -75,17 +75,26 @@ func (t template) separators(field string) []string {
 	return literals
 }
 
-// render returns the signed bytes.
-func (t template) render(values map[string]string, body []byte) []byte {
-	var signed []byte
-	for _, p := range t {
+// values are those of a template's fields, except {body}.
+type values struct{ id, ts, url, method string }
+
+// parts returns the signed bytes, to be read one after the other.
+func (t template) parts(v values, body []byte) [][]byte {
+	signed := make([][]byte, len(t))
+	for i, p := range t {
 		switch p.field {
 		case "":
-			signed = append(signed, p.literal...)
+			signed[i] = []byte(p.literal)
 		case "body":
-			signed = append(signed, body...)
-		default:
-			signed = append(signed, values[p.field]...)
+			signed[i] = body
+		case "id":
+			signed[i] = []byte(v.id)
+		case "ts":
+			signed[i] = []byte(v.ts)
+		case "url":
+			signed[i] = []byte(v.url)
+		case "method":
+			signed[i] = []byte(v.method)
 		}
 	}
 	return signed

@@ -9,20 +9,20 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// verifier verifies the deliveries of one source by a [Scheme].
-type verifier struct {
+// Verifier verifies the deliveries of one source by a [Scheme]. A provider with behaviour of its own embeds it.
+type Verifier struct {
 	scheme   Scheme
 	template template
-	// url is what {url} stands for: the source's own, with its query. Of the one that was called anybody who holds a
-	// delivery could choose the query, and move bytes between it and the body.
+	// url is the source's own URL with its query, and what {url} stands for. The query that was called is anybody's who
+	// holds a delivery, and could move bytes between the URL and the body.
 	url       string
 	keys      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 }
 
-// newVerifier returns the verifier of the source that s describes, by the scheme. Its error names
+// NewVerifier returns the verifier of the source that s describes, by the scheme. Its error names
 // everything that is wrong with both.
-func newVerifier(s webhook.Settings, scheme Scheme) (*verifier, error) {
+func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	scheme = scheme.withDefaults()
 	var faults []error
 	if err := scheme.check(); err != nil {
@@ -30,7 +30,8 @@ func newVerifier(s webhook.Settings, scheme Scheme) (*verifier, error) {
 	}
 	t, _ := parseTemplate(scheme.Template) // reported by check
 	if t.has("url") && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
-		faults = append(faults, fmt.Errorf("source %s: url: the template signs it, and it is missing or no http(s) URL; set the public URL as it stands at the sender", s.Source))
+		faults = append(faults, fmt.Errorf("source %s: url: the sender signs it, and it is missing or no http(s) URL; "+
+			"set the public URL exactly as it stands at the sender", s.Source))
 	}
 	keys, err := webhook.NewHMACKeyring(s, scheme.decodeKey)
 	faults = append(faults, err)
@@ -39,85 +40,91 @@ func newVerifier(s webhook.Settings, scheme Scheme) (*verifier, error) {
 		return nil, err
 	}
 	url, _, _ := strings.Cut(s.URL, "#") // a fragment is never called
-	return &verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
+	return &Verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
-// Headers implements [webhook.Headed].
-func (v *verifier) Headers() webhook.Headers {
-	h := webhook.Headers{Signatures: []string{v.scheme.Header, v.scheme.Timestamp.header()}}
-	for _, place := range []Place{v.scheme.ID, v.scheme.Type, v.scheme.Account, v.scheme.Object, v.scheme.OccurredAt} {
-		h.Plain = append(h.Plain, place.header())
-	}
-	return h
-}
-
-// Verify checks each signature of the header over the template, and the timestamp where there is
-// one.
-func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	match, _, err := v.admit(r)
+// Verify checks each signature of the header over the template, and then the timestamp if the scheme has one: before
+// the signature is known to be good, the time is what anybody wrote.
+func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
+	match, _, err := v.Admit(r)
 	return match, err
 }
 
-// admit is Verify that also returns the key that admitted r.
-func (v *verifier) admit(r *webhook.Request) (webhook.Match, []byte, error) {
-	header, err := r.HeaderOnce(v.scheme.Header)
-	if err != nil {
-		return webhook.Match{}, nil, err
-	}
-	candidates, stamp, err := v.parseHeader(header)
-	if err != nil {
-		return webhook.Match{}, nil, err
-	}
-	values := map[string]string{"ts": stamp, "url": v.url, "method": r.Method}
-	if name := v.scheme.Timestamp.header(); name != "" {
-		if values["ts"], err = r.HeaderOnce(name); err != nil {
-			return webhook.Match{}, nil, err
-		}
-	}
-	if v.template.has("id") {
-		if values["id"], err = r.HeaderOnce(v.scheme.ID.header()); err != nil {
-			return webhook.Match{}, nil, err
-		}
-		for _, separator := range v.template.separators("id") {
-			if strings.Contains(values["id"], separator) {
-				// "a.1" and "2" would sign the same bytes as "a" and "1.2".
-				return webhook.Match{}, nil, webhook.Errorf(webhook.MalformedHeader, "%s holds the template's separator", v.scheme.ID.header())
-			}
-		}
-	}
-	var at time.Time
-	if v.template.has("ts") {
-		if at, err = parseTime("the timestamp", values["ts"], v.scheme.TimestampUnit); err != nil {
-			return webhook.Match{}, nil, err
-		}
-	}
-	var key []byte
-	signed := v.template.render(values, r.Body)
-	match, err := v.keys.Match(r.ReceivedAt, func(k []byte) bool {
-		key = k
-		return webhook.Fits(webhook.MAC(v.scheme.newHash(), k, signed), candidates)
-	})
-	if refused, ok := errors.AsType[*webhook.Error](err); ok && v.template.has("url") && r.URL != v.url {
-		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
-	}
-	if err != nil {
-		return webhook.Match{}, nil, err
+// Admit is Verify that also returns the key that admitted r.
+func (v *Verifier) Admit(r *webhook.Request) (webhook.Match, []byte, error) {
+	match, key, at, err := v.match(r)
+	if err != nil || v.scheme.Timestamp == "" {
+		return match, key, err
 	}
 	if v.scheme.Timestamp.inBody() {
 		if at, err = v.bodyTime(r.Body); err != nil {
 			return webhook.Match{}, nil, err
 		}
 	}
-	if v.scheme.Timestamp != "" {
-		if err := r.CheckClock(at, v.tolerance); err != nil {
-			return webhook.Match{}, nil, err
-		}
+	check := r.CheckClock
+	if v.scheme.TimestampUnit == "ms" {
+		check = r.CheckClockMilli
+	}
+	if err := check(at, v.tolerance); err != nil {
+		return webhook.Match{}, nil, err
 	}
 	return match, key, nil
 }
 
+// match checks the signatures. at is the time that they sign, zero where the template has none.
+func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, at time.Time, err error) {
+	header, err := r.HeaderOnce(v.scheme.Header)
+	if err != nil {
+		return webhook.Match{}, nil, at, err
+	}
+	candidates, stamp, err := v.signatures(header)
+	if err != nil {
+		return webhook.Match{}, nil, at, err
+	}
+	signed := values{ts: stamp, url: v.url, method: r.Method}
+	if name := v.scheme.Timestamp.header(); name != "" {
+		if signed.ts, err = r.HeaderOnce(name); err != nil {
+			return webhook.Match{}, nil, at, err
+		}
+	}
+	if v.template.has("id") {
+		if signed.id, err = v.signedID(r); err != nil {
+			return webhook.Match{}, nil, at, err
+		}
+	}
+	if v.template.has("ts") {
+		if at, err = parseTime("the timestamp", signed.ts, v.scheme.TimestampUnit); err != nil {
+			return webhook.Match{}, nil, at, err
+		}
+	}
+	parts := v.template.parts(signed, r.Body)
+	match, err = v.keys.Match(r.ReceivedAt, func(k []byte) bool {
+		key = k
+		return webhook.Fits(webhook.MAC(v.scheme.newHash(), k, parts...), candidates)
+	})
+	if refused, ok := errors.AsType[*webhook.Error](err); ok && v.template.has("url") && r.URL != v.url {
+		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
+	}
+	return match, key, at, err
+}
+
+// signedID returns the ID, which must not hold the template's separator: "a.1" and "2" would sign the same bytes as "a"
+// and "1.2".
+func (v *Verifier) signedID(r *webhook.Request) (string, error) {
+	id, err := r.HeaderOnce(v.scheme.ID.header())
+	if err != nil {
+		return "", err
+	}
+	for _, separator := range v.template.separators("id") {
+		if strings.Contains(id, separator) {
+			return "", webhook.Errorf(webhook.MalformedHeader, "%s holds the template's separator", v.scheme.ID.header())
+		}
+	}
+	return id, nil
+}
+
 // bodyTime returns the time of sending that the body holds.
-func (v *verifier) bodyTime(body []byte) (time.Time, error) {
+func (v *Verifier) bodyTime(body []byte) (time.Time, error) {
 	text := webhook.ReadEnvelope(body).Text(v.scheme.Timestamp.path())
 	at, err := parseTime("the timestamp", text, v.scheme.TimestampUnit)
 	if err != nil {
@@ -129,64 +136,75 @@ func (v *verifier) bodyTime(body []byte) (time.Time, error) {
 // maxHeader is the longest signature header, in bytes: sixteen signatures of SHA-512 in hex are 2 KiB.
 const maxHeader = 8 << 10
 
-// parseHeader returns the signatures of the header, undecodable ones left out, and the timestamp
-// where it is an item of the header.
-func (v *verifier) parseHeader(header string) (candidates [][]byte, stamp string, err error) {
+// signatures returns the first [webhook.MaxSignatures] signatures of the header, undecodable ones left out, and the
+// timestamp where it is an item of the header. Every signature counts, since a provider sends one for each secret during
+// a rotation. Entries of other versions are ignored, so that a new version does not break the old one.
+func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string, err error) {
 	if len(header) > maxHeader {
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s has %d bytes", v.scheme.Header, len(header))
 	}
+	item := v.scheme.Timestamp.item()
 	entries := []string{header}
 	if v.scheme.Separator != "" {
 		entries = strings.Split(header, v.scheme.Separator)
 	}
-	stamps, signatures := 0, 0
+	stamps, found := 0, 0
 	for _, entry := range entries {
-		entry = strings.TrimSpace(entry)
-		if item := v.scheme.Timestamp.item(); item != "" {
-			if value, ok := strings.CutPrefix(entry, item+"="); ok {
-				stamp = value
-				stamps++
-				continue
-			}
+		if len(entries) > 1 && item == "" {
+			entry = strings.TrimSpace(entry)
 		}
-		encoded, ok := strings.CutPrefix(entry, v.scheme.Prefix)
-		if !ok {
+		if value, ok := strings.CutPrefix(entry, item+"="); ok && item != "" {
+			if stamps++; stamps > 1 && value != stamp { // nobody can say which one is signed
+				return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds two different timestamps", v.scheme.Header)
+			}
+			stamp = value
 			continue
 		}
-		signatures++
+		encoded, ok := strings.CutPrefix(entry, v.scheme.Prefix)
+		switch {
+		case !ok && item != "" && !strings.Contains(entry, "="):
+			return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds a part without =", v.scheme.Header)
+		case !ok:
+			continue
+		}
+		found++
 		if mac := v.scheme.decode(encoded); len(mac) > 0 && len(candidates) < webhook.MaxSignatures {
 			candidates = append(candidates, mac)
 		}
 	}
-	if signatures == 0 {
+	switch {
+	case item == "" && found == 0:
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no entry with the prefix %q", v.scheme.Header, v.scheme.Prefix)
-	}
-	if v.scheme.Timestamp.item() != "" && stamps != 1 {
-		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds %d timestamps", v.scheme.Header, stamps)
+	case item != "" && stamps == 0:
+		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no timestamp", v.scheme.Header)
 	}
 	return candidates, stamp, nil
 }
 
 // Events reads the one event of r. A body that is no JSON is a problem only where the scheme looks
 // into it.
-func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	s := v.scheme
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{
-		Type:    webhook.Tag(s.Type.text(r, body)),
+		Type:    s.Type.text(r, body),
 		Account: webhook.Tag(s.Account.text(r, body)),
 		Object:  webhook.Tag(s.Object.text(r, body)),
 	}
 	if text := s.OccurredAt.text(r, body); text != "" {
 		var err error
 		if e.OccurredAt, err = parseTime("occurred_at", text, s.OccurredAtUnit); err != nil {
-			body.Note(webhook.InvalidOccurredAt, string(s.OccurredAt))
+			body.Note(webhook.InvalidOccurredAt, s.OccurredAt.path())
 		}
 	}
-	if e.Type == "" && s.Type.inBody() && body.Readable() {
-		body.Note(webhook.MissingEventType, string(s.Type))
-	}
 	e.ID, e.IDOrigin = eventID(r, body, s.ID)
+	switch {
+	case e.Type != "" && webhook.Tag(e.Type) == "":
+		e.Type = ""
+		body.Note(webhook.InvalidEventType, s.Type.path())
+	case e.Type == "" && s.Type.inBody() && body.Readable():
+		body.Note(webhook.MissingEventType, s.Type.path())
+	}
 	// An account identifies, too: in a header nothing signs it, and the same bytes could be sent for another.
 	unsignedAccount := s.Account.header() != ""
 	switch {
@@ -212,7 +230,7 @@ func eventID(r *webhook.Request, body *webhook.Envelope, p Place) (string, webho
 	text := p.text(r, body)
 	if text == "" {
 		if p.inBody() && body.Readable() {
-			body.Note(webhook.MissingEventID, string(p))
+			body.Note(webhook.MissingEventID, p.path())
 		}
 		return webhook.HashID(r.Body), webhook.FromHash
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/gitlab"
 	"github.com/pawlhq/pawl/ingress/hmac"
+	"github.com/pawlhq/pawl/ingress/meta"
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/slack"
-	"github.com/pawlhq/pawl/ingress/square"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/twilio"
@@ -49,7 +49,7 @@ func sources() map[string]rejected.Source {
 		"test":   {Provider: stripe.Provider, Settings: webhook.Settings{Source: "test", Mode: webhook.Test, Secrets: secrets(webhook.Secret{Label: "main", Value: testSecret})}},
 		"thin":   {Provider: stripe.Provider, Settings: webhook.Settings{Source: "thin", Mode: webhook.Live, Options: map[string]string{"payload": "thin"}, Secrets: secrets(webhook.Secret{Label: "main", Value: strangeSecret + "x"})}},
 		"github": {Provider: github.Provider, Settings: webhook.Settings{Source: "github", Mode: webhook.Live, Secrets: secrets(webhook.Secret{Label: "main", Value: githubSecret})}},
-		"square": {Provider: square.Provider, Settings: webhook.Settings{Source: "square", Mode: webhook.Live, URL: registeredHook, Secrets: secrets(webhook.Secret{Label: "main", Value: squareSecret})}},
+		"square": {Provider: hmac.Square, Settings: webhook.Settings{Source: "square", Mode: webhook.Live, URL: registeredHook, Secrets: secrets(webhook.Secret{Label: "main", Value: squareSecret})}},
 		"twilio": {Provider: twilio.Provider, Settings: webhook.Settings{Source: "twilio", Mode: webhook.Live, URL: twilioHook + "#rc=2", Secrets: secrets(webhook.Secret{Label: "main", Value: twilioSecret})}},
 	}
 }
@@ -158,7 +158,7 @@ func TestDiagnose(t *testing.T) {
 		"no signature header":                  {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{rejected.NoSignatureHeader}, "Stripe-Signature is missing", false},
 		"only v0":                              {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
 		"only SHA-1":                           {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{rejected.NoSignatureHeader, rejected.UnknownScheme}, "options.legacy_sha1", false},
-		"registered with a slash":              {"square", withURL(sent(t, square.Provider, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{rejected.URLDiffers}, registeredHook + "/", true},
+		"registered with a slash":              {"square", withURL(sent(t, hmac.Square, webhook.SignInput{Secret: squareSecret, URL: registeredHook + "/", Body: []byte("{}")}), registeredHook), []string{rejected.URLDiffers}, registeredHook + "/", true},
 		"registered with a slash, and connection overrides": {"twilio", withURL(sent(t, twilio.Provider, webhook.SignInput{Secret: twilioSecret, URL: twilioHook + "/?x=1", Body: []byte("CallSid=CA1")}), twilioHook+"?x=1"),
 			[]string{rejected.URLDiffers}, twilioHook + "/:", true},
 		"another source's, with a query and connection overrides": {"square", sent(t, twilio.Provider, webhook.SignInput{Secret: twilioSecret, URL: twilioHook + "?x=1", Body: []byte("CallSid=CA1")}),
@@ -299,7 +299,7 @@ func TestDiagnose_Bomb(t *testing.T) {
 // indents as are open, so that 20 KB became a gigabyte; a batch of nothing is hundreds of thousands of events.
 func TestDiagnose_CostBounded(t *testing.T) {
 	all := sources()
-	all["meta"] = rejected.Source{Provider: hmac.Meta, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
+	all["meta"] = rejected.Source{Provider: meta.Provider, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
 	d, err := rejected.NewDiagnoser(all)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ package shopify
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"strings"
 	"time"
 
@@ -37,10 +38,19 @@ var Provider = webhook.Provider{
 		},
 		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{classic + signatureHeader, events + signatureHeader}},
 	},
-	New:    newVerifier,
-	Sign:   sign,
-	Sample: sample,
+	New:  newVerifier,
+	Sign: sign,
+	Sample: webhook.Sample{ // every delivery names its shop
+		Type:    "orders/paid",
+		EventID: webhook.RandomUUID,
+		Account: "pawl.myshopify.com",
+		Funcs:   map[string]any{"resource": func(topic string) string { return gidTypes[topic] }},
+		Body:    sampleBody,
+	},
 }
+
+//go:embed sample.tmpl
+var sampleBody string
 
 // verifier verifies the deliveries of one Shopify app.
 type verifier struct {

@@ -16,9 +16,9 @@ const urlVerification = "url_verification"
 // request, so it is answered after Verify; an endpoint that echoes an unsigned challenge tells
 // anybody's app that it is theirs.
 //
-// A form is a slash command or an interaction, of which Slack shows to its user what is answered: "This
-// confirmation must be an HTTP 200 response" (docs.slack.dev, Implementing slash commands), and it is empty.
-func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+// A form is a slash command or an interaction. Slack shows the answer to its user: "This confirmation must be an HTTP 200
+// response" (docs.slack.dev, Implementing slash commands), so it is empty.
+func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	if isForm(r) && r.Method == http.MethodPost {
 		return webhook.Answer{Status: http.StatusOK}, true
 	}
@@ -39,7 +39,7 @@ func challengeOf(raw []byte) string {
 }
 
 // Events reads the one event of r; url_verification carries none.
-func (v *verifier) Events(r *webhook.Request) []webhook.Event {
+func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	if isForm(r) {
 		return []webhook.Event{formEvent(r)}
 	}
@@ -97,9 +97,9 @@ func formEvent(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// isForm reports whether r is a form. Slack names the content type, and nothing signs it: what begins as an
-// envelope is one, or whoever holds an event could have the words of a message read as a command. Where something
-// on the way has dropped the content type, everything else is a form.
+// isForm reports whether r is a form. Slack names the content type, and nothing signs it: a body that begins as an
+// envelope is one, or somebody who holds an event could have the words of a message read as a command. Without a content
+// type, every other body is a form.
 func isForm(r *webhook.Request) bool {
 	body := bytes.TrimLeft(r.Body, " \t\r\n")
 	if len(body) > 0 && body[0] == '{' {

@@ -251,11 +251,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
 	event.ID, event.IDOrigin = r.HeaderID(e, v.family(r)+"id")
-	for _, path := range []string{"type", "event_type", "eventType"} {
-		if event.Type = e.Tag(path); event.Type != "" {
-			break
-		}
-	}
+	event.Type = e.FirstTag("type", "event_type", "eventType")
 	event.Object = e.Tag("data.id")
 	event.OccurredAt = e.Moment("timestamp")
 	event.Problem = e.Problem()

@@ -6,10 +6,13 @@
 package stripe
 
 import (
+	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -17,11 +20,11 @@ import (
 // the whole text of the secret, whsec_ included (stripe-go v76 webhook/client.go).
 const signatureHeader = "Stripe-Signature"
 
-// tolerance is that of Stripe's SDKs. Theirs looks back only, ours in both directions.
-const tolerance = 300 * time.Second
+//go:embed sample.tmpl
+var sampleBody string
 
 // Provider is Stripe.
-var Provider = webhook.Provider{
+var Provider = hmac.New(webhook.Provider{
 	Name: "stripe",
 	Contract: webhook.Contract{
 		Scheme:     "HMAC-SHA256 of t.body, any of several v1",
@@ -39,50 +42,46 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			"payload": "`snapshot` (default) or `thin`: the kind of events that the endpoint is registered for. Both are read; it explains rejections",
 		},
-		Headers:   webhook.Headers{Signatures: []string{signatureHeader}},
-		Tolerance: tolerance,
 	},
-	New:    newVerifier,
-	Sign:   sign,
-	Sample: sample,
+	// An invoice that was paid; of a source of thin events, an error of a meter.
+	Sample: webhook.Sample{
+		Type:     "invoice.paid",
+		TypeWith: map[string]string{"payload=thin": "v1.billing.meter.error_report_triggered"},
+		EventID:  func() string { return "evt_" + rand.Text()[:24] },
+		Keys:     webhook.NewWhsec,
+		Body:     sampleBody,
+	},
+}, hmac.Scheme{
+	Header: signatureHeader, Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t", DecodeKey: decodeKey,
+	Tolerance: 300 * time.Second, // that of Stripe's SDKs; theirs looks back only, ours in both directions
+}, newVerifier)
+
+// decodeKey takes a secret's text as the key.
+func decodeKey(value string) ([]byte, error) {
+	if value == "whsec_" {
+		return nil, errors.New("it is the prefix of a secret only; copy the whole signing secret of the endpoint")
+	}
+	return []byte(value), nil
 }
 
 // verifier verifies the deliveries of one Stripe endpoint.
 type verifier struct {
-	ring      *webhook.Keyring[[]byte]
-	tolerance time.Duration
+	*hmac.Verifier
 	// thin is set for the endpoint of an event destination with thin payloads; it only tells
 	// rejections apart.
 	thin bool
 }
 
-// newVerifier returns the verifier of the source that s describes. options.payload says which kind of
-// events the endpoint is registered for, "snapshot" (default) or "thin"; each has a signing secret of
-// its own. Authentic events of either kind are read; the option is for explaining rejections.
-func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	ring, tol, ringErr := webhook.NewTimedHMACKeyring(s, func(value string) ([]byte, error) {
-		if value == "whsec_" {
-			return nil, errors.New("it is the prefix of a secret only; copy the whole signing secret of the endpoint")
-		}
-		return []byte(value), nil
-	}, tolerance)
-	var payloadErr error
-	if p := s.Options["payload"]; p != "" && p != "snapshot" && p != "thin" {
-		payloadErr = fmt.Errorf("source %s: options.payload: %q is neither snapshot nor thin", s.Source, p)
+// newVerifier reads options.payload, the kind of events that the endpoint is registered for: "snapshot" (default) or
+// "thin". Each has a signing secret of its own. Authentic events of either kind are read; the option is for explaining
+// rejections.
+func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
+	payload := s.Options["payload"]
+	if payload != "" && payload != "snapshot" && payload != "thin" {
+		return nil, fmt.Errorf("source %s: options.payload: %q is neither snapshot nor thin", s.Source, payload)
 	}
-	if err := errors.Join(ringErr, payloadErr); err != nil {
-		return nil, err
-	}
-	return &verifier{ring, tol, s.Options["payload"] == "thin"}, nil
+	return &verifier{v, payload == "thin"}, nil
 }
-
-// Verify implements [webhook.Verifier]. The clock is checked after the signature: before it, the
-// time is what anybody wrote.
-func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	return scheme.Verify(r, v.ring, v.tolerance)
-}
-
-var scheme = webhook.TimestampedScheme{Header: signatureHeader, Separator: ",", Time: "t", Signature: "v1", Joint: "."}
 
 // Events implements [webhook.Verifier]: always one event.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {

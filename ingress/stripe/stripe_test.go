@@ -116,7 +116,7 @@ func TestVerify_Header(t *testing.T) {
 		"Standard Webhooks":    {"v1," + sig, webhook.MalformedHeader},
 		"trailing comma":       {stamp + ",v1=" + sig + ",", webhook.MalformedHeader},
 		"thousand times v1=":   {stamp + strings.Repeat(",v1=", 1000), webhook.NoMatchingSignature},
-		"sixty thousand pairs": {stamp + strings.Repeat(",a=", 60_000), webhook.NoMatchingSignature},
+		"sixty thousand pairs": {stamp + strings.Repeat(",a=", 60_000), webhook.MalformedHeader},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,11 +3,8 @@
 // ([Error]).
 //
 // It is a leaf: it imports nothing of ours, so that a provider needs to know this page and its
-// own document, and nothing else. A provider is a directory beside this one that exports
-//
-//	var Provider = webhook.Provider{Name: "…", Contract: webhook.Contract{…}, New: newVerifier, Sign: sign, Sample: sample}
-//
-// and passes the conformance suite in webhooktest.
+// own document, and nothing else. A provider exports a [Provider] and passes the conformance suite in webhooktest. One
+// that signs with an HMAC is made by package hmac: from data alone, or as a directory with behaviour of its own.
 //
 // The order is fixed and is the guarantee: Verify looks at the raw bytes and nothing else, in
 // constant time; Events is only called with a request that Verify admitted.

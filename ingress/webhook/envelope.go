@@ -273,6 +273,16 @@ func (e *Envelope) EventType(path string) string {
 // (account, object, API version), and "" where it cannot.
 func (e *Envelope) Tag(path string) string { return Tag(e.Reference(path)) }
 
+// FirstTag returns the [Envelope.Tag] of the first path that has one, or "".
+func (e *Envelope) FirstTag(paths ...string) string {
+	for _, path := range paths {
+		if tag := e.Tag(path); tag != "" {
+			return tag
+		}
+	}
+	return ""
+}
+
 // unquote returns the text of a JSON string.
 func unquote(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {

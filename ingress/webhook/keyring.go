@@ -97,14 +97,6 @@ func NewHMACKeyring(s Settings, decode func(value string) ([]byte, error)) (*Key
 	})
 }
 
-// NewTimedHMACKeyring returns what a scheme verifies with that signs a time: the HMAC keys, and the clock
-// tolerance, which is standard where the source sets none. Its error names every fault of both.
-func NewTimedHMACKeyring(s Settings, decode func(value string) ([]byte, error), standard time.Duration) (*Keyring[[]byte], time.Duration, error) {
-	keys, keysErr := NewHMACKeyring(s, decode)
-	tolerance, toleranceErr := s.ToleranceOr(standard)
-	return keys, tolerance, errors.Join(keysErr, toleranceErr)
-}
-
 // CheckKey refuses an empty symmetric key, and unless s allows it one under [MinSecret] bytes, or those of s, and one
 // that only stands where a secret should be, see [CheckStandIn].
 func CheckKey(s Settings, key []byte) error {

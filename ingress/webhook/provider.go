@@ -61,6 +61,9 @@ type Contract struct {
 	// Always401 is set where every rejection is to be answered with 401, also of a request that no
 	// secret could admit: Discord takes an endpoint away that answers otherwise.
 	Always401 bool
+	// Acknowledge is the answer to an authentic delivery in place of the usual 202 or 200, once its events are committed;
+	// its Status is zero for the usual one. Some providers count only one status as success.
+	Acknowledge Answer
 	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which
 	// carries nothing.
 	AsksWithHead bool

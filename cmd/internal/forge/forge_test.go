@@ -14,7 +14,6 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/ingress/hmac"
-	"github.com/pawlhq/pawl/ingress/paddle"
 	"github.com/pawlhq/pawl/ingress/shopify"
 	ingress "github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -168,7 +167,7 @@ func TestNew_Shopify_NamesAShop(t *testing.T) {
 // Paddle's own library reads the lists of a transaction unasked, and fails without them.
 func TestNew_Paddle_HasTheListsOfATransaction(t *testing.T) {
 	t.Parallel()
-	e, err := forge.New(forge.Params{Provider: paddle.Provider, At: at}, "")
+	e, err := forge.New(forge.Params{Provider: hmac.Paddle, At: at}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,17 @@
-package hmac
+// Package meta verifies the webhooks of Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp. It answers the
+// handshake of a subscription and takes batches apart.
+//
+// Source: developers.facebook.com/docs/graph-api/webhooks. The secret is the app secret.
+package meta
 
 import (
+	_ "embed"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -14,12 +19,13 @@ import (
 // dashboard. Without it the subscription's handshake is refused; deliveries are not.
 const verifyTokenOption = "verify_token"
 
-var metaScheme = Scheme{Header: "X-Hub-Signature-256", Prefix: "sha256="}
+//go:embed sample.tmpl
+var sampleBody string
 
-// Meta is Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp
-// (developers.facebook.com/docs/graph-api/webhooks). Its secret is the app secret.
-var Meta = func() webhook.Provider {
-	p := preset("meta", metaScheme, webhook.Contract{
+// Provider is Meta.
+var Provider = hmac.New(webhook.Provider{
+	Name: "meta",
+	Contract: webhook.Contract{
 		Scheme:     "HMAC-SHA256 of body, hex",
 		ID:         "none (hash of each change)",
 		Type:       "body object.field of each change",
@@ -33,36 +39,30 @@ var Meta = func() webhook.Provider {
 		Options: map[string]string{
 			verifyTokenOption: "the token that is entered in Meta's dashboard, of 24 bytes at least; without it the subscription's handshake is refused",
 		},
-	}, webhook.Sample{Type: "page.feed"})
-	p.New = newMeta
-	return p
-}()
+	},
+	Sample: webhook.Sample{Type: "page.feed", Body: sampleBody},
+}, hmac.Scheme{Header: "X-Hub-Signature-256", Prefix: "sha256="}, newVerifier)
 
-type metaVerifier struct {
-	*verifier
+type verifier struct {
+	*hmac.Verifier
 	tokens *webhook.Keyring[[]byte] // nil where no verify_token is set
 }
 
-func newMeta(s webhook.Settings) (webhook.Verifier, error) {
-	v, err := newVerifier(s, metaScheme)
-	m := &metaVerifier{verifier: v}
-	if token := s.Options[verifyTokenOption]; token != "" {
-		var tokenErr error
-		m.tokens, tokenErr = webhook.NewHMACKeyring(webhook.Settings{
-			Source:  s.Source,
-			Secrets: []webhook.Secret{{Label: "options." + verifyTokenOption, Value: token}},
-			Options: s.Options,
-		}, webhook.TextKey)
-		err = errors.Join(err, tokenErr)
+func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
+	token := s.Options[verifyTokenOption]
+	if token == "" {
+		return &verifier{Verifier: v}, nil
 	}
-	return webhook.AsVerifier(m, err)
+	s.Secrets = []webhook.Secret{{Label: "options." + verifyTokenOption, Value: token}}
+	tokens, err := webhook.NewHMACKeyring(s, webhook.TextKey)
+	return &verifier{v, tokens}, err
 }
 
 // Verify checks the signature of a delivery. The handshake is a GET without one: its
 // hub.verify_token is compared with ours.
-func (v *metaVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
+func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if r.Method != http.MethodGet {
-		return v.verifier.Verify(r)
+		return v.Verifier.Verify(r)
 	}
 	query := handshake(r)
 	switch {
@@ -75,7 +75,7 @@ func (v *metaVerifier) Verify(r *webhook.Request) (webhook.Match, error) {
 }
 
 // Answer answers the handshake with its challenge.
-func (v *metaVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	query := handshake(r)
 	if query == nil {
 		return webhook.Answer{}, false
@@ -105,7 +105,7 @@ func handshake(r *webhook.Request) url.Values {
 
 // Events reads an event from each change of each entry. Meta batches up to 1,000 of them, and cuts
 // a batch differently when it retries.
-func (v *metaVerifier) Events(r *webhook.Request) []webhook.Event {
+func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if r.Method == http.MethodGet {
 		return nil
 	}
@@ -172,9 +172,9 @@ func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessa
 		Object:   message,
 		Body:     raw,
 	}
-	if at, err := parseTime("time", entry.Text("time"), "s"); err == nil {
+	if at, err := webhook.ParseUnix("time", entry.Text("time")); err == nil {
 		e.OccurredAt = at.UTC()
-	} else if at, err := parseTime("time", entry.Text("time"), "ms"); err == nil { // Messenger
+	} else if at, err := webhook.ParseUnixMilli("time", entry.Text("time")); err == nil { // Messenger
 		e.OccurredAt = at.UTC()
 	}
 	if e.Problem = entry.Problem(); e.Problem == "" {

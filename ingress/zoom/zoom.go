@@ -1,12 +1,17 @@
-package hmac
+// Package zoom verifies Zoom's webhooks and answers the validation of its endpoint.
+//
+// Source: developers.zoom.us/docs/api/webhooks. The secret is the app's secret token.
+package zoom
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -14,17 +19,13 @@ import (
 // 72 hours.
 const urlValidation = "endpoint.url_validation"
 
-var zoomScheme = Scheme{
-	Header: "x-zm-signature", Prefix: "v0=", Template: "v0:{ts}:{body}", Timestamp: "header:x-zm-request-timestamp",
-	// Its last retry comes after 85 minutes, perhaps under the time of the first try. What comes twice within that is one
-	// event for ever, since the signed bytes are its ID.
-	Tolerance: 90 * time.Minute,
-	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts", OccurredAtUnit: "ms",
-}
+//go:embed sample.tmpl
+var sampleBody string
 
-// Zoom is Zoom (developers.zoom.us/docs/api/webhooks). Its secret is the app's secret token.
-var Zoom = func() webhook.Provider {
-	p := preset("zoom", zoomScheme, webhook.Contract{
+// Provider is Zoom.
+var Provider = hmac.New(webhook.Provider{
+	Name: "zoom",
+	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of v0:timestamp:body, hex",
 		ID:           "none (hash)",
 		Type:         "body event",
@@ -38,27 +39,28 @@ var Zoom = func() webhook.Provider {
 		RetryFor:     85 * time.Minute,
 		Disables:     "when it does not answer endpoint.url_validation, repeated every 72 h",
 		MinSecret:    webhook.MinSecret128,
-	}, webhook.Sample{Type: "meeting.started"})
-	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
-		s.MinSecret = webhook.MinSecret128
-		v, err := newVerifier(s, zoomScheme)
-		return webhook.AsVerifier(&zoomVerifier{v}, err)
-	}
-	return p
-}()
+	},
+	Sample: webhook.Sample{Type: "meeting.started", Body: sampleBody},
+}, hmac.Scheme{
+	Header: "x-zm-signature", Prefix: "v0=", Template: "v0:{ts}:{body}", Timestamp: "header:x-zm-request-timestamp",
+	// Its last retry comes after 85 minutes, perhaps under the time of the first try. A body that comes twice within that
+	// is one event for ever, since the signed bytes are its ID.
+	Tolerance: 90 * time.Minute,
+	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts", OccurredAtUnit: "ms",
+}, func(v *hmac.Verifier, _ webhook.Settings) (webhook.Verifier, error) { return verifier{v}, nil })
 
-type zoomVerifier struct{ *verifier }
+type verifier struct{ *hmac.Verifier }
 
-// Answer answers endpoint.url_validation with the token and its HMAC under the secret that signed
-// the request. It looks for that secret again and so gives nothing to a request that Verify would
-// refuse: the answer is a signature, and whoever could choose what is signed could forge events.
-func (v *zoomVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
+// Answer answers endpoint.url_validation with the token and its HMAC under the secret that signed the request. It looks
+// for that secret again and so gives nothing to a request that Verify would refuse: the answer is a signature, and
+// somebody who could choose the signed text could forge events.
+func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	body := webhook.ReadEnvelope(r.Body)
 	token := body.String("payload.plainToken")
 	if body.String("event") != urlValidation || token == "" {
 		return webhook.Answer{}, false
 	}
-	_, key, err := v.admit(r)
+	_, key, err := v.Admit(r)
 	if err != nil {
 		return webhook.Answer{}, false
 	}
@@ -73,9 +75,9 @@ func (v *zoomVerifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 }
 
 // Events reads the event of r; endpoint.url_validation carries none.
-func (v *zoomVerifier) Events(r *webhook.Request) []webhook.Event {
+func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	if webhook.ReadEnvelope(r.Body).String("event") == urlValidation {
 		return nil
 	}
-	return v.verifier.Events(r)
+	return v.Verifier.Events(r)
 }
