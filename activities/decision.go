@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
@@ -46,6 +48,9 @@ func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (Reca
 	return RecallDecisionResult{Found: true, Effects: seen.Effects, Code: code}, nil
 }
 
+// errTooLate rolls back a decision about what is settled.
+var errTooLate = errors.New("the decision comes too late")
+
 // RecordDecisionInput is an operator's decision for the audit trail.
 type RecordDecisionInput struct {
 	event.Ref
@@ -63,10 +68,13 @@ type RecordDecisionInput struct {
 	AsOf time.Time
 }
 
-// RecordDecisionResult is empty.
-type RecordDecisionResult struct{}
+// RecordDecisionResult says why the decision comes too late, "" for one that is recorded.
+type RecordDecisionResult struct {
+	DoneMeanwhile string `json:",omitempty"`
+}
 
-// RecordDecision writes the decision into the audit trail and shows on the receipt that its run goes on.
+// RecordDecision writes the decision into the audit trail and shows on the receipt that its run goes on. Where the ledger
+// holds all that the run waits for as done or skipped, in the same transaction, nothing is recorded: see [DoneMeanwhile].
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
 	before, err := r.own(ctx, in.Ref)
 	if err != nil {
@@ -79,12 +87,21 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if in.Reference != "" {
 		after["reference"] = in.Reference
 	}
-	err = r.Audit.Append(ctx, audit.Action{
+	var late string
+	_, err = r.Audit.AppendWith(ctx, audit.Action{
 		RequestID: audit.DecisionID(in.ReceiptID, in.RequestID), Actor: in.Who, Action: in.Action,
 		Target: in.EventID, Reason: in.Why,
 		Before: map[string]any{"receipt": in.ReceiptID, "status": before.Status, "reason": before.Reason, "effects_open": in.Effects},
 		After:  after,
+	}, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if late, err = doneMeanwhile(ctx, tx, in.Effects); err == nil && late != "" {
+			err = errTooLate
+		}
+		return err
 	})
+	if errors.Is(err, errTooLate) {
+		return RecordDecisionResult{DoneMeanwhile: late}, nil
+	}
 	if err != nil {
 		return RecordDecisionResult{}, fmt.Errorf("record decision about receipt %s: %w", in.ReceiptID, err)
 	}

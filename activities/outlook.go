@@ -82,11 +82,7 @@ func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effe
 	if err != nil {
 		return nil, err
 	}
-	stands := make(map[string]effect.Standing, len(found))
-	for key, g := range found {
-		stands[key] = effect.Standing(g)
-	}
-	return stands, nil
+	return standings(found), nil
 }
 
 // Foresee returns what an effect comes to when it is done now, with what it leaves in our database, as long as the outside

@@ -76,8 +76,10 @@ type ParkRunInput struct {
 	AsOf time.Time
 }
 
-// ParkRunResult is empty.
-type ParkRunResult struct{}
+// ParkRunResult says whether others have settled what the run waits for before it was parked.
+type ParkRunResult struct {
+	Settled bool `json:",omitempty"`
+}
 
 // own returns the receipt of the event, and refuses an event that is not what the receipt says.
 func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
@@ -112,7 +114,17 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err != nil && !settledOtherwise(err) {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
-	return ParkRunResult{}, nil
+	// Read after the park is committed. Whoever settles an effect looks for parked runs after that: one of the two sees
+	// the other.
+	var keys []string
+	for _, e := range in.Waits.Effects {
+		keys = append(keys, e.Key)
+	}
+	found, err := r.Ledger.Read(ctx, keys)
+	if err != nil {
+		return ParkRunResult{}, err
+	}
+	return ParkRunResult{Settled: DoneMeanwhile(keys, standings(found)) != ""}, nil
 }
 
 // RecordCancellationInput names the receipt of a run that was cancelled.
@@ -211,11 +223,16 @@ func (r *Runs) ReadEffects(ctx context.Context, in ReadEffectsInput) (ReadEffect
 	if err != nil {
 		return ReadEffectsResult{}, err
 	}
+	return in.Of(standings(found)), nil
+}
+
+// standings are grants as those see them who only ask.
+func standings(found map[string]ledger.Grant) map[string]effect.Standing {
 	stands := make(map[string]effect.Standing, len(found))
 	for key, g := range found {
 		stands[key] = effect.Standing(g)
 	}
-	return in.Of(stands), nil
+	return stands
 }
 
 // Of is what is seen where effects stand so.

@@ -191,6 +191,7 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	}
 	f.decided = &d
 	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled()), About: keysOf(about)}
+	var recorded activities.RecordDecisionResult
 	err = f.execute(ctx, attempt{
 		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
@@ -198,7 +199,11 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
 			About: result.About, Reference: d.input.Reference, AsOf: f.asOf(),
 		},
-	}, nil)
+	}, &recorded)
+	if recorded.DoneMeanwhile != "" {
+		f.decided, f.settledMeanwhile = nil, true
+		return DecisionResult{}, invalid("%s", recorded.DoneMeanwhile)
+	}
 	if err != nil {
 		f.decided = nil
 		return DecisionResult{}, fmt.Errorf("the decision is not in the audit trail and is not followed: %w", err)

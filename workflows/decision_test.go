@@ -62,6 +62,45 @@ func TestDecision_RetryOfOneEffect_LeavesTheOthers(t *testing.T) {
 	}
 }
 
+// What a run waits for is done by another event's run: the run is woken and ends as done by that event. A decision made
+// no difference, and none is recorded.
+func TestPark_OthersHaveSettledIt_EndsAsDoneByThem(t *testing.T) {
+	done := activities.ReadEffectsResult{Settled: map[string]effect.Result{exportKey: {State: effect.AlreadyDone, By: "evt_0"}}}
+	for name, learn := range map[string]func(*flowTest){
+		"by a signal": func(f *flowTest) {
+			f.env.RegisterDelayedCallback(func() { f.env.SignalWorkflow(activities.SignalSettled, nil) }, time.Hour)
+		},
+		"when it parks": func(f *flowTest) { f.settledAtPark = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, loaded())
+			f.answer("finance-export", came(effect.Failed, "503"))
+			f.seen = []activities.ReadEffectsResult{{}, done}
+			learn(f)
+			result := f.run()
+			f.wantOutcome(result, "processed", "")
+			if got := states(result)[exportKey]; got != "already_done" || len(f.callsOf("RecordDecision")) > 0 || len(f.callsOf("ParkRun")) != 1 {
+				t.Errorf("the entry is %s after %v", got, f.order())
+			}
+		})
+	}
+}
+
+// A signal that came too early leaves the run parked, with its question.
+func TestPark_SettledInVain_ParksAgain(t *testing.T) {
+	f := setup(t, loaded())
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.env.RegisterDelayedCallback(func() { f.env.SignalWorkflow(activities.SignalSettled, nil) }, time.Hour)
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	if parks, tries := len(f.callsOf("ParkRun")), len(f.callsOf("finance-export")); parks != 2 || tries != 2 {
+		t.Errorf("parked %d times and tried the entry %d times, want both twice", parks, tries)
+	}
+	if !slices.Equal(f.woken, []string{exportKey}) {
+		t.Errorf("woke those that wait for %v, want the entry", f.woken)
+	}
+}
+
 // A retry does nothing twice: what may have happened is sent again by its own word only, which has to be confirmed.
 func TestDecision_RetryLeavesWhatIsInDoubt_ResendRepeatsIt(t *testing.T) {
 	f := setup(t, loaded())

@@ -71,6 +71,8 @@ type flow struct {
 	parked   bool
 	decided  *decision
 	recorded bool
+	// settledMeanwhile is set when others have settled all that the parked run waits for.
+	settledMeanwhile bool
 	// takes are the decisions that it takes while it is parked.
 	takes []string
 	// marked is the run's PawlStatus, "" while it has none.
@@ -141,6 +143,9 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if err := f.attemptAll(steps); err != nil {
 			return "", err
 		}
+		if err := f.wakeWaiting(steps); err != nil {
+			return "", err
+		}
 		if f.tryAgain(steps) {
 			continue
 		}
@@ -209,6 +214,7 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	switch d.action {
 	case UpdateRetry, UpdateResend:
 		for _, s := range about {
+			s.decided = true
 			if s.begun {
 				s.retry()
 			}
@@ -232,12 +238,27 @@ func (f *flow) tryAgain(steps []*step) (some bool) {
 	for _, s := range tried {
 		if s.hadFailed() {
 			s.retry()
-			s.again = true
+			s.again, s.decided = true, true
 		} else {
 			s.held = some
 		}
 	}
 	return some
+}
+
+// wakeWaiting wakes the runs of other events that are parked for what a person has had settled here.
+func (f *flow) wakeWaiting(steps []*step) error {
+	in := activities.WakeWaitingInput{Ref: f.in.Ref}
+	for _, s := range steps {
+		if s.decided && s.settled() {
+			s.decided = false
+			in.Keys = append(in.Keys, s.key)
+		}
+	}
+	if len(in.Keys) == 0 {
+		return nil
+	}
+	return f.execute(f.ctx, attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
 }
 
 // toTry returns the steps that are to be tried now.
@@ -343,7 +364,7 @@ func (f *flow) skip(d decision, steps []*step) error {
 			s.result = *skipped.Met
 			continue
 		}
-		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: reason}
+		s.skipped, s.decided, s.result = true, true, effect.Result{State: effect.Skipped, Reason: reason}
 	}
 	return nil
 }
@@ -354,7 +375,7 @@ func (f *flow) sayDone(d decision, steps []*step) error {
 	for _, s := range steps {
 		call := f.call(s)
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
-		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
+		s.decided, s.result = true, effect.Result{} // a result is decoded into what stands there: an old reason would stay
 		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, activity: s.activity, input: s.input(call)}, &s.result); err != nil {
 			return err
 		}

@@ -55,6 +55,9 @@ type flowTest struct {
 	refused []string
 	// replay is set for a run that was asked for.
 	replay *workflows.ReplayInput
+	// settledAtPark is what ParkRun finds; woken are the keys of WakeWaiting.
+	settledAtPark bool
+	woken         []string
 }
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -106,10 +109,21 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	effectOf[activities.Task](f, "CloseTask")
 	effectOf[activities.Task](f, "CancelTask")
 	effectOf[activities.Delivery](f, "RelayEvent")
-	recorded[activities.ParkRunInput, activities.ParkRunResult](f, "ParkRun")
+	f.env.OnActivity("ParkRun", mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.ParkRunInput) (activities.ParkRunResult, error) {
+			f.record(ctx, effect.Call{}, in)
+			return activities.ParkRunResult{Settled: f.settledAtPark}, nil
+		})
 	recorded[activities.FinishRunInput, activities.FinishRunResult](f, "FinishRun")
 	recorded[activities.SkipEffectInput, activities.SkipEffectResult](f, "SkipEffect")
 	recorded[activities.RecordDecisionInput, activities.RecordDecisionResult](f, "RecordDecision")
+	f.env.OnActivity("WakeWaiting", mock.Anything, mock.Anything).Return(
+		func(_ context.Context, in activities.WakeWaitingInput) (activities.WakeWaitingResult, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.woken = append(f.woken, in.Keys...)
+			return activities.WakeWaitingResult{}, nil
+		})
 	f.env.OnActivity("RecordCancellation", mock.Anything, mock.Anything).Return(activities.RecordCancellationResult{Words: "cancelled in Temporal by bob (a mistake)"}, nil)
 	f.env.OnActivity("ReadEffects", mock.Anything, mock.Anything).Return(
 		func(ctx context.Context, in activities.ReadEffectsInput) (activities.ReadEffectsResult, error) {

@@ -138,21 +138,37 @@ func (f *flow) waits() activities.Waits {
 	return w
 }
 
-// park shows on the receipt that a person must decide, and waits until one has.
+// newSettledSignals returns the channel of [activities.SignalSettled] without the signals that came before.
+func (f *flow) newSettledSignals() workflow.ReceiveChannel {
+	if f.preview != nil {
+		return nil
+	}
+	signals := workflow.GetSignalChannel(f.ctx, activities.SignalSettled)
+	for signals.ReceiveAsync(nil) {
+		continue
+	}
+	return signals
+}
+
+// park shows on the receipt that a person must decide, and waits until one has. It returns the zero decision when others
+// have settled meanwhile what the run waits for.
 func (f *flow) park(status string, why reason) (decision, error) {
 	f.decided, f.recorded, f.interrupted = nil, false, true
+	settled := f.newSettledSignals()
+	var parked activities.ParkRunResult
 	if err := f.execute(f.ctx, attempt{
 		name: "park", activity: runs.ParkRun,
 		input: activities.ParkRunInput{
 			Ref: f.in.Ref, Status: status, Reason: why.String(), Waits: f.waits(),
 			ResetOf: f.resetOf(), Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
 		},
-	}, nil); err != nil {
+	}, &parked); err != nil {
 		return decision{}, err
 	}
 	if f.preview != nil {
 		return f.preview.decide(f, why)
 	}
+	f.settledMeanwhile = parked.Settled
 	d, found, err := f.recall(why)
 	if err != nil {
 		return decision{}, err
@@ -167,15 +183,20 @@ func (f *flow) park(status string, why reason) (decision, error) {
 		}
 	}
 	f.showParked(status, why)
-	if err := workflow.Await(f.ctx, func() bool { return f.recorded || f.isCancelled() && f.decided == nil }); err != nil {
+	meanwhile := func() bool { return f.settledMeanwhile || settled.Len() > 0 }
+	if err := workflow.Await(f.ctx, func() bool { return f.recorded || f.decided == nil && (f.isCancelled() || meanwhile()) }); err != nil {
 		return decision{}, err
 	}
 	f.parked = false
-	if !f.recorded {
+	if !f.recorded && f.isCancelled() {
 		return f.parkCancelled("It was parked: " + why.text)
 	}
 	if err := f.mark(""); err != nil {
 		return decision{}, err
+	}
+	if !f.recorded {
+		f.show("going on: what it waited for was done meanwhile")
+		return decision{}, nil
 	}
 	f.show("going on after " + f.decided.action + " by " + f.decided.input.Who)
 	return *f.decided, nil

@@ -19,8 +19,9 @@ type Asked struct {
 	// Action and Decision are what a parked run would be told, one of the updates; "" for a run that begins anew.
 	Action   string
 	Decision DecisionInput
-	// ReasonCode and Reason are why it is parked, as its receipt has them.
+	// ReasonCode and Reason are why it is parked, and Waits is what it waits for, as its receipt has them.
 	ReasonCode, Reason string
+	Waits              activities.Waits
 }
 
 // Outlook answers a preview as activities answer a run. It changes nothing. An *activities.Outlook is one.
@@ -99,6 +100,9 @@ func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 var errParks = errors.New("the run parks")
 
 func (p *preview) of() (Previewed, error) {
+	if err := p.tooLate(); err != nil {
+		return Previewed{}, err
+	}
 	f := &flow{in: p.In, name: p.In.Flow(), preview: p}
 	_, err := p.wayOf(f)()
 	if err != nil && !errors.Is(err, errParks) {
@@ -114,6 +118,22 @@ func (p *preview) of() (Previewed, error) {
 		p.ended.Effects = []PreviewedEffect{}
 	}
 	return p.ended, nil
+}
+
+// tooLate refuses a decision about a run whose effects others have settled, as [activities.Runs.RecordDecision] does.
+func (p *preview) tooLate() error {
+	var keys []string
+	for _, e := range p.Waits.Effects {
+		keys = append(keys, e.Key)
+	}
+	stands, err := p.outlook.Standings(p.context, keys)
+	if err != nil {
+		return err
+	}
+	if why := activities.DoneMeanwhile(keys, stands); why != "" {
+		return &RefusedError{why}
+	}
+	return nil
 }
 
 // wayOf is the way of the event's flow.
@@ -149,15 +169,12 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	case activities.SkipEffectInput:
 		return p.skip(in, result.(*activities.SkipEffectResult))
 	case activities.FinishRunInput:
-		if p.parked && p.Action == UpdateCompensate {
-			return fmt.Errorf("%s is parked, and all that it waited for has been done meanwhile, by another event: a retry ends it", p.In.EventID)
-		}
 		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
 		return nil
 	case activities.ParkRunInput:
 		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
 		return nil
-	case activities.RecordDecisionInput:
+	case activities.RecordDecisionInput, activities.WakeWaitingInput:
 		return nil
 	}
 	if key, ok := strings.CutPrefix(a.name, "done:"); ok {

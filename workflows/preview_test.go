@@ -345,6 +345,7 @@ func (h *history) environment() *testsuite.TestWorkflowEnvironment {
 		return in.Of(stands), err
 	})
 	plays(env, "SkipEffect", h.skip)
+	env.OnActivity("WakeWaiting", mock.Anything, mock.Anything).Return(activities.WakeWaitingResult{}, nil)
 	return env
 }
 

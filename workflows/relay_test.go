@@ -74,6 +74,7 @@ func newRelayWorld(consumers ...string) *relayWorld {
 		return activities.SkipEffectResult{}, nil
 	})
 	w.env.OnActivity("ReadEffects", mock.Anything, mock.Anything).Return(activities.ReadEffectsResult{}, nil)
+	w.env.OnActivity("WakeWaiting", mock.Anything, mock.Anything).Return(activities.WakeWaitingResult{}, nil)
 	w.env.OnActivity("RecordDecision", mock.Anything, mock.Anything).Return(activities.RecordDecisionResult{}, nil)
 	return w
 }

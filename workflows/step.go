@@ -32,6 +32,8 @@ type step struct {
 	// begun is set once the step was tried; round counts the operator's retries of it.
 	begun bool
 	round int
+	// decided is set when a person has decided about the step, until it is settled.
+	decided bool
 	// again is set once a replay has tried again what had failed before it.
 	again bool
 	// skipped is set when an operator decided that the step shall not be done, held while the last decision was about

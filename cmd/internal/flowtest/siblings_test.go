@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -69,4 +72,67 @@ func withoutAddress(t *testing.T, e forge.Event) forge.Event {
 	return change(t, e, func(body map[string]any) {
 		delete(body["data"].(map[string]any)["object"].(map[string]any), "customer_email")
 	})
+}
+
+// siblingsDead are two events of one invoice whose runs have parked for the same finance entry.
+func siblingsDead(t *testing.T) (r *rig, paid, succeeded forge.Event, first, second string) {
+	t.Helper()
+	r = newRig(t, nil)
+	r.fault(`{"service": "finance", "status": 404}`)
+	seed := "siblings-" + uuid.NewString()[:8]
+	paid = purchase(t, seed, "invoice.paid", "starter")
+	succeeded = rename(t, purchase(t, seed, "invoice.payment_succeeded", "starter"), paid.ID+"_succeeded")
+	first = r.receive(paid)
+	r.status(paid, receipt.Dead)
+	second = r.receive(succeeded)
+	r.status(succeeded, receipt.Dead)
+	r.clearFaults()
+	return r, paid, succeeded, first, second
+}
+
+// A run that waits for an entry ends by itself once a retry of its sibling has booked it.
+func TestInvoicePaid_DoneBySiblingWhileParked_EndsByItself(t *testing.T) {
+	t.Parallel()
+	r, paid, succeeded, first, second := siblingsDead(t)
+	r.decide(first, workflows.UpdateRetry, workflows.DecisionInput{})
+	r.status(succeeded, receipt.Processed)
+	result := r.result(second, "")
+	i := slices.IndexFunc(result.Effects, func(e workflows.EffectResult) bool { return strings.HasPrefix(e.Key, "finance-export:") })
+	if result.Outcome != "processed" || i < 0 || result.Effects[i].By != paid.ID {
+		t.Errorf("the second run ended %s (%s) with %+v, want processed, and the entry by %s", result.Outcome, result.Reason, result.Effects, paid.ID)
+	}
+	if got := r.done("finance"); got != 1 {
+		t.Errorf("finance has %d entries, want 1", got)
+	}
+}
+
+// A compensate that reaches a parked run after its sibling has done all it waits for is refused, as its preview is. It
+// takes back nothing of what the sibling has done, and the run ends by itself.
+func TestInvoicePaid_CompensatedAfterSiblingServed_RefusedAsPreviewed(t *testing.T) {
+	t.Parallel()
+	r, paid, succeeded, first, second := siblingsDead(t)
+	// The second run is not woken: its workflow ID is hidden from whoever looks for it.
+	r.exec(`update receipts set workflow_id = 'hidden' where event_id = $1`, succeeded.ID)
+	r.decide(first, workflows.UpdateRetry, workflows.DecisionInput{})
+	r.result(first, "")
+	r.exec(`update receipts set workflow_id = $2 where event_id = $1`, succeeded.ID, second)
+
+	desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
+	said, err := desk.Preview(t.Context(), operator.Ask{ID: succeeded.ID, Verb: workflows.UpdateCompensate})
+	if err != nil || !strings.Contains(said.Refused, "done meanwhile, by "+paid.ID) {
+		t.Errorf("preview: %v, %+v, want it refused", err, said)
+	}
+	err = decideAbout(t.Context(), r.Temporal, second, workflows.UpdateCompensate, workflows.DecisionInput{})
+	if err == nil || !strings.Contains(err.Error(), "done meanwhile, by "+paid.ID) {
+		t.Errorf("compensate: %v, want it refused", err)
+	}
+	if result := r.result(second, ""); result.Outcome != "processed" {
+		t.Errorf("the second run ended %s (%s)", result.Outcome, result.Reason)
+	}
+	if got := r.rows(`select kind from effects where kind in ('reverse-finance-entry', 'withhold-grant', 'correction-notice')`); len(got) > 0 {
+		t.Errorf("%v were done", got)
+	}
+	if got := r.rows(`select action from operator_actions`); !slices.Equal(got, []string{"retry"}) {
+		t.Errorf("the audit trail has %v, want the retry alone", got)
+	}
 }

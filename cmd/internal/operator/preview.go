@@ -121,6 +121,9 @@ func (d *Desk) asking(ask Ask, r *timeline.Receipt) (workflows.Asked, error) {
 		return asked, err
 	}
 	asked.Action, asked.ReasonCode, asked.Reason = ask.Verb, r.ReasonCode, r.Reason
+	if r.Waits != nil {
+		asked.Waits = *r.Waits
+	}
 	asked.Decision = workflows.DecisionInput{
 		Who: cmp.Or(strings.TrimSpace(ask.Who), "somebody"), Why: cmp.Or(strings.TrimSpace(ask.Why), "a preview"), // a run takes none without
 		Effect: ask.Effect, Reference: ask.Reference, Confirm: ask.Confirm,

@@ -1,0 +1,73 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// SignalSettled tells a parked run that others have settled all that it waits for. It takes nothing: the run reads the
+// ledger.
+const SignalSettled = "settled"
+
+// DoneMeanwhile says that the effects which a parked run waits for are all done or skipped by now, and by which event.
+// It returns "" where one of them is not, and where the run waits for none. A decision about the run then comes too late:
+// the run ends by itself.
+func DoneMeanwhile(keys []string, stands map[string]effect.Standing) string {
+	var by string
+	for _, key := range keys {
+		s, ok := stands[key]
+		if !ok || s.State != ledger.Done && s.State != ledger.Skipped {
+			return ""
+		}
+		by = s.EventID
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("all that it waited for was done meanwhile, by %s: it ends by itself", by)
+}
+
+// doneMeanwhile is [DoneMeanwhile] by what the ledger holds in a transaction.
+func doneMeanwhile(ctx context.Context, db ledger.Tx, keys []string) (string, error) {
+	found, err := ledger.Peek(ctx, db, keys)
+	if err != nil {
+		return "", err
+	}
+	return DoneMeanwhile(keys, standings(found)), nil
+}
+
+// WakeWaitingInput names effects that a person's decision has had settled.
+type WakeWaitingInput struct {
+	event.Ref
+	Keys []string
+}
+
+// WakeWaitingResult is empty.
+type WakeWaitingResult struct{}
+
+// WakeWaiting signals the parked runs of other events that have nothing left to wait for. A run that has ended needs
+// nothing.
+func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitingResult, error) {
+	if _, err := r.own(ctx, in.Ref); err != nil {
+		return WakeWaitingResult{}, err
+	}
+	waiting, err := r.Runs.WaitsForSettled(ctx, in.ReceiptID, in.Keys)
+	if err != nil {
+		return WakeWaitingResult{}, err
+	}
+	for _, workflowID := range waiting {
+		err := activity.GetClient(ctx).SignalWorkflow(ctx, workflowID, "", SignalSettled, nil)
+		if _, ended := errors.AsType[*serviceerror.NotFound](err); err != nil && !ended {
+			return WakeWaitingResult{}, fmt.Errorf("wake %s: %w", workflowID, err)
+		}
+	}
+	return WakeWaitingResult{}, nil
+}
