@@ -273,13 +273,8 @@ var boundKeys = []string{
 // keys, those that each connection to the database is told, and those that cannot be changed.
 func TestDocs_Bounds_AreExplained(t *testing.T) {
 	t.Parallel()
-	_, section, found := strings.Cut(read(t, filepath.Join(repository, "docs", "operations.md")), "\n## What bounds what\n")
-	if !found {
-		t.Fatal("docs/operations.md has no such section")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
 	explained := map[string]bool{}
-	for line := range strings.Lines(section) {
+	for line := range strings.Lines(read(t, filepath.Join(repository, "docs", "bounds.md"))) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) < 2 || !strings.Contains(cells[0], "`") {
 			continue
@@ -304,16 +299,16 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 			continue
 		}
 		if name := each.Replace(key[1]); !explained[name] {
-			t.Errorf("docs/operations.md does not explain the bound %s", name)
+			t.Errorf("docs/bounds.md does not explain the bound %s", name)
 		}
 	}
 	for name := range schema.Bounds {
 		if name != "default_transaction_isolation" && !explained[name] { // that bounds nothing
-			t.Errorf("docs/operations.md does not explain %s", name)
+			t.Errorf("docs/bounds.md does not explain %s", name)
 		}
 	}
 	if !explained["statement_timeout"] {
-		t.Error("docs/operations.md does not explain statement_timeout")
+		t.Error("docs/bounds.md does not explain statement_timeout")
 	}
 }
 
