@@ -54,6 +54,11 @@ type Entry struct {
 	Reverses string `json:"reverses,omitempty"`
 }
 
+// Request is how the entry is sent.
+func (e Entry) Request() Request {
+	return Request{http.MethodPost, "/entries", map[string]string{"Pawl-Mode": e.Mode}, e}
+}
+
 // Net is what the entry brings in, negative for what it takes away.
 func (e Entry) Net() int64 {
 	switch e.Kind {
@@ -97,7 +102,7 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 	policy := sink.Policy
 	policy.About, policy.ByHand = entry.Mode+":"+entry.Account, booked
 	return f.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		answer, err := sink.send(ctx, http.MethodPost, "/entries", map[string]string{"Pawl-Mode": entry.Mode}, a)
+		answer, err := sink.send(ctx, entry.Request(), a)
 		if err != nil {
 			return nil, err
 		}

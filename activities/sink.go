@@ -43,16 +43,24 @@ type Refusal struct {
 // maxAnswer bounds what is read of an answer: a sink's answer is a few fields.
 const maxAnswer = 64 << 10
 
-// send makes one request of an attempt: the attempt's key, the attempt's bytes, and headers of the sink's own. It
-// returns the answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the
-// key makes the repeat safe.
-func (s *Sink) send(ctx context.Context, method, path string, header map[string]string, a *effect.Attempt) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(a.Request))
+// Request is how a noun is sent to its API.
+type Request struct {
+	Method, Path string
+	Header       map[string]string
+	// Body is the noun, sent as JSON.
+	Body any
+}
+
+// send makes one request of an attempt: the attempt's key, and the attempt's bytes in place of r's body. It returns the
+// answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the key makes the
+// repeat safe.
+func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, s.URL+r.Path, bytes.NewReader(a.Request))
 	if err != nil {
 		return nil, effect.Fault("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	for name, value := range header {
+	for name, value := range r.Header {
 		req.Header.Set(name, headerText(value))
 	}
 	// Not by Set: net/http looks for the canonical name and, where it stands, silently sends again what was

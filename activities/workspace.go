@@ -28,6 +28,12 @@ type Workspace struct {
 	Version int64 `json:"version"`
 }
 
+// Request is how the workspace is sent.
+func (w Workspace) Request() Request {
+	header := map[string]string{"Pawl-Mode": w.Mode, "Pawl-Target-Version": strconv.FormatInt(w.Version, 10)}
+	return Request{http.MethodPut, "/workspaces/" + url.PathEscape(w.Account), header, w}
+}
+
 // Targets knows what the workspace of an account shall be now.
 type Targets interface {
 	Target(ctx context.Context, mode, account string) (billing.Target, error)
@@ -104,8 +110,7 @@ func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effe
 			}
 			return nil, err
 		}
-		header := map[string]string{"Pawl-Mode": sent.Mode, "Pawl-Target-Version": strconv.FormatInt(sent.Version, 10)}
-		if _, err := sink.send(ctx, http.MethodPut, "/workspaces/"+url.PathEscape(sent.Account), header, a); err != nil {
+		if _, err := sink.send(ctx, sent.Request(), a); err != nil {
 			return nil, err
 		}
 		a.Also(billing.RecordWorkspace(sent.Mode, sent.Account, sent.target(), in.Effect.Key))

@@ -161,10 +161,10 @@ func examineSinks(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) [
 	if err != nil {
 		return []operator.Finding{{Area: "sinks", Check: "breakers", Level: operator.Fail, Found: oneLine(err), Do: "see the database"}}
 	}
-	credentials := sinkCredentials(cfg)
+	served := cfg.Served()
 	var found []operator.Finding
-	for _, s := range reportSinks(process.Places(cfg), breakers, pauses, nil) {
-		f := operator.Finding{Area: "sinks", Check: s.Name, Level: operator.OK, Found: "in; " + credentials[s.Name]}
+	for i, s := range reportSinks(served, breakers, pauses, nil) {
+		f := operator.Finding{Area: "sinks", Check: s.Name, Level: operator.OK, Found: "in; " + served[i].Credentials}
 		switch s.State {
 		case "paused":
 			f.Level, f.Found = operator.Warn, s.Reason
@@ -184,7 +184,7 @@ func examineSinks(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) [
 			})
 		}
 	}
-	if len(credentials) == 0 {
+	if len(served) == 0 {
 		found = append(found, operator.Finding{
 			Area: "sinks", Check: "configured", Level: operator.Warn, Found: "none is configured: no effect leaves pawl's database",
 			Do: "write sinks, or consumers and relay, where that is not meant",
@@ -199,37 +199,6 @@ func resumable(sink string) string {
 		return "consumer " + consumer
 	}
 	return "sink " + sink
-}
-
-// sinkCredentials says with what each sink is called, never the value.
-func sinkCredentials(cfg *config.Config) map[string]string {
-	said := map[string]string{}
-	add := func(sink, mode string, perMode bool, words string) {
-		if perMode {
-			sink += ":" + mode
-		}
-		said[sink] = words
-	}
-	for sink, s := range map[string]config.HTTPSink{"workspaces": cfg.Sinks.Workspaces, "finance": cfg.Sinks.Finance} {
-		for mode, e := range s.Modes() {
-			words := "no token is set"
-			if e.Token.Value() != "" {
-				words = "its token is set"
-			}
-			add(sink, mode, s.Live != nil || s.Test != nil, words)
-		}
-	}
-	for mode, m := range cfg.Sinks.Email.Modes() {
-		words := "no user is set"
-		if m.Username != "" {
-			words = "its user and password are set"
-		}
-		add("email", mode, cfg.Sinks.Email.Live != nil || cfg.Sinks.Email.Test != nil, words)
-	}
-	for name := range cfg.Consumers {
-		said["consumers:"+name] = "its secrets are set"
-	}
-	return said
 }
 
 // The clock differences that a person should know of, and those with which deliveries are refused where a source says

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -106,7 +105,7 @@ func (a *app) pauseOne(action, what, long string) *cobra.Command {
 // pausable lists the names of what can be paused, of one kind as the command line has it.
 func pausable(cfg *config.Config, what string) map[pause.Kind][]string {
 	names := map[pause.Kind][]string{pause.Source: slices.Sorted(maps.Keys(cfg.Sources))}
-	for _, s := range process.Places(cfg) {
+	for _, s := range cfg.Served() {
 		if consumer := strings.HasPrefix(s.Name, workflows.SinkConsumers+":"); consumer == (what == "consumer") || what == "sink" {
 			names[pause.Sink] = append(names[pause.Sink], s.Name)
 		}

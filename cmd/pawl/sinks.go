@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -73,13 +72,13 @@ func readSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]sin
 	if err != nil {
 		return nil, err
 	}
-	return reportSinks(process.Places(cfg), breakers, pauses, waiting), nil
+	return reportSinks(cfg.Served(), breakers, pauses, waiting), nil
 }
 
-func reportSinks(sinks []process.Sink, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []sinkReport {
+func reportSinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []sinkReport {
 	reports := []sinkReport{}
 	for _, s := range sinks {
-		r := sinkReport{Name: s.Name, State: "in", Places: s.Places, Waiting: waiting[s.Name]}
+		r := sinkReport{Name: s.Name, State: "in", Places: s.Sink.Places, Waiting: waiting[s.Name]}
 		for _, b := range breakers {
 			if b.Sink != s.Name {
 				continue

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-)
+import "fmt"
 
 // Bounds say how much of a worker's work one sink, or one consumer, can hold.
 type Bounds struct {
@@ -24,17 +20,6 @@ const sinkPlaces = 16
 const mostPlaces = 1000
 
 func (b *Bounds) setDefaults() { or(&b.Places, sinkPlaces) }
-
-// bounds checks those of every sink and consumer.
-func (c *checker) bounds() {
-	s := &c.cfg.Sinks
-	c.boundsOf("sinks.workspaces", s.Workspaces.Bounds)
-	c.boundsOf("sinks.finance", s.Finance.Bounds)
-	c.boundsOf("sinks.email", s.Email.Bounds)
-	for _, name := range slices.Sorted(maps.Keys(c.cfg.Consumers)) {
-		c.boundsOf("consumers."+name, c.cfg.Consumers[name].Bounds)
-	}
-}
 
 func (c *checker) boundsOf(key string, b Bounds) {
 	if at := key + ".places"; c.written[at] && (b.Places < 1 || b.Places > mostPlaces) {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
@@ -16,13 +15,7 @@ type Consumer struct {
 	URL string `yaml:"url"`
 	// Secrets are what deliveries are signed with, each of them: "whsec_" and base64, as the specification writes it.
 	Secrets []SigningSecret `yaml:"secrets"`
-	// Timeout bounds one delivery; default 10s.
-	Timeout time.Duration `yaml:"timeout"`
-	Retries Retries       `yaml:"retries"`
-	// Bounds keep what the consumer does from others.
-	Bounds `yaml:",inline"`
-	// Effects is "local" (try as a local activity first; default) or "activity".
-	Effects string `yaml:"effects"`
+	Sending `yaml:",inline"`
 }
 
 // SigningSecret is one of a consumer's secrets.
@@ -37,6 +30,14 @@ func (c Consumer) Keys() [][]byte {
 		keys[i] = decoded(secret.Value)
 	}
 	return keys
+}
+
+func (c Consumer) sink(name string) Sink {
+	both := "its secrets are set"
+	return Sink{
+		Name: "consumers:" + name, Key: "consumers." + name, Sending: c.Sending,
+		Credentials: map[string]string{string(webhook.Live): both, string(webhook.Test): both}, Consumer: &c,
+	}
 }
 
 // decoded returns a secret's key; nil where it cannot be decoded, which Load refuses.
@@ -55,8 +56,6 @@ func (c *checker) consumers() {
 			c.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
 		}
 		c.neededURL(key+".url", consumer.URL)
-		c.positive(key+".timeout", consumer.Timeout)
-		c.oneOf(key+".effects", consumer.Effects, "local", "activity")
 		if len(consumer.Secrets) == 0 {
 			c.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
 		}

@@ -51,8 +51,7 @@ func (c checker) parse(content []byte) (*Config, error) {
 	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
 		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}
-	c.retries() // before the defaults take the place of a 0 that stands in the file
-	c.bounds()
+	c.sending()
 	c.cfg.setDefaults(c.dir)
 	c.check()
 	if len(c.faults) > 0 {
@@ -109,10 +108,7 @@ func (c *Config) setDefaults(dir string) {
 	c.Plans.setDefaults()
 	c.Policy.setDefaults()
 	for name, consumer := range c.Consumers {
-		or(&consumer.Timeout, httpTimeout)
-		or(&consumer.Effects, "local")
-		consumer.Retries.setDefaults(0)
-		consumer.Bounds.setDefaults()
+		consumer.setDefaults(httpTimeout, 0)
 		c.Consumers[name] = consumer
 	}
 }

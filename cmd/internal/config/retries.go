@@ -3,8 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -29,17 +27,6 @@ func (r *Retries) setDefaults(keyLifetime time.Duration) {
 	or(&r.First, retryFirst)
 	or(&r.Max, max(retryMax, r.First))
 	or(&r.For, min(retryFor, cmp.Or(keyLifetime, retryFor)))
-}
-
-// retries checks the retries of every sink and consumer.
-func (c *checker) retries() {
-	s := &c.cfg.Sinks
-	c.retriesOf("sinks.workspaces", s.Workspaces.Retries, cmp.Or(s.Workspaces.KeyLifetime, keyLifetime))
-	c.retriesOf("sinks.finance", s.Finance.Retries, cmp.Or(s.Finance.KeyLifetime, keyLifetime))
-	c.retriesOf("sinks.email", s.Email.Retries, 0)
-	for _, name := range slices.Sorted(maps.Keys(c.cfg.Consumers)) {
-		c.retriesOf("consumers."+name, c.cfg.Consumers[name].Retries, 0)
-	}
 }
 
 func (c *checker) retriesOf(sink string, r Retries, keyLifetime time.Duration) {

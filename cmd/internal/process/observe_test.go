@@ -18,7 +18,7 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
 		noTemporal(t, cfg)
-		cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Bounds: config.Bounds{Places: 7}}
+		cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Sending: config.Sending{Bounds: config.Bounds{Places: 7}}}
 	})
 	book, publisher, _, err := n.Equip()
 	if err != nil {

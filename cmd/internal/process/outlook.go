@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -23,20 +20,15 @@ import (
 // ends it with done. Nothing is sent, and what is written is rolled back.
 func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
 	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
-	relays := n.consumers(nil)
+	of, err := n.receivers(nil, nil)
 	outlooks := &activities.Outlooks{
-		DB: pool, Consumers: relays,
-		Billing: &activities.Billing{
-			Receipts: receipts, Facts: billing.New(pool), Policy: BillingPolicy(cfg), Planning: planning(cfg),
-			Sinks: sinkSettings(cfg), Consumers: relays, Fetches: fetches(cfg),
-		},
-		Workspaces: &activities.Workspaces{Sinks: n.httpSinks(workflows.SinkWorkspaces, cfg.Sinks.Workspaces)},
-		Finance:    &activities.Finance{Sinks: n.httpSinks(workflows.SinkFinance, cfg.Sinks.Finance)},
-		Mail:       &activities.Mail{Receipts: receipts, Letters: cfg.Mail.Set, Sinks: n.mailSinks(), Now: time.Now},
-		Objects:    &activities.Objects{Policy: effect.Policy{Gate: n.gates[workflows.SinkStripe]}},
-		Breakers:   breaker.New(pool), Pauses: pause.New(pool),
+		DB: pool, Billing: of.billing, Consumers: of.consumers, Workspaces: of.workspaces, Finance: of.finance, Mail: of.mail,
+		Objects: of.objects, Breakers: breaker.New(pool), Pauses: pause.New(pool),
 	}
 	return func(ctx context.Context) (workflows.Outlook, func(), error) {
+		if err != nil {
+			return nil, nil, err
+		}
 		outlook, err := outlooks.Open(ctx)
 		if err != nil {
 			return nil, nil, err

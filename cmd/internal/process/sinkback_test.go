@@ -47,7 +47,7 @@ func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 			t.Parallel()
 			n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
 				noTemporal(t, cfg)
-				cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Bounds: config.Bounds{Places: 1}}
+				cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Sending: config.Sending{Bounds: config.Bounds{Places: 1}}}
 			})
 			book, _, _, err := n.Equip()
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"golang.org/x/sync/errgroup"
@@ -15,7 +14,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -158,10 +156,15 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	publisher = &activities.Publisher{
 		Outbox: outbox.New(n.Pool), Subscribers: subscribers(n.Config), Client: activities.NewHTTPClient(), Log: n.log,
 	}
-	all, err = n.activities(effects, book, publisher)
+	of, err := n.receivers(effects, publisher.Wake)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	forRuns, err := n.forRuns(book)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all = append(forRuns, of.billing, of.objects, of.workspaces, of.finance, of.tasks, of.mail, of.consumers)
 	return book, publisher, all, nil
 }
 
@@ -202,41 +205,4 @@ func (n *Node) showRetrying(ctx context.Context, c effect.Call, reason string) {
 	if err := n.Receipts.TransitionAsOf(ctx, c.AsOf, c.ReceiptID, receipt.Retrying, reason, reason); err != nil {
 		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", c.ReceiptID, "error", err)
 	}
-}
-
-// activities makes the filled receivers of the activities.
-func (n *Node) activities(effects *effect.Runner, book *ledger.Store, publisher *activities.Publisher) ([]any, error) {
-	lag, err := n.telemetry.Meter().Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
-		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
-	if err != nil {
-		return nil, fmt.Errorf("make processing lag histogram: %w", err)
-	}
-	trail := audit.New(n.Pool, n.log)
-	state, relays := billing.New(n.Pool), n.consumers(effects)
-	objects, err := n.objects(effects, state)
-	if err != nil {
-		return nil, err
-	}
-	namespace, err := n.Config.Temporal.Namespace()
-	if err != nil {
-		return nil, err
-	}
-	return []any{
-		&activities.Billing{
-			Effects: effects, Receipts: n.Receipts, Facts: state, Policy: BillingPolicy(n.Config),
-			Planning: planning(n.Config), Sinks: sinkSettings(n.Config),
-			Consumers: relays, Fetches: fetches(n.Config), Announced: publisher.Wake,
-		},
-		objects,
-		&activities.Workspaces{Effects: effects, Targets: state, Sinks: n.httpSinks(workflows.SinkWorkspaces, n.Config.Sinks.Workspaces)},
-		&activities.Finance{Effects: effects, Sinks: n.httpSinks(workflows.SinkFinance, n.Config.Sinks.Finance)},
-		&activities.Tasks{Effects: effects},
-		&activities.Mail{Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: n.Config.Mail.Set, Sinks: n.mailSinks(), Now: time.Now},
-		relays,
-		&activities.Runs{Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
-		&operator.JobWorker{
-			Jobs: job.New(n.Pool), Log: n.log,
-			Desk: operator.Desk{DB: n.Pool, Temporal: n.Temporal, Audit: trail, Relays: Relays(n.Config), Unstick: operator.Unstick(n.Temporal, namespace)},
-		},
-	}, nil
 }

@@ -16,7 +16,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -65,72 +64,51 @@ func (p Plan) Run(ctx context.Context) []Finding { return p.run(ctx) }
 
 // Plans lists the checks of all configured sinks and consumers.
 func Plans(c *config.Config) (plans []Plan) {
-	client := activities.NewHTTPClient()
-	now := time.Now()
-	for _, sink := range []struct {
-		name, stays string
-		config.HTTPSink
-		request func(mode string) request
-	}{
-		{"workspaces", "a workspace " + Account + " that is released", c.Sinks.Workspaces, func(mode string) request { return workspaceOf(mode, now) }},
-		{"finance", "an entry of 0 for account " + Account, c.Sinks.Finance, func(mode string) request { return entryOf(mode, now) }},
-	} {
-		modes := sink.Modes()
-		for _, mode := range slices.Sorted(maps.Keys(modes)) {
-			name := sink.name
-			if sink.Live != nil || sink.Test != nil {
-				name += ":" + mode
-			} else if mode != "test" {
-				continue // one endpoint for both: asked about test
+	client, now := activities.NewHTTPClient(), time.Now()
+	for _, s := range c.Served() {
+		switch {
+		case s.Sink.HTTP != nil:
+			of := samples[s.Sink.Name]
+			k := keyed{
+				name: s.Name, key: s.Sink.Key, endpoint: s.Sink.HTTP.Modes()[s.Mode], timeout: s.Sink.Timeout, client: client,
+				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1),
 			}
-			h := keyed{name: name, key: "sinks." + sink.name, endpoint: modes[mode], timeout: sink.Timeout, client: client, request: sink.request(mode)}
-			plans = append(plans, Plan{Sink: name, Stays: sink.stays, run: h.check})
+			plans = append(plans, Plan{Sink: s.Name, Stays: of.stays, run: k.check})
+		case s.Sink.Email != nil:
+			plans = append(plans, Plan{Sink: s.Name, run: mailCheck(s.Name, s.Sink.Email.Modes()[s.Mode], s.Sink.Timeout)})
+		default:
+			run := consumerCheck(client, s, now)
+			plans = append(plans, Plan{Sink: s.Name, Stays: "an event of type pawl.check", run: run})
 		}
-	}
-	mail := c.Sinks.Email
-	servers := mail.Modes()
-	for _, mode := range slices.Sorted(maps.Keys(servers)) {
-		name := "email"
-		if mail.Live != nil || mail.Test != nil {
-			name += ":" + mode
-		} else if mode != "test" {
-			continue
-		}
-		plans = append(plans, Plan{Sink: name, run: mailCheck(name, servers[mode], mail.Timeout)})
 	}
 	for _, s := range c.Sinks.Subscribers {
 		plans = append(plans, Plan{Sink: "subscribers:" + s.Name, Stays: "an event of type pawl.check", run: subscriberCheck(client, s, now)})
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Consumers)) {
-		plans = append(plans, Plan{Sink: "consumers:" + name, Stays: "an event of type pawl.check", run: consumerCheck(client, name, c.Consumers[name], now)})
-	}
 	return plans
 }
 
-// request is what is sent to an API that remembers keys.
-type request struct {
-	method, path string
-	header       map[string]string
-	// body, and another one that the same key must not be used for.
-	body, other any
+// sample is what an API that remembers keys is asked to do.
+type sample struct {
+	// stays says what an API that does not know the header keeps of it.
+	stays string
+	// request is about [Account]. Those of different numbers differ in their bodies.
+	request func(mode string, now time.Time, number int64) activities.Request
 }
 
-func workspaceOf(mode string, now time.Time) request {
-	target := func(quantity int64) activities.Workspace {
-		// What is released is not needed, whatever it was; versions grow with the time, so that a later check is newer.
-		return activities.Workspace{Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: quantity, Version: now.Unix()}
-	}
-	return request{
-		http.MethodPut, "/workspaces/" + Account, map[string]string{"Pawl-Mode": mode, "Pawl-Target-Version": strconv.FormatInt(now.Unix(), 10)},
-		target(0), target(1),
-	}
-}
-
-func entryOf(mode string, now time.Time) request {
-	entry := func(tax int64) activities.Entry {
-		return activities.Entry{Kind: activities.PaymentEntry, Mode: mode, Account: Account, Object: Account, Amount: 0, Tax: tax, Currency: "usd", OccurredAt: now.UTC().Truncate(time.Second)}
-	}
-	return request{http.MethodPost, "/entries", map[string]string{"Pawl-Mode": mode}, entry(0), entry(1)}
+// samples has each API of the configuration, by its name.
+var samples = map[string]sample{
+	"workspaces": {"a workspace " + Account + " that is released", func(mode string, now time.Time, number int64) activities.Request {
+		// A released workspace is not needed. Versions grow with the time, so that a later check is newer.
+		return activities.Workspace{
+			Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: number, Version: now.Unix(),
+		}.Request()
+	}},
+	"finance": {"an entry of 0 for account " + Account, func(mode string, now time.Time, number int64) activities.Request {
+		return activities.Entry{
+			Kind: activities.PaymentEntry, Mode: mode, Account: Account, Object: Account, Tax: number, Currency: "usd",
+			OccurredAt: now.UTC().Truncate(time.Second),
+		}.Request()
+	}},
 }
 
 // keyed is an API that remembers keys.
@@ -139,7 +117,8 @@ type keyed struct {
 	endpoint  config.Endpoint
 	timeout   time.Duration
 	client    *http.Client
-	request   request
+	// request is sent, and then other under the same key, which is for no other body.
+	request, other activities.Request
 }
 
 // answer is what came back.
@@ -154,7 +133,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	}
 	key := Account + ":" + rand.Text()
 	token := k.endpoint.Token.Value()
-	first, err := k.send(ctx, key, token, k.request.body)
+	first, err := k.send(ctx, key, token, k.request)
 	if err != nil {
 		find("reach", Fails, err.Error(), "check "+k.key+".url, the network between, and the certificate")
 		return found
@@ -165,7 +144,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		find("token", Fails, fmt.Sprintf("answered %d: pawl is not let in", first.status), "check "+k.key+".token: effects would wait until it is right")
 		return found
 	case first.status/100 != 2:
-		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status, k.request.method, k.request.path),
+		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status, k.request.Method, k.request.Path),
 			"check the path behind "+k.key+".url, and what the API takes, against docs/sinks.openapi.yaml")
 		return found
 	case token == "":
@@ -173,7 +152,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	default:
 		find("token", OK, fmt.Sprintf("answered %d", first.status), "")
 	}
-	again, err := k.send(ctx, key, token, k.request.body)
+	again, err := k.send(ctx, key, token, k.request)
 	switch repeat := "answer a key that comes again with the remembered answer, and do it once: pawl repeats what was not answered"; {
 	case err != nil:
 		find("repeat", Fails, err.Error(), "run the check again")
@@ -185,7 +164,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	default:
 		find("repeat", OK, "the same answer to the same key", "")
 	}
-	other, err := k.send(ctx, key, token, k.request.other)
+	other, err := k.send(ctx, key, token, k.other)
 	switch conflict := "answer 409 to a key that comes with another body: it is never the same effect"; {
 	case err != nil:
 		find("conflict", Fails, err.Error(), "run the check again")
@@ -199,7 +178,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		return found
 	}
 	// The same key and body: who takes it does nothing new.
-	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request.body)
+	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request)
 	switch {
 	case err != nil:
 		find("strangers", Note, err.Error(), "run the check again")
@@ -211,17 +190,17 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	return found
 }
 
-func (k keyed) send(ctx context.Context, key, token string, content any) (answer, error) {
-	body, err := json.Marshal(content)
+func (k keyed) send(ctx context.Context, key, token string, r activities.Request) (answer, error) {
+	body, err := json.Marshal(r.Body)
 	if err != nil {
 		return answer{}, err
 	}
 	header := map[string]string{"Idempotency-Key": key, "Content-Type": "application/json"}
-	maps.Copy(header, k.request.header)
+	maps.Copy(header, r.Header)
 	if token != "" {
 		header["Authorization"] = "Bearer " + token
 	}
-	return send(ctx, k.client, k.timeout, k.request.method, k.endpoint.URL+k.request.path, header, body)
+	return send(ctx, k.client, k.timeout, k.request.Method, k.endpoint.URL+k.request.Path, header, body)
 }
 
 // send makes one request that is marked as a check. Its error names the host alone.
@@ -279,9 +258,10 @@ func subscriberCheck(client *http.Client, s config.Subscriber, now time.Time) fu
 	return taken(client, "subscribers:"+s.Name, "sinks.subscribers[].url of "+s.Name, "its token", s.URL, s.Timeout, func() (map[string]string, []byte) { return header, body })
 }
 
-func consumerCheck(client *http.Client, name string, c config.Consumer, now time.Time) func(context.Context) []Finding {
+func consumerCheck(client *http.Client, s config.Served, now time.Time) func(context.Context) []Finding {
 	body := []byte(`{"type":"pawl.check","account":"` + Account + `"}`)
-	return taken(client, "consumers:"+name, "consumers."+name+".url", "its secrets", c.URL, c.Timeout, func() (map[string]string, []byte) {
+	c := s.Sink.Consumer
+	return taken(client, s.Name, s.Sink.Key+".url", "its secrets", c.URL, c.Timeout, func() (map[string]string, []byte) {
 		signed := http.Header{}
 		activities.SignStandard(signed, c.Keys(), Account+"_"+strconv.FormatInt(now.UnixNano(), 36), time.Now(), body)
 		header := map[string]string{"Content-Type": "application/json", "Pawl-Account": Account, "Pawl-Event-Type": "pawl.check", "Pawl-Mode": "test"}

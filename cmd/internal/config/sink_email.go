@@ -1,0 +1,87 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/mail"
+)
+
+// EmailSink is the SMTP server.
+type EmailSink struct {
+	// MailServer serves both modes, unless Live or Test is given: then each serves its own, and none the other.
+	MailServer `yaml:",inline"`
+	Live       *MailServer `yaml:"live"`
+	Test       *MailServer `yaml:"test"`
+	Sending    `yaml:",inline"`
+	// Guarantee is "at_most_once" (default) or "at_least_once": SMTP cannot do both.
+	Guarantee string `yaml:"guarantee"`
+}
+
+// MailServer is where mails are handed over, and whose they are.
+type MailServer struct {
+	// Address is host:port.
+	Address string `yaml:"address"`
+	From    string `yaml:"from"`
+	// TLS is "starttls" (default), "implicit" or "none".
+	TLS      string `yaml:"tls"`
+	Username string `yaml:"username"`
+	Password Ref    `yaml:"password"`
+}
+
+// Modes returns the server of each mode that has one.
+func (s *EmailSink) Modes() map[string]MailServer {
+	return perMode(s.MailServer, s.Live, s.Test, func(m MailServer) bool { return m.Address != "" })
+}
+
+func (s *EmailSink) sink(name string) Sink {
+	credentials := map[string]string{}
+	for mode, m := range s.Modes() {
+		credentials[mode] = "no user is set"
+		if m.Username != "" {
+			credentials[mode] = "its user and password are set"
+		}
+	}
+	return Sink{
+		Name: name, Key: "sinks." + name, Sending: s.Sending, Credentials: credentials, PerMode: s.Live != nil || s.Test != nil, Email: s,
+	}
+}
+
+func (s *EmailSink) setDefaults() {
+	for _, m := range []*MailServer{&s.MailServer, s.Live, s.Test} {
+		if m != nil {
+			or(&m.TLS, "starttls")
+		}
+	}
+	or(&s.Guarantee, "at_most_once")
+	s.Sending.setDefaults(emailTimeout, 0)
+}
+
+func (s *EmailSink) check(c *checker, key string) {
+	eachMode(c, key, &s.MailServer, s.Live, s.Test, c.mailServer, "address", "from", "tls", "username", "password")
+	c.oneOf(key+".guarantee", s.Guarantee, "at_most_once", "at_least_once")
+}
+
+func (c *checker) mailServer(key string, s *MailServer) {
+	if s.Address == "" {
+		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
+	} else {
+		c.hostPort(key+".address", s.Address)
+		// It is dialled and not listened on: without a host there is none whose certificate could be checked.
+		if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
+			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address), "write the SMTP server's host:port")
+		}
+	}
+	if s.From == "" {
+		c.bad(key+".from", "is missing", "write the sender: Billing <billing@example.com>")
+	} else if _, err := mail.ParseAddress(s.From); err != nil {
+		c.bad(key+".from", fmt.Sprintf("%q is no address", s.From), "write the sender: Billing <billing@example.com>")
+	}
+	c.oneOf(key+".tls", s.TLS, "starttls", "implicit", "none")
+	c.resolve(&s.Password, key+".password")
+	switch {
+	case (s.Username == "") != (s.Password.from == ""):
+		c.bad(key+".username", "username and password go together", "set both or neither")
+	case s.Username != "" && s.TLS == "none":
+		c.bad(key+".tls", "a password would be sent in clear text", "use starttls or implicit")
+	}
+}

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Subscriber takes internal events as CloudEvents.
+type Subscriber struct {
+	Name  string `yaml:"name"`
+	URL   string `yaml:"url"`
+	Token Ref    `yaml:"token"`
+	// Timeout bounds one request; default 10s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Types are the internal events that it takes; none means all.
+	Types []string `yaml:"types"`
+}
+
+// internalEvents are the nouns of internal events, and what is told of each; of a dispute each status that Stripe shows.
+// docs/sinks.openapi.yaml describes them.
+var internalEvents = map[string][]string{
+	"access":       {"changed"},
+	"checkout":     {"completed"},
+	"dispute":      nil,
+	"invoice":      {"paid", "closed"},
+	"payment":      {"failed"},
+	"refund":       {"succeeded", "failed"},
+	"subscription": {"changed", "ended"},
+}
+
+func (c *checker) subscribers() {
+	sinks := &c.cfg.Sinks
+	names := map[string]bool{}
+	for i := range sinks.Subscribers {
+		s, key := &sinks.Subscribers[i], fmt.Sprintf("sinks.subscribers[%d]", i)
+		if s.Name == "" || names[s.Name] {
+			c.bad(key+".name", "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
+		}
+		names[s.Name] = true
+		c.neededURL(key+".url", s.URL)
+		c.positive(key+".timeout", s.Timeout)
+		c.resolve(&s.Token, key+".token")
+		for i, t := range s.Types {
+			noun, told, _ := strings.Cut(t, ".")
+			verbs, known := internalEvents[noun]
+			if !known || told == "" || told != "*" && verbs != nil && !slices.Contains(verbs, told) {
+				c.bad(fmt.Sprintf("%s.types[%d]", key, i), fmt.Sprintf("%q is no internal event", t), "write one of docs/effects.md, such as access.changed, or invoice.* for all of a noun")
+			}
+		}
+	}
+}

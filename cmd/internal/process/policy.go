@@ -1,0 +1,44 @@
+package process
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// BillingPolicy is what the configuration makes of facts.
+func BillingPolicy(c *config.Config) billing.Policy {
+	dunning := make([]time.Duration, len(c.Policy.Dunning))
+	for i, after := range c.Policy.Dunning {
+		dunning[i] = c.Lasts(after)
+	}
+	p := billing.Policy{
+		Prices: map[string]billing.Price{}, Accounts: map[billing.Connected]string{},
+		Order: c.Plans.Order, Features: c.Plans.Features,
+		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), EndAtPeriodEnd: c.Policy.End == "period_end",
+		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold", EndOnLostDispute: c.Policy.DisputeLost == "end",
+		GrantOnPayment: c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(), Keep: c.Lasts(c.Policy.Keep),
+	}
+	for name, price := range c.Plans.Prices {
+		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
+	}
+	for _, s := range c.Sources {
+		for theirs, ours := range s.Accounts.Ours {
+			for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
+				if s.Mode == mode || s.Mode == "" {
+					p.Accounts[billing.Connected{Mode: string(mode), ID: theirs}] = ours
+				}
+			}
+		}
+	}
+	return p
+}
+
+func planning(c *config.Config) activities.Planning {
+	return activities.Planning{
+		Onboarding: c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book", CancelCompensates: c.Policy.Cancel == "compensate",
+	}
+}

@@ -1,0 +1,77 @@
+package process
+
+import (
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// receivers are the receivers of the catalogue's activities. A worker registers them, and a preview reads them.
+type receivers struct {
+	billing    *activities.Billing
+	objects    *activities.Objects
+	workspaces *activities.Workspaces
+	finance    *activities.Finance
+	tasks      *activities.Tasks
+	mail       *activities.Mail
+	consumers  *activities.Consumers
+}
+
+// receivers fills them from the configuration. A preview has no effects, and nothing to announce.
+func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, error) {
+	c, state, sinks := n.Config, billing.New(n.Pool), n.sinks()
+	objects, err := n.objects(effects, state)
+	if err != nil {
+		return receivers{}, err
+	}
+	consumers := &activities.Consumers{
+		Effects: effects, Receipts: n.Receipts, Client: activities.NewHTTPClient(), Now: time.Now, ByName: sinks.consumers, BySource: Relays(c),
+	}
+	return receivers{
+		billing: &activities.Billing{
+			Effects: effects, Receipts: n.Receipts, Facts: state, Policy: BillingPolicy(c), Planning: planning(c),
+			Sinks: sinks.settings, Consumers: consumers, Fetches: fetches(c), Announced: announced,
+		},
+		objects:    objects,
+		workspaces: &activities.Workspaces{Effects: effects, Targets: state, Sinks: sinks.http[workflows.SinkWorkspaces]},
+		finance:    &activities.Finance{Effects: effects, Sinks: sinks.http[workflows.SinkFinance]},
+		tasks:      &activities.Tasks{Effects: effects},
+		mail: &activities.Mail{
+			Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: c.Mail.Set, Sinks: sinks.mail, Now: time.Now,
+		},
+		consumers: consumers,
+	}, nil
+}
+
+// forRuns makes the receivers that do no effect: what runs and jobs need.
+func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
+	lag, err := n.telemetry.Meter().Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
+		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
+	if err != nil {
+		return nil, fmt.Errorf("make processing lag histogram: %w", err)
+	}
+	namespace, err := n.Config.Temporal.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	trail := audit.New(n.Pool, n.log)
+	return []any{
+		&activities.Runs{Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
+		&operator.JobWorker{
+			Jobs: job.New(n.Pool), Log: n.log,
+			Desk: operator.Desk{
+				DB: n.Pool, Temporal: n.Temporal, Audit: trail, Relays: Relays(n.Config), Unstick: operator.Unstick(n.Temporal, namespace),
+			},
+		},
+	}, nil
+}

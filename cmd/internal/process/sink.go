@@ -1,0 +1,124 @@
+package process
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// gates are the ways to the sinks, by the name under which each is served.
+type gates map[string]*effect.Gate
+
+func newGates(c *config.Config) gates {
+	all := gates{workflows.SinkStripe: effect.NewGate(workflows.SinkStripe, askingPlaces, 0)}
+	for _, s := range c.Served() {
+		all[s.Name] = effect.NewGate(s.Name, s.Sink.Places, s.Sink.Rate)
+	}
+	return all
+}
+
+// askingPlaces is how many objects a process asks Stripe for at once. Its API is paced by the source's api_rate.
+const askingPlaces = 16
+
+// all returns the gates.
+func (g gates) all() []*effect.Gate { return slices.Collect(maps.Values(g)) }
+
+// slots is how many slots of a worker all sinks together can hold.
+func (g gates) slots() (n int) {
+	for _, gate := range g {
+		n += gate.Slots()
+	}
+	return n
+}
+
+// policy says how the effects of a sink are tried in a mode.
+func (n *Node) policy(s config.Sink, mode string) effect.Policy {
+	return effect.Policy{Timeout: s.Timeout, Gate: n.gates[s.Of(mode)], Retries: effect.Retries(s.Retries), KeyLifetime: s.KeyLifetime}
+}
+
+func settings(s config.Sink) activities.SinkSettings {
+	return activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity", Owner: s.Owner}
+}
+
+// sinks are what the receivers get of the configured sinks and consumers.
+type sinks struct {
+	// settings say how the effects of each sink are to be tried.
+	settings map[string]activities.SinkSettings
+	// http are the APIs that remember keys: by the sink's name, and by mode.
+	http map[string]map[string]activities.Sink
+	// mail are the mail servers by mode.
+	mail      map[string]activities.MailSink
+	consumers map[string]activities.Consumer
+}
+
+func (n *Node) sinks() sinks {
+	all := sinks{
+		settings: map[string]activities.SinkSettings{workflows.SinkStripe: {Timeout: fetchTimeout}},
+		http:     map[string]map[string]activities.Sink{}, consumers: map[string]activities.Consumer{},
+	}
+	client := activities.NewHTTPClient()
+	for _, s := range n.Config.AllSinks() {
+		switch {
+		case s.HTTP != nil:
+			all.http[s.Name] = n.httpSinks(s, client)
+		case s.Email != nil:
+			all.mail = n.mailSinks(s)
+		case s.Consumer != nil:
+			name := strings.TrimPrefix(s.Name, workflows.SinkConsumers+":")
+			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(), Policy: n.policy(s, ""), Settings: settings(s)}
+			continue // a run is told of the consumers that it relays to
+		}
+		all.settings[s.Name] = settings(s)
+	}
+	return all
+}
+
+// httpSinks returns the API of each mode.
+func (n *Node) httpSinks(s config.Sink, client *http.Client) map[string]activities.Sink {
+	var refusals []activities.Refusal
+	for _, r := range s.HTTP.Refusals {
+		refusals = append(refusals, activities.Refusal(r))
+	}
+	modes := map[string]activities.Sink{}
+	for mode, endpoint := range s.HTTP.Modes() {
+		modes[mode] = activities.Sink{
+			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals, Policy: n.policy(s, mode),
+		}
+	}
+	return modes
+}
+
+// mailSinks returns the mail server of each mode.
+func (n *Node) mailSinks(s config.Sink) map[string]activities.MailSink {
+	modes := map[string]activities.MailSink{}
+	for mode, m := range s.Email.Modes() {
+		modes[mode] = activities.MailSink{
+			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()},
+			From:   m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once", Policy: n.policy(s, mode),
+		}
+	}
+	return modes
+}
+
+// Relays lists the consumers of each source that relays.
+func Relays(c *config.Config) map[string][]string {
+	of := map[string][]string{}
+	for name, s := range c.Sources {
+		of[name] = s.Relay
+	}
+	return of
+}
+
+func subscribers(c *config.Config) []activities.Subscriber {
+	var list []activities.Subscriber
+	for _, s := range c.Sinks.Subscribers {
+		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout, Types: s.Types})
+	}
+	return list
+}
