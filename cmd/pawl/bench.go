@@ -106,7 +106,10 @@ The first run builds Temporal's server, which takes some minutes.`,
 			if a.json {
 				return a.writeJSON(results)
 			}
-			return table(a.out, flowTable(results))
+			if err := table(a.out, flowTable(results)); err != nil {
+				return err
+			}
+			return table(a.out, cpuTable(results))
 		},
 	}
 	flags := cmd.Flags()
@@ -117,6 +120,18 @@ The first run builds Temporal's server, which takes some minutes.`,
 	flags.BoolVar(&cfg.TwoProcesses, "two-processes", false, "run ingress and worker apart, not as pawl ingress --worker")
 	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")
 	return cmd
+}
+
+// cpuTable shows the CPU time of an event by part.
+func cpuTable(results []bench.FlowResult) [][]string {
+	rows := [][]string{{}, {"SERVER", "IN FLIGHT", "MODE", "CPU MS: PAWL", "ITS POSTGRES", "TEMPORAL", "TEMPORAL'S POSTGRES", "SANDBOX"}}
+	for _, r := range results {
+		rows = append(rows, []string{
+			r.Server, strconv.Itoa(r.InFlight), r.Mode,
+			number(r.CPU.Pawl, 1), number(r.CPU.Postgres, 1), number(r.CPU.Temporal, 1), number(r.CPU.TemporalPostgres, 1), number(r.CPU.Sandbox, 1),
+		})
+	}
+	return rows
 }
 
 // flowTable shows each row beside the naive one and the floor of the same server and load.

@@ -271,6 +271,17 @@ func (s *Server) Pause(ctx context.Context) error {
 	return err
 }
 
+// CPU returns the CPU time that the server has taken since it was started or resumed, with all of its processes. It fails
+// while the server is paused or stopped, and on systems without /proc.
+func (s *Server) CPU() (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0, errors.New("the server does not run")
+	}
+	return s.proc.CPU()
+}
+
 // Stop ends the server and releases its state directory; an ephemeral server's is removed. It
 // returns when the server has ended, at the latest when ctx does, and may be called twice.
 func (s *Server) Stop(ctx context.Context) error {

@@ -70,6 +70,7 @@ type FlowResult struct {
 	StateTransitions float64 `json:"state_transitions"`
 	// Commits are transactions that wrote into our own database, per event.
 	Commits float64 `json:"commits"`
+	CPU     CPU     `json:"cpu_ms"`
 }
 
 // The modes of [Flow].
@@ -168,6 +169,7 @@ func flowMedian(server, mode string, inFlight int, rounds []FlowResult) FlowResu
 		HistoryEvents:    medianOf(rounds, func(r FlowResult) float64 { return r.HistoryEvents }),
 		StateTransitions: medianOf(rounds, func(r FlowResult) float64 { return r.StateTransitions }),
 		Commits:          medianOf(rounds, func(r FlowResult) float64 { return r.Commits }),
+		CPU:              cpuMedian(rounds),
 	}
 }
 
@@ -255,6 +257,10 @@ func (f *flow) round(ctx context.Context, mode string, inFlight, events int) (Fl
 	if err != nil {
 		return FlowResult{}, err
 	}
+	cpu, err := f.stack.cpu(events)
+	if err != nil {
+		return FlowResult{}, err
+	}
 	took, ids, elapsed, err := drive(ctx, inFlight, jobs)
 	if err != nil {
 		return FlowResult{}, err
@@ -266,8 +272,13 @@ func (f *flow) round(ctx context.Context, mode string, inFlight, events int) (Fl
 	if err != nil {
 		return FlowResult{}, err
 	}
+	spent, err := f.stack.cpu(events)
+	if err != nil {
+		return FlowResult{}, err
+	}
 	slices.Sort(took)
 	result := FlowResult{
+		CPU:       spent.since(cpu),
 		PerSecond: float64(events) / elapsed.Seconds(),
 		P50:       percentile(took, 0.5), P99: percentile(took, 0.99),
 		Commits: float64(after-before) / float64(events),

@@ -76,6 +76,9 @@ type Temporal struct {
 	port, uiPort int
 }
 
+// CPU returns the CPU time that the server has taken so far. It fails on systems without /proc.
+func (t *Temporal) CPU() (time.Duration, error) { return t.proc.CPU() }
+
 // StartTemporal starts a dev server and returns when it takes requests and serves its UI. On
 // error nothing is left running. The server ends with this process.
 //

@@ -1,0 +1,71 @@
+package keeper
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// tick is the unit of CPU times in /proc on every Linux.
+const tick = 10 * time.Millisecond
+
+// CPU returns the CPU time that the command has taken so far, with that of its descendants, ended ones included. It
+// reads /proc, and fails on systems without it.
+func (p *Process) CPU() (time.Duration, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	took, children := map[int]time.Duration{}, map[int][]int{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended meanwhile: its parent's times include its own
+		}
+		pid, parent, cpu, err := parseStat(content)
+		if err != nil {
+			return 0, fmt.Errorf("read %s: %w", file, err)
+		}
+		took[pid], children[parent] = cpu, append(children[parent], pid)
+	}
+	root := p.cmd.Process.Pid
+	if _, found := took[root]; !found {
+		return 0, fmt.Errorf("process %d is not in /proc", root)
+	}
+	return sum(root, took, children), nil
+}
+
+func sum(pid int, took map[int]time.Duration, children map[int][]int) time.Duration {
+	total := took[pid]
+	for _, child := range children[pid] {
+		total += sum(child, took, children)
+	}
+	return total
+}
+
+// parseStat reads a line of /proc/PID/stat, see proc(5). The CPU time is the process's own, and that of the children
+// for which it has waited.
+func parseStat(line []byte) (pid, parent int, cpu time.Duration, err error) {
+	// The second field is the name in parentheses, which may hold blanks and parentheses.
+	if pid, err = strconv.Atoi(string(line[:max(bytes.IndexByte(line, ' '), 0)])); err != nil {
+		return 0, 0, 0, err
+	}
+	fields := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
+	if len(fields) < 15 {
+		return 0, 0, 0, fmt.Errorf("%d fields after the name", len(fields))
+	}
+	if parent, err = strconv.Atoi(string(fields[1])); err != nil {
+		return 0, 0, 0, err
+	}
+	for _, field := range fields[11:15] {
+		ticks, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		cpu += time.Duration(ticks) * tick
+	}
+	return pid, parent, cpu, nil
+}
