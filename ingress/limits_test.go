@@ -254,9 +254,9 @@ func TestLimits_ContentEncoding(t *testing.T) {
 func TestLimits_Headers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: "+strings.Repeat("0", 20_000)+"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: "+strings.Repeat("0", 15_000)+"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
 	if got := status(t, conn); got != http.StatusUnauthorized {
-		t.Errorf("20 kB: got %d, want 401", got)
+		t.Errorf("15 kB: got %d, want 401", got)
 	}
 	var d net.Dialer
 	over, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
@@ -271,6 +271,53 @@ func TestLimits_Headers(t *testing.T) {
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("60 kB: got %d, want 431", resp.StatusCode)
+		}
+	}
+}
+
+// A head of many short fields would take fifty times its size, and on a connection that sends no more for as long as it
+// likes. It is answered before it has ended, whatever its parts; a body of many lines counts for nothing.
+func TestLimits_HeaderFields(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fields := func(n int) string {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "X-%d: 1\r\n", i)
+		}
+		return text.String()
+	}
+	body := `{"id":"e1"` + strings.Repeat("\n", 1000) + `}`
+	delivery := func(n int) string {
+		return fmt.Sprintf("POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n%s\r\n%s", sign([]byte(body)), len(body), fields(n-3), body)
+	}
+	for n, want := range map[int]int{64: http.StatusAccepted, 65: http.StatusRequestHeaderFieldsTooLarge} {
+		if got := status(t, b.dial(t, delivery(n))); got != want {
+			t.Errorf("%d fields: got %d, want %d", n, got, want)
+		}
+	}
+	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\n")
+	for i := range 70 { // each in a packet of its own, most likely
+		_, _ = fmt.Fprintf(conn, "X-%d: 1\r\n", i)
+	}
+	if got := status(t, conn); got != http.StatusRequestHeaderFieldsTooLarge && got != 0 {
+		t.Errorf("a head that has not ended: got %d, want 431 or the connection closed", got)
+	}
+	// The next request of a connection is bounded, too.
+	conn = b.dial(t, delivery(60))
+	reader := bufio.NewReader(conn)
+	for i, n := range []int{60, 64, 65} {
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if over := resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge; over != (i == 2 && n == 65) {
+			t.Errorf("request %d of %d fields: got %d", i, n, resp.StatusCode)
+		}
+		if i < 2 {
+			_, _ = io.WriteString(conn, delivery([]int{64, 65}[i]))
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // enter gives inner a place, and reports false where there is none for it.
 func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	addr, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // connections without an address share one
-	c := &Conn{Conn: inner, cs: cs, peer: addr.Addr().Unmap().WithZone("")}
+	c := &Conn{Conn: inner, cs: cs, peer: addr.Addr().Unmap().WithZone(""), head: head{blank: true}}
 	cs.mu.Lock()
 	var gone *Conn
 	if cs.open >= cs.most {
@@ -173,6 +173,7 @@ type Conn struct {
 	net.Conn
 	cs   *Connections
 	peer netip.Addr
+	head head
 
 	// All of this is guarded by cs.mu. since is when the connection last moved.
 	open, displaced bool
@@ -221,6 +222,7 @@ func (c *Conn) Verified() { c.change(c.delist) }
 
 // rests tells that the answer has gone out, and that the connection waits for another request. It counts as before.
 func (c *Conn) rests() {
+	c.head = head{blank: true}
 	c.change(func() {
 		c.since, c.still = time.Now(), c.cs.idle
 		c.place = c.still.PushBack(c)
