@@ -39,7 +39,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		s.metrics.delivery(c.Request().Context(), l, s.cfg.Now().Sub(begun))
 	}()
 
-	// A connection outlives its request only when that is verified. Who cannot sign starts anew each time, and nothing
+	// A connection outlives its request only if that brings a new event: anybody can repeat a captured delivery. Nothing
 	// that is left of a body is read before the answer leaves.
 	c.Response().Header()["Connection"] = closing
 	source, ok := s.cfg.Sources[c.Param("source")]
@@ -68,13 +68,12 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	if err != nil {
 		return s.refuse(c, &source, &l, r, err, from)
 	}
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
+	release, ok := s.slots.Take(source.Name, from)
+	if !ok {
 		l.outcome, l.class = shed, "in_flight"
 		return unavailable(c, "busy")
 	}
+	defer release()
 	match, err := source.Verifier.Verify(r)
 	if err != nil && source.pinged(r, err) {
 		l.outcome = handshake
@@ -85,9 +84,6 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	body.keep()
 	conn.Verified()
-	if s.keepsAlive(c.Request()) {
-		c.Response().Header().Del("Connection")
-	}
 	if p, ok := source.probe(r, match); ok {
 		return s.keepProbe(c, &source, p, r, match, &l)
 	}
@@ -95,7 +91,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	return s.keep(c, &source, r, match, &l)
 }
 
-// keepsAlive reports whether the connection of r, which is verified, stays open after the answer. A chunked one does not:
+// keepsAlive reports whether the connection of r, which has brought an event, stays open after the answer. A chunked one does not:
 // net/http hides whether it had a Content-Length too, after which a proxy may disagree on where the next request begins.
 func (s *Server) keepsAlive(r *http.Request) bool {
 	return len(r.TransferEncoding) == 0 && !s.connections.Crowded() && !s.cfg.Leaving()
@@ -213,6 +209,12 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		s.cfg.Log.Warn("duplicates not counted", "provider", d.Provider, "source", d.Source, "count", uncounted, "event_id", last.EventID, "error", last.Uncounted)
 	}
 	l.outcome = sum.outcome()
+	if sum.fresh+sum.ignored > 0 {
+		throttle.ConnOf(c.Request().Context()).Delivers()
+		if s.keepsAlive(c.Request()) {
+			c.Response().Header().Del("Connection")
+		}
+	}
 	err = s.confirm(c, source, r, sum, outcomes)
 	s.handOver(ctx, &d, outcomes)
 	return err

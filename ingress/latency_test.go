@@ -2,10 +2,12 @@ package ingress_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,6 +84,33 @@ func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
 		b.dialFrom(t, "127.0.0.2", stalledBody)
 	}
 	if taken, _ := b.deliverAndStay(t, "after", 60, 8); taken != 60 {
+		t.Errorf("%d of 60 valid deliveries were taken", taken)
+	}
+}
+
+// A captured delivery that is replayed, on many connections at once and again and again, costs no delivery of others.
+func TestSenders_Replays_EachDeliveryTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
+	b.deliverAndStay(t, "captured", 1, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	var replays sync.WaitGroup
+	for i := range 96 {
+		from := fmt.Sprintf("127.0.0.%d", 2+i%4)
+		replays.Go(func() {
+			for ctx.Err() == nil {
+				conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(ctx, "tcp", strings.TrimPrefix(b.url, "http://"))
+				if err == nil {
+					_, _ = deliverSlowly(conn, `{"id":"captured1","type":"paid"}`)
+					_ = conn.Close()
+				}
+			}
+		})
+	}
+	taken, _ := b.deliverAndStay(t, "e", 60, 8)
+	stop()
+	replays.Wait()
+	if taken != 60 {
 		t.Errorf("%d of 60 valid deliveries were taken", taken)
 	}
 }

@@ -24,7 +24,7 @@ type Limits struct {
 	// up for the next: see [throttle.Memory]. Default 64 MiB: with the body limit alone, a thousand strangers could
 	// have us hold a thousand times it.
 	Bodies int64
-	// InFlight is how many deliveries that are here are verified and committed at once; the next is shed. Default 1024.
+	// InFlight is how many deliveries are verified and committed at once; default 1024. [throttle.Slots] shares them out.
 	InFlight int
 	// PerSource and PerAddress bound the deliveries per second of one source and of one remote
 	// address (an IPv6 /64); zero means unbounded.

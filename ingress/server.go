@@ -69,8 +69,8 @@ type Server struct {
 
 	connections *throttle.Connections
 	memory      *throttle.Memory
-	// slots are for those whose body is here: who verifies and commits.
-	slots     chan struct{}
+	// slots bound the deliveries that are verified and committed at once. Each takes one when its body is here.
+	slots     *throttle.Slots
 	perSource *throttle.Buckets[string]
 	perAddr   *throttle.Buckets[netip.Addr]
 
@@ -121,7 +121,7 @@ func New(cfg Config) (*Server, error) {
 
 		connections: connections,
 		memory:      memory,
-		slots:       make(chan struct{}, cfg.Limits.InFlight),
+		slots:       throttle.NewSlots(cfg.Limits.InFlight),
 		perSource:   throttle.New[string](cfg.Limits.PerSource, keysRemembered),
 		perAddr:     throttle.New[netip.Addr](cfg.Limits.PerAddress, keysRemembered),
 		stop:        make(chan struct{}),
@@ -134,9 +134,9 @@ func New(cfg Config) (*Server, error) {
 		WriteTimeout:      cfg.Limits.Total,
 		// Only connections with a verified request are ever idle. Load balancers close one after a minute by default;
 		// a shorter time here would close it while they send.
-		IdleTimeout:    65 * time.Second,
-		ConnState:      connections.State,
-		ConnContext:    throttle.WithConn,
+		IdleTimeout: 65 * time.Second,
+		ConnState:   connections.State,
+		ConnContext: throttle.WithConn,
 		// net/http adds 4 KiB. The longest heads known are PayPal's and signed tokens behind proxies, of some 5 KiB.
 		MaxHeaderBytes: 16 << 10,
 		// net/http would answer "OPTIONS *" itself, with 200.

@@ -22,8 +22,10 @@ import (
 // When all places are taken, a new connection takes the place of another. The longest idle one goes first: between two
 // requests, or a second after it was opened without one. If there is none, the sender with most unproven connections
 // loses the one that has stood still longest. So a sender has what the others leave, and in a crowd no more than each of
-// them. A connection is unproven until its request is verified: the deliveries of many senders behind one load balancer
-// do not count against each other. A verified request is never cut: where all are, the new connection is refused.
+// them. A whole /24 or /48 has no more than another one. A network that has delivered an event lately is spared while it
+// has no more than half of all places. A connection is unproven until its request is verified: the deliveries of many
+// senders behind one load balancer do not count against each other. A verified request is never cut: where all are, the
+// new connection is refused.
 type Connections struct {
 	most                 int
 	log                  *slog.Logger
@@ -36,7 +38,11 @@ type Connections struct {
 	// have not sent one yet. In each list, the connection that has stood still longest is in front.
 	senders      map[netip.Addr]*list.List
 	idle, silent *list.List
-	displaced    int64
+	// wide counts the unproven connections of each wide network. delivered and deliveredBefore are the networks that have
+	// delivered lately: the younger set becomes the older one when it is full.
+	wide                       map[netip.Addr]int
+	delivered, deliveredBefore map[netip.Addr]bool
+	displaced                  int64
 }
 
 const (
@@ -44,13 +50,16 @@ const (
 	tellEvery = 10 * time.Second
 	// greeting is what a new connection gets to send its first request: a few round trips.
 	greeting = time.Second
+	// networksRemembered bounds each set of networks that have delivered.
+	networksRemembered = 1024
 )
 
 // NewConnections returns room for most connections. It warns on log of what is displaced and what cannot be accepted.
 func NewConnections(most int, log *slog.Logger) *Connections {
 	return &Connections{
 		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery}, toldFailed: rate.Sometimes{Interval: tellEvery},
-		senders: map[netip.Addr]*list.List{}, idle: list.New(), silent: list.New(),
+		senders: map[netip.Addr]*list.List{}, idle: list.New(), silent: list.New(), wide: map[netip.Addr]int{},
+		delivered: map[netip.Addr]bool{},
 	}
 }
 
@@ -147,17 +156,34 @@ func (cs *Connections) victim() *Conn {
 		return silent
 	}
 	var greediest *list.List
-	for _, l := range cs.senders {
-		if greediest == nil || greedier(l, greediest) > 0 {
-			greediest = l
+	var most int
+	for network, l := range cs.senders {
+		n := cs.greed(network, l.Len())
+		if greediest == nil || cmp.Or(cmp.Compare(n, most), front(greediest).since.Compare(front(l).since)) > 0 {
+			greediest, most = l, n
 		}
 	}
 	return front(greediest)
 }
 
-// greedier compares two senders: who has more goes first, then whose has stood still longer.
-func greedier(a, b *list.List) int {
-	return cmp.Or(cmp.Compare(a.Len(), b.Len()), front(b).since.Compare(front(a).since))
+// greed ranks a network of n unproven connections by those of its wide network, and then by its own. cs.mu is held.
+func (cs *Connections) greed(network netip.Addr, n int) int {
+	if 2*n <= cs.most && (cs.delivered[network] || cs.deliveredBefore[network]) {
+		return 0
+	}
+	return cs.wide[wide(network)]*cs.most + n
+}
+
+// wide returns the /24 or /48 of a network, of which one sender may have many.
+func wide(network netip.Addr) netip.Addr {
+	bits := 24
+	if network.Is6() {
+		bits = 48
+	}
+	if p, err := network.Prefix(bits); err == nil {
+		return p.Addr()
+	}
+	return network
 }
 
 // front returns the first connection of l, nil if there is none.
@@ -220,6 +246,17 @@ func (c *Conn) Moves() {
 // answer it is not displaced.
 func (c *Conn) Verified() { c.change(c.delist) }
 
+// Delivers tells that the request has brought an event. The networks of such connections are spared when all places are
+// taken.
+func (c *Conn) Delivers() {
+	c.change(func() {
+		if len(c.cs.delivered) >= networksRemembered {
+			c.cs.deliveredBefore, c.cs.delivered = c.cs.delivered, map[netip.Addr]bool{}
+		}
+		c.cs.delivered[c.sender] = true
+	})
+}
+
 // rests tells that the answer has gone out, and that the connection waits for another request. It counts as before.
 func (c *Conn) rests() {
 	c.head = head{blank: true}
@@ -262,6 +299,7 @@ func (c *Conn) enlist(addr netip.Addr) {
 		c.cs.senders[c.sender] = l
 	}
 	c.share = l.PushBack(c)
+	c.cs.wide[wide(c.sender)]++
 	c.cs.unproven++
 }
 
@@ -278,6 +316,11 @@ func (c *Conn) delist() {
 	l.Remove(c.share)
 	c.share = nil
 	c.cs.unproven--
+	if w := wide(c.sender); c.cs.wide[w] > 1 {
+		c.cs.wide[w]--
+	} else {
+		delete(c.cs.wide, w)
+	}
 	if l.Len() == 0 {
 		delete(c.cs.senders, c.sender)
 	}

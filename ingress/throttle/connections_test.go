@@ -84,11 +84,19 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 		next []string
 		want []int
 	}{
-		"room is left":           {from: []string{a, a, a}, next: []string{a}},
-		"one alone":              {from: []string{a, a, a, a}, next: []string{a, b}, want: []int{0, 1}},
-		"the greediest":          {from: []string{b, a, a, a}, next: []string{b}, want: []int{1}},
-		"equal: the oldest":      {from: []string{b, a, b, a}, next: []string{a}, want: []int{0}},
-		"a /64 is one":           {from: []string{b, lan6, other6, a}, next: []string{a}, want: []int{1}},
+		"room is left":      {from: []string{a, a, a}, next: []string{a}},
+		"one alone":         {from: []string{a, a, a, a}, next: []string{a, b}, want: []int{0, 1}},
+		"the greediest":     {from: []string{b, a, a, a}, next: []string{b}, want: []int{1}},
+		"equal: the oldest": {from: []string{b, a, b, a}, next: []string{a}, want: []int{0}},
+		"a /64 is one":      {from: []string{b, lan6, other6, a}, next: []string{a}, want: []int{1}},
+		"a /48 is one":      {from: []string{b, b, "[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1", "[2001:db8:0:3::1]:1"}, next: []string{a}, want: []int{0, 2}},
+		"delivers: is spared": {from: []string{a, "198.51.100.1:1", b, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
+			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
+			c[2].Verified()
+			c[2].Delivers()
+			_ = c[2].Close()
+		}, next: []string{b, b}, want: []int{0}},
+		"delivers: up to half":   {from: []string{a, b, b, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[1].Delivers() }, next: []string{a}, want: []int{1}},
 		"a closed one is nobody": {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { _ = c[0].Close(); _ = c[0].Close() }, next: []string{b}},
 		"one that moves stays":   {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[0].Moves() }, next: []string{b}, want: []int{1}},
 		"verified counts not":    {from: []string{a, a, a, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) { verify(c, 0, 1, 2) }, next: []string{a}, want: []int{3}},
