@@ -16,9 +16,9 @@ const sameBytes = `r.provider = i.provider and r.body_hash = i.body_hash
 // after lockHashesSQL: of two requests with the same bytes that come together, the second looks
 // only when the first is committed.
 //
-// Of the same bytes one event runs, and one replay is parked, for a person may know that it is an event of its own. Its
-// body is that of the first. Whatever else comes with these bytes is counted there, or, where it would not run anyhow,
-// at the first: who holds one delivery can send it under any number of IDs.
+// One event of the same bytes runs. One replay of each type is parked, up to 16, as a person may know that it is an event of
+// its own: Shopify sends one body under several topics. A replay has the body of the first. The rest is counted at the
+// replay, or at the first if its type is not wanted: anybody who holds one delivery can send it under any number of IDs.
 var insertUnsignedSQL = `
 with input as materialized (` + insertInput + `
 ), judged as materialized (
@@ -26,7 +26,9 @@ with input as materialized (` + insertInput + `
       from input i
       left join receipts own using (provider, account, mode, event_id)
       left join lateral (select r.id, r.event_id from receipts r where i.identity <> 'id' and not r.replayed and ` + sameBytes + ` limit 1) first on true
-      left join lateral (select r.id from receipts r where first.id is not null and r.replayed and ` + sameBytes + ` limit 1) replay on true
+      left join lateral (
+          select r.id from (select r.id, r.type, count(*) over () as kept from receipts r where first.id is not null and r.replayed and ` + sameBytes + `) r
+           where r.type = i.type or kept >= 16 order by r.type = i.type desc limit 1) replay on true
 ), fresh as (
     insert into receipts (` + insertColumns + `)
     select id, source, provider, account, mode, event_id, identity, type, object_id, api_version,

@@ -80,7 +80,34 @@ func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *test
 	}
 }
 
-// What comes again and again is counted; the list of deliveries ends.
+// A provider may send one body as several events, with the type beside it. Each type is kept for a person, up to a bound:
+// anybody can invent types.
+func TestInsert_UnsignedID_SameBytesUnderOtherTypes_EachKept(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	send := func(id, eventType string) receipt.Outcome {
+		e := unsigned(id, "order 1")
+		e.Type = eventType
+		return mustInsert(t, s, delivery(e))[0]
+	}
+	send("w1", "orders/create")
+	for i, eventType := range []string{"orders/paid", "orders/updated", "orders/fulfilled"} {
+		if out := send(fmt.Sprint("other", i), eventType); out.Duplicate || out.Status != receipt.NeedsReview {
+			t.Errorf("%s: %+v, want it kept for a person", eventType, out)
+		}
+		if out := send(fmt.Sprint("again", i), eventType); !out.Duplicate {
+			t.Errorf("%s again: %+v, want a duplicate", eventType, out)
+		}
+	}
+	for i := range 40 {
+		send(fmt.Sprint("invented", i), fmt.Sprint("invented/", i))
+	}
+	if n := count(t, pool, `select count(*) from receipts`); n != 17 {
+		t.Errorf("%d receipts, want the first and 16 replays", n)
+	}
+}
+
+// Duplicates are counted; the list of deliveries ends.
 func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
