@@ -37,9 +37,8 @@ type Config struct {
 }
 
 const (
-	// queueLength and queueBytes bound the memory of what waits to be written.
-	queueLength = 256
-	queueBytes  = 8 << 20
+	// queueLength bounds the requests that wait to be written, which have [rejection.MaxBody] bytes at most: 8 MiB.
+	queueLength = 128
 	// batchLength bounds one write.
 	batchLength = 128
 	// writeTimeout bounds one write, also the last ones of a process that stops.
@@ -54,7 +53,6 @@ const (
 type Keeper struct {
 	cfg     Config
 	queue   chan rejectedRequest
-	waiting atomic.Int64 // bytes of bodies in the queue
 	dropped atomic.Int64
 	// headers holds, by source, what is kept of its requests.
 	headers map[string]webhook.Headers
@@ -73,7 +71,7 @@ type rejectedRequest struct {
 	source, remote string
 	request        *webhook.Request
 	err            *webhook.Error
-	// size is how long the body was; the request has its beginning only where that is more than the queue holds.
+	// size is how long the body was; the request has its first [rejection.MaxBody] bytes.
 	size int64
 }
 
@@ -116,21 +114,14 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 		return
 	}
 	body := r.Body
-	if len(body) > queueBytes {
-		body = body[:rejection.MaxBody] // too much to be diagnosed, and still to be seen
-	}
-	size := int64(len(body))
-	if k.waiting.Add(size) > queueBytes {
-		k.waiting.Add(-size)
-		k.dropped.Add(1)
-		return
+	if len(body) > rejection.MaxBody {
+		body = body[:rejection.MaxBody] // no more is kept, and a part cannot be diagnosed
 	}
 	held := *r
 	held.Header, held.Body = r.Header.Clone(), bytes.Clone(body)
 	select {
 	case k.queue <- rejectedRequest{source, remoteAddr, &held, err, int64(len(r.Body))}:
 	default:
-		k.waiting.Add(-size)
 		k.dropped.Add(1)
 	}
 }
@@ -180,7 +171,6 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	rows := make([]rejection.Rejection, len(batch))
 	for i, f := range batch {
 		rows[i] = k.row(f)
-		k.waiting.Add(-int64(len(f.request.Body)))
 	}
 	// What was taken is written also when the process is stopping meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)

@@ -181,12 +181,12 @@ func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// Bodies that wait are bounded in bytes, too.
+// What waits is bounded.
 func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
-	k := rejected.NewKeeper(rejected.Config{Store: store, Diagnoser: diagnoser(t), Burst: 200})
-	for i := range 100 {
+	k := rejected.NewKeeper(rejected.Config{Store: store, Diagnoser: diagnoser(t), Burst: 400})
+	for i := range 200 {
 		r := forged(i)
 		r.Body = make([]byte, 1<<20)
 		k.Offer("live", r, noMatch, "")
@@ -194,22 +194,22 @@ func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	k.Run(ctx) // writes what waits and returns
-	if n := len(store.rows); n != 8 {
-		t.Errorf("%d bodies of 1 MiB waited, want 8", n)
+	if n := len(store.rows); n != 128 || len(store.rows[0].Body) != rejection.MaxBody {
+		t.Errorf("%d requests waited, want 128 with 64 KiB each", n)
 	}
 }
 
-// A body that the queue has no room for, however empty it is, is cut: a source that takes more would keep nothing of it.
-func TestKeeper_BodyOverTheQueue_KeptCut(t *testing.T) {
+// A body over 64 KiB is cut at once and not diagnosed: a form of a megabyte cost a quarter of a second.
+func TestKeeper_LargeBody_KeptCut(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
 	k, stop := run(t, rejected.Config{Store: store})
 	r := forged(1)
-	r.Body = make([]byte, 9<<20)
+	r.Body = append(make([]byte, rejection.MaxBody), '\n')
 	k.Offer("live", r, noMatch, "")
 	stop()
-	if len(store.rows) != 1 || !store.rows[0].Truncated || store.rows[0].BodySize != 9<<20 || len(store.rows[0].Body) != rejection.MaxBody {
-		t.Errorf("kept %d, want one, truncated, of 9 MiB", len(store.rows))
+	if len(store.rows) != 1 || !store.rows[0].Truncated || store.rows[0].BodySize != rejection.MaxBody+1 || len(store.rows[0].Body) != rejection.MaxBody || len(store.rows[0].Diagnosis) > 0 {
+		t.Errorf("kept %d, want one, truncated and without a diagnosis", len(store.rows))
 	}
 }
 

@@ -16,8 +16,6 @@ type variant struct {
 }
 
 const (
-	// maxVariants is the largest body that is tried in other forms: each costs a pass over it.
-	maxVariants = 256 << 10
 	// maxGrown bounds what a body may become, decompressed or indented: a few kilobytes of gzip, or of
 	// brackets, can name gigabytes.
 	maxGrown = 1 << 20
@@ -27,7 +25,7 @@ var byteOrderMark = []byte("\uFEFF")
 
 // variants returns the forms of body that proxies and frameworks are known to make of it, undone.
 func variants(body []byte) []variant {
-	if len(body) == 0 || len(body) > maxVariants {
+	if len(body) == 0 {
 		return nil
 	}
 	var all []variant

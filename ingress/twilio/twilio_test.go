@@ -164,6 +164,20 @@ func TestVerify_Parameters(t *testing.T) {
 	}
 }
 
+// A form has as many parameters as it is worth to sort for anybody.
+func TestVerify_TooManyParameters_Refused(t *testing.T) {
+	t.Parallel()
+	v := setup(t)
+	for n, admitted := range map[int]bool{1000: true, 1001: false} {
+		form := strings.TrimSuffix(strings.Repeat("k=1&", n), "&")
+		r := signed(t, endpoint, "", "k=1")
+		r.Body = []byte(form)
+		if _, err := v.Verify(r); (err == nil) != admitted {
+			t.Errorf("%d parameters: %v, want admitted=%t", n, err, admitted)
+		}
+	}
+}
+
 func TestVerify_BodyThatNothingSigns_Refused(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
