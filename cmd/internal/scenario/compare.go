@@ -18,27 +18,30 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/workflows"
 )
 
-// The kinds of effects that the facts together decide, in whatever order they came; the others are notices, and what
-// brings an outside system to a state, which are judged by what was known at the time.
-var once = []string{
-	"finance-export", "reverse-finance-entry", "refund-entry", "refund-reversal-entry", "credit-entry", "credit-reversal-entry", "dispute-entry",
-	"order-email", "receipt-email", "onboarding-task", "cancel-onboarding-task", "review",
+// once returns the kinds of effects that facts decide in any order: bookings, and letters that can be taken back. Notices,
+// and effects that bring an outside system to a state, follow from the facts known at their time. Tasks are compared by
+// their rows.
+func once() (kinds []string) {
+	for _, k := range workflows.Catalogue() {
+		if k.Sink == workflows.SinkFinance || k.Sink == workflows.SinkMail && k.Undo != "" {
+			kinds = append(kinds, k.Name)
+		}
+	}
+	return kinds
 }
 
-// OnceEffects returns these kinds.
-func OnceEffects() []string { return slices.Clone(once) }
-
-// The kinds of news that tell a version of something: an older one can be left out.
+// superseded are the kinds of news that tell a version of something: an older one can be left out.
 var superseded = []string{"access.changed", "subscription.changed"}
 
-// The kinds of tasks that the clock opens: whether one was, and is closed again, is history.
+// byClock are the kinds of tasks that the clock opens. The order of events decides whether one was opened and closed.
 var byClock = []string{billing.TaskReconcile, billing.TaskRelease}
 
-// Compare says how an account came to another end than one to whom the same has happened: its rows, its once effects,
-// its news and tasks, its workspace, and what the sandbox's journals in dir say was done more than once. "" for dir
-// leaves the journals out. Nothing means: the same end.
+// Compare lists the differences between two accounts that have lived the same story: their rows, once effects, news,
+// tasks and workspaces, and effects that the sandbox's journals in dir show more than once. "" for dir leaves the journals
+// out. The list is empty where both came to the same end.
 func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) (differences []string, err error) {
 	is, err := read(ctx, db, got, want, dir)
 	if err != nil {
@@ -58,8 +61,10 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 		}
 		differences = append(differences, fmt.Sprintf("%s, where it should be %s", describe(d, d.Is), describe(d, d.Folded)))
 	}
-	for _, name := range slices.Sorted(maps.Keys(should.lists)) {
-		more, less := apart(is.lists[name], should.lists[name])
+	names := maps.Clone(should.lists)
+	maps.Copy(names, is.lists)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		more, less := compareLists(is.lists[name], should.lists[name])
 		for _, line := range more {
 			differences = append(differences, name+": "+line+" is too much")
 		}
@@ -70,8 +75,8 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 	return append(differences, append(is.repeated, should.repeated...)...), nil
 }
 
-// onlyFetched reports whether the sides differ by nothing but the fact that decides, which the provider's API has told on
-// one of them.
+// onlyFetched reports whether the sides differ in the deciding fact alone, where one of them has it from the provider's
+// API.
 func onlyFetched(d billing.Difference) bool {
 	fetched := false
 	for _, column := range d.Columns {
@@ -86,7 +91,7 @@ func onlyFetched(d billing.Difference) bool {
 	return fetched
 }
 
-// describe shows what a row holds of what differs.
+// describe shows one side of a row that differs.
 func describe(d billing.Difference, side map[string]any) string {
 	if side == nil {
 		return "no row " + d.Table + " " + d.Row
@@ -98,8 +103,8 @@ func describe(d billing.Difference, side map[string]any) string {
 	return d.Table + " " + d.Row + " " + string(shown)
 }
 
-// apart returns what a has that b has not, and the other way round; repeats count.
-func apart(a, b []string) (more, less []string) {
+// compareLists returns the lines of a that b lacks, and those of b that a lacks. Repeats count.
+func compareLists(a, b []string) (more, less []string) {
 	count := map[string]int{}
 	for _, s := range a {
 		count[s]++
@@ -118,14 +123,14 @@ func apart(a, b []string) (more, less []string) {
 	return more, less
 }
 
-// end is what became of an account, in names that are equal where the same has happened.
+// end is the end of an account's story. Its names are equal to those of another account with the same story.
 type end struct {
 	rows     []billing.Row
 	lists    map[string][]string
 	repeated []string
 }
 
-// read reads what became of an account, as if it were another one.
+// read reads the end of l, with the names of as.
 func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, error) {
 	e := &end{lists: map[string][]string{}}
 	same, err := names(ctx, db, l, as)
@@ -142,26 +147,13 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 	for _, event := range l.Events() {
 		ids = append(ids, event.ID)
 	}
-	for name, q := range map[string]struct {
-		sql  string
-		args []any
-	}{
-		"effects":   {endEffectsSQL, []any{ids, l.Mode, once}},
-		"events":    {endNewsSQL, []any{ids, l.Mode, superseded}},
-		"tasks":     {endTasksSQL, []any{l.Mode, l.Account, byClock}},
-		"entries":   {endEntriesSQL, []any{l.Mode, l.Account}},
-		"workspace": {endWorkspaceSQL, []any{l.Mode, l.Account}},
-		"receipts":  {endReceiptsSQL, []any{ids, l.Mode}},
-	} {
-		rows, _ := db.Query(ctx, q.sql, q.args...) // CollectRows returns its error
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return nil, fmt.Errorf("read the %s of account %s: %w", name, l.Account, err)
-		}
-		e.lists[name] = []string{}
-		for _, line := range lines {
-			e.lists[name] = append(e.lists[name], same.Replace(line))
-		}
+	found, _ := db.Query(ctx, endSQL, ids, l.Mode, l.Account, once(), superseded, byClock) // ForEachRow returns its error
+	var list, line string
+	if _, err := pgx.ForEachRow(found, []any{&list, &line}, func() error {
+		e.lists[list] = append(e.lists[list], same.Replace(line))
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read the end of account %s: %w", l.Account, err)
 	}
 	if dir == "" {
 		return e, nil
@@ -169,34 +161,30 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 	return e, e.journals(l, dir, same)
 }
 
-const endEffectsSQL = `
-select distinct e.key || ' ' || e.state from receipts r join effects e on e.receipt_id = r.id
- where r.event_id = any($1) and r.mode = $2 and e.kind = any($3)`
-
-// endNewsSQL names news by what they are about, whatever told of it.
-const endNewsSQL = `
-select o.type || ' ' || coalesce(o.data->>'dispute', o.data->>'refund', o.data->>'checkout', o.data->>'invoice', o.data->>'subscription', '')
+// endSQL names news by their object, so that either of two events may have told them. It leaves out a suspended workspace:
+// the order of events decides whether there ever was one. It names why events wait for a person, but not which of them.
+const endSQL = `
+select distinct 'effects', e.key || ' ' || e.state
+  from receipts r join effects e on e.receipt_id = r.id
+ where r.event_id = any($1) and r.mode = $2 and e.kind = any($4)
+union all
+select 'events', o.type || ' ' || coalesce(o.data->>'dispute', o.data->>'refund', o.data->>'checkout', o.data->>'invoice', o.data->>'subscription', '')
   from receipts r join outbox o on o.receipt_id = r.id
- where r.event_id = any($1) and r.mode = $2 and not o.type = any($3)`
-
-const endTasksSQL = `
-select kind || ' ' || object || ' ' || state from tasks where mode = $1 and account = $2 and not kind = any($3)`
-
-const endEntriesSQL = `
-select concat_ws(' ', kind, object, invoice, amount, tax, currency) from finance_entries where mode = $1 and account = $2`
-
-// endWorkspaceSQL leaves out one that is suspended: whether there ever was one, the order decides.
-const endWorkspaceSQL = `
-select concat_ws(' ', state, plan, quantity, features::text) from workspaces where mode = $1 and account = $2 and state = 'active'`
-
-// endReceiptsSQL names why events wait for a person: which of them does, the order decides.
-const endReceiptsSQL = `
-select distinct status || ' ' || reason_code from receipts where event_id = any($1) and mode = $2 and status in ('needs_review', 'dead')`
+ where r.event_id = any($1) and r.mode = $2 and not o.type = any($5)
+union all
+select 'tasks', kind || ' ' || object || ' ' || state from tasks where mode = $2 and account = $3 and not kind = any($6)
+union all
+select 'entries', concat_ws(' ', kind, object, invoice, amount, tax, currency) from finance_entries where mode = $2 and account = $3
+union all
+select 'workspace', concat_ws(' ', state, plan, quantity, features::text) from workspaces where mode = $2 and account = $3 and state = 'active'
+union all
+(select distinct 'receipts', status || ' ' || reason_code
+   from receipts where event_id = any($1) and mode = $2 and status in ('needs_review', 'dead'))`
 
 const receiptIDsSQL = `select id::text, event_id from receipts where event_id = any($1) and mode = $2`
 
-// names returns what gives things of a story the names that they have in another: the account, what the customer's IDs
-// are made of, and the receipts, by their events.
+// names returns the replacements that turn the names of l into those of as: the account, the token in the customer's IDs,
+// and the receipts' IDs.
 func names(ctx context.Context, db *pgxpool.Pool, l, as Laid) (*strings.Replacer, error) {
 	ids := []string{}
 	for _, event := range l.Events() {
@@ -227,8 +215,8 @@ type line struct {
 	Body       json.RawMessage `json:"body"`
 }
 
-// journals reads what the sandbox has done for the account. What it has taken for new twice is a fault, and so is a mail
-// that came twice.
+// journals reads the account's lines from the sandbox's journals. An effect that was new twice is a fault, and so is a
+// second mail.
 func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 	for _, service := range []string{"finance", "email", "workspaces"} {
 		lines, err := journal(filepath.Join(dir, service+".jsonl"), l)

@@ -16,8 +16,7 @@ import (
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"open": openSQL, "parked": parkedSQL, "effects": effectsSQL, "news": newsSQL, "tasks": tasksSQL,
-	"end effects": endEffectsSQL, "end news": endNewsSQL, "end tasks": endTasksSQL, "end entries": endEntriesSQL, "end workspace": endWorkspaceSQL,
-	"end receipts": endReceiptsSQL, "receipt IDs": receiptIDsSQL,
+	"end": endSQL, "receipt IDs": receiptIDsSQL,
 }
 
 // openSQL counts what pawl has still to do: events that are not at rest, what is due by now and not with a parked event,
