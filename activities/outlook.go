@@ -15,10 +15,10 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// Outlooks begins previews: what the activities would do. It does nothing: it sends nothing and asks nobody outside, and what it has to
-// write to know what that comes to is rolled back.
+// Outlooks begins previews of what the activities would do. It sends nothing and asks nobody outside. It writes to our
+// database to learn what follows, and rolls that back.
 //
-// Its receivers are those of a worker. What does effects in them is not used and may be nil.
+// Its receivers are those of a worker. Their effect runners are not used and may be nil.
 type Outlooks struct {
 	DB         *pgxpool.Pool
 	Billing    *Billing
@@ -32,8 +32,8 @@ type Outlooks struct {
 	Pauses   *pause.Store
 }
 
-// outlookPatience bounds how long an outlook waits for a lock that a run holds. Until it is closed, it holds the locks of one
-// event's facts itself.
+// outlookPatience bounds how long an outlook waits for a lock that a run holds. An outlook holds the locks of one event's
+// facts itself until it is closed.
 const outlookPatience = 3 * time.Second
 
 // Open begins the preview of one run. The caller ends it with [Outlook.Close].
@@ -55,7 +55,7 @@ type Outlook struct {
 	of    *Outlooks
 	tx    pgx.Tx
 	state *billing.Store
-	// held are the sinks that are out or paused, nil until somebody asks.
+	// held are the sinks that are out or paused, nil until the first forecast reads them.
 	held map[string]effect.Holding
 }
 
@@ -85,120 +85,138 @@ func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effe
 	return standings(found), nil
 }
 
-// Foresee returns what an effect comes to when it is done now, with what it leaves in our database, as long as the outside
-// system takes what it is sent. input is what its activity takes. The answer of a provider that is asked is not foreseen:
-// such an effect is done, without a value. One whose key the sink has forgotten is in doubt.
-func (l *Outlook) Foresee(ctx context.Context, input any) (effect.Result, error) {
-	if call, policy := l.policy(input); policy.KeyLifetime > 0 {
-		stands, err := l.Standings(ctx, []string{call.Key})
-		if err != nil {
-			return effect.Result{}, err
-		}
-		if err := policy.Forgotten(stands[call.Key]); err != nil {
-			return effect.Foreseen(nil, err)
-		}
-	}
-	value, err := l.foresee(ctx, input)
-	return effect.Foreseen(value, err)
+// Forecast is what an effect would come to now, as long as the outside system takes what it is sent.
+type Forecast struct {
+	effect.Result
+	// WaitsFor names the sink where it is out or paused, and says what becomes of the effect where that lasts too long.
+	WaitsFor string
 }
 
-func (l *Outlook) foresee(ctx context.Context, input any) (any, error) {
-	switch in := input.(type) {
-	case EffectInput[Facts]:
-		return l.change(billing.Apply(ctx, l.tx, in.For.Facts, l.of.Billing.Policy, in.Effect.Key, time.Time{}))
-	case EffectInput[Withholding]:
-		return l.change(billing.Apply(ctx, l.tx, in.For.facts(in.Effect.Compensates), l.of.Billing.Policy, in.Effect.Key, time.Time{}))
-	case EffectInput[AccountDue]:
-		return l.change(billing.ApplyDue(ctx, l.tx, in.For.Subject, in.For.Account, in.For.At, l.of.Billing.Policy, in.Effect.Key))
-	case EffectInput[Workspace]:
-		return nil, l.workspace(ctx, in.For)
-	case EffectInput[WorkspaceRef]:
-		return nil, configured(l.of.Workspaces.Sinks, in.For.Mode)
-	case EffectInput[Entry]:
-		return nil, configured(l.of.Finance.Sinks, in.For.Mode)
-	case EffectInput[Letter]:
-		return nil, l.letter(ctx, in.For)
-	case EffectInput[Delivery]:
+// ForecastFacts is the forecast of [Billing.ApplyFacts].
+func (l *Outlook) ForecastFacts(ctx context.Context, in EffectInput[Facts]) (Forecast, error) {
+	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) { return l.apply(ctx, in.Effect, in.For.Facts) })
+}
+
+// ForecastWithholding is the forecast of [Billing.WithholdGrant].
+func (l *Outlook) ForecastWithholding(ctx context.Context, in EffectInput[Withholding]) (Forecast, error) {
+	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) {
+		return l.apply(ctx, in.Effect, in.For.facts(in.Effect.Compensates))
+	})
+}
+
+// ForecastDue is the forecast of [Billing.ApplyDue].
+func (l *Outlook) ForecastDue(ctx context.Context, in EffectInput[AccountDue]) (Forecast, error) {
+	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) {
+		change, err := billing.ApplyDue(ctx, l.tx, in.For.Subject, in.For.Account, in.For.At, l.of.Billing.Policy, in.Effect.Key)
+		return change, effect.Infrastructure(err)
+	})
+}
+
+// ForecastWorkspace is the forecast of [Workspaces.ProvisionWorkspace].
+func (l *Outlook) ForecastWorkspace(ctx context.Context, in EffectInput[Workspace]) (Forecast, error) {
+	sink, configured := l.of.Workspaces.Sinks[in.For.Mode]
+	return l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
+		if !configured {
+			return nil, errNotConfigured
+		}
+		return nil, (&Workspaces{Targets: l.state}).current(ctx, in.For)
+	})
+}
+
+// ForecastAlignment is the forecast of [Workspaces.AlignWorkspace].
+func (l *Outlook) ForecastAlignment(ctx context.Context, in EffectInput[WorkspaceRef]) (Forecast, error) {
+	return forecastAt(ctx, l, in.Effect, l.of.Workspaces.Sinks[in.For.Mode].Policy, l.of.Workspaces.Sinks, in.For.Mode)
+}
+
+// ForecastEntry is the forecast of [Finance.PostEntry].
+func (l *Outlook) ForecastEntry(ctx context.Context, in EffectInput[Entry]) (Forecast, error) {
+	return forecastAt(ctx, l, in.Effect, l.of.Finance.Sinks[in.For.Mode].Policy, l.of.Finance.Sinks, in.For.Mode)
+}
+
+// ForecastLetter is the forecast of [Mail.SendLetter].
+func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (Forecast, error) {
+	sink, configured := l.of.Mail.Sinks[in.For.Mode]
+	return l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
+		if !configured {
+			return nil, errNotConfigured
+		}
+		mail := *l.of.Mail
+		mail.Known, mail.Invoices = l.state, l.state
+		_, err := mail.wanted(ctx, in.For)
+		return nil, err
+	})
+}
+
+// ForecastTask is the forecast of each activity of [Tasks]: it is done.
+func (l *Outlook) ForecastTask(ctx context.Context, in EffectInput[Task]) (Forecast, error) {
+	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) { return nil, nil })
+}
+
+// ForecastRelay is the forecast of [Consumers.RelayEvent].
+func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (Forecast, error) {
+	return l.forecast(ctx, in.Effect, l.of.Consumers.ByName[in.For.Consumer].Policy, func() (any, error) {
 		_, err := l.of.Consumers.held(ctx, in)
 		return nil, err
-	}
-	return nil, nil
+	})
 }
 
-// Held names the sink of an effect and says how it is out or paused, and what becomes of the effect where that lasts too
-// long; "" where it is neither. input is what its activity takes.
-func (l *Outlook) Held(ctx context.Context, input any) (string, error) {
-	call, policy := l.policy(input)
-	if policy.Gate == nil {
+// ForecastFetch is the forecast of [Objects.FetchObject]. What the provider would answer is not known: it is done, without
+// a value.
+func (l *Outlook) ForecastFetch(ctx context.Context, in EffectInput[Wanted]) (Forecast, error) {
+	return l.forecast(ctx, in.Effect, l.of.Objects.Policy, func() (any, error) { return nil, nil })
+}
+
+// forecastAt is the forecast of an effect that is done wherever its mode has a sink.
+func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.Policy, sinks map[string]S, mode string) (Forecast, error) {
+	return l.forecast(ctx, c, p, func() (any, error) {
+		if _, configured := sinks[mode]; !configured {
+			return nil, errNotConfigured
+		}
+		return nil, nil
+	})
+}
+
+// forecast holds an effect against its policy: one whose key the sink has forgotten is in doubt, and one whose sink is out
+// or paused waits first. What do leaves in our database is rolled back with the preview.
+func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, do func() (any, error)) (f Forecast, err error) {
+	stands, err := l.Standings(ctx, []string{c.Key})
+	if err != nil {
+		return f, err
+	}
+	if f.WaitsFor, err = l.waitsFor(ctx, c, p, stands[c.Key]); err != nil {
+		return f, err
+	}
+	value, err := any(nil), p.Forgotten(stands[c.Key])
+	if err == nil {
+		value, err = do()
+	}
+	f.Result, err = effect.Foreseen(value, err)
+	return f, err
+}
+
+// waitsFor is [Forecast.WaitsFor].
+func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, stands effect.Standing) (words string, err error) {
+	if p.Gate == nil {
 		return "", nil
 	}
 	if l.held == nil {
-		var err error
 		if l.held, err = effect.Held(ctx, l.of.Breakers, l.of.Pauses); err != nil {
 			return "", err
 		}
 	}
-	sink := policy.Gate.Sink()
-	holding, held := l.held[sink]
+	holding, held := l.held[p.Gate.Sink()]
 	if !held {
 		return "", nil
 	}
-	stands, err := l.Standings(ctx, []string{call.Key})
-	if err != nil {
-		return "", err
-	}
-	words := sink + " " + holding.Words
-	if beyond := policy.Beyond(holding, call, stands[call.Key], time.Now()); beyond != "" {
+	words = p.Gate.Sink() + " " + holding.Words
+	if beyond := p.Beyond(holding, c, stands, time.Now()); beyond != "" {
 		words += "; " + beyond
 	}
 	return words, nil
 }
 
-// policy says how an effect is tried at its sink. One of our own database, and one that has no sink, has no gate.
-func (l *Outlook) policy(input any) (effect.Call, effect.Policy) {
-	switch in := input.(type) {
-	case EffectInput[Workspace]:
-		return in.Effect, l.of.Workspaces.Sinks[in.For.Mode].Policy
-	case EffectInput[WorkspaceRef]:
-		return in.Effect, l.of.Workspaces.Sinks[in.For.Mode].Policy
-	case EffectInput[Entry]:
-		return in.Effect, l.of.Finance.Sinks[in.For.Mode].Policy
-	case EffectInput[Letter]:
-		return in.Effect, l.of.Mail.Sinks[in.For.Mode].Policy
-	case EffectInput[Delivery]:
-		return in.Effect, l.of.Consumers.ByName[in.For.Consumer].Policy
-	case EffectInput[Wanted]:
-		return in.Effect, l.of.Objects.Policy
-	}
-	return effect.Call{}, effect.Policy{}
-}
-
-// change is what applying came to. An error of it is one of our database.
-func (l *Outlook) change(c billing.Change, err error) (any, error) {
-	return c, effect.Infrastructure(err)
-}
-
-func (l *Outlook) workspace(ctx context.Context, w Workspace) error {
-	if err := configured(l.of.Workspaces.Sinks, w.Mode); err != nil {
-		return err
-	}
-	return (&Workspaces{Targets: l.state}).current(ctx, w)
-}
-
-func (l *Outlook) letter(ctx context.Context, letter Letter) error {
-	if err := configured(l.of.Mail.Sinks, letter.Mode); err != nil {
-		return err
-	}
-	mail := *l.of.Mail
-	mail.Known, mail.Invoices = l.state, l.state
-	_, err := mail.wanted(ctx, letter)
-	return err
-}
-
-// configured returns that an effect is not wanted where a mode has no sink.
-func configured[S any](sinks map[string]S, mode string) error {
-	if _, ok := sinks[mode]; !ok {
-		return errNotConfigured
-	}
-	return nil
+// apply folds facts, in the preview's transaction.
+func (l *Outlook) apply(ctx context.Context, c effect.Call, facts []billing.Fact) (any, error) {
+	change, err := billing.Apply(ctx, l.tx, facts, l.of.Billing.Policy, c.Key, time.Time{})
+	return change, effect.Infrastructure(err)
 }

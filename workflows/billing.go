@@ -189,8 +189,8 @@ func (w *billingFlow) apply() *step {
 func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 	s := applyFacts.step(object, activities.Facts{Facts: facts})
 	s.undo = func(done effect.Result) *step {
-		var change billing.Change
-		if err := json.Unmarshal(done.Value, &change); err != nil {
+		change, ok := applied(done)
+		if !ok {
 			return withholdGrant.step(w.in.eventObject(), activities.Withholding{})
 		}
 		object := w.in.eventObject()
@@ -201,8 +201,8 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 		}
 		undo := withholdGrant.step(object, activities.WithholdingOf(change))
 		undo.then = func(withheld effect.Result) *step {
-			var after billing.Change
-			if json.Unmarshal(withheld.Value, &after) != nil || after.Subject.EventID == "" {
+			after, ok := applied(withheld)
+			if !ok || after.Subject.EventID == "" {
 				return nil
 			}
 			return workspaceOf(after.Subject, after.After.Access)
@@ -212,26 +212,25 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 	return s
 }
 
-// changeOf reads what applying came to. Where a fetched fact has decided what the event's own could not, it is the change
+// changeOf is what applying came to. Where a fetched fact has decided what the event's own could not, it is the change
 // from before the event to what is known since.
 func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
-	change, err := recorded[billing.Change](apply)
-	if err != nil || w.decided == nil || len(w.decided.result.Value) == 0 {
-		return change, err
+	change, ok := applied(apply.result)
+	if !ok {
+		return change, fmt.Errorf("%s has left no change in the ledger", apply.key)
 	}
-	decided, err := recorded[billing.Change](w.decided)
-	if err != nil {
-		return change, err
+	if w.decided != nil {
+		if decided, ok := applied(w.decided.result); ok {
+			return change.Decided(decided), nil
+		}
 	}
-	return change.Decided(decided), nil
+	return change, nil
 }
 
-// recorded reads what a step came to, from the ledger's record of it.
-func recorded[V any](s *step) (value V, err error) {
-	if err := json.Unmarshal(s.result.Value, &value); err != nil {
-		return value, fmt.Errorf("read what %s came to: %w", s.key, err)
-	}
-	return value, nil
+// applied is the change that a step of [billing.Apply] or [billing.ApplyDue] came to, false where it has recorded none.
+func applied(r effect.Result) (change billing.Change, ok bool) {
+	err := json.Unmarshal(r.Value, &change)
+	return change, err == nil
 }
 
 // ask opens the review that a plan asks for, and waits until a person has decided: approve and skip let things stand,

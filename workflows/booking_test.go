@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -19,7 +18,7 @@ func changeTo(after billing.State) billing.Change {
 
 // entryOf is what finance is told by a step.
 func entryOf(s *step) activities.Entry {
-	return s.input(effect.Call{Key: s.key}).(activities.EffectInput[activities.Entry]).For
+	return *s.work.entry()
 }
 
 var owner = billing.Owner{Account: "acme", Invoice: "in_1", Subscription: "sub_1"}

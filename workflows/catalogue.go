@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
@@ -26,7 +28,7 @@ const (
 	SinkWorkspaces = "workspaces"
 	SinkFinance    = "finance"
 	SinkMail       = "email"
-	// SinkStripe is Stripe's API, of which objects are asked for.
+	// SinkStripe is Stripe's API, which objects are fetched from.
 	SinkStripe = "stripe"
 	// SinkConsumers stands for all consumers of relayed events; each has settings under its own name.
 	SinkConsumers = "consumers"
@@ -37,34 +39,34 @@ const (
 var (
 	catalogue []Kind
 
-	fetchObject        = register("fetch-object", SinkStripe, objects.FetchObject, "")
-	applyFacts         = register("apply-facts", SinkDatabase, billingState.ApplyFacts, "withhold-grant")
-	withholdGrant      = register("withhold-grant", SinkDatabase, billingState.WithholdGrant, "")
-	applyDue           = register("apply-due", SinkDatabase, billingState.ApplyDue, "")
-	provisionWorkspace = register("provision-workspace", SinkWorkspaces, workspaces.ProvisionWorkspace, "")
-	alignWorkspace     = register("align-workspace", SinkWorkspaces, workspaces.AlignWorkspace, "")
-	financeExport      = register("finance-export", SinkFinance, finance.PostEntry, "reverse-finance-entry")
-	reverseEntry       = register("reverse-finance-entry", SinkFinance, finance.PostEntry, "")
-	refundEntry        = register("refund-entry", SinkFinance, finance.PostEntry, "")
-	refundReversal     = register("refund-reversal-entry", SinkFinance, finance.PostEntry, "")
-	creditEntry        = register("credit-entry", SinkFinance, finance.PostEntry, "")
-	creditReversal     = register("credit-reversal-entry", SinkFinance, finance.PostEntry, "")
-	disputeEntry       = register("dispute-entry", SinkFinance, finance.PostEntry, "")
-	orderEmail         = register("order-email", SinkMail, mail.SendLetter, "correction-notice")
-	receiptEmail       = register("receipt-email", SinkMail, mail.SendLetter, "correction-notice")
-	correctionNotice   = register("correction-notice", SinkMail, mail.SendLetter, "")
-	endedNotice        = register("subscription-ended-notice", SinkMail, mail.SendLetter, "")
-	actionNotice       = register("action-required-notice", SinkMail, mail.SendLetter, "")
-	dunningNotice      = register("dunning-notice", SinkMail, mail.SendLetter, "")
-	trialEndingNotice  = register("trial-ending-notice", SinkMail, mail.SendLetter, "")
-	changedNotice      = register("subscription-changed-notice", SinkMail, mail.SendLetter, "")
-	onboardingTask     = register("onboarding-task", SinkDatabase, tasks.OpenTask, "cancel-onboarding-task")
-	cancelOnboarding   = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, "")
-	reconcileTask      = register("reconcile-task", SinkDatabase, tasks.OpenTask, "")
-	releaseTask        = register("release-task", SinkDatabase, tasks.OpenTask, "")
-	reviewTask         = register("review", SinkDatabase, tasks.OpenTask, "")
-	closeReview        = register("close-review", SinkDatabase, tasks.CloseTask, "")
-	relayEvent         = register("relay", SinkConsumers, consumers.RelayEvent, "")
+	fetchObject        = register("fetch-object", SinkStripe, objects.FetchObject, Outlook.ForecastFetch, "")
+	applyFacts         = register("apply-facts", SinkDatabase, billingState.ApplyFacts, Outlook.ForecastFacts, "withhold-grant")
+	withholdGrant      = register("withhold-grant", SinkDatabase, billingState.WithholdGrant, Outlook.ForecastWithholding, "")
+	applyDue           = register("apply-due", SinkDatabase, billingState.ApplyDue, Outlook.ForecastDue, "")
+	provisionWorkspace = register("provision-workspace", SinkWorkspaces, workspaces.ProvisionWorkspace, Outlook.ForecastWorkspace, "")
+	alignWorkspace     = register("align-workspace", SinkWorkspaces, workspaces.AlignWorkspace, Outlook.ForecastAlignment, "")
+	financeExport      = register("finance-export", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "reverse-finance-entry")
+	reverseEntry       = register("reverse-finance-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	refundEntry        = register("refund-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	refundReversal     = register("refund-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	creditEntry        = register("credit-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	creditReversal     = register("credit-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	disputeEntry       = register("dispute-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	orderEmail         = register("order-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
+	receiptEmail       = register("receipt-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
+	correctionNotice   = register("correction-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	endedNotice        = register("subscription-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	actionNotice       = register("action-required-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	dunningNotice      = register("dunning-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	trialEndingNotice  = register("trial-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	changedNotice      = register("subscription-changed-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	onboardingTask     = register("onboarding-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "cancel-onboarding-task")
+	cancelOnboarding   = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, Outlook.ForecastTask, "")
+	reconcileTask      = register("reconcile-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	releaseTask        = register("release-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	reviewTask         = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	closeReview        = register("close-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
+	relayEvent         = register("relay", SinkConsumers, consumers.RelayEvent, Outlook.ForecastRelay, "")
 )
 
 // Kind is a kind of effect.
@@ -80,15 +82,21 @@ type Kind struct {
 // Catalogue returns every kind of effect.
 func Catalogue() []Kind { return slices.Clone(catalogue) }
 
-// kind is a kind of effect with the activity that does it. N is the noun that the activity takes: a step whose noun
-// does not fit its kind does not compile.
+// kind is a kind of effect. N is the noun that its activity takes: a step whose noun does not fit its kind does not
+// compile, and neither does a kind without a forecast of that noun.
 type kind[N any] struct {
 	Kind
 	activity func(context.Context, activities.EffectInput[N]) (effect.Result, error)
+	forecast func(Outlook, context.Context, activities.EffectInput[N]) (activities.Forecast, error)
 }
 
-func register[N any](name, sink string, activity func(context.Context, activities.EffectInput[N]) (effect.Result, error), undo string) kind[N] {
-	k := kind[N]{Kind{Name: name, Sink: sink, Undo: undo}, activity}
+func register[N any](
+	name, sink string,
+	activity func(context.Context, activities.EffectInput[N]) (effect.Result, error),
+	forecast func(Outlook, context.Context, activities.EffectInput[N]) (activities.Forecast, error),
+	undo string,
+) kind[N] {
+	k := kind[N]{Kind{Name: name, Sink: sink, Undo: undo}, activity, forecast}
 	catalogue = append(catalogue, k.Kind)
 	return k
 }
@@ -98,8 +106,39 @@ func (k kind[N]) key(object string) string { return k.Name + ":" + object }
 
 // step is one effect of the kind, under a key of its own: <kind>:<object>.
 func (k kind[N]) step(object string, noun N) *step {
-	return &step{
-		kind: k.Name, sink: k.Sink, key: k.key(object), activity: k.activity,
-		input: func(c effect.Call) any { return activities.EffectInput[N]{Effect: c, For: noun} },
-	}
+	return &step{kind: k.Name, sink: k.Sink, key: k.key(object), work: work[N]{k, noun}}
+}
+
+// worker is the work of a step, whatever its noun.
+type worker interface {
+	start(workflow.Context, starter, effect.Call) workflow.Future
+	forecast(context.Context, Outlook, effect.Call) (activities.Forecast, error)
+	// entry is what is booked, nil where nothing is.
+	entry() *activities.Entry
+}
+
+// starter starts an activity, as a local or a regular one.
+type starter func(ctx workflow.Context, activity any, input ...any) workflow.Future
+
+// work is what a step does: a kind's activity, for one noun.
+type work[N any] struct {
+	kind kind[N]
+	noun N
+}
+
+func (w work[N]) input(c effect.Call) activities.EffectInput[N] {
+	return activities.EffectInput[N]{Effect: c, For: w.noun}
+}
+
+func (w work[N]) start(ctx workflow.Context, start starter, c effect.Call) workflow.Future {
+	return start(ctx, w.kind.activity, w.input(c))
+}
+
+func (w work[N]) forecast(ctx context.Context, o Outlook, c effect.Call) (activities.Forecast, error) {
+	return w.kind.forecast(o, ctx, w.input(c))
+}
+
+func (w work[N]) entry() *activities.Entry {
+	entry, _ := any(&w.noun).(*activities.Entry)
+	return entry
 }

@@ -15,9 +15,13 @@ import (
 // attempt is one activity to execute.
 type attempt struct {
 	// name is the summary in the Temporal UI and the ID of the regular activity.
-	name     string
+	name string
+	// activity and input are those of an activity that keeps records. start replaces them for an effect, and byHand is the
+	// effect's step where a person says that it has happened.
 	activity any
 	input    any
+	start    func(workflow.Context, starter) workflow.Future
+	byHand   *step
 	// timeout bounds one try; zero takes the default.
 	timeout time.Duration
 	// regularOnly leaves out the local try.
@@ -36,6 +40,14 @@ const (
 
 // bound is how long one try may take: its own time-out, and what it needs before and after.
 func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
+
+// begin starts the activity.
+func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
+	if a.start != nil {
+		return a.start(ctx, start)
+	}
+	return start(ctx, a.activity, a.input)
+}
 
 // execute tries the activity at once as a local one and escalates to a regular one that is tried until
 // it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
@@ -58,7 +70,7 @@ func (f *flow) try(ctx workflow.Context, a attempt) workflow.Future {
 		StartToCloseTimeout: a.bound(), ScheduleToCloseTimeout: a.bound(), Summary: a.name,
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
-	return workflow.ExecuteLocalActivity(local, a.activity, a.input)
+	return a.begin(local, workflow.ExecuteLocalActivity)
 }
 
 // escalate goes on after a local try that ended with err.
@@ -81,7 +93,7 @@ func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 		// Without a limit: the ledger counts the tries of an effect, and their time, and ends them.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 	})
-	err := workflow.ExecuteActivity(regular, a.activity, a.input).Get(ctx, result)
+	err := a.begin(regular, workflow.ExecuteActivity).Get(ctx, result)
 	if effect.NotDone(err, result) {
 		return nil
 	}

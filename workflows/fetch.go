@@ -31,9 +31,9 @@ func (w *billingFlow) complete() (whyUndo string, err error) {
 
 // decide asks for what applying the event's facts has left open, and applies what comes. It is the event that has left it
 // open which asks.
-func (w *billingFlow) decide(applied effect.Result) *step {
-	var change billing.Change
-	if !w.fetches || json.Unmarshal(applied.Value, &change) != nil {
+func (w *billingFlow) decide(done effect.Result) *step {
+	change, ok := applied(done)
+	if !w.fetches || !ok {
 		return nil
 	}
 	ask := w.askForOrder(change)

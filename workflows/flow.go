@@ -376,7 +376,7 @@ func (f *flow) sayDone(d decision, steps []*step) error {
 		call := f.call(s)
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
 		s.decided, s.result = true, effect.Result{} // a result is decoded into what stands there: an old reason would stay
-		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, activity: s.activity, input: s.input(call)}, &s.result); err != nil {
+		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, start: s.starter(call), byHand: s}, &s.result); err != nil {
 			return err
 		}
 	}

@@ -30,11 +30,16 @@ type Outlook interface {
 	LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error)
 	// Standings says how effects stand in the ledger, by key; one that was never begun is not in it.
 	Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error)
-	// Foresee says what an effect comes to where its sink takes what it is sent; input is its activity's.
-	Foresee(ctx context.Context, input any) (effect.Result, error)
-	// Held names the sink of an effect and says how it is out or paused, and what comes of that where it lasts; "" where it is
-	// neither. input is its activity's.
-	Held(ctx context.Context, input any) (string, error)
+	ForecastFacts(context.Context, activities.EffectInput[activities.Facts]) (activities.Forecast, error)
+	ForecastWithholding(context.Context, activities.EffectInput[activities.Withholding]) (activities.Forecast, error)
+	ForecastDue(context.Context, activities.EffectInput[activities.AccountDue]) (activities.Forecast, error)
+	ForecastWorkspace(context.Context, activities.EffectInput[activities.Workspace]) (activities.Forecast, error)
+	ForecastAlignment(context.Context, activities.EffectInput[activities.WorkspaceRef]) (activities.Forecast, error)
+	ForecastEntry(context.Context, activities.EffectInput[activities.Entry]) (activities.Forecast, error)
+	ForecastLetter(context.Context, activities.EffectInput[activities.Letter]) (activities.Forecast, error)
+	ForecastTask(context.Context, activities.EffectInput[activities.Task]) (activities.Forecast, error)
+	ForecastRelay(context.Context, activities.EffectInput[activities.Delivery]) (activities.Forecast, error)
+	ForecastFetch(context.Context, activities.EffectInput[activities.Wanted]) (activities.Forecast, error)
 }
 
 // RefusedError says that a run would not take a decision.
@@ -60,7 +65,7 @@ func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, e
 
 // Fold returns what a fact would come to. A preview of what follows from it, with the same outlook, finds it folded.
 func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billing.Change, err error) {
-	folded, err := outlook.Foresee(ctx, activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
+	folded, err := outlook.ForecastFacts(ctx, activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
 	if err == nil {
 		err = json.Unmarshal(folded.Value, &change)
 	}
@@ -177,10 +182,10 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	case activities.RecordDecisionInput, activities.WakeWaitingInput:
 		return nil
 	}
-	if key, ok := strings.CutPrefix(a.name, "done:"); ok {
+	if a.byHand != nil {
 		done := effect.Result{State: effect.Done}
 		*result.(*effect.Result) = done
-		p.become(key, done, p.In.EventID)
+		p.become(a.byHand.key, done, p.In.EventID)
 		return nil
 	}
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
@@ -273,11 +278,11 @@ func (p *preview) attempt(f *flow, s *step) error {
 		s.result = stands.Met(f.in.EventID)
 		return nil
 	}
-	input := s.input(f.call(s))
-	result, err := p.outlook.Foresee(p.context, input)
+	forecast, err := s.work.forecast(p.context, p.outlook, f.call(s))
 	if err != nil {
 		return fmt.Errorf("preview %s: %w", s.key, err)
 	}
+	result := forecast.Result
 	if p.outlining && result.State == effect.Uncertain { // which a person would settle
 		result = effect.Result{State: effect.Done}
 	}
@@ -285,9 +290,7 @@ func (p *preview) attempt(f *flow, s *step) error {
 	if p.outlining {
 		return nil
 	}
-	if p.held[s.key], err = p.outlook.Held(p.context, input); err != nil {
-		return fmt.Errorf("preview %s: %w", s.key, err)
-	}
+	p.held[s.key] = forecast.WaitsFor
 	if stands != nil && stands.Round > result.Round {
 		s.result.Round = stands.Round
 	}
@@ -412,9 +415,9 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	if s.undo != nil {
 		e.Undo = s.undo(s.result).kind
 	}
-	if in, books := s.input(effect.Call{}).(activities.EffectInput[activities.Entry]); books {
-		amount := in.For.Net()
-		e.Amount, e.Currency = &amount, in.For.Currency
+	if entry := s.work.entry(); entry != nil {
+		amount := entry.Net()
+		e.Amount, e.Currency = &amount, entry.Currency
 	}
 	before, now := p.before[s.key], p.stands[s.key]
 	is := func(of *effect.Standing, state effect.State) bool {

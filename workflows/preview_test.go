@@ -271,16 +271,54 @@ func (h *history) Standings(_ context.Context, keys []string) (map[string]effect
 	return stands, nil
 }
 
-func (h *history) Foresee(_ context.Context, input any) (effect.Result, error) {
+func (h *history) forecast(input any) (activities.Forecast, error) {
 	value, err := h.value(input)
-	return effect.Foreseen(value, err)
+	result, err := effect.Foreseen(value, err)
+	forecast := activities.Forecast{Result: result}
+	if sink := sinkOf(input); h.paused[sink] {
+		forecast.WaitsFor = sink + " is paused"
+	}
+	return forecast, err
 }
 
-func (h *history) Held(_ context.Context, input any) (string, error) {
-	if sink := sinkOf(input); h.paused[sink] {
-		return sink + " is paused", nil
-	}
-	return "", nil
+func (h *history) ForecastFacts(_ context.Context, in activities.EffectInput[activities.Facts]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastWithholding(_ context.Context, in activities.EffectInput[activities.Withholding]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastDue(_ context.Context, in activities.EffectInput[activities.AccountDue]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastWorkspace(_ context.Context, in activities.EffectInput[activities.Workspace]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastAlignment(_ context.Context, in activities.EffectInput[activities.WorkspaceRef]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastEntry(_ context.Context, in activities.EffectInput[activities.Entry]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastLetter(_ context.Context, in activities.EffectInput[activities.Letter]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastTask(_ context.Context, in activities.EffectInput[activities.Task]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastRelay(_ context.Context, in activities.EffectInput[activities.Delivery]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastFetch(_ context.Context, in activities.EffectInput[activities.Wanted]) (activities.Forecast, error) {
+	return h.forecast(in)
 }
 
 // sinkOf is the sink of an effect, "" for our own database.

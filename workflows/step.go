@@ -3,6 +3,8 @@ package workflows
 import (
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
@@ -13,9 +15,7 @@ type step struct {
 	key  string
 	// sink names the settings by which it is tried, in flow.settings.
 	sink string
-	// activity is a method value of package activities, input what it takes for a call.
-	activity any
-	input    func(effect.Call) any
+	work worker
 	// undo makes the step that takes this one back, nil where nothing is to be undone.
 	undo func(done effect.Result) *step
 	// refusalUndoesAll is set where a refusal for good means that the customer cannot get what was paid for: everything
@@ -78,7 +78,11 @@ func (f *flow) call(s *step) effect.Call {
 func (f *flow) attempt(s *step) attempt {
 	how := f.settings[s.sink]
 	return attempt{
-		name: s.key, activity: s.activity, input: s.input(f.call(s)),
-		timeout: how.Timeout, regularOnly: how.ActivityOnly,
+		name: s.key, start: s.starter(f.call(s)), timeout: how.Timeout, regularOnly: how.ActivityOnly,
 	}
+}
+
+// starter starts the step's activity for a call.
+func (s *step) starter(c effect.Call) func(workflow.Context, starter) workflow.Future {
+	return func(ctx workflow.Context, start starter) workflow.Future { return s.work.start(ctx, start, c) }
 }
