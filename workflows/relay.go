@@ -10,7 +10,7 @@ import (
 // Consumers are independent of each other: one that is down keeps nothing from the others, and parks the run when its
 // tries are used up.
 //
-// A delivery cannot be taken back, so a parked run takes the decisions retry and skip only.
+// A delivery cannot be taken back, so a parked run takes no decision to compensate.
 func Relay(ctx workflow.Context, in EventInput) (EventResult, error) {
 	f, err := newFlow(ctx, relayFlow, in)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The tables in docs/providers.md and in the README are what the code says. This test writes them:
+// The tables in docs/providers.md are what the code says. This test writes them:
 // go test ./cmd/pawl -run TestDocs_Providers -update
 func TestDocs_Providers_AreFresh(t *testing.T) {
 	t.Parallel()
@@ -20,25 +19,14 @@ func TestDocs_Providers_AreFresh(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit %d, %s", r.code, r.err)
 	}
-	readme := filepath.Join(repository, "README.md")
-	const begin, end = "<!-- providers -->\n", "<!-- /providers -->\n"
-	before, rest, found := strings.Cut(read(t, readme), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("README.md has no place for the table between %q and %q", begin, end)
+	page := filepath.Join(repository, "docs", "providers.md")
+	if *update {
+		if err := os.WriteFile(page, []byte(r.out), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for file, want := range map[string]string{
-		filepath.Join(repository, "docs", "providers.md"): r.out,
-		readme: before + begin + shortProviders() + end + after,
-	} {
-		if *update {
-			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if read(t, file) != want {
-			t.Errorf("%s is not what the providers' contracts say: run go test ./cmd/pawl -run TestDocs_Providers -update", file)
-		}
+	if read(t, page) != r.out {
+		t.Errorf("%s is not what the providers' contracts say: run go test ./cmd/pawl -run TestDocs_Providers -update", page)
 	}
 	for _, name := range providerNames() {
 		tables, options, _ := strings.Cut(r.out, "## Options")
@@ -49,32 +37,6 @@ func TestDocs_Providers_AreFresh(t *testing.T) {
 			t.Errorf("not every option of %s is told", name)
 		}
 	}
-}
-
-// shortProviders is the README's table: what docs/providers.md says, without the small print.
-func shortProviders() string {
-	var b strings.Builder
-	b.WriteString("| provider | what is verified | what identifies an event | tries again | gives up |\n|---|---|---|---|---|\n")
-	encodings := strings.NewReplacer(", hex", "", ", base64", "", "; base64", "", "|", `\|`)
-	brackets := regexp.MustCompile(` \([^)]*\)`)
-	for _, p := range allProviders() {
-		c := p.Contract
-		identity, _, _ := strings.Cut(brackets.ReplaceAllString(c.Dedupe, ""), ": ")
-		again := gist(c.Retries)
-		if c.RetryFor >= time.Hour && c.RetryFor%time.Hour == 0 {
-			again = "for " + span(c.RetryFor)
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, encodings.Replace(c.Scheme), gist(identity), again, gist(c.Disables))
-	}
-	return b.String()
-}
-
-// gist is what a contract's text says first.
-func gist(s string) string {
-	if s, _, _ = strings.Cut(s, "; "); s == "not published" {
-		return "–"
-	}
-	return s
 }
 
 // Every contract says what the table needs.

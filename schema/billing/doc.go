@@ -5,6 +5,6 @@
 // came in, however often, however late. What an account may use is a fold as well, of its objects. The tables of
 // subscriptions, invoices, accounts and entitlements hold what the folds came to. They can be made anew from the facts.
 //
-// The folds are pure functions: they ask neither the clock nor a database. A [Store] appends facts and writes what they
-// fold to, in one transaction.
+// The folds are pure functions: they ask neither the clock nor a database. [Apply] appends facts and writes the rows
+// that they fold to, in one transaction. A [Store] reads them.
 package billing
