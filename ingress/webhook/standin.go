@@ -7,10 +7,21 @@ import (
 	"fmt"
 )
 
-// standIns are the words by which documentation says that a secret goes here.
+// standIns are the words by which documentation says that a secret goes here, as letters alone.
 var standIns = [][]byte{
-	[]byte("changeme"), []byte("change_me"), []byte("change-me"), []byte("replaceme"), []byte("replace_me"), []byte("replace-me"),
-	[]byte("placeholder"), []byte("your_secret"), []byte("your-secret"), []byte("yoursecret"),
+	[]byte("changeme"), []byte("replaceme"), []byte("placeholder"), []byte("yoursecret"), []byte("yourwebhook"), []byte("yoursigning"),
+	[]byte("yourtoken"), []byte("yourapikey"), []byte("yourkey"), []byte("supersecret"), []byte("mysecret"), []byte("secrethere"),
+	[]byte("goeshere"), []byte("insertyour"), []byte("pasteyour"), []byte("dummysecret"), []byte("notasecret"),
+}
+
+// unfinished are how a note to oneself begins, behind the prefix that some providers give their secrets.
+var unfinished = [][]byte{[]byte("<your"), []byte("<secret"), []byte("<insert"), []byte("<the"), []byte("todo_"), []byte("todo-"), []byte("todo "), []byte("todo:"), []byte("fixme"), []byte("tbd_")}
+
+func letters(r rune) rune {
+	if r >= 'a' && r <= 'z' {
+		return r
+	}
+	return -1
 }
 
 // CheckStandIn refuses what stands where a secret should be, whatever its length: a word of documentation, up to eight
@@ -19,8 +30,15 @@ var standIns = [][]byte{
 func CheckStandIn(secret []byte) error {
 	const fix = "; put the secret of the provider in its place"
 	lower := bytes.ToLower(secret)
+	begin := bytes.TrimPrefix(lower, []byte("whsec_"))
+	for _, word := range unfinished {
+		if bytes.HasPrefix(begin, word) {
+			return fmt.Errorf("it begins with %q and is no secret yet%s", word, fix)
+		}
+	}
+	plain := bytes.Map(letters, lower)
 	for _, word := range standIns {
-		if bytes.Contains(lower, word) {
+		if bytes.Contains(plain, word) {
 			return fmt.Errorf("it holds %q and is no secret yet%s", word, fix)
 		}
 	}

@@ -16,6 +16,9 @@ func TestCheckStandIn_Refused(t *testing.T) {
 	for _, secret := range []string{
 		"changemechangemechangeme", "whsec_REPLACE_ME_WITH_YOUR_SECRET", "whsec_" + strings.Repeat("0", 32), strings.Repeat("x", 24),
 		strings.Repeat("abcd", 6), "xxxxxxxxxxxxxxxxxxxxxxxx-live", "<your-secret-goes-right-here>", "PlaceholderPlaceholder12", "\x00",
+		"your_webhook_secret_goes_here", "whsec_your_signing_secret_0123", "<your webhook secret, see 1Password>", "TODO_set_in_production_1",
+		"whsec_TODO-set-in-production", "supersecretsupersecret12", "super-secret-0123456789-", "My_Secret_Is_Not_Yet_Here", "your-api-key-0123456789ab",
+		"whsec_<insert secret here 12>", "paste_your_secret_in_here",
 	} {
 		if err := webhook.CheckStandIn([]byte(secret)); err == nil {
 			t.Errorf("%q is taken", secret)
