@@ -69,6 +69,7 @@ func (c *checker) check() {
 	c.consumers()
 	c.plans()
 	c.policy()
+	c.exposed()
 }
 
 // resolve reads a reference; a warning goes to the configuration.
