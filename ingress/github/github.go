@@ -31,7 +31,7 @@ const (
 
 // LegacySHA1Option is the key of Settings.Options that, when "true", admits a delivery that
 // carries the SHA-1 signature only: old GitHub Enterprise servers and senders that imitate them.
-// Where the SHA-256 header is there, it decides.
+// The SHA-256 header decides if a delivery has one.
 const LegacySHA1Option = "legacy_sha1"
 
 // Provider is GitHub.

@@ -51,8 +51,8 @@ func object(key string, without ...string) shape {
 	return shape{id: key + ".id", at: key + ".updated_at", has: key, without: without}
 }
 
-// shapeOf returns the shape of the event of that name. Of an event that is not listed nothing is
-// required: GitHub adds events.
+// shapeOf returns the shape of the event of that name. An event that is not listed may have
+// any shape: GitHub adds events.
 func shapeOf(name string) shape {
 	if s, ok := shapes[name]; ok {
 		return s
@@ -75,7 +75,7 @@ func (s shape) fits(e *webhook.Envelope) bool {
 	return true
 }
 
-// sampleObjects names the objects in the body of an event, where it is not one that is called as the event.
+// sampleObjects names the objects in the body of an event that has others than one of the event's name.
 var sampleObjects = map[string][]string{
 	"issues":                      {"issue"},
 	"issue_comment":               {"issue", "comment"},

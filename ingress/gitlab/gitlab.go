@@ -87,8 +87,8 @@ var Provider = webhook.Provider{
 }
 
 type verifier struct {
-	tokens  *webhook.Keyring[[]byte] // nil where there are none
-	signing *hmac.Verifier           // nil where there are none
+	tokens  *webhook.Keyring[[]byte] // nil without such secrets
+	signing *hmac.Verifier           // nil without such secrets
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
@@ -181,7 +181,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	}
 	e.Account = body.FirstTag("project.id", "project_id", "group_id", "object_attributes.project_id")
 	e.ID, e.IDOrigin = eventID(r, body)
-	// The signature covers webhook-id, without which there is none.
+	// The signature always covers webhook-id.
 	if e.IDOrigin == webhook.FromHeader && v.bySignature(r) {
 		e.Identity = webhook.ByID
 	}

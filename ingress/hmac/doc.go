@@ -14,7 +14,7 @@
 //	id, type, account, object   where the envelope's fields stand
 //	occurred_at       where the time of the fact stands; occurred_at_unit: rfc3339, s, ms
 //
-// What would leave a delivery unauthenticated does not start: a template without {body}, a
+// A source that could not authenticate its deliveries does not start: a template without {body}, a
 // timestamp that nothing signs, a misspelt option.
 //
 // The presets are providers that differ in data only: [Calendly], [Paddle], [Square], [Typeform] and [WooCommerce]. A

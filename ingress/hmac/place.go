@@ -22,7 +22,7 @@ const (
 	inSignature = "signature:"
 )
 
-// inBody reports whether p is a JSON pointer: what it finds is signed with the body.
+// inBody reports whether p is a JSON pointer: its value is signed with the body.
 func (p Place) inBody() bool { return strings.HasPrefix(string(p), "/") }
 
 // header returns the header that p names, or "".
@@ -52,7 +52,7 @@ func (p Place) path() string {
 	return strings.Join(keys, ".")
 }
 
-// check reports what is wrong with p.
+// check reports the faults of p.
 func (p Place) check() error {
 	switch {
 	case p == "":

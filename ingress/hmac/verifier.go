@@ -221,8 +221,8 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// eventID returns the ID at p. Without one the hash stands for the bytes, which is a problem only
-// where the sender is known to give one in the body.
+// eventID returns the ID at p, else the hash of the bytes. A missing ID is a problem only if the sender is known to give
+// one in the body.
 func eventID(r *webhook.Request, body *webhook.Envelope, p Place) (string, webhook.IDOrigin) {
 	if name := p.header(); name != "" {
 		return r.HeaderID(body, name)

@@ -81,7 +81,7 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// eventID returns Linear-Delivery, else the hash of what names the change. The body's own hash
+// eventID returns Linear-Delivery, else the hash of the fields that name the change. The body's own hash
 // would change with each attempt's webhookTimestamp.
 func eventID(r *webhook.Request, body *webhook.Envelope, object string) (string, webhook.IDOrigin) {
 	if r.Header.Get(deliveryHeader) != "" {

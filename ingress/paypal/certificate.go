@@ -93,7 +93,7 @@ func validAt(c *x509.Certificate, at time.Time) bool {
 }
 
 // parseCertificate reads the leaf certificate, the first of text, and checks that it is one that
-// PayPal signs messages with. The configuration is what is trusted: a self-signed certificate
+// PayPal signs messages with. The configuration is trusted: a self-signed certificate
 // with PayPal's subject is taken, an authentic one of another service is not. The error about a
 // certificate that can be read and is not PayPal's has class [webhook.UntrustedCert].
 func parseCertificate(text string) (*x509.Certificate, error) {

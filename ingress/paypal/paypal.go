@@ -3,7 +3,7 @@
 // Source: developer.paypal.com/api/rest/webhooks/rest ("self cryptographic verification is the
 // preferred method"), PayPal-Java-SDK, PayPal-Python-SDK.
 //
-// # What the signature is worth
+// # The worth of the signature
 //
 // PayPal signs a CRC-32 of the body, and CRC-32 is no hash: somebody who holds one signed delivery can write another
 // body with the same checksum. TLS and the clock check narrow that to minutes and to those who saw the delivery. A

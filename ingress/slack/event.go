@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// urlVerification is the type of the handshake with which Slack checks a new endpoint.
+// urlVerification is the type of the handshake that checks a new endpoint.
 const urlVerification = "url_verification"
 
 // Answer answers url_verification with its challenge. Slack signs the handshake as it signs every
@@ -98,8 +98,8 @@ func formEvent(r *webhook.Request) webhook.Event {
 }
 
 // isForm reports whether r is a form. Slack names the content type, and nothing signs it: a body that begins as an
-// envelope is one, or somebody who holds an event could have the words of a message read as a command. Without a content
-// type, every other body is a form.
+// envelope is one, or somebody who holds an event could have the words of a message read as a command. If the
+// content type is missing, every other body is a form.
 func isForm(r *webhook.Request) bool {
 	body := bytes.TrimLeft(r.Body, " \t\r\n")
 	if len(body) > 0 && body[0] == '{' {

@@ -185,8 +185,8 @@ func (v *verifier) family(r *webhook.Request) string {
 	return v.prefixes[0]
 }
 
-// header returns a header of the family that holds. Where the other family has it too, with
-// another value, nobody can say which one the sender set.
+// header returns a header of the family that holds. If the other family has another value,
+// nobody can say which one the sender set.
 func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 	prefix := v.family(r)
 	value, err := r.HeaderOnce(prefix + name)
@@ -246,7 +246,7 @@ func (s signatures) fit(k key, signed []byte) bool {
 }
 
 // Events implements [webhook.Verifier]: always one event. The specification recommends the
-// fields type, timestamp and data, and requires none: what is missing is no problem.
+// fields type, timestamp and data, and requires none: a missing field is no problem.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event

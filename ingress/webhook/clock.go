@@ -24,7 +24,7 @@ func (s Settings) ToleranceOr(standard time.Duration) (time.Duration, error) {
 
 // CheckClock compares the signed time with the receive time, in both directions, in whole
 // seconds: a difference of exactly the tolerance is accepted. Senders stamp whole seconds, so a
-// fraction on our side would refuse what is in time by their clock.
+// fraction on our side would refuse a delivery that is in time by their clock.
 func (r *Request) CheckClock(signed time.Time, tolerance time.Duration) error {
 	return r.checkClock(signed, tolerance, time.Second)
 }
@@ -35,7 +35,7 @@ func (r *Request) CheckClockMilli(signed time.Time, tolerance time.Duration) err
 }
 
 func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) error {
-	// Sub gives the least Duration for what is centuries away, and that one has no negative.
+	// Sub gives the least Duration for times that are centuries apart, and that one has no negative.
 	age := max(r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit)), -math.MaxInt64)
 	switch {
 	case age > tolerance:

@@ -1,6 +1,5 @@
-// Package webhook is the vocabulary that the ingress and the providers share: what came in
-// ([Request]), how it is checked ([Verifier]), what it says ([Event]) and why it was refused
-// ([Error]).
+// Package webhook is the vocabulary that the ingress and the providers share: the delivery
+// ([Request]), its check ([Verifier]), its contents ([Event]) and the reason of a refusal ([Error]).
 //
 // It is a leaf: it imports nothing of ours, so that a provider needs to know this page and its
 // own document, and nothing else. A provider exports a [Provider] and passes the conformance suite in webhooktest. One

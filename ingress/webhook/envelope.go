@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Envelope reads the few fields of a JSON object by which an event is identified and routed.
+// Envelope reads the few fields of a JSON object that identify and route an event.
 //
 // It works on the raw bytes and is stricter than encoding/json: keys are case-sensitive, a key
 // that stands twice in an object on a looked-up path is a problem, and so are invalid UTF-8, lone
 // surrogates, \u0000, deep nesting and trailing data anywhere. Numbers stay text. Nothing here
-// fails: a lookup that finds nothing gives a zero value, and what is wrong with the document is
+// fails: a lookup that finds nothing gives a zero value, and the first fault of the document is
 // kept as its [Envelope.Problem]. Its cost is linear in the size of the body.
 //
 // An Envelope is not safe for concurrent use.
@@ -111,7 +111,7 @@ func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
 	return m.value, true
 }
 
-// object returns the object at path, or nil when there is none.
+// object returns the object at path, or nil.
 func (e *Envelope) object(path string) object {
 	if o, ok := e.objects[path]; ok {
 		return o
@@ -132,7 +132,7 @@ func (e *Envelope) Has(path string) bool {
 	return ok && string(raw) != "null"
 }
 
-// String returns the string at path, or "" when there is none or it is no string.
+// String returns the string at path, or "" for any other value.
 func (e *Envelope) String(path string) string {
 	raw, _ := e.Raw(path)
 	s, _ := unquote(raw)

@@ -15,7 +15,7 @@ const (
 // IDOrigin says where an event's ID was found.
 type IDOrigin string
 
-// Where IDs come from. FromHash marks an ID that pawl made from the bytes because the provider
+// The places of IDs. FromHash marks an ID that pawl made from the bytes because the provider
 // gives none: two different deliveries of equal bytes are then one event.
 const (
 	FromBody   IDOrigin = "body"

@@ -3,8 +3,8 @@ package webhook
 // Identity says what identifies an event: which deliveries are one.
 type Identity string
 
-// What identifies events. Where the signature does not cover all of the ID, account and mode, whoever holds a
-// delivery can send its bytes under others: the same bytes under another ID are then a suspected replay.
+// The kinds of identity. If the signature leaves out the ID, the account or the mode, somebody who holds a delivery can
+// send its bytes under others: the same bytes under another ID are then a suspected replay.
 const (
 	// ByID says that the signature covers the ID. Deliveries of one ID are one event, also with other bytes.
 	ByID Identity = "id"
@@ -16,7 +16,7 @@ const (
 )
 
 // Identify says what identifies e: what the event says itself, else the place of its ID, since a body is signed, else
-// the contract. Of an event of which nothing is said, its bytes do: that takes nothing on trust.
+// the contract. If none of them says anything, the bytes identify the event: that takes nothing on trust.
 func (c Contract) Identify(e Event) Identity {
 	switch {
 	case e.Identity != "":

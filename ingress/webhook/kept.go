@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Headers are the headers of a provider's deliveries, by what is kept of them. What is not named is not kept: nobody
-// knows which header of a proxy or of another provider is a password.
+// Headers are the headers of a provider's deliveries that pawl keeps. Any other header may be the password of a proxy or
+// of another provider.
 type Headers struct {
 	// Plain are no secret: they name the event, its kind, the try. They are kept with receipts and with refused requests.
 	Plain []string
@@ -45,7 +45,7 @@ var plain = []string{
 // headers have it.
 const SchemeHeader = "Pawl-Scheme"
 
-// OfReceipt returns what is kept of the headers of a delivery that was admitted. from stays as it is.
+// OfReceipt returns the headers that are kept with the receipt of an admitted delivery. from stays as it is.
 func (h Headers) OfReceipt(from http.Header) http.Header {
 	kept := http.Header{}
 	for name, values := range from {
@@ -56,8 +56,8 @@ func (h Headers) OfReceipt(from http.Header) http.Header {
 	return kept
 }
 
-// OfRefusal returns what is kept of the headers of a request that was refused: enough to verify it again, as a
-// [Request] that is marked as Kept. from stays as it is.
+// OfRefusal returns the headers that are kept with a refused request: enough to verify it again, as a [Request] that is
+// marked as Kept. from stays as it is.
 func (h Headers) OfRefusal(from http.Header) http.Header {
 	kept := h.OfReceipt(from)
 	for name, values := range from {
@@ -86,7 +86,7 @@ type TokenHash [sha256.Size]byte
 // HashToken returns the hash of a token.
 func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
 
-// TokenOnce is [Request.HeaderOnce] for a header that holds a token. Of a request that was kept, its hash is all there is.
+// TokenOnce is [Request.HeaderOnce] for a header that holds a token. A kept request has the hash alone.
 func (r *Request) TokenOnce(name string) (TokenHash, error) {
 	value, err := r.HeaderOnce(name)
 	if err != nil || !r.Kept {

@@ -196,7 +196,7 @@ func MatchToken(ring *Keyring[[]byte], at time.Time, token TokenHash) (Match, er
 	})
 }
 
-// DecodeHex decodes a signature in hex, of either case; nil, which no MAC equals, when it is none.
+// DecodeHex decodes a signature in hex, of either case. Any other text gives nil, which no MAC equals.
 func DecodeHex(text string) []byte {
 	sig, err := hex.DecodeString(text)
 	if err != nil {
@@ -205,7 +205,7 @@ func DecodeHex(text string) []byte {
 	return sig
 }
 
-// DecodeBase64 decodes a signature in padded standard base64; nil when it is none. It is strict:
+// DecodeBase64 decodes a signature in padded standard base64. Any other text gives nil. It is strict:
 // encoding/base64 otherwise skips line breaks and accepts spare bits, so that many texts would be
 // one signature.
 func DecodeBase64(text string) []byte {

@@ -24,11 +24,11 @@ const (
 	InvalidUnicode    Problem = "invalid_unicode"    // an escaped surrogate without its other half
 	NulCharacter      Problem = "nul_character"      // \u0000, which no Postgres text can hold
 	ByteOrderMark     Problem = "byte_order_mark"    // the document is fine behind a U+FEFF
-	MissingEventID    Problem = "missing_event_id"   // the provider always sends an ID, and there is none
+	MissingEventID    Problem = "missing_event_id"   // the provider always sends an ID, and this event has no ID
 	InvalidEventID    Problem = "invalid_event_id"   // not a string, too long, or with control characters
 	MissingEventType  Problem = "missing_event_type" // nothing to route by
 	InvalidEventType  Problem = "invalid_event_type" // as InvalidEventID
-	MissingObject     Problem = "missing_object"     // the envelope does not hold what it is about
+	MissingObject     Problem = "missing_object"     // the envelope does not hold its object
 	UnknownEnvelope   Problem = "unknown_envelope"   // an object, but not of the provider's kind
 	InvalidOccurredAt Problem = "invalid_occurred_at"
 	HeaderDisagrees   Problem = "header_disagrees" // an unsigned header says otherwise than the signed body

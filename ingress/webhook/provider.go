@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Provider is one sender of webhooks: what it promises, and how a source of it is verified.
+// Provider is one sender of webhooks: its promises, and how a source of it is verified.
 type Provider struct {
 	Name     string
 	Contract Contract
@@ -22,7 +22,7 @@ type Provider struct {
 // Contract is what a provider's documents promise, as data: it decides about body limits, answers and
 // what counts as one event, and is what the tables of the documentation are written from.
 type Contract struct {
-	// Scheme says in a few words what is verified, e.g. "HMAC-SHA256 of t.body".
+	// Scheme names the verification in a few words, e.g. "HMAC-SHA256 of t.body".
 	Scheme string
 	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" where it is not told.
 	ID, Type, Account, Object, OccurredAt, Mode string
@@ -67,8 +67,8 @@ type Contract struct {
 	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which
 	// carries nothing.
 	AsksWithHead bool
-	// Ping is how the body begins with which the provider asks, unsigned, whether a URL can be called; a number
-	// follows and nothing else. "" where it sends none.
+	// Ping is the beginning of the unsigned body that asks whether a URL can be called; a number follows and nothing
+	// else. "" for a provider that sends no such body.
 	Ping string
 }
 
