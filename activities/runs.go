@@ -36,6 +36,9 @@ type Waits = receipt.Waits
 // OpenEffect is the receipt's, too.
 type OpenEffect = receipt.OpenEffect
 
+// Step is the receipt's, too.
+type Step = receipt.Step
+
 // Replay says who has asked for a run, after an earlier one had ended, and why.
 type Replay struct {
 	// Request is the ID of the request: the run is started once for each.

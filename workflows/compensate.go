@@ -13,7 +13,7 @@ import (
 // not done. So a run that was interrupted refreshes its undos, and takes back what it finds done by then. A run that does
 // such an effect later sees the undos, and takes it back itself.
 func (f *flow) compensate() error {
-	f.undoing = true
+	f.undoing, f.undone = true, true
 	left := slices.Clone(f.steps)
 	slices.Reverse(left)
 	for {

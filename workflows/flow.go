@@ -51,8 +51,9 @@ type flow struct {
 	settings map[string]activities.SinkSettings
 	// cancelCompensates lets a cancellation take back what was done, at once.
 	cancelCompensates bool
-	// irreversible is set for a flow whose effects cannot be taken back, undoing while they are.
-	irreversible, undoing bool
+	// irreversible is set for a flow whose effects cannot be taken back. undoing is set while they are taken back, and
+	// undone from then on.
+	irreversible, undoing, undone bool
 	// preview is set where nothing runs, and it is only asked what would: it stands in for Temporal and the activities.
 	preview *preview
 
@@ -346,13 +347,10 @@ func (f *flow) attemptAll(steps []*step) error {
 	return nil
 }
 
-// skippedBy begins the reason of what a person has skipped.
-const skippedBy = "skipped by "
-
 // skip records that steps shall not be done. One that another run has done meanwhile counts as done.
 func (f *flow) skip(d decision, steps []*step) error {
 	for _, s := range steps {
-		reason := fmt.Sprintf(skippedBy+"%s: %s", d.input.Who, d.input.Why)
+		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
 		var skipped activities.SkipEffectResult
 		if err := f.execute(f.ctx, attempt{
 			name: "skip:" + s.key, activity: runs.SkipEffect,

@@ -41,9 +41,6 @@ const (
 	codeCompensated = "compensated"
 )
 
-// engineCodes are all of them that a run parks with.
-var engineCodes = []string{codeFailed, codeUncertain, codeRefused, codeUndo, codeCancelled}
-
 // parkFor parks the run for the steps that are not done. A run that was cancelled parks for that.
 func (f *flow) parkFor(open []*step) (decision, error) {
 	status, why := f.whyParked(open)
@@ -127,9 +124,12 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 	return reason{codeDismissed, fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why)}, nil
 }
 
-// waits is what the run waits for.
+// waits is what the run waits for, and how it has come there: its preview goes the same way.
 func (f *flow) waits() activities.Waits {
-	w := activities.Waits{Decisions: f.takes}
+	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone}
+	for _, s := range f.steps {
+		w.Steps = append(w.Steps, activities.Step{Key: s.key, Kind: s.kind, Skipped: s.skipped})
+	}
 	for _, s := range f.unsettled() {
 		w.Effects = append(w.Effects, activities.OpenEffect{
 			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(), ByHand: s.byHand(),

@@ -75,6 +75,7 @@ func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billi
 // preview is the engine of a flow that is previewed.
 type preview struct {
 	Asked
+	flow string
 	// context is kept here since the flow has one of another kind.
 	context context.Context
 	outlook Outlook
@@ -86,9 +87,7 @@ type preview struct {
 	// stands is how effects stand, as they were and as the run has left them since; before is how they stood.
 	stands, before map[string]*effect.Standing
 	seen           []*step
-	// consumers are those of the event's source.
-	consumers []string
-	ran       map[string]effect.Result
+	ran            map[string]effect.Result
 	// held says of what ran what it had to wait for first.
 	held  map[string]string
 	ended Previewed
@@ -96,7 +95,7 @@ type preview struct {
 
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
-		Asked: asked, context: ctx, outlook: outlook, parked: asked.Action != "",
+		Asked: asked, flow: asked.In.Flow(), context: ctx, outlook: outlook, parked: asked.Action != "",
 		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{}, held: map[string]string{},
 	}
 }
@@ -108,7 +107,7 @@ func (p *preview) of() (Previewed, error) {
 	if err := p.tooLate(); err != nil {
 		return Previewed{}, err
 	}
-	f := &flow{in: p.In, name: p.In.Flow(), preview: p}
+	f := &flow{in: p.In, name: p.flow, preview: p}
 	_, err := p.wayOf(f)()
 	if err != nil && !errors.Is(err, errParks) {
 		return Previewed{}, err
@@ -157,14 +156,13 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	case activities.LoadFactsInput:
 		into := result.(*activities.LoadFactsResult)
 		if *into, err = p.outlook.LoadFacts(p.context, in); err == nil {
-			p.consumers = into.Consumers
-			err = p.reviewed(&into.Code, &into.Reason)
+			p.loaded(&into.Code, &into.Reason)
 		}
 		return err
 	case activities.LoadRelayInput:
 		into := result.(*activities.LoadRelayResult)
 		if *into, err = p.outlook.LoadRelay(p.context, in); err == nil {
-			err = p.reviewed(&into.Code, &into.Reason)
+			p.loaded(&into.Code, &into.Reason)
 		}
 		return err
 	case activities.ReadEffectsInput:
@@ -191,25 +189,26 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
 }
 
-// reviewed has a run that parked for what its event says find that again, though it may have been mended since: it parks
-// there until it is told to try again.
-func (p *preview) reviewed(code, why *string) error {
-	if !p.parked {
-		return nil
-	}
-	begun, err := p.standings(applyFacts.key(p.In.eventObject()))
+// loaded makes what a parked run has loaded say what it said to the run, though it may have been mended since. A run that
+// parked at load finds the reason again, and so does one that was told there to leave the event. To any other run it said
+// nothing.
+func (p *preview) loaded(code, why *string) {
 	switch {
-	case err != nil:
-		return err
-	case len(begun) > 0: // a person had it go on
+	case !p.parked:
+	case p.dismissed():
+		*code, *why = codeDismissed, "a person had it left"
+	case len(p.Waits.Steps) > 0:
 		*code, *why = "", ""
-		return nil
-	case slices.Contains(engineCodes, p.ReasonCode):
-		return nil
+	default:
+		_, words, _ := strings.Cut(p.Reason, ": ")
+		*code, *why = p.ReasonCode, words
 	}
-	_, words, _ := strings.Cut(p.Reason, ": ")
-	*code, *why = p.ReasonCode, words
-	return nil
+}
+
+// dismissed reports whether a person has told the parked run to leave the event: it came to nothing but deliveries.
+func (p *preview) dismissed() bool {
+	others := func(s activities.Step) bool { return s.Kind != relayEvent.Name }
+	return len(p.Waits.Steps) > 0 && p.flow != relayFlow && !slices.ContainsFunc(p.Waits.Steps, others)
 }
 
 // standings returns how effects stand by now.
@@ -270,7 +269,7 @@ func (p *preview) attempt(f *flow, s *step) error {
 		// Another run does it, and this one waits for that.
 		s.result = effect.Result{State: effect.AlreadyDone, By: stands.EventID}
 		return nil
-	case p.parked && stands.State == "skipped" && stands.EventID == f.in.EventID && strings.HasPrefix(stands.Error, skippedBy):
+	case p.parked && p.cameTo(func(o activities.Step) bool { return o.Key == s.key && o.Skipped }):
 		// The run was told so, and asks for nothing that would follow.
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: stands.Error}
 		return nil
@@ -328,34 +327,24 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 // parks again.
 func (p *preview) decide(f *flow, why reason) (decision, error) {
 	f.interrupted = true
-	undoing, err := p.undoBegun(f)
-	if err != nil {
-		return decision{}, err
+	before := func(action string) (decision, error) {
+		return decision{action: action, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
 	}
-	dismissed, err := p.dismissed(f)
-	if err != nil {
-		return decision{}, err
-	}
-	answered, err := p.answered(f)
-	if err != nil {
-		return decision{}, err
-	}
+	review := len(f.unsettled()) == 0
 	switch {
-	case answered:
-		return decision{action: UpdateRetry, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
-	case dismissed:
-		return decision{action: UpdateSkip, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
 	case p.outlining && why.code != "" && len(f.steps) > 0:
-		// What a person would let stand.
-		return decision{action: UpdateRetry, input: p.Decision}, nil
+		return decision{action: UpdateRetry, input: p.Decision}, nil // a person may let it stand
 	case !p.parked:
 		return decision{}, errParks
-	case undoing:
-		// It was told before to take everything back, and is parked for an undo.
-		return decision{action: UpdateCompensate, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
+	case review && len(f.steps) == 0 && p.dismissed():
+		return before(UpdateSkip)
+	case review && len(f.steps) > 0 && p.cameTo(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
+		return before(UpdateApprove)
+	case p.Waits.Undoing && !f.undone:
+		return before(UpdateCompensate)
 	}
 	f.parked = true
-	err = f.validate(p.Action, p.Decision)
+	err := f.validate(p.Action, p.Decision)
 	f.parked, p.parked = false, false
 	if err != nil {
 		var refused interface{ Message() string }
@@ -368,45 +357,9 @@ func (p *preview) decide(f *flow, why reason) (decision, error) {
 	return decision{request: "preview", action: p.Action, input: p.Decision}, nil
 }
 
-// dismissed reports whether a person has decided that nothing is done about the event but to deliver it: it is delivered, or
-// that was tried, and nothing else has begun.
-func (p *preview) dismissed(f *flow) (bool, error) {
-	if !p.parked || len(f.steps) > 0 || f.name == relayFlow || !slices.Contains(engineCodes, p.ReasonCode) {
-		return false, nil
-	}
-	begun, err := p.standings(keysOf(f.deliveries(p.consumers))...)
-	return len(begun) > 0, err
-}
-
-// answered reports whether a person has let stand what the flow's review asks about: its end has begun.
-func (p *preview) answered(f *flow) (bool, error) {
-	if !p.parked || len(f.steps) == 0 || f.steps[len(f.steps)-1].kind != reviewTask.Name {
-		return false, nil
-	}
-	object := strings.TrimPrefix(f.steps[len(f.steps)-1].key, reviewTask.key(""))
-	begun, err := p.standings(closeReview.key(object))
-	return len(begun) > 0, err
-}
-
-// undoBegun reports whether the run was told to take everything back, where the flow's way does not know of it yet:
-// something that it has done is being taken back; or nothing was to be, and it has come to what it delivers all the same.
-func (p *preview) undoBegun(f *flow) (bool, error) {
-	if !p.parked || f.undoing {
-		return false, nil
-	}
-	var undos []string
-	for _, s := range f.steps {
-		if s.undo != nil {
-			undos = append(undos, s.undo(s.result).key)
-		}
-	}
-	begun, err := p.standings(undos...)
-	if err != nil || len(begun) > 0 || slices.ContainsFunc(f.steps, func(s *step) bool { return s.kind == relayEvent.Name }) {
-		return len(begun) > 0, err
-	}
-	keys := keysOf(f.deliveries(p.consumers))
-	delivering, err := p.standings(keys...)
-	return slices.ContainsFunc(keys, func(key string) bool { s, begun := delivering[key]; return begun && !s.Settled() }), err
+// cameTo reports whether the parked run has come to such a step.
+func (p *preview) cameTo(step func(activities.Step) bool) bool {
+	return slices.ContainsFunc(p.Waits.Steps, step)
 }
 
 // effect says what becomes of a step.

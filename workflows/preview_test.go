@@ -55,6 +55,7 @@ type history struct {
 	unwanted map[string]bool
 	// status and reason are how the receipt says that the run stands.
 	status, reason string
+	parkedFor      activities.Waits
 	// done are the keys whose effect was done since the preview, waited those that had to wait for their sink.
 	done, waited map[string]bool
 	// paused are the sinks that are paused when the preview is made, waits how often each effect has waited for that since.
@@ -367,6 +368,7 @@ func (h *history) environment() *testsuite.TestWorkflowEnvironment {
 	does[activities.Wanted](h, env, "FetchObject")
 	plays(env, "ParkRun", func(_ context.Context, in activities.ParkRunInput) (activities.ParkRunResult, error) {
 		h.stand(in.Status, in.Reason)
+		h.parkedFor = in.Waits
 		return activities.ParkRunResult{}, nil
 	})
 	plays(env, "FinishRun", func(_ context.Context, in activities.FinishRunInput) (activities.FinishRunResult, error) {
@@ -494,7 +496,7 @@ func (h *history) run(p *previewed) {
 			}
 			p.action, p.in = h.decision()
 			code, _, _ := cut(h.reason)
-			h.foresee(p, workflows.Asked{In: h.in, Action: p.action, Decision: p.in, ReasonCode: code, Reason: h.reason})
+			h.foresee(p, workflows.Asked{In: h.in, Action: p.action, Decision: p.in, ReasonCode: code, Reason: h.reason, Waits: h.parkedFor})
 			tell(p.action, p.in, &p.rejected)
 		})
 		later(func() { h.stop() })

@@ -45,6 +45,18 @@ type Waits struct {
 	Decisions []string `json:"decisions"`
 	// Effects are those that are not done, and that a decision can be about.
 	Effects []OpenEffect `json:"effects,omitempty"`
+	// Steps are the effects that the run has come to, in order; none where it waits before its first.
+	Steps []Step `json:"steps,omitempty"`
+	// Undoing is set where the run takes back what was done, or has done so.
+	Undoing bool `json:"undoing,omitempty"`
+}
+
+// Step is an effect that a parked run has come to.
+type Step struct {
+	Key  string `json:"key"`
+	Kind string `json:"kind"`
+	// Skipped is set where a person has told this run to skip it.
+	Skipped bool `json:"skipped,omitempty"`
 }
 
 // OpenEffect is an effect that a parked run asks about.
