@@ -17,9 +17,9 @@ import (
 // ledger.
 const SignalSettled = "settled"
 
-// DoneMeanwhile says that the effects which a parked run waits for are all done or skipped by now, and by which event.
-// It returns "" where one of them is not, and where the run waits for none. A decision about the run then comes too late:
-// the run ends by itself.
+// DoneMeanwhile says that the effects a parked run waits for are all done or skipped by now, and by which event. A
+// decision about such a run comes too late: the run ends by itself. DoneMeanwhile returns "" if one of the effects is
+// open, and for a run that waits for none.
 func DoneMeanwhile(keys []string, stands map[string]effect.Standing) string {
 	var by string
 	for _, key := range keys {

@@ -13,10 +13,10 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// Asked is what a preview is of.
+// Asked is the question that a preview answers.
 type Asked struct {
 	In EventInput
-	// Action and Decision are what a parked run would be told, one of the updates; "" for a run that begins anew.
+	// Action and Decision are the update that a parked run would get. Action is "" for a run that begins anew.
 	Action   string
 	Decision DecisionInput
 	// ReasonCode and Reason are why it is parked, and Waits is what it waits for, as its receipt has them.
@@ -47,16 +47,17 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Preview says what a run would do: a parked one that is told a decision, or a new one. It is the flow itself that goes its
-// way here, with an engine that asks the ledger where Temporal would run activities; so what it plans, settles, parks for
-// and takes back is what the run would. Outside systems are taken to be well, once those are that are out or paused now: what waits for them is said. The error is a [*RefusedError] where
-// the run would not take the decision.
+// Preview says what a run would do: a parked one that is told a decision, or a new one. The flow itself runs here, on an
+// engine that asks the ledger instead of running activities. So it plans, settles, parks and takes back as the run would.
+//
+// It assumes that every sink answers. An effect whose sink is out or paused now says that it waits. The error is a
+// [*RefusedError] if the run would not take the decision.
 func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, error) {
 	return newPreview(ctx, outlook, asked).of()
 }
 
-// Outlined says what belongs to the run of an event, as far as that is known: its effects as they stand, and those that wait
-// for their turn. Nothing is refused and nothing parks here.
+// Outlined lists the effects of an event's run as far as they are known: as they stand, and those that wait for their turn.
+// No effect is refused in it, and no run parks.
 func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, error) {
 	p := newPreview(ctx, outlook, Asked{In: in})
 	p.outlining = true
@@ -88,7 +89,7 @@ type preview struct {
 	stands, before map[string]*effect.Standing
 	seen           []*step
 	ran            map[string]effect.Result
-	// held says of what ran what it had to wait for first.
+	// held says for each effect that ran which sink it had to wait for first.
 	held  map[string]string
 	ended Previewed
 }
@@ -100,7 +101,7 @@ func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	}
 }
 
-// errParks ends a preview where the run waits for a person.
+// errParks ends a preview when the run waits for a person.
 var errParks = errors.New("the run parks")
 
 func (p *preview) of() (Previewed, error) {
@@ -140,7 +141,7 @@ func (p *preview) tooLate() error {
 	return nil
 }
 
-// wayOf is the way of the event's flow.
+// wayOf returns the function that runs the event's flow.
 func (p *preview) wayOf(f *flow) func() (EventResult, error) {
 	for _, flow := range Flows() {
 		if flow.Name == f.name && flow.plan.make != nil {
@@ -189,9 +190,8 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
 }
 
-// loaded makes what a parked run has loaded say what it said to the run, though it may have been mended since. A run that
-// parked at load finds the reason again, and so does one that was told there to leave the event. To any other run it said
-// nothing.
+// loaded restores the reason for which the run parked at load, even if its cause is mended by now. A run that was told
+// there to leave the event finds a reason, too. Any other run found none.
 func (p *preview) loaded(code, why *string) {
 	switch {
 	case !p.parked:
@@ -236,7 +236,7 @@ func (p *preview) standings(keys ...string) (map[string]effect.Standing, error) 
 	return stands, nil
 }
 
-// attemptAll comes to what is not settled of the steps.
+// attemptAll forecasts the steps that are not settled.
 func (p *preview) attemptAll(f *flow, steps []*step) error {
 	open := toTry(steps)
 	if _, err := p.standings(keysOf(open)...); err != nil { // one question for all
@@ -302,7 +302,7 @@ func (p *preview) attempt(f *flow, s *step) error {
 	return nil
 }
 
-// become says how an effect stands from here on.
+// become sets how an effect stands from here on.
 func (p *preview) become(key string, r effect.Result, eventID string) {
 	s := effect.StandingAfter(r, eventID)
 	p.stands[key] = &s
@@ -323,8 +323,8 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 	return nil
 }
 
-// decide is where a run waits for a person: it is told the decision where it is parked now, and the preview ends where it
-// parks again.
+// decide answers a run that waits for a person. It repeats the decisions that brought the run to its present park, gives
+// the asked one there, and ends the preview at the next park.
 func (p *preview) decide(f *flow, why reason) (decision, error) {
 	f.interrupted = true
 	before := func(action string) (decision, error) {
@@ -362,7 +362,7 @@ func (p *preview) cameTo(step func(activities.Step) bool) bool {
 	return slices.ContainsFunc(p.Waits.Steps, step)
 }
 
-// effect says what becomes of a step.
+// effect says what happens to a step's effect.
 func (p *preview) effect(s *step) PreviewedEffect {
 	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates, WaitsFor: p.held[s.key]}
 	if s.undo != nil {

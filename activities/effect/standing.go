@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Standing is how an effect stands in the ledger, for who asks what would come of it and does nothing.
+// Standing is how an effect stands in the ledger, read without claiming it.
 type Standing ledger.Grant
 
 // StandingAfter is how an effect stands once the run of an event has come to a result.
@@ -42,13 +42,13 @@ func (s Standing) UnderWay() bool { return s.State == ledger.Claimed }
 // Settled reports whether nothing more is to be done about it.
 func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
 
-// Met is what the run of an event is told of an effect that it may not do: what came of it before, and by which event,
-// where that was another.
+// Met is the result that a run gets for an effect which it may not do: how the effect ended before, and by which event if
+// that was another one.
 func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
 
-// Beyond says what becomes of an effect that a call would begin now, where its sink is held for longer than its time, ""
-// where no time is known: while the sink is out, the time of the call's round goes on; paused or out, the sink forgets the
-// key of an earlier attempt.
+// Beyond says how an effect ends that a call would begin now, if its sink stays out or paused for longer than its time.
+// It returns "" if no time is known. The time of the call's round goes on while the sink is out, and stops while it is
+// paused. The sink forgets the key of an earlier attempt in both cases.
 func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
 	held := map[bool]string{true: "paused", false: "out"}[h.Paused]
 	remembers, begun := p.KeyLifetime-s.Age, s.Attempt > 0 && c.Round <= s.Round
@@ -61,8 +61,8 @@ func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
 	return ""
 }
 
-// Forgotten returns the doubt that a claim would come to where the sink has forgotten the key of an earlier attempt, nil
-// where it has not.
+// Forgotten returns the doubt that a claim would end in because the sink has forgotten the key of an earlier attempt, and
+// nil if the sink still knows it.
 func (p Policy) Forgotten(s Standing) error {
 	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !ledger.Grant(s).KeepsKey() {
 		return nil
@@ -70,8 +70,8 @@ func (p Policy) Forgotten(s Standing) error {
 	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another could be applied twice", s.Age.Round(time.Minute), p.KeyLifetime)
 }
 
-// Foreseen is what a run is told of an effect of which it is known beforehand what comes of it: err is nil, or why it
-// will not be done. Trouble of our own is returned as an error.
+// Foreseen is the result that a run would get for an effect that returns value and err. Trouble of our own is returned as
+// an error.
 func Foreseen(value any, err error) (Result, error) {
 	finish, result, _, encodeErr := outcome{value: value, err: err}.conclude()
 	switch {
