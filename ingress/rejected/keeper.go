@@ -3,6 +3,7 @@ package rejected
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -46,6 +47,8 @@ const (
 	// sendersRemembered is how many senders are remembered at least. Whoever sends from more is not held by a limit
 	// of one.
 	sendersRemembered = 2048
+	// bodiesRemembered bounds each set of signed requests.
+	bodiesRemembered = 1024
 )
 
 // Keeper stores refused requests with their diagnosis, off the request's path. Make one with
@@ -59,6 +62,16 @@ type Keeper struct {
 
 	perSource *throttle.Buckets[string]
 	perSender *throttle.Buckets[sender]
+
+	// signed and signedBefore are requests that were kept and that a secret of ours has signed: the younger set becomes the
+	// older one when it is full. Only Run uses them.
+	signed, signedBefore map[signedBody]bool
+}
+
+// signedBody is a source and the hash of a body.
+type signedBody struct {
+	source string
+	hash   [sha256.Size]byte
 }
 
 // sender is who sends to a source.
@@ -93,7 +106,7 @@ func NewKeeper(cfg Config) *Keeper {
 		cfg.Trim = time.Hour
 	}
 	k := &Keeper{
-		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{},
+		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{}, signed: map[signedBody]bool{},
 		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
 		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2}, sendersRemembered),
 	}
@@ -168,20 +181,37 @@ func (k *Keeper) collect(first rejectedRequest) []rejectedRequest {
 // write diagnoses a batch and stores it. What cannot be stored is dropped: rejections must not pile up
 // in memory while the database is away.
 func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
-	rows := make([]rejection.Rejection, len(batch))
-	for i, f := range batch {
-		rows[i] = k.row(f)
+	rows := make([]rejection.Rejection, 0, len(batch))
+	for _, f := range batch {
+		if row := k.row(f); !row.Likely || k.first(row) {
+			rows = append(rows, row)
+		}
 	}
 	// What was taken is written also when the process is stopping meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := k.cfg.Store.Keep(ctx, rows); err != nil {
 		k.cfg.Log.Warn("refused requests not kept", "count", len(rows), "error", err)
+		clear(k.signed)
 		return
 	}
 	if n := k.dropped.Swap(0); n > 0 {
 		k.cfg.Log.Info("more requests refused than are kept", "count", n)
 	}
+}
+
+// first reports whether row, which a secret of ours has signed, is the first one with its body. Replays of one capture would
+// push out all other requests of the source.
+func (k *Keeper) first(row rejection.Rejection) bool {
+	body := signedBody{row.Source, sha256.Sum256(row.Body)}
+	if k.signed[body] || k.signedBefore[body] {
+		return false
+	}
+	if len(k.signed) >= bodiesRemembered {
+		k.signedBefore, k.signed = k.signed, map[signedBody]bool{}
+	}
+	k.signed[body] = true
+	return true
 }
 
 func (k *Keeper) row(f rejectedRequest) rejection.Rejection {

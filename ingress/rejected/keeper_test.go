@@ -213,6 +213,23 @@ func TestKeeper_LargeBody_KeptCut(t *testing.T) {
 	}
 }
 
+// Replays of one capture that is too old push nothing out: one of them is kept.
+func TestKeeper_Replays_KeptOnce(t *testing.T) {
+	t.Parallel()
+	store := newShelf()
+	k, stop := run(t, rejected.Config{Store: store, Burst: 1000})
+	for i := range 100 {
+		for _, body := range []string{liveBody, liveBody + " "} {
+			r := sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(body), At: now.Add(-time.Hour)})
+			k.Offer("live", r, &webhook.Error{Class: webhook.TimestampTooOld, Detail: "old", Skew: time.Hour}, fmt.Sprintf("192.0.2.%d", i))
+		}
+	}
+	stop()
+	if n := len(store.rows); n != 2 || !store.rows[0].Likely {
+		t.Errorf("kept %d, want one of each body", n)
+	}
+}
+
 func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
