@@ -84,8 +84,7 @@ func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum
 	return c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
 }
 
-// reply writes a provider's own answer. What it echoes came from outside, so no browser may take it
-// for a page.
+// reply writes a provider's own answer. It may echo what a stranger sent, so no browser may take it for a page.
 func reply(c echo.Context, a webhook.Answer) error {
 	h := c.Response().Header()
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// smallBody is what each request may send without asking. Most deliveries are smaller; as many as there are
-	// connections, they take 16 MiB beside what is shared out.
+	// smallBody is the size up to which a body has memory of its own. Most deliveries are smaller. On all connections
+	// together they take 16 MiB.
 	smallBody = 8 << 10
 	// stride is how much of a larger body is let in at once.
 	stride = 64 << 10
-	// slowest is the rate at which a body must come, in bytes a second, after the first [Limits.Read].
+	// slowest is the least rate of a body after the first [Limits.Read], in bytes a second.
 	slowest = 256 << 10
 )
 
@@ -37,8 +37,8 @@ const (
 	shedConnection shedError = "connections"
 )
 
-// reader reads one body. What is larger than smallBody is read into memory that the collector knows nothing of: what
-// strangers send and what is shed would be garbage, several times as large as all that bodies may take.
+// reader reads one body. A body over smallBody is read into memory outside of Go's heap: as garbage, the bodies that are
+// refused or shed would take several times the memory that all bodies may take.
 type reader struct {
 	s      *Server
 	c      echo.Context
@@ -68,7 +68,7 @@ func (b *reader) read() error {
 	if length > b.limit {
 		return b.tooLarge()
 	}
-	// One byte more than there may be: the end shows, and what is too large.
+	// One more byte than the limit shows the end, and a body that is too large.
 	most := b.limit + 1
 	if length >= 0 {
 		most = length + 1
@@ -99,7 +99,7 @@ func (b *reader) read() error {
 // letIn returns buf with room for another stride, of most bytes in all.
 func (b *reader) letIn(buf []byte, most int64) ([]byte, error) {
 	if b.share == nil {
-		// A length that is announced is not yet sent: what is not written to takes no memory.
+		// The announced length costs nothing yet: only pages that are written take memory.
 		region, err := newRegion(most)
 		if err != nil {
 			return buf, shedBody
@@ -133,7 +133,7 @@ func (b *reader) keep() {
 	}
 }
 
-// release ends the use of the body. What is not kept is gone.
+// release ends the use of the body, which is gone unless keep has copied it.
 func (b *reader) release() {
 	if b.region != nil {
 		b.r.Body = nil
@@ -159,11 +159,10 @@ func detailOf(err error) string {
 	return rejection.Detail
 }
 
-// earn gives a body of which n bytes have come the time that these earn: who is slower than slowest ends when that is
-// over.
+// earn moves the deadlines of a body by the time that its first n bytes may take at the slowest rate.
 func (b *reader) earn(n int64) {
 	more := time.Duration(n) * time.Second / slowest
-	// What serves this may have no deadlines.
+	// A test's response may have no deadlines.
 	_ = b.control.SetReadDeadline(b.began.Add(b.s.cfg.Limits.Read + more))
 	_ = b.control.SetWriteDeadline(b.began.Add(b.s.cfg.Limits.Total + more))
 	throttle.ConnOf(b.c.Request().Context()).Moves()

@@ -109,8 +109,8 @@ func isNumber(b []byte) bool {
 	return len(b) > 0 && len(b) <= 20 && !slices.ContainsFunc(b, func(c byte) bool { return c < '0' || c > '9' })
 }
 
-// greet answers what is not a POST: a handshake where the provider has one and the verifier admits it, or a
-// HEAD where the provider asks with one whether the URL can be called, else 405.
+// greet answers a request that is no POST. It is a handshake that the provider has and the verifier admits, or a HEAD with
+// which the provider checks the URL. Any other one gets 405.
 func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from netip.Addr, l *label) error {
 	asked := r.Method == http.MethodHead && source.Provider.Contract.AsksWithHead
 	answerer, ok := source.Verifier.(webhook.Answerer)
@@ -162,7 +162,7 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
 	var rejection *webhook.Error
 	if !errors.As(err, &rejection) {
-		// Not one of the classes: what it takes to verify is not there, and the delivery should come again.
+		// The verifier lacks something that it needs, such as a certificate: the delivery should come again.
 		s.unverified.Do(func() {
 			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error", err)
 		})
@@ -184,7 +184,7 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	within := s.cfg.Limits.Ack + d.CommitTime()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), within)
 	defer cancel()
-	if within > time.Second { // the answer to what is large may come late
+	if within > time.Second { // a large delivery may be answered late
 		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
 	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, d)

@@ -1,10 +1,14 @@
 package ingress
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -13,8 +17,34 @@ import (
 // maxText bounds types, objects and versions, in bytes: they are words, and a longer one is nobody's.
 const maxText = 255
 
-// accept turns what the provider says into what is kept, and decides whether it is run. It takes
-// whatever an authentic payload may hold: no event is refused here.
+// maxEvents is how many events of a delivery are run. No provider sends more than some thousand at once. A delivery with
+// more is kept whole, as one event that waits for a person.
+const maxEvents = 20_000
+
+// delivery returns the rows of a verified request, live or readmitted.
+func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...func(*webhook.Event)) receipt.Delivery {
+	events := s.Verifier.Events(r)
+	if len(events) > maxEvents {
+		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents, len(events), maxEvents)}}
+	}
+	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, Relays: s.Relays, ReceivedAt: r.ReceivedAt,
+		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
+	for i, e := range events {
+		for _, change := range changes {
+			change(&e)
+		}
+		d.Events[i] = s.accept(e, r.Body)
+	}
+	if match.Transmission != "" {
+		d.Transmission = receipt.Transmission{ID: identifier(match.Transmission), Body: sha256.Sum256(r.Body)}
+	}
+	// Beside the headers that came, as the bytes are relayed with both.
+	d.Header.Set(webhook.SchemeHeader, string(cmp.Or(match.Covers, webhook.SignedBody)))
+	return d
+}
+
+// accept turns the provider's event into a row, and decides whether it is run. It takes any authentic payload: no event is
+// refused here.
 func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if e.Body != nil {
 		body = e.Body
@@ -64,10 +94,10 @@ func (s *Source) ownAccount(account string) string {
 }
 
 // decide says what becomes of an event, and whether its source is entitled to its ID. A source's secret speaks for the
-// source's mode and accounts alone. What it signs of another one is kept, under an ID of its own: under the event's, it
-// would stand where the event belongs that an entitled source brings. It comes first for the same reason.
+// source's mode and accounts alone. An event of another one is kept under an ID of its own, so that it cannot take the
+// place of the event that an entitled source brings. This is decided first for the same reason.
 //
-// What stands in the event's problem may be why its account or type is not known. A person is told then.
+// The event's problem may be the reason why its account or type is not known. A person is told then.
 func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, reason string, entitled bool) {
 	known := n.Mode == string(webhook.Live) || n.Mode == string(webhook.Test)
 	entitled = s.routes(n.Account)
@@ -95,7 +125,7 @@ func identifier(id string) string {
 	return webhook.HashID([]byte(id))
 }
 
-// text returns s as Postgres' text can hold it; the raw bytes keep what it was.
+// text returns s in a form that Postgres can hold as text. The raw bytes keep the original.
 func text(s string) string {
 	if !holdable(s) {
 		s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")

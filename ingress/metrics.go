@@ -53,7 +53,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	return &ms, errors.Join(errs[:]...)
 }
 
-// observe shows how much of what is shared out is taken.
+// observe measures connections and memory of bodies.
 func observe(m metric.Meter, connections *throttle.Connections, memory *throttle.Memory) error {
 	open, err1 := m.Int64ObservableGauge("pawl_connections",
 		metric.WithDescription("Open connections: verified, whose last request was authentic, and unproven."))

@@ -20,7 +20,7 @@ func (s *Server) sender(r *http.Request) netip.Addr {
 }
 
 // remoteAddr returns who sent r: the peer, or behind trusted proxies the last address in
-// X-Forwarded-For that is not one of them. What stands left of that anybody may have written.
+// X-Forwarded-For that is not one of them. Anybody may have written the addresses left of that.
 func remoteAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	addr := peerOf(r)
 	if len(trusted) == 0 || !contains(trusted, addr) {

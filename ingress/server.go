@@ -36,11 +36,11 @@ type Config struct {
 	// Sources by name.
 	Sources  map[string]Source
 	Receipts Receipts
-	// Dispatch takes events that are committed and wait for their workflow. It must not block: what
-	// it cannot take the sweep finds.
+	// Dispatch takes events that are committed and wait for their workflow. It must not block: the
+	// sweep finds the events that it leaves.
 	Dispatch func([]receipt.Pending)
 	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block, must not change r, and
-	// must copy what it keeps of the body: that is gone when it returns.
+	// must copy the body to keep it: the body is gone when it returns.
 	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
 	// Leaving, when set, reports whether the server is about to be shut down. Each answer then ends its connection, so
 	// that clients connect to another server.
@@ -61,7 +61,7 @@ type Server struct {
 
 	// unverified keeps what strangers can bring about from filling the log.
 	unverified rate.Sometimes
-	// uncommitted tells now and then of an outage; missed counts what it keeps out.
+	// uncommitted logs an outage now and then; missed counts the deliveries between two lines.
 	uncommitted rate.Sometimes
 	missed      atomic.Int64
 	// proxied tells once of a proxy that is not trusted.

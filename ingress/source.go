@@ -15,14 +15,14 @@ type Source struct {
 	Name     string
 	Provider webhook.Provider
 	Verifier webhook.Verifier
-	// Secrets are those of the verifier, by which a probe is known.
+	// Secrets are those of the verifier. A probe is proven with one of them.
 	Secrets []webhook.Secret
 	// Mode is the source's declared mode; an event of the other mode is kept and ignored. Empty is for
 	// a provider whose events say their mode: both are then taken.
 	Mode webhook.Mode
 	// BodyLimit is in bytes, counted on the bytes read; zero means the provider's, else the server's.
 	BodyLimit int64
-	// Wanted says which event types are run; nil means all. What is not wanted is kept and ignored.
+	// Wanted says which event types are run; nil means all. Other types are kept and ignored.
 	Wanted func(eventType string) bool
 	// Relays says that the source has consumers of its own.
 	Relays bool

@@ -33,7 +33,7 @@ type Source struct {
 	Settings webhook.Settings
 }
 
-// Diagnosis is what was found about a refused request.
+// Diagnosis holds the findings about a refused request.
 type Diagnosis struct {
 	Findings []rejection.Finding
 	// Likely is set where a signature fitted in some way: the sender has a secret of ours.

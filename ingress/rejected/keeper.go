@@ -26,14 +26,14 @@ type Config struct {
 	Store     Store
 	Diagnoser *Diagnoser
 	Log       *slog.Logger
-	// PerSecond and Burst bound what is kept of one source; default 10 and 100. One remote address (an IPv6 /64)
-	// gets half of it, so that a sender of rubbish leaves room for the provider whose secret is wrong. What is
-	// over is only counted, by the ingress.
+	// PerSecond and Burst bound the requests kept of one source; default 10 and 100. One remote address (an IPv6 /64)
+	// gets half of it, so that a sender of rubbish leaves room for the provider whose secret is wrong. The
+	// ingress only counts the rest.
 	PerSecond float64
 	Burst     int
 	// Every is the least time between two writes; default 500 ms.
 	Every time.Duration
-	// Trim is how often what is too old is deleted when nothing new comes; default 1 h.
+	// Trim is how often old requests are deleted when nothing new comes; default 1 h.
 	Trim time.Duration
 }
 
@@ -44,8 +44,8 @@ const (
 	batchLength = 128
 	// writeTimeout bounds one write, also the last ones of a process that stops.
 	writeTimeout = 2 * time.Second
-	// sendersRemembered is how many senders are remembered at least. Whoever sends from more is not held by a limit
-	// of one.
+	// sendersRemembered is how many senders are remembered at least. A sender with more
+	// networks than that escapes the limit of one.
 	sendersRemembered = 2048
 	// bodiesRemembered bounds each set of signed requests.
 	bodiesRemembered = 1024
@@ -57,7 +57,7 @@ type Keeper struct {
 	cfg     Config
 	queue   chan rejectedRequest
 	dropped atomic.Int64
-	// headers holds, by source, what is kept of its requests.
+	// headers holds the headers that are kept, by source.
 	headers map[string]webhook.Headers
 
 	perSource *throttle.Buckets[string]
@@ -116,10 +116,10 @@ func NewKeeper(cfg Config) *Keeper {
 	return k
 }
 
-// Offer takes a refused request, without waiting. It copies what it takes. What it has no room for is
-// dropped: a rejection is worth keeping, and never worth slowing down what is valid.
+// Offer takes a refused request, without waiting. It copies the request. A request without room in the
+// queue is dropped: a rejection is worth keeping, and never worth slowing down valid deliveries.
 func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
-	addr, _ := netip.ParseAddr(remoteAddr) // what is no address shares one
+	addr, _ := netip.ParseAddr(remoteAddr) // requests without an address share one
 	from := sender{source, throttle.Network(addr)}
 	// The sender first: what one sends too much must not use up its source's tokens.
 	if !k.perSender.Allow(from, r.ReceivedAt) || !k.perSource.Allow(source, r.ReceivedAt) {
@@ -139,7 +139,7 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 	}
 }
 
-// Run writes what is offered until ctx ends, and then what still waits.
+// Run writes offered requests until ctx ends, and then those that still wait.
 func (k *Keeper) Run(ctx context.Context) {
 	trim := time.NewTicker(k.cfg.Trim)
 	defer trim.Stop()
@@ -178,7 +178,7 @@ func (k *Keeper) collect(first rejectedRequest) []rejectedRequest {
 	return batch
 }
 
-// write diagnoses a batch and stores it. What cannot be stored is dropped: rejections must not pile up
+// write diagnoses a batch and stores it. A batch that cannot be stored is dropped: rejections must not pile up
 // in memory while the database is away.
 func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	rows := make([]rejection.Rejection, 0, len(batch))
@@ -187,7 +187,7 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 			rows = append(rows, row)
 		}
 	}
-	// What was taken is written also when the process is stopping meanwhile.
+	// The batch is written also when the process stops meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := k.cfg.Store.Keep(ctx, rows); err != nil {

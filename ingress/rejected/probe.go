@@ -19,7 +19,7 @@ type probe struct {
 	windows map[string]webhook.Secret
 	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign it.
 	elsewhere []*probe
-	// strangers is the source with the secrets of all others, nil where there are none; owners says by
+	// strangers is the source with the secrets of all others, or nil; owners says by
 	// label whose they are.
 	strangers *probe
 	owners    map[string]string
@@ -70,7 +70,7 @@ func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	return match, err == nil
 }
 
-// askOwn asks whether a secret of the source's own fits, but for the time, and reports whether one does.
+// askOwn asks whether a secret of the source's own fits at any time, and reports whether one does.
 func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Error) bool {
 	match, ok := p.fits(r)
 	if !ok {

@@ -86,7 +86,7 @@ func grown(body []byte, indent int) int {
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case quoted && c == '\\':
-			i++ // what is escaped ends no string
+			i++ // an escaped quote ends no string
 		case c == '"':
 			quoted = !quoted
 		case quoted:
@@ -105,7 +105,7 @@ func grown(body []byte, indent int) int {
 	return size
 }
 
-// inflated returns what a gzip stream holds, or nil when body is none or holds too much.
+// inflated returns the content of a gzip stream, or nil if body is no such stream or holds too much.
 func inflated(body []byte) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {

@@ -54,7 +54,7 @@ const (
 	networksRemembered = 1024
 )
 
-// NewConnections returns room for most connections. It warns on log of what is displaced and what cannot be accepted.
+// NewConnections returns room for most connections. It warns on log when connections are displaced or cannot be accepted.
 func NewConnections(most int, log *slog.Logger) *Connections {
 	return &Connections{
 		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery}, toldFailed: rate.Sometimes{Interval: tellEvery},
@@ -114,7 +114,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives inner a place, and reports false where there is none for it.
+// enter gives inner a place, and reports false if no place can be had.
 func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	addr, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // connections without an address share one
 	c := &Conn{Conn: inner, cs: cs, peer: addr.Addr().Unmap().WithZone(""), head: head{blank: true}}
@@ -143,7 +143,7 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	return c, true
 }
 
-// victim returns the connection whose place a new one takes, nil if there is none. cs.mu is held.
+// victim returns the connection whose place a new one takes, or nil. cs.mu is held.
 func (cs *Connections) victim() *Conn {
 	idle, silent := front(cs.idle), front(cs.silent)
 	if silent != nil && time.Since(silent.since) < greeting {
@@ -174,7 +174,7 @@ func (cs *Connections) greed(network netip.Addr, n int) int {
 	return cs.wide[wide(network)]*cs.most + n
 }
 
-// wide returns the /24 or /48 of a network, of which one sender may have many.
+// wide returns the /24 or /48 of a network. One sender may have many networks in it.
 func wide(network netip.Addr) netip.Addr {
 	bits := 24
 	if network.Is6() {
@@ -186,7 +186,7 @@ func wide(network netip.Addr) netip.Addr {
 	return network
 }
 
-// front returns the first connection of l, nil if there is none.
+// front returns the first connection of l, or nil.
 func front(l *list.List) *Conn {
 	if l == nil || l.Len() == 0 {
 		return nil

@@ -15,7 +15,7 @@ var errTooManyFields = errors.New("the request has too many header fields")
 // head counts the lines of a request's head while they come.
 type head struct {
 	lines int
-	blank bool // the line has no bytes so far, but for a CR
+	blank bool // the line has no bytes so far except CR
 	ended bool
 }
 

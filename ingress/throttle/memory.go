@@ -26,7 +26,7 @@ type Memory struct {
 }
 
 const (
-	// small is a body for which there is a reserve.
+	// small is the size up to which a body may use the reserve.
 	small = 64 << 10
 	// reserve is the part of all bytes that only small bodies get: 1/16.
 	reserve = 16

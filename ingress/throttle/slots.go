@@ -26,7 +26,7 @@ func NewSlots(most int) *Slots {
 	return &Slots{free: most, bySender: map[slot]int{}, bySource: map[string]int{}}
 }
 
-// Take takes a slot for a delivery of addr to source, and reports false if there is none for it. Each slot is given back by
+// Take takes a slot for a delivery of addr to source, and reports false if no slot can be had. Each slot is given back by
 // calling release, once.
 func (s *Slots) Take(source string, addr netip.Addr) (release func(), ok bool) {
 	of := slot{source, Network(addr)}

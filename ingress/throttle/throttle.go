@@ -23,12 +23,12 @@ type Buckets[K comparable] struct {
 	keys int
 
 	mu sync.Mutex
-	// Two generations bound the memory: when the younger is full it becomes the older, and what
-	// was in neither for so long starts afresh.
+	// Two generations bound the memory: when the younger one is full it becomes the older one. A key in neither starts
+	// afresh.
 	young, old map[K]*rate.Limiter
 }
 
-// New returns buckets of the rate, of at least one token each, and nil where it is not above zero. A key is
+// New returns buckets of the rate, of at least one token each, or nil if the rate is not above zero. A key is
 // remembered until as many others as keys have come; twice as many are held at most.
 func New[K comparable](r Rate, keys int) *Buckets[K] {
 	if r.PerSecond <= 0 {

@@ -44,7 +44,7 @@ type Rejection struct {
 	Method     string
 	// Query is the raw query of the request's URL where it is signed, else "".
 	Query string
-	// Header holds what is kept of the headers, signatures among them: it must not be shown as it is.
+	// Header holds the headers that are kept, signatures among them: it must not be shown as it is.
 	Header http.Header
 	Body   []byte
 	// BodySize is how many bytes came in. Body holds fewer when Truncated.
@@ -83,8 +83,8 @@ insert into rejections (id, source, received_at, class, detail, diagnosis, likel
 select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[],
     $9::text[], $10::text[], $11::jsonb[], $12::bytea[], $13::bigint[], $14::boolean[])`
 
-// trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. What an
-// operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
+// trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. A request
+// that an operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
 // one address; a zone, which inet does not take, is cut off.
 const trimSQL = `
 delete from rejections r using (
@@ -96,7 +96,7 @@ delete from rejections r using (
  where r.id = ranked.id
    and (ranked.n > $1 or ranked.from_address > $2 or ranked.received_at < now() - $3::interval)`
 
-// Keep writes a batch and deletes what is over the bounds, in one commit. Bodies are cut here. A
+// Keep writes a batch and deletes the rows over the bounds, in one commit. Bodies are cut here. A
 // rejection without an ID gets one.
 func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
 	n := len(batch)

@@ -8,7 +8,7 @@ import (
 
 // leaveCore makes Go use one core less than it would where the database is on this machine. All callers of a group
 // commit wait for one turn of Postgres, and with requests on every core it waits for one first: on two cores that
-// costs a tenth of the events, and as much of the time to each answer. Where the environment sets GOMAXPROCS, that
+// costs a tenth of the events, and as much of the time to each answer. A GOMAXPROCS in the environment
 // holds. It reports whether it has left one.
 func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (left bool) {
 	cores := runtime.GOMAXPROCS(0)

@@ -20,7 +20,7 @@ type Setup struct {
 	Log       *slog.Logger
 }
 
-// Kind is a kind of process: what it is called in the configuration.
+// Kind is a kind of process, as the configuration calls it.
 type Kind string
 
 // The kinds of processes. An ingress may run a worker beside itself.
