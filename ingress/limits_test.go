@@ -287,8 +287,10 @@ func TestLimits_HeaderFields(t *testing.T) {
 		}
 		return text.String()
 	}
-	body := `{"id":"e1"` + strings.Repeat("\n", 1000) + `}`
+	sent := 0
 	delivery := func(n int) string {
+		sent++ // a duplicate would end its connection
+		body := fmt.Sprintf(`{"id":"e%d"%s}`, sent, strings.Repeat("\n", 1000))
 		return fmt.Sprintf("POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n%s\r\n%s", sign([]byte(body)), len(body), fields(n-3), body)
 	}
 	for n, want := range map[int]int{64: http.StatusAccepted, 65: http.StatusRequestHeaderFieldsTooLarge} {
