@@ -1,8 +1,10 @@
 package activities
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,6 +91,8 @@ const (
 	CodeAccountNotMapped = "account_not_mapped"
 	CodeBodyErased       = "body_erased"
 	CodeUnreadable       = "unreadable_payload"
+	// CodeBodyChanged is the code of a body that was changed after it was received.
+	CodeBodyChanged = "body_changed"
 	// CodeLinesIncomplete is the code of a paid invoice of which the event carries only the first lines, while the rest
 	// cannot be asked for.
 	CodeLinesIncomplete = "lines_incomplete"
@@ -130,6 +134,10 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	}
 	if body.Bytes == nil {
 		return b.kept(ctx, in, result)
+	}
+	if hash := sha256.Sum256(body.Bytes); !bytes.Equal(hash[:], held.BodyHash) {
+		result.Code, result.Reason = CodeBodyChanged, "the body that is held is not the one that was received: its hash is another"
+		return result, nil
 	}
 	var review *stripe.ReviewError
 	switch result.Facts, err = stripe.Read(body.Bytes, subject); {

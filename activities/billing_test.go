@@ -45,3 +45,21 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 		}
 	}
 }
+
+// A body that was changed after it was received is not what the provider has signed.
+func TestLoadFacts_BodyChanged_Parked(t *testing.T) {
+	b := setup(t)
+	id := b.keep(invoice("ada@example.com"))
+	held, err := b.receipts.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `update receipt_bodies set body = convert_to(replace(convert_from(body, 'UTF8'), '4900', '1'), 'UTF8') where receipt_id = $1`, id); err != nil {
+		t.Fatal(err)
+	}
+	load := &activities.Billing{Receipts: b.receipts, Consumers: &activities.Consumers{}}
+	got, err := load.LoadFacts(t.Context(), activities.LoadFactsInput{Ref: held.Ref()})
+	if err != nil || got.Code != activities.CodeBodyChanged || len(got.Facts) > 0 {
+		t.Errorf("%+v, %v; want it parked", got, err)
+	}
+}

@@ -3,21 +3,31 @@ package schema
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// intake are the tables that an ingress reads and writes: what comes in, and when it was handed on.
+// intake is what an ingress may do, by table and verb: write what comes in, and say when it was handed on. It reads no
+// body, and deletes nothing but what is short-lived. To replace what was ignored by what a source wants, a body is
+// written anew.
 var intake = []string{
-	"receipts", "receipt_bodies", "redeliveries", "transmissions", "rejections", "rejection_counts", "secret_uses", "probes", "runs", "interventions",
+	"select, insert, update on receipts, runs, transmissions, rejection_counts, secret_uses",
+	"insert, select (receipt_id), update (headers, body) on receipt_bodies",
+	"insert on redeliveries",
+	"select, insert on interventions",
+	"select, insert, delete on probes",
+	"select, insert, update, delete on rejections",
+	"select, update (next_at) on due",
+	"select on pauses",
 }
 
-// grantIngress lets role do what an ingress does, which is open to the network, and nothing else: read and write what
-// is in [intake], look for what the clock has to do, and see which sources are paused.
+// grantIngress lets role do what an ingress does, which is open to the network, and nothing else: see [intake].
 func grantIngress(ctx context.Context, tx pgx.Tx, role string) error {
-	return grant(ctx, tx, role, "grant select, insert, update, delete on "+strings.Join(intake, ", ")+" to %s",
-		"grant select, update (next_at) on due to %s", "grant select on pauses to %s")
+	var statements []string
+	for _, may := range intake {
+		statements = append(statements, "grant "+may+" to %s")
+	}
+	return grant(ctx, tx, role, statements...)
 }
 
 // grantWorker lets role do what a worker does, and who operates pawl: read and write all rows but those of the audit

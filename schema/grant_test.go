@@ -111,6 +111,14 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 			rest[name+" "+sql] = sql
 		}
 	}
+	// An ingress reads no body: what it takes in, a worker reads.
+	for _, name := range []string{"body", "load"} {
+		sql := receipt.Statements[name]
+		delete(intake, name+" "+sql)
+		if rest[name+" "+sql] = sql; allowed(t, ingress, sql) {
+			t.Errorf("allowed to an ingress: %s", name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(intake)) {
 		if !allowed(t, ingress, intake[name]) || !allowed(t, worker, intake[name]) {
 			t.Errorf("not allowed: %s", name)
@@ -126,6 +134,8 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 	}
 	for sql, who := range map[string][]*pgxpool.Pool{
 		`select * from effects`: {ingress}, `update effects set state = 'done'`: {ingress}, `select * from accounts`: {ingress},
+		`select body from receipt_bodies`: {ingress}, `delete from receipt_bodies`: {ingress}, `delete from receipts`: {ingress}, `delete from runs`: {ingress},
+		`select * from redeliveries`: {ingress}, `delete from redeliveries`: {ingress}, `delete from rejection_counts`: {ingress},
 		`delete from outbox`: {ingress}, `select * from operator_actions`: {ingress},
 		`update operator_actions set actor = ''`: {ingress, worker}, `delete from operator_actions`: {ingress, worker},
 		`update schema_version set version = 0`: {ingress, worker},

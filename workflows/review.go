@@ -41,9 +41,10 @@ func Reviews() []Review {
 		{"suspected_forgery", BeforeRun, "other bytes came before, under what its sender signs", "runs these bytes: look first which are the provider's", dismisses},
 		{"too_many_events", BeforeRun, "a delivery carries more than 20,000 events, and is kept whole, as one", "runs it as one event: it is relayed where its source has consumers", dismisses},
 		{"start_refused", BeforeRun, "Temporal did not take the start of its run", "starts it again, once what Temporal named is mended", dismisses},
-		{"another_run", BeforeRun, "the run that Temporal has of the event is of a receipt that is not here", "runs it anew, under a workflow ID of its own and the same idempotency keys; its mail may be sent again", dismisses},
+		{"another_run", BeforeRun, "the run that Temporal has under the event's workflow ID is not this receipt's: it is of another receipt, or pawl has not started it", "runs it anew, under a workflow ID of its own and the same idempotency keys; its mail may be sent again", dismisses},
 
 		{"unreadable_payload", AtLoad, "a field is missing, or is not what the provider documents", readAgain + ": a newer pawl may understand it", endsIt},
+		{"body_changed", AtLoad, "its body was changed in the database after it was received", readAgain + ": put the bytes back that were received", endsIt},
 		{"thin_event", AtLoad, "the event carries no object", readAgain, endsIt},
 		{"account_unusable", AtLoad, "what it names as the account cannot be one", readAgain, endsIt},
 		{"plan_unusable", AtLoad, "what it names as the plan cannot be one", readAgain, endsIt},

@@ -33,7 +33,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 	if err != nil {
 		return run.Started{}, fmt.Errorf("replay %s: %w", started.WorkflowID, err)
 	}
-	if latest != nil {
+	if latest != nil && latest.GetExecution().GetRunId() != ask.Previous {
 		if err := checkOwner(latest, p.ReceiptID); err != nil {
 			return run.Started{}, err
 		}

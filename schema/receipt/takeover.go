@@ -19,7 +19,8 @@ const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select
 
 // takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several
 // does. What was ignored was compared with nothing, so the same bytes under another ID are looked for here, but for
-// those that are ignored or suspected replays themselves.
+// those that are ignored or suspected replays themselves. Bodies are replaced without an upsert: that asks for the right
+// to read what it writes, and an ingress may read no body.
 const takeOverSQL = `
 with input as materialized (` + insertInput + `
 ), held as materialized (
@@ -39,9 +40,12 @@ with input as materialized (` + insertInput + `
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label, outcome)
     select held_id, was_source, was_received_at, was_body_hash, was_secret_label, 'ignored' from judged
 ), bodies as (
-    insert into receipt_bodies (receipt_id, headers, body)
-    select held_id, t.headers::json, case when same is null then t.body end from judged join unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body) using (id)
-    on conflict (receipt_id) do update set headers = excluded.headers, body = excluded.body
+    select held_id, t.headers::json as headers, case when same is null then t.body end as body
+      from judged join unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body) using (id)
+), replaced as (
+    update receipt_bodies b set headers = n.headers, body = n.body from bodies n where b.receipt_id = n.held_id returning b.receipt_id
+), erased as (
+    insert into receipt_bodies (receipt_id, headers, body) select * from bodies where held_id not in (select receipt_id from replaced)
 )
 update receipts r
    set source = j.source, identity = j.identity, type = j.type, object_id = j.object_id, api_version = j.api_version,

@@ -65,7 +65,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		return activities.LoadRelayResult{}, nil // to nobody: the run is finished at once
 	})
 
-	in := workflows.EventInput{Ref: event.Ref{ReceiptID: id, Provider: "github", Mode: "live", EventID: eventID}}
+	in := workflows.EventInput{Ref: event.Ref{ReceiptID: id, Provider: "github", Mode: "live", EventID: eventID, Type: "push"}}
 	begun, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
 	if err != nil {
 		t.Fatal(err)
