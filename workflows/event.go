@@ -23,12 +23,12 @@ type EventInput struct {
 // ReplayInput says who has asked for a run, after an earlier one had ended, and why.
 type ReplayInput = activities.Replay
 
-// Summary is what Temporal's pages show of a run, beside its ID.
+// Summary is what Temporal's pages show of a run, beside its ID. They read it as Markdown.
 func (in EventInput) Summary() string {
 	if in.Due != nil {
-		return "due for " + printable(in.Due.Account, "") + ", after " + in.Type
+		return prose("due for " + printable(in.Due.Account, "") + ", after " + in.Type)
 	}
-	return strings.TrimSpace(in.Type + " " + in.ObjectID)
+	return prose(strings.TrimSpace(in.Type + " " + in.ObjectID))
 }
 
 // Flow returns the workflow type of the event, or of what is due.

@@ -104,7 +104,7 @@ func (f *fields) time(name string) time.Time {
 func (f *fields) currency(name string) string {
 	code := f.needed(name, f.text(name))
 	if code != "" && !IsCurrency(code) {
-		f.fail(name, fmt.Sprintf("%.40q is no ISO 4217 code in lower case", code))
+		f.fail(name, "is no ISO 4217 code in lower case")
 	}
 	return code
 }
@@ -126,7 +126,7 @@ func (f *fields) elements(name string) []object {
 func (f *fields) account(field, id string) string {
 	why := Unusable(id, mostAccount)
 	if id == "." || id == ".." {
-		why = fmt.Sprintf("%q is a directory in a URL", id)
+		why = "is a directory in a URL"
 	}
 	if why != "" {
 		f.failAs(AccountUnusable, field, why)

@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -92,7 +91,7 @@ func (f *fields) invoiceSubscription() string {
 	case !f.null("subscription"):
 		f.fail("subscription", "neither an ID nor an object that has one")
 	case !f.null("parent") && parent.text("type") != "quote_details":
-		f.fail("parent", fmt.Sprintf("of type %.40q, which tells no subscription", parent.text("type")))
+		f.fail("parent", "of a type that tells no subscription")
 	case !f.has("subscription") && !f.has("parent"):
 		f.fail("subscription", "neither invoice.subscription nor invoice.parent.subscription_details.subscription is there")
 	}

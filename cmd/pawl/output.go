@@ -8,15 +8,43 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// writeJSON writes v as a result.
-func (a *app) writeJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetIndent("", "  ")
+// writeJSON writes v as a result. What a terminal would obey in its strings is escaped.
+func (a *app) writeJSON(v any) error { return a.encode(v, "  ") }
+
+// writeLine writes v as writeJSON does, in one line.
+func (a *app) writeLine(v any) error { return a.encode(v, "") }
+
+func (a *app) encode(v any, indent string) error {
+	var encoded strings.Builder
+	enc := json.NewEncoder(&encoded)
+	enc.SetIndent("", indent)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(a.out, escapeJSON(encoded.String()))
+	return err
+}
+
+// escapeJSON escapes the hidden characters in JSON's strings. What stands between strings has none but line feeds.
+func escapeJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || !hidden(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // table writes rows in columns; the first one is the heading.

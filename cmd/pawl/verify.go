@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -177,7 +176,5 @@ func optional(s string) *string {
 // writeVerdict writes the verdict as one line of JSON, with or without --json: it is for programs
 // as much as for people, and short.
 func (a *app) writeVerdict(v verdict) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	return a.writeLine(v)
 }
