@@ -33,7 +33,7 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 	if !r.Succeeded() {
 		return nil
 	}
-	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Owner)
+	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Ref)
 	entry.Amount, entry.Currency, entry.OccurredAt = r.Amount, r.Currency, r.SucceededAt
 	booked := refundEntry.step(object(subject, r.ID), entry)
 	if steps = append(steps, booked); r.Failed() {
@@ -46,7 +46,7 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 // disputeSteps book the money that moved because of a dispute, whatever its status.
 func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 	for _, m := range d.Movements {
-		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Owner)
+		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
 		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
 		steps = append(steps, disputeEntry.step(object(subject, m.ID), entry))
 	}
@@ -55,7 +55,7 @@ func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 
 // creditSteps book a credit note. One that is void was issued before, also where nothing has told of that.
 func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
-	entry := bookedFor(subject, activities.CreditEntry, n.ID, billing.Owner{Account: n.Account, Invoice: n.Invoice, Subscription: n.Subscription})
+	entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
 	entry.Amount, entry.Currency, entry.OccurredAt = n.Amount, n.Currency, n.IssuedAt
 	booked := creditEntry.step(object(subject, n.ID), entry)
 	if steps = append(steps, booked); n.Voided() {
@@ -65,7 +65,7 @@ func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
 	return steps
 }
 
-func bookedFor(subject billing.Subject, kind activities.EntryKind, id string, of billing.Owner) activities.Entry {
+func bookedFor(subject billing.Subject, kind activities.EntryKind, id string, of billing.Ref) activities.Entry {
 	return activities.Entry{
 		Kind: kind, Mode: subject.Mode, Account: of.Account, ProviderAccount: subject.ProviderAccount,
 		Object: id, Invoice: of.Invoice, Subscription: of.Subscription,

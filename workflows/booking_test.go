@@ -21,8 +21,6 @@ func entryOf(s *step) activities.Entry {
 	return *s.work.entry()
 }
 
-var owner = billing.Owner{Account: "acme", Invoice: "in_1", Subscription: "sub_1"}
-
 // The keys name the object, whichever event tells of it, and what follows is what its facts hold together.
 func TestBookings_KeysAndEntries(t *testing.T) {
 	t.Parallel()
@@ -30,17 +28,17 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		return activities.Entry{Kind: kind, Mode: "live", Account: "acme", Object: object, Invoice: "in_1", Subscription: "sub_1",
 			Amount: amount, Currency: "usd", OccurredAt: at, Reverses: reverses}
 	}
-	refund := billing.Refund{ID: "re_1", Owner: owner, Status: "succeeded", Amount: 30, Currency: "usd", SucceededAt: refundedAt}
+	refund := billing.Refund{Ref: billing.Ref{ID: "re_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Currency: "usd", SucceededAt: refundedAt}
 	both := refund
 	both.Status, both.FailedAt = "failed", failedAt
 	never := both
 	never.SucceededAt = time.Time{}
 	nobodys := both
 	nobodys.Account = ""
-	dispute := billing.Dispute{ID: "dp_1", Owner: owner, Movements: []billing.Movement{
+	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Movements: []billing.Movement{
 		{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 100, Currency: "usd", OccurredAt: failedAt},
 	}}
-	credit := billing.Credit{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1", Amount: 20, Currency: "usd", IssuedAt: refundedAt}
+	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Currency: "usd", IssuedAt: refundedAt}
 	void := credit
 	void.VoidedAt = failedAt
 	none := credit
@@ -92,7 +90,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 
 func TestPlanCheckoutPaid(t *testing.T) {
 	t.Parallel()
-	order := billing.Checkout{ID: "cs_1", Account: "acme", Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Plan: "pro", PaidAt: refundedAt}
+	order := billing.Checkout{Ref: billing.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Plan: "pro", PaidAt: refundedAt}
 	unpaid, free, invoiced, nobodys := order, order, order, order
 	unpaid.PaymentStatus, unpaid.PaidAt = "unpaid", time.Time{}
 	free.Amount, invoiced.Invoice, nobodys.Account = 0, "in_1", ""

@@ -16,7 +16,7 @@ func planned(changes ...func(*billing.Change)) billing.Change {
 	c := billing.Change{
 		Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began},
 		After: billing.State{
-			Subscription: &billing.Subscription{ID: "sub_1", Account: "acme", Status: "active", Plan: "pro", Quantity: 1, Version: 1, EverGranted: true},
+			Subscription: &billing.Subscription{Ref: billing.Ref{ID: "sub_1", Account: "acme"}, Status: "active", Plan: "pro", Quantity: 1, Version: 1, EverGranted: true},
 			Access:       billing.Access{Account: "acme", Target: target, Grants: []billing.Grant{{Object: "sub_1", Plan: "pro"}}},
 		},
 	}
@@ -29,7 +29,7 @@ func planned(changes ...func(*billing.Change)) billing.Change {
 
 func withInvoice(status string, change ...func(*billing.Invoice)) func(*billing.Change) {
 	return func(c *billing.Change) {
-		i := billing.Invoice{ID: "in_1", Account: "acme", Subscription: "sub_1", Status: status, Plan: "pro", Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
+		i := billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: status, Plan: "pro", Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
 		for _, change := range change {
 			change(&i)
 		}
@@ -90,10 +90,10 @@ func TestPlans_Keys(t *testing.T) {
 			"onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
 		{"paid, nothing due", "InvoicePaid", planned(withInvoice("paid", func(i *billing.Invoice) { i.Due = 0 })), activities.Planning{}, []string{workspace}},
 		{"32 paid after it was given up, unpaid", "InvoicePaid", planned(withInvoice("paid"), func(c *billing.Change) {
-			c.Before.Invoice = &billing.Invoice{ID: "in_1", Status: "uncollectible"}
+			c.Before.Invoice = &billing.Invoice{Ref: billing.Ref{ID: "in_1"}, Status: "uncollectible"}
 		}), activities.Planning{}, []string{workspace, entry, mails}},
 		{"paid after it was given up, part paid", "InvoicePaid", planned(withInvoice("paid"), func(c *billing.Change) {
-			c.Before.Invoice = &billing.Invoice{ID: "in_1", Status: "uncollectible", Due: 4900, Paid: 900}
+			c.Before.Invoice = &billing.Invoice{Ref: billing.Ref{ID: "in_1"}, Status: "uncollectible", Due: 4900, Paid: 900}
 		}), activities.Planning{}, []string{workspace, "finance-export:stripe:live:in_1:rest <- reverse-finance-entry:stripe:live:in_1:rest", mails}},
 		{"5 paid, and known to have ended only now to have granted", "InvoicePaid", planned(withInvoice("paid"), subscriptionIs(ended), suspended,
 			subscriptionWas(func(s *billing.Subscription) { s.EverGranted = false })), activities.Planning{},
@@ -115,7 +115,7 @@ func TestPlans_Keys(t *testing.T) {
 		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Subject.ProviderAccount = "acct_9" }),
 			activities.Planning{}, []string{"action-required-notice:stripe:live:acct_9:in_1:1"}},
 		{"failed long before it came", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)),
-			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{ID: "in_1", Account: "acme"}})), activities.Planning{},
+			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
 			[]string{"action-required-notice:stripe:live:in_1:1", "dunning-notice:stripe:live:in_1:3"}},
 
 		{"voided", "InvoiceClosed", planned(withInvoice("void")), activities.Planning{}, nil},
@@ -149,7 +149,7 @@ func TestPlans_Keys(t *testing.T) {
 		{"the grace is over", "AccountDue", planned(suspended), activities.Planning{}, []string{suspends}},
 		{"nothing changes", "AccountDue", planned(), activities.Planning{}, nil},
 		{"all that can be due", "AccountDue", planned(suspended, comesDue(
-			billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 2, Invoice: &billing.Invoice{ID: "in_1", Account: "acme"}},
+			billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 2, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}},
 			billing.Due{Why: billing.DueSettle, Object: "sub_1"}, billing.Due{Why: billing.DueKeep, Object: "acme"})), activities.Planning{},
 			[]string{suspends, "dunning-notice:stripe:live:in_1:2", "reconcile-task:stripe:live:sub_1", "release-task:stripe:live:acme:v8"}},
 		{"kept for long enough, and back", "AccountDue", planned(comesDue(billing.Due{Why: billing.DueKeep, Object: "acme"})), activities.Planning{}, nil},

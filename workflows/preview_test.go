@@ -115,7 +115,7 @@ func (h *history) someChange() billing.Change {
 	}
 	if h.chance(30) {
 		changes = append(changes, func(c *billing.Change) {
-			c.After.Refunds = []billing.Refund{{ID: "re_1", Owner: billing.Owner{Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
+			c.After.Refunds = []billing.Refund{{Ref: billing.Ref{ID: "re_1", Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
 		})
 	}
 	if h.chance(20) {

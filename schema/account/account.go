@@ -35,7 +35,7 @@ type Account struct {
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
 	Entries      []Entry   `json:"entries"`
-	// Claims are refunds, disputes and credit notes, the newest [MostInvoices] of each.
+	// Claims are refunds, disputes and credit notes, the newest [MostInvoices] of them.
 	Claims []Claim `json:"claims"`
 	// Due is what the clock will do, the next first.
 	Due       []Due      `json:"due"`

@@ -43,7 +43,7 @@ func setup(t *testing.T) *pgxpool.Pool {
 		}
 	}
 	for i := range account.MostInvoices + 1 {
-		state, err := json.Marshal(billing.Invoice{ID: "in_" + string(rune('a'+i)), Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
+		state, err := json.Marshal(billing.Invoice{Ref: billing.Ref{ID: "in_" + string(rune('a'+i))}, Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,9 +52,10 @@ func setup(t *testing.T) *pgxpool.Pool {
 	}
 	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference)
 		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 'F-1')`)
-	exec(t, db, `insert into refunds (mode, id, account, invoice, status, amount, currency, state) values ('live', 're_1', 'acme', 'in_a', 'succeeded', 400, 'usd', '{}')`)
-	exec(t, db, `insert into disputes (mode, id, account, status, amount, currency, state) values ('live', 'dp_1', 'acme', 'lost', 1000, 'usd', '{}'),
-		('test', 'dp_2', 'acme', 'lost', 1000, 'usd', '{}')`)
+	exec(t, db, `insert into objects (kind, mode, id, account, invoice, state) values ('refund', 'live', 're_1', 'acme', 'in_a', '{"Status": "succeeded", "Amount": 400, "Currency": "usd"}')`)
+	exec(t, db, `insert into objects (kind, mode, id, account, state, updated_at) values
+		('dispute', 'live', 'dp_1', 'acme', '{"Status": "lost", "Amount": 1000, "Currency": "usd"}', now() - interval '1 hour'),
+		('dispute', 'test', 'dp_2', 'acme', '{"Status": "lost", "Amount": 1000, "Currency": "usd"}', now())`)
 	exec(t, db, `insert into workspaces (mode, account, version, state, plan, quantity, features, effect_key) values ('live', 'acme', 1, 'active', 'pro', 3, '{sso}', 'w')`)
 	exec(t, db, `insert into due (mode, owner, account, object, why, step, at, next_at, provider, event_id, receipt_id, occurred_at) values
 		('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now()),

@@ -12,8 +12,8 @@ import (
 type Customer struct{ ID, Account string }
 
 const customersSQL = `
-select c.id, c.provider_account from customers c
- where c.mode = $1 and c.provider = $3 and c.id in (
+select distinct customer, provider_account from facts
+ where mode = $1 and provider = $3 and customer <> '' and customer in (
        select customer from accounts where mode = $1 and id = $2
         union select customer from subscriptions where mode = $1 and account = $2
         union select customer from invoices where mode = $1 and account = $2)
@@ -42,10 +42,11 @@ select 'subscription' as kind, id, customer from subscriptions where mode = $1 a
 union all
 select 'invoice', id, customer from invoices where mode = $1 and account = $2 and status in ('draft', 'open', 'uncollectible')
 union all
-select 'refund', id, customer from refunds where mode = $1 and account = $2 and status not in ('failed', 'canceled')
+select 'refund', id, customer from objects where kind = 'refund' and mode = $1 and account = $2 and state ->> 'Status' not in ('failed', 'canceled')
    and coalesce((state ->> 'SucceededAt')::timestamptz, now()) > now() - interval '60 days'
 union all
-select 'dispute', id, customer from disputes where mode = $1 and account = $2 and status in ('needs_response', 'under_review', 'warning_needs_response', 'warning_under_review')
+select 'dispute', id, customer from objects where kind = 'dispute' and mode = $1 and account = $2
+   and state ->> 'Status' in ('needs_response', 'under_review', 'warning_needs_response', 'warning_under_review')
 order by 1 desc, 2`
 
 // OpenObjects returns what can still change of an account's subscriptions, invoices, refunds and disputes.

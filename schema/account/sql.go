@@ -45,11 +45,8 @@ select created_at, kind, object, invoice, amount, tax, currency, reference
   from finance_entries where mode = $1 and account = $2 order by created_at desc, effect_key limit $3`
 
 const claimsSQL = `
-(select 'refund', id, status, invoice, amount, currency from refunds where mode = $1 and account = $2 order by updated_at desc limit $3)
-union all
-(select 'dispute', id, status, invoice, amount, currency from disputes where mode = $1 and account = $2 order by updated_at desc limit $3)
-union all
-(select 'credit_note', id, status, invoice, amount, currency from credit_notes where mode = $1 and account = $2 order by updated_at desc limit $3)`
+select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
+ where mode = $1 and account = $2 and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 
 const dueSQL = `select at, why, object, step, event_id from due where account = $1 and mode = $2 order by at, object, why`
 

@@ -62,42 +62,53 @@ type Order struct {
 	Quantity int64
 	AddOns   []string
 	PaidAt   time.Time
-	// For is how long it grants from then on.
+	// For is how long it grants from then on; 0 grants nothing.
 	For     time.Duration
 	Because string
+
+	// sold is set where it was paid for, and not taken back; paidBack while all of that was refunded, held while a hold is on
+	// it. cause is the fact that it was paid by; refundedBy and lostBy are as an [Invoice]'s.
+	sold, paidBack, held      bool
+	cause, refundedBy, lostBy Cause
 }
 
-// Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
-// are not mapped for any time, or it is refunded in full, taken back or held.
-func (i Invoice) Order() (Order, bool) {
-	return Order{i.ID, i.Plan, i.Quantity, i.AddOns, i.PaidAt, i.For, i.Because}, i.bought() && !i.Held && !i.paidBack()
-}
+func (o Order) granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
 
-// bought reports whether something was bought once that grants for a time, and that was not taken back.
-func (i Invoice) bought() bool {
-	return i.paid() && i.Subscription == "" && i.For > 0 && !i.Withheld
-}
+func (o Order) ends() time.Time { return o.PaidAt.Add(o.For) }
 
-// Grants returns what subscriptions and orders give their account, the highest plan first. What a hold is on, and what
-// was taken back, gives nothing; held says that a hold is on the whole account. What the clock ends is among them: see
-// [TargetOf].
-func Grants(subscriptions []Subscription, orders []Order, held bool, p Policy) []Grant {
-	if held {
+func (o Order) grants() []Grant {
+	if !o.granted() {
 		return nil
 	}
-	var grants []Grant
-	for _, s := range subscriptions {
-		if s.grants() {
-			g := Grant{s.ID, s.Plan, s.Quantity, s.AddOns, s.Until, s.EndsAt, s.Because}
-			if s.Paid != nil {
-				g.Plan, g.Quantity, g.AddOns = s.Paid.Plan, s.Paid.Quantity, s.Paid.AddOns
-			}
-			grants = append(grants, g)
-		}
+	return []Grant{{o.ID, o.Plan, o.Quantity, o.AddOns, o.ends(), o.ends(), o.Because}}
+}
+
+func (o Order) due() []Due {
+	if !o.granted() {
+		return nil
 	}
-	for _, o := range orders {
-		ends := o.PaidAt.Add(o.For)
-		grants = append(grants, Grant{o.ID, o.Plan, o.Quantity, o.AddOns, ends, ends, o.Because})
+	return []Due{{At: o.ends(), Why: DueOneOff, Object: o.ID, Cause: o.cause}}
+}
+
+// lapsed returns when what was bought once was over, at a time: it was used up, paid back, or lost in a dispute.
+func (o Order) lapsed(at time.Time) (used lapse) {
+	if !o.sold || o.For == 0 || o.held && o.lostBy == (Cause{}) {
+		return lapse{}
+	}
+	if !o.ends().After(at) {
+		used = lapse{o.ends(), o.cause}
+	}
+	if o.paidBack {
+		used = used.earlier(lapsedBy(o.refundedBy))
+	}
+	return used.earlier(lapsedBy(o.lostBy))
+}
+
+// Grants returns what objects grant, the highest plan first. What a hold is on, and what was taken back, gives nothing.
+// What the clock ends is among them: see [TargetOf].
+func Grants(list []Object, p Policy) (grants []Grant) {
+	for _, o := range list {
+		grants = append(grants, o.grants()...)
 	}
 	sortGrants(grants, p)
 	return grants
@@ -108,16 +119,6 @@ func sortGrants(grants []Grant, p Policy) {
 	slices.SortFunc(grants, func(a, b Grant) int {
 		return cmp.Or(p.Compare(b.Plan, a.Plan), cmp.Compare(a.Object, b.Object))
 	})
-}
-
-func (s Subscription) grants() bool {
-	switch {
-	case s.Held || s.Withheld || s.PaidBack:
-		return false
-	case s.Ended():
-		return !s.EndsAt.IsZero()
-	}
-	return granting(s.Status)
 }
 
 // TargetOf returns what the grants that the clock has not ended at a time come to: the highest plan, with the quantity
@@ -211,14 +212,6 @@ const accountColumns = `id, target_version, target_state, target_plan, target_qu
 
 const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
 
-// lockCustomerSQL makes the customer's row, or locks it: facts of one customer are applied one after the other.
-const lockCustomerSQL = `
-insert into customers (mode, provider, provider_account, id) values ($1, $2, $3, $4)
-    ` + orLock
-
-// orLock locks the row of a customer that is there: Postgres locks it before it sees that nothing is to be written.
-const orLock = `on conflict (id, mode, provider, provider_account) do update set id = excluded.id where false`
-
 // lockAccountSQL makes the account's row, or locks it. Its outbox then has the order in which its changes commit.
 const lockAccountSQL = `
 insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)
@@ -245,7 +238,7 @@ insert into entitlements as e (mode, account, feature, enabled) select $1, $2, f
 const disableFeaturesSQL = `
 update entitlements set enabled = false, updated_at = now() where mode = $1 and account = $2 and enabled and feature <> all($3)`
 
-const overSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
+const lapsedSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
 
 // holdsSQL reads the holds on an account, whoever's customers it has.
 const holdsSQL = `

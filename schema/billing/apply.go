@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,33 +14,29 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// mostInvoices is how many of a subscription's invoices are read to fold it, the newest: two years of monthly ones. None
-// that is older says anything about what it is now, and folding does not cost more with its age.
-const mostInvoices = 24
-
 // Apply appends the facts of one event, folds what they are about, and writes what that comes to: rows, and news in the
 // outbox. It does so in tx, which also holds the effect's ledger row. Facts that are there already are not appended
-// again. at is the time for what the clock ends; the zero time is the database's own, read while the account is locked:
-// it never goes back for an account.
+// again. at decides which planned ends have passed. Zero means the database's clock, read under the account's lock, so
+// that it never runs backwards for one account.
 //
-// Locks, in this order: the payment, then the invoice, that the facts are about or that what they are about belongs to;
-// the row of the provider's customer, so that facts of one customer are applied one after the other; then the rows of the
-// accounts concerned, by their IDs. So a customer of two accounts, or an account of two customers, cannot make two calls
-// wait for each other. Payments and invoices have locks of their own since a refund names no customer.
+// Apply locks, in this order: the payment, then the invoice, that the facts are about or that these belong to; then the
+// provider's customers, so that facts of one customer are applied one after the other; then the rows of the accounts
+// concerned, by their IDs. A customer of two accounts, or an account of two customers, cannot make two calls wait for
+// each other. Payments and invoices have locks of their own since a refund names no customer.
 //
-// It takes three round trips. What is read is the facts of the objects, the newest invoices of the subscription, the
-// payments of the invoice with their refunds and disputes, and what grants access to the account: not the account's past.
+// It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the newest
+// two years of monthly invoices of the subscription, and what grants access to the account: not the account's past.
 func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
-	return apply(ctx, tx, facts, p, effectKey, at, forGood)
+	return apply(ctx, tx, facts, p, effectKey, at, normal)
 }
 
 // manner is how facts are applied.
 type manner int
 
 const (
-	// forGood writes the rows that have changed.
-	forGood manner = iota
-	// inScratch is forGood where nobody else sees what is written: payments and invoices are not locked.
+	// normal writes the rows that have changed.
+	normal manner = iota
+	// inScratch is normal where nobody else sees what is written: nothing is locked.
 	inScratch
 	// repairing writes rows also where the fold says what it did: their columns may say something else.
 	repairing
@@ -51,8 +48,8 @@ func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey 
 		return Change{}, nil
 	}
 	a := applying{tx: tx, policy: p, key: effectKey, at: at, how: how, facts: facts, subject: facts[0].Subject}
-	a.name()
-	for _, step := range []func(context.Context) error{a.append, a.fold, a.lock, a.write} {
+	a.change.Subject = facts[0].Subject
+	for _, step := range []func(context.Context) error{a.read, a.fold, a.access, a.write} {
 		if err := step(ctx); err != nil {
 			return Change{}, fmt.Errorf("apply %d facts of event %s: %w", len(facts), a.subject.EventID, err)
 		}
@@ -70,61 +67,40 @@ type applying struct {
 	facts   []Fact
 	subject Subject
 
-	// subscription and invoice name what the facts are about, "" for none. linked is set where they link the customer,
-	// which may move all that is the customer's.
-	subscription, invoice string
-	linked                bool
-	money                 moneyNames
-	// holds is the account that they hold or release as a whole, "" for none.
-	holds string
+	// about names what the facts are about. linked is set where they link the customer; holds is the account that they hold
+	// or release as a whole, "" for none.
+	about  names
+	linked bool
+	holds  string
+	// known are facts by their object. before is what was known of objects, now what is known by these facts; folded are
+	// those that were folded anew.
+	known       map[string][]Fact
+	before, now objects
+	folded      map[key]bool
 
-	held held
-	// about are the facts by their object.
-	about map[string][]Fact
-
-	// The following are what is written: what the facts are about, and what moves with the customer. moved are the accounts
-	// that something moves from, and to.
-	moved         []string
-	subscriptions []Subscription
-	invoices      []Invoice
-	books         books
-	// billed are the newest invoices of the subscription that the facts are about, folded.
-	billed   []Invoice
+	// accounts and granted are the rows of the accounts concerned, gives what the objects that have changed give them.
 	accounts map[string]accountRow
-	grants   map[string][]Grant
+	granted  map[string][]Grant
+	gives    map[string][]Grant
 	change   Change
 }
 
-// name finds what the facts are about. An event is about one subscription and one invoice at most.
-func (a *applying) name() {
+// read locks what the facts are about, appends them, and reads what they are folded with.
+func (a *applying) read(ctx context.Context) error {
+	a.about, a.known, a.before = names{}, map[string][]Fact{}, objects{}
 	for _, f := range a.facts {
 		a.subject.Customer = cmp.Or(a.subject.Customer, f.Customer)
-		a.nameMoney(f)
+		a.about.add(f.names())
 		switch {
-		case f.Kind == InvoiceSeen:
-			a.invoice = f.Object
-			a.subscription = cmp.Or(a.subscription, f.Invoice.Subscription)
-		case f.Kind == Linked && f.Object == f.Customer:
-			a.subject.Customer, a.linked = f.Object, true
-		case f.Decision != nil && f.Decision.Invoice == f.Object:
-			a.invoice = f.Object
-		case f.Decision != nil && f.Decision.Checkout == f.Object:
-		case f.Decision != nil && f.Decision.Account == f.Object:
+		case f.holdsAccount():
 			a.holds = f.Object
-		case f.Kind == SubscriptionSeen, f.Kind == Linked, f.Decision != nil:
-			a.subscription = f.Object
+		case f.linksCustomer():
+			a.subject.Customer, a.linked = f.Object, true
 		}
 	}
-}
-
-// append locks the customer, appends the facts, and reads what they are folded with.
-func (a *applying) append(ctx context.Context) error {
-	s := a.subject
 	b := &pgx.Batch{}
-	a.lockMoney(b)
-	if !a.money.any() && a.holds == "" { // the account's own row does for a hold
-		b.Queue(lockCustomerSQL, s.Mode, s.Provider, s.ProviderAccount, cmp.Or(s.Customer, a.subscription, a.invoice, a.facts[0].Object))
-	}
+	s, n := a.subject, a.about
+	a.lock(b)
 	for _, f := range a.facts {
 		data, err := json.Marshal(f.Data)
 		if err != nil {
@@ -133,8 +109,12 @@ func (a *applying) append(ctx context.Context) error {
 		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID, f.EventType,
 			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
 	}
-	a.readFacts(b)
-	a.readHeld(b)
+	named := []any{s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout]}
+	b.Queue(relatedFactsSQL, append(named[:5:5], append(n.claims(), s.Customer), s.Provider, s.ProviderAccount)...).Query(a.collectFacts)
+	b.Queue(relatedSQL, append(named[:5:5], n.claims(), s.Provider)...).Query(a.collectObjects)
+	if a.linked {
+		b.Queue(ofCustomerSQL, s.Mode, s.Customer).Query(a.collectObjects)
+	}
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
@@ -143,117 +123,171 @@ func (a *applying) append(ctx context.Context) error {
 	return nil
 }
 
-// readFacts reads the facts of all that the facts are about.
-func (a *applying) readFacts(b *pgx.Batch) {
-	s, n := a.subject, a.money
-	a.about = map[string][]Fact{}
-	if n.any() {
-		about := []string{n.refund, n.dispute, n.warning, n.credit, s.Customer}
-		b.Queue(factsOfFamilySQL, s.Mode, n.payment, a.invoice, a.subscription, n.session, about, s.Provider, s.ProviderAccount).Query(a.collectFacts)
-		return
+// lock locks the payment, the invoice and the customers. Only rows tell what a payment belongs to: each is looked up once
+// what leads to it is locked. For a hold on an account, the account's own row does.
+func (a *applying) lock(b *pgx.Batch) {
+	s, n := a.subject, a.about
+	customer := cmp.Or(s.Customer, n[kindSubscription], n[kindInvoice], a.facts[0].Object)
+	switch {
+	case a.how == inScratch || a.holds != "":
+	case n.pays():
+		b.Queue(lockPaymentSQL, s.Mode, n[kindPayment], n[kindCheckout])
+		b.Queue(lockInvoiceSQL, s.Mode, n[kindPayment], n[kindInvoice])
+		b.Queue(lockCustomersSQL, s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout], customer)
+	default:
+		var locks []string
+		if n[kindInvoice] != "" {
+			locks = append(locks, "invoice "+s.Mode+" "+n[kindInvoice])
+		}
+		b.Queue(lockSQL, append(locks, "customer "+s.Mode+" "+customer))
 	}
-	b.Queue(factsSQL, []string{a.subscription, a.invoice, s.Customer}, s.Mode, s.Provider, s.ProviderAccount).Query(a.collectFacts)
 }
 
 func (a *applying) collectFacts(rows pgx.Rows) error {
 	facts, err := pgx.CollectRows(rows, scanFact)
 	for _, f := range facts {
-		a.about[f.Object] = append(a.about[f.Object], f)
+		a.known[f.Object] = append(a.known[f.Object], f)
 	}
 	a.change.Rows += len(facts)
 	return err
 }
 
-// fold makes the objects of their facts. Nothing is read or written.
+func (a *applying) collectObjects(rows pgx.Rows) error {
+	var what string
+	var state []byte
+	_, err := pgx.ForEachRow(rows, []any{&what, &state}, func() error {
+		switch what {
+		case "names":
+			meant := names{}
+			err := json.Unmarshal(state, &meant)
+			a.about.add(meant)
+			return err
+		case "effects from":
+			return json.Unmarshal(state, &a.policy.EffectsFrom)
+		}
+		a.change.Rows++
+		return a.before.add(kind(what), state)
+	})
+	return err
+}
+
+// fold makes the objects of their facts, and assigns them, and what belongs to them, to accounts. Nothing is read or
+// written.
 func (a *applying) fold(context.Context) error {
-	a.change.Subject = a.facts[0].Subject
-	a.foldMoney()
-	a.change.Before.Subscription, a.change.Before.Invoice = a.held.subscription, a.held.invoice
-	ofCustomer := a.about[a.subject.Customer]
-	var invoice *Invoice
-	if a.invoice != "" && len(a.about[a.invoice]) > 0 {
-		folded := FoldInvoice(a.invoice, a.withHolds(a.about[a.invoice], a.ofInvoice(a.invoice)), a.policy)
-		folded.Refunded, folded.RefundedBy = refundedOf(a.books.payments, func(p Payment) bool { return p.Invoice == a.invoice })
-		invoice = &folded
-	}
-	if a.subscription != "" {
-		invoices := slices.DeleteFunc(slices.Clone(a.held.billed), func(i Invoice) bool { return i.ID == a.invoice })
-		if invoice != nil && invoice.Subscription == a.subscription {
-			invoices = append(invoices, *invoice)
-		}
-		a.billed = invoices
-		s := FoldSubscription(a.subscription, a.withHolds(a.about[a.subscription], a.ofSubscription(invoice)), invoices, a.policy)
-		s.Account = AccountOf(s.Named, s.Customer, ofCustomer)
-		s = s.after(a.held.subscription)
-		a.subscriptions = append(a.subscriptions, s)
-		a.change.After.Subscription = &s
-	}
-	if invoice != nil {
-		if s := a.change.After.Subscription; s != nil && invoice.Subscription == s.ID {
-			invoice.Account = s.Account
-		} else {
-			invoice.Account = AccountOf(invoice.Named, invoice.Customer, ofCustomer)
-		}
-		a.invoices = append(a.invoices, *invoice)
-		a.change.After.Invoice = invoice
-	}
-	// What the customer's link moves.
-	for _, s := range a.held.subscriptions {
-		if moved := AccountOf(s.Named, s.Customer, ofCustomer); s.ID != a.subscription && moved != s.Account {
-			a.moved, s.Account = append(a.moved, s.Account, moved), moved
-			a.subscriptions = append(a.subscriptions, s)
-		}
-	}
-	for _, i := range a.held.oneOff {
-		if moved := AccountOf(i.Named, i.Customer, ofCustomer); i.ID != a.invoice && moved != i.Account {
-			a.moved, i.Account = append(a.moved, i.Account, moved), moved
-			a.invoices = append(a.invoices, i)
-		}
-	}
-	a.settleMoney()
-	return nil
-}
-
-// account is the one that the objects belong to now, and others are those that they belonged to before, and that what
-// moves with the customer is concerned with.
-func (a *applying) account() (account string, others []string) {
-	var before string
-	switch {
-	case a.holds != "":
-		return a.holds, nil
-	case a.change.After.Subscription != nil:
-		account = a.change.After.Subscription.Account
-	case a.change.After.Invoice != nil:
-		account = a.change.After.Invoice.Account
-	case a.money.any():
-		account, before = a.accountOfMoney()
-	default:
-		account = AccountOf("", a.subject.Customer, a.about[a.subject.Customer])
-	}
-	switch {
-	case a.held.subscription != nil:
-		before = a.held.subscription.Account
-	case a.held.invoice != nil:
-		before = a.held.invoice.Account
-	}
-	others = slices.DeleteFunc(append(slices.Clone(a.moved), before), func(id string) bool { return id == "" || id == account })
-	return account, set(others)
-}
-
-// lock locks the accounts and reads what grants access to them.
-func (a *applying) lock(ctx context.Context) error {
-	account, others := a.account()
-	b := &pgx.Batch{}
-	a.accounts, a.grants = map[string]accountRow{}, map[string][]Grant{}
-	for _, id := range set(append(slices.Clone(others), account)) {
+	a.now, a.folded = maps.Clone(a.before), map[key]bool{}
+	with := related{a.known, a.now, a.policy}
+	for _, k := range kinds {
+		id := a.about[k.kind]
 		if id == "" {
 			continue
 		}
+		if o := k.fold(id, with); o != nil {
+			if p, ok := o.(*Payment); ok { // its invoice may be known by facts alone
+				a.about.add(names{kindInvoice: p.Invoice})
+			}
+			a.now[keyOf(o)], a.folded[keyOf(o)] = o, true
+			a.subject.Customer = cmp.Or(a.subject.Customer, o.ref().Customer)
+		}
+	}
+	for _, k := range []kind{kindSubscription, kindInvoice, kindCheckout, kindPayment, kindRefund, kindDispute, kindWarning, kindCredit} {
+		for _, o := range a.now.list() {
+			if o.kind() == k && a.concerned(o) {
+				o = copyOf(o)
+				o.assign(with)
+				announce(o, a.before[keyOf(o)])
+				a.now[keyOf(o)] = o
+			}
+		}
+	}
+	for _, o := range a.now.list() {
+		was := a.before[keyOf(o)]
+		if a.folded[keyOf(o)] || was != nil && o.kind().waits() && o.ref().known() > was.ref().known() {
+			a.change.After.add(o)
+			if was != nil {
+				a.change.Before.add(was)
+			}
+		}
+	}
+	return nil
+}
+
+// concerned reports whether the facts may say whose an object is: they are about it, or about its customer or its
+// invoice, or it names a payment.
+func (a *applying) concerned(o Object) bool {
+	ref := o.ref()
+	switch o.kind() {
+	case kindRefund, kindDispute, kindWarning:
+		return true
+	case kindPayment, kindCredit:
+		if a.folded[key{kindInvoice, ref.Invoice}] {
+			return true
+		}
+	case kindInvoice:
+		if i := o.(*Invoice); i.Subscription != "" && !a.folded[keyOf(o)] { // it moves with its subscription
+			return false
+		}
+	}
+	return a.folded[keyOf(o)] || a.linked && ref.Customer == a.subject.Customer
+}
+
+// announce keeps what was announced of an object, and adds what its facts call for.
+func announce(o, was Object) {
+	ref := o.ref()
+	if was != nil {
+		ref.Announced = was.ref().Announced
+	}
+	if ref.Account != "" {
+		ref.Announced = set(slices.Concat(ref.Announced, o.announces()))
+	}
+}
+
+// touched are the objects that were folded, or that have moved to another account.
+func (a *applying) touched() []Object {
+	return slices.DeleteFunc(a.now.list(), func(o Object) bool {
+		was := a.before[keyOf(o)]
+		return !a.folded[keyOf(o)] && (was == nil || was.ref().Account == o.ref().Account)
+	})
+}
+
+// account is the one that the change is about. others are those that what can grant has left, or has moved to.
+func (a *applying) account() (account string, others []string) {
+	if a.holds != "" {
+		return a.holds, nil
+	}
+	found := false
+	for _, k := range []kind{kindSubscription, kindInvoice, kindCheckout, kindPayment, kindCredit} {
+		if o := a.now[key{k, a.about[k]}]; o != nil && a.folded[keyOf(o)] && !found {
+			account, found = o.ref().Account, true
+		}
+	}
+	if !found {
+		account = AccountOf("", a.subject.Customer, a.known[a.subject.Customer])
+	}
+	for _, o := range a.touched() {
+		switch o.kind() {
+		case kindSubscription, kindInvoice, kindCheckout:
+			others = append(others, o.ref().Account)
+			if was := a.before[keyOf(o)]; was != nil {
+				others = append(others, was.ref().Account)
+			}
+		}
+	}
+	return account, set(slices.DeleteFunc(others, func(id string) bool { return id == "" || id == account }))
+}
+
+// access locks the accounts, reads what grants access to them, and folds that with what the objects give now.
+func (a *applying) access(ctx context.Context) error {
+	account, others := a.account()
+	b := &pgx.Batch{}
+	a.accounts, a.granted, a.gives = map[string]accountRow{}, map[string][]Grant{}, map[string][]Grant{}
+	for _, id := range set(append(slices.Clone(others), account)) {
 		customer := ""
 		if id == account {
 			customer = a.subject.Customer
 		}
-		a.lockAccount(b, id, customer)
+		if id != "" {
+			a.lockAccount(b, id, customer)
+		}
 	}
 	a.readHolds(b)
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
@@ -264,7 +298,18 @@ func (a *applying) lock(ctx context.Context) error {
 			a.at = latest(a.at, row.Now.UTC())
 		}
 	}
-	a.access(account, others)
+	touched := a.touched()
+	now := func(id string) Access {
+		a.gives[id] = grantsOf(touched, id)
+		kept := slices.DeleteFunc(slices.Clone(a.granted[id]), func(g Grant) bool {
+			return slices.ContainsFunc(touched, func(o Object) bool { return o.ref().ID == g.Object })
+		})
+		return a.target(id, append(kept, a.gives[id]...))
+	}
+	a.change.Before.Access, a.change.After.Access = a.accessOf(account, a.granted[account]), now(account)
+	for _, id := range others {
+		a.change.Others = append(a.change.Others, now(id))
+	}
 	return nil
 }
 
@@ -276,7 +321,7 @@ func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
 	})
 	b.Queue(grantsSQL, a.subject.Mode, id).Query(func(rows pgx.Rows) error {
 		grants, err := pgx.CollectRows(rows, scanGrant)
-		a.grants[id] = grants
+		a.granted[id] = grants
 		a.change.Rows += len(grants)
 		return err
 	})
@@ -298,60 +343,7 @@ func (a *applying) readHolds(b *pgx.Batch) {
 	})
 }
 
-func scanGrant(row pgx.CollectableRow) (Grant, error) {
-	var g Grant
-	var until, ends *time.Time
-	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Because)
-	g.Until, g.Ends, g.AddOns = orZero(until), orZero(ends), set(g.AddOns)
-	return g, err
-}
-
-// access folds the access of the account that the objects belong to, and of the others.
-func (a *applying) access(account string, others []string) {
-	a.change.Before.Access = a.accessOf(account, a.grants[account])
-	written := map[string]bool{}
-	for _, s := range a.subscriptions {
-		written[s.ID] = true
-	}
-	for _, i := range a.invoices {
-		written[i.ID] = true
-	}
-	for _, c := range a.ownSessions() {
-		written[c.ID] = true
-	}
-	now := map[string][]Grant{}
-	access := func(id string) Access {
-		now[id] = Grants(a.subscriptionsOf(id), a.ordersOf(id), false, a.policy)
-		kept := slices.DeleteFunc(slices.Clone(a.grants[id]), func(g Grant) bool { return written[g.Object] })
-		return a.target(id, append(kept, now[id]...))
-	}
-	a.change.After.Access = access(account)
-	for _, id := range others {
-		a.change.Others = append(a.change.Others, access(id))
-	}
-	a.grants = now
-}
-
-// subscriptionsOf are those of an account that are written.
-func (a *applying) subscriptionsOf(account string) []Subscription {
-	return slices.DeleteFunc(slices.Clone(a.subscriptions), func(s Subscription) bool { return s.Account != account })
-}
-
-// ordersOf are what an account has bought once and grants by itself, of what is written.
-func (a *applying) ordersOf(account string) (orders []Order) {
-	for _, i := range a.invoices {
-		if o, grants := i.Order(); grants && i.Account == account {
-			orders = append(orders, o)
-		}
-	}
-	for _, c := range a.ownSessions() {
-		if o, grants := c.Order(); grants && c.Account == account {
-			orders = append(orders, o)
-		}
-	}
-	return orders
-}
-
+// accessOf is what an account has by its row and these grants.
 func (a *applying) accessOf(account string, grants []Grant) Access {
 	if account == "" {
 		return Access{}
@@ -371,11 +363,4 @@ func (a *applying) target(account string, grants []Grant) Access {
 	}
 	access.Target = TargetOf(access.Grants, a.at, a.policy).After(access.Target)
 	return access
-}
-
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
 }

@@ -401,11 +401,11 @@ func TestApply_PaidInvoices_Statements(t *testing.T) {
 			name string
 			want int
 		}{
-			// Two locks, the fact, what it is folded with (facts and rows); the account and its grants; and then the rows of
+			// The locks, the fact, what it is folded with (facts and rows); the account and its grants; and then the rows of
 			// subscription, invoice, grant, what is due, target and features, and the news.
-			{"the first invoice of a customer", 14},
+			{"the first invoice of a customer", 13},
 			// No target and no features; but what was due of the subscription is looked at.
-			{"the next period", 13},
+			{"the next period", 12},
 		} {
 			c := counting{Tx: tx}
 			if _, err := billing.Apply(t.Context(), &c, facts[i:i+1], policy, "apply", facts[i].OccurredAt); err != nil {

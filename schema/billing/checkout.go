@@ -8,16 +8,15 @@ import (
 
 // Checkout is what the facts about a checkout session fold to.
 type Checkout struct {
-	ID string
-	// Account is ours: Named, or that of the customer, "" where there is neither. See [AccountOf].
-	Account string
+	// Ref names the payment, "" for none. Its account is Named, or that of the customer, "" where there is neither. See
+	// [AccountOf].
+	Ref
 	// Named is the account that the session names, "" for none.
-	Named         string `json:",omitempty"`
-	Customer      string `json:",omitempty"`
-	Subscription  string `json:",omitempty"`
-	Invoice       string `json:",omitempty"`
-	PaymentIntent string `json:",omitempty"`
-	Mode          string
+	Named string `json:",omitempty"`
+	// Subscription and Invoice are those that the session made. It does not belong to them.
+	Subscription string `json:",omitempty"`
+	Invoice      string `json:",omitempty"`
+	Mode         string
 	// Status is the highest of open < expired < complete, PaymentStatus the highest of unpaid < no_payment_required < paid.
 	Status, PaymentStatus string
 	Amount                int64
@@ -52,12 +51,12 @@ func (c Checkout) Paid() bool { return !c.PaidAt.IsZero() }
 // FoldCheckout makes a checkout session of the facts about it. Its Account and what was refunded are left to Apply.
 func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	facts = InOrder(facts)
-	c := Checkout{ID: id, Customer: customerOf(facts, nil)}
+	c := Checkout{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
 	var lines []Line
 	for _, f := range InOrder(facts, CheckoutSeen) {
 		seen := f.Checkout
 		c.Named, c.Mode, c.Because = cmp.Or(seen.Account, c.Named), seen.Mode, f.EventID
-		c.Subscription, c.Invoice, c.PaymentIntent = cmp.Or(seen.Subscription, c.Subscription), cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.PaymentIntent)
+		c.Subscription, c.Invoice, c.Payment = cmp.Or(seen.Subscription, c.Subscription), cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.Payment)
 		c.Status = higher([]string{"open", "expired", "complete"}, c.Status, seen.Status)
 		c.PaymentStatus = higher([]string{"unpaid", "no_payment_required", "paid"}, c.PaymentStatus, seen.PaymentStatus)
 		c.Amount, c.Currency, c.Tax = seen.Amount, seen.Currency, seen.Tax
@@ -78,17 +77,72 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	return c
 }
 
+func foldCheckout(id string, with related) Object {
+	if len(with.facts[id]) == 0 {
+		return nil
+	}
+	c := FoldCheckout(id, with.facts[id], with.policy)
+	return &c
+}
+
+func (*Checkout) kind() kind { return kindCheckout }
+
+// assign also says what was paid back, and what disputes hold back: the payment is folded after the session.
+func (c *Checkout) assign(with related) {
+	c.Account = with.accountOf(c.Named, c.Customer)
+	facts := with.facts[c.ID]
+	if len(facts) == 0 {
+		return // only its customer's account may have changed
+	}
+	c.Refunded, c.RefundedBy = with.refunded(func(p *Payment) bool { return p.ID == c.Payment })
+	facts = with.withHolds(facts, func(d *Dispute) bool { return d.Payment == c.Payment })
+	c.Held, c.LostBy = OnHold(facts), lostBy(facts)
+}
+
 // Order returns what a paid session grants by itself, and false where it grants nothing: a subscription or an invoice
 // that it made grants instead, or it is refunded in full, taken back or held.
 func (c Checkout) Order() (Order, bool) {
-	return Order{c.ID, c.Plan, c.Quantity, c.AddOns, c.PaidAt, c.For, c.Because}, c.bought() && !c.Held && !c.paidBack()
+	o := Order{
+		ID: c.ID, Plan: c.Plan, Quantity: c.Quantity, AddOns: c.AddOns, PaidAt: c.PaidAt, For: c.For, Because: c.Because,
+		sold: c.Sells() && c.Paid() && !c.Withheld, held: c.Held, paidBack: c.Refunded > 0 && c.Refunded >= c.Amount,
+		cause: c.PaidBy, refundedBy: c.RefundedBy, lostBy: c.LostBy,
+	}
+	return o, o.granted()
 }
 
-// bought reports whether something was bought that grants for a time, and that was not taken back.
-func (c Checkout) bought() bool { return c.Sells() && c.Paid() && c.For > 0 && !c.Withheld }
+func (c *Checkout) grants() []Grant {
+	o, _ := c.Order()
+	return o.grants()
+}
 
-// paidBack reports whether all that was paid was refunded.
-func (c Checkout) paidBack() bool { return c.Refunded > 0 && c.Refunded >= c.Amount }
+func (c *Checkout) due(related, time.Time) []Due {
+	o, _ := c.Order()
+	return o.due()
+}
+
+func (c *Checkout) lapsed(at time.Time) lapse {
+	o, _ := c.Order()
+	return o.lapsed(at)
+}
+
+func (c *Checkout) news(s Subject, before Object) []news {
+	was, known := before.(*Checkout)
+	if !c.Sells() || !c.Paid() || known && was.Paid() && was.Account != "" {
+		return nil
+	}
+	return []news{{c.Account, "checkout.completed", checkoutNews{c.Account, s.Mode, c.ID, c.Plan, c.Amount, c.Currency, s.EventID}}}
+}
+
+// checkoutNews is the data of checkout.completed.
+type checkoutNews struct {
+	Account     string `json:"account"`
+	Mode        string `json:"mode"`
+	Checkout    string `json:"checkout"`
+	Plan        string `json:"plan,omitempty"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency,omitempty"`
+	SourceEvent string `json:"source_event"`
+}
 
 // higher returns the one of two values that stands later in order.
 func higher(order []string, a, b string) string {
@@ -97,5 +151,3 @@ func higher(order []string, a, b string) string {
 	}
 	return a
 }
-
-var writeCheckoutSQL = upsert("checkouts", "account", "payment", "customer", "status", "payment_status", "amount", "currency", "state")

@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,66 +13,40 @@ import (
 
 // The rows of what is due, and what applies them.
 
-// schedule writes the rows of what the clock does about the objects that are written, in place of those that were there.
-// What is due by now is in the change: the event's own run does it. A row whose time has come stays until the clock's run
-// takes it, since that one may have begun.
+// schedule writes the rows of what the clock does about the objects, in place of those that were there. What is due by
+// now is in the change: the event's own run does it. A row whose time has come stays until the clock's run takes it, since
+// that one may have begun.
 func (a *applying) schedule(b *pgx.Batch) {
-	account := a.change.After.Access.Account
-	if account == "" {
-		return
-	}
-	for n, s := range a.subscriptions {
-		if n > 0 || a.change.After.Subscription == nil { // it moves with its customer, and is what it was
-			b.Queue(moveDueSQL, a.subject.Mode, s.ID, s.Account)
+	before, now := related{a.known, a.before, a.policy}, related{a.known, a.now, a.policy}
+	for _, o := range a.touched() {
+		ref, was := o.ref(), a.before[keyOf(o)]
+		if was != nil && was.ref().Account != ref.Account {
+			b.Queue(moveDueSQL, a.subject.Mode, ref.ID, ref.Account)
+		}
+		if ref.Account == "" || !a.folded[keyOf(o)] { // what moves with its customer is what it was
 			continue
 		}
-		if held := a.held.subscription; held != nil && held.Account != account {
-			b.Queue(moveDueSQL, a.subject.Mode, s.ID, account)
+		var had []Due
+		if was != nil {
+			had = was.due(before, a.at)
 		}
-		all := dueOf(s, a.billed, a.policy, a.at)
-		a.replace(b, s.ID, account, all)
-		for _, d := range come(all, a.at) {
-			if d.Why == DueDunning && d.Object == a.invoice {
-				d.Invoice = a.change.After.Invoice
-				a.change.Due = append(a.change.Due, d)
-			}
+		due := o.due(now, a.at)
+		if a.how != normal || !reflect.DeepEqual(had, due) {
+			a.replace(b, ref.ID, ref.Account, due, had != nil || a.how != normal)
 		}
-		if s.Unsettled == (Cause{}) && a.held.subscription != nil && a.held.subscription.Unsettled != (Cause{}) {
-			b.Queue(closeTaskSQL, a.subject.Mode, TaskReconcile, s.ID, TaskCancelled)
-		}
-	}
-	a.scheduleSessions(b)
-	for _, i := range a.invoices {
-		if i.Subscription != "" {
-			continue
-		}
-		b.Queue(moveDueSQL, a.subject.Mode, i.ID, i.Account)
-		all := i.due(a.policy)
-		a.replace(b, i.ID, i.Account, all)
-		for _, d := range come(all, a.at) {
-			if d.Why == DueDunning && i.ID == a.invoice {
-				d.Invoice = &i
+		for _, d := range dueBy(a.at, due) {
+			if i := a.change.After.Invoice; d.Why == DueDunning && i != nil && d.Object == i.ID {
+				d.Invoice = i
 				a.change.Due = append(a.change.Due, d)
 			}
 		}
 	}
 }
 
-// scheduleSessions writes when what was bought at the checkout ends.
-func (a *applying) scheduleSessions(b *pgx.Batch) {
-	for _, c := range a.ownSessions() {
-		if c.Account == "" {
-			continue
-		}
-		b.Queue(moveDueSQL, a.subject.Mode, c.ID, c.Account)
-		a.replace(b, c.ID, c.Account, c.due())
-	}
-}
-
-// replace has the rows of an owner be those of due that lie ahead; in a rebuild also the others, of which the clock may
-// not have taken all.
-func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due) {
-	if !a.firstHeard(owner) {
+// replace makes the owner's rows exactly those of due in the future. A rebuild keeps past ones too: the clock may not have
+// run them yet. some is set where the owner may have rows.
+func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due, some bool) {
+	if some {
 		stays := []string{}
 		for _, d := range due {
 			stays = append(stays, fmt.Sprintf("%s %s %d", d.Object, d.Why, d.At.UnixMicro()))
@@ -80,30 +55,30 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due) {
 	}
 	for _, d := range due {
 		if d.At.After(a.at) || a.how == inScratch {
-			a.await(b, owner, account, d)
+			await(b, a.subject.Mode, owner, account, d)
 		}
 	}
 }
 
-func (a *applying) await(b *pgx.Batch, owner, account string, d Due) {
+func await(b *pgx.Batch, mode, owner, account string, d Due) {
 	c := d.Cause
-	b.Queue(awaitSQL, a.subject.Mode, owner, account, d.Object, d.Why, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID, c.ReceiptID, c.At)
+	b.Queue(awaitSQL, mode, owner, account, d.Object, d.Why, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID, c.ReceiptID, c.At)
 }
 
-// keep says when a person is asked to release the workspace of an account: some time after what granted it last was over.
-// An account that never had one is not asked about, and neither is one that a person holds.
-func (a *applying) keep(b *pgx.Batch, before Target, after Access, last over) {
+// scheduleRelease says when a person is asked to release the workspace of an account: some time after what granted it
+// last was over. Nobody is asked about an account that never had one, or that a person holds.
+func (a *applying) scheduleRelease(b *pgx.Batch, before Target, after Access, last lapse) {
 	if after.Account == "" || after.Target.Version == 0 {
 		return
 	}
 	mode, row := a.subject.Mode, a.accounts[after.Account]
 	later := last.at.After(orZero(row.OverAt))
 	if later {
-		b.Queue(overSQL, mode, after.Account, last.at)
+		b.Queue(lapsedSQL, mode, after.Account, last.at)
 	}
 	if after.Target.State == WorkspaceActive {
 		if before.State == WorkspaceSuspended {
-			a.replace(b, after.Account, after.Account, nil)
+			a.replace(b, after.Account, after.Account, nil, true)
 			b.Queue(closeTaskSQL, mode, TaskRelease, before.Kept(after.Account), TaskCancelled)
 		}
 		return
@@ -113,31 +88,8 @@ func (a *applying) keep(b *pgx.Batch, before Target, after Access, last over) {
 	}
 	since := latest(last.at, orZero(row.OverAt))
 	due := []Due{{At: since.Add(a.policy.Keep), Why: DueKeep, Object: after.Account, Cause: last.cause}}
-	a.replace(b, after.Account, after.Account, due)
-	a.change.Due = append(a.change.Due, come(due, a.at)...)
-}
-
-// over returns when what is written granted to an account, and does not any more, was over: of what was over last.
-func (a *applying) over(account string) (last over) {
-	see := func(o over) {
-		if o.at.After(last.at) {
-			last = o
-		}
-	}
-	for _, s := range a.subscriptionsOf(account) {
-		see(s.over(a.at))
-	}
-	for _, i := range a.invoices {
-		if i.Account == account {
-			see(i.over(a.at))
-		}
-	}
-	for _, c := range a.ownSessions() {
-		if c.Account == account {
-			see(c.over(a.at))
-		}
-	}
-	return last
+	a.replace(b, after.Account, after.Account, due, true)
+	a.change.Due = append(a.change.Due, dueBy(a.at, due)...)
 }
 
 // ApplyDue does what is due of an account at a time, or since, in the database: it brings access to what is granted by
@@ -157,7 +109,7 @@ func ApplyDue(ctx context.Context, tx ledger.Tx, s Subject, account string, at t
 func (a *applying) applyDue(ctx context.Context, account string) error {
 	mode := a.subject.Mode
 	b := &pgx.Batch{}
-	a.accounts, a.grants = map[string]accountRow{}, map[string][]Grant{}
+	a.accounts, a.granted = map[string]accountRow{}, map[string][]Grant{}
 	a.lockAccount(b, account, "")
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
@@ -171,12 +123,12 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 	if err != nil {
 		return err
 	}
-	var last over
+	var last lapse
 	for _, d := range taken {
 		switch d.Why {
 		case DueEnd, DueGrace, DueOneOff:
 			if d.At.After(last.at) {
-				last = over{d.At, d.Cause}
+				last = lapse{d.At, d.Cause}
 			}
 		case DueDunning:
 			if err := a.remind(ctx, d); err != nil {
@@ -186,12 +138,12 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			a.change.Due = append(a.change.Due, d)
 		}
 	}
-	a.change.Before.Access = a.accessOf(account, a.grants[account])
-	a.change.After.Access = a.target(account, a.grants[account])
+	a.change.Before.Access = a.accessOf(account, a.granted[account])
+	a.change.After.Access = a.target(account, a.granted[account])
 	b = &pgx.Batch{}
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
-	a.keep(b, a.change.Before.Access.Target, a.change.After.Access, last)
-	if err := a.announce(b); err != nil {
+	a.scheduleRelease(b, a.change.Before.Access.Target, a.change.After.Access, last)
+	if err := a.tell(b); err != nil {
 		return err
 	}
 	return a.tx.SendBatch(ctx, b).Close()
@@ -203,7 +155,7 @@ func (a *applying) remind(ctx context.Context, d Due) error {
 	if err != nil {
 		return err
 	}
-	for _, now := range come(i.dunning(a.policy), a.at) {
+	for _, now := range dueBy(a.at, i.dunning(a.policy)) {
 		if now.Step == d.Step {
 			now.Invoice = &i
 			a.change.Due = append(a.change.Due, now)

@@ -7,13 +7,9 @@ import (
 
 // Credit is what the facts about a credit note fold to.
 type Credit struct {
-	ID string
-	// Account is that of its invoice, or the one that its customer is linked to; "" until one of them is known.
-	Account string
-	Invoice string
-	// Subscription is the invoice's.
-	Subscription string `json:",omitempty"`
-	Customer     string `json:",omitempty"`
+	// Ref names the invoice that is credited. Its account is that of the invoice, or the one that its customer is linked to;
+	// "" until one of them is known.
+	Ref
 	// Status is issued or void: one that is void stays so.
 	Status string
 	// Amount is what was credited, but for what its refunds pay back; of the first snapshot.
@@ -31,7 +27,7 @@ func (c Credit) Voided() bool { return !c.VoidedAt.IsZero() }
 
 // FoldCredit makes a credit note of the facts about it. Its Account is left to Apply.
 func FoldCredit(id string, facts []Fact) Credit {
-	c := Credit{ID: id}
+	c := Credit{Ref: Ref{ID: id}}
 	for n, f := range InOrder(facts, CreditSeen) {
 		seen := f.Credit
 		if n == 0 {
@@ -46,12 +42,16 @@ func FoldCredit(id string, facts []Fact) Credit {
 	return c
 }
 
-// belongsTo returns our account of a credit note, "" until it is known.
-func (c Credit) belongsTo(mapped string, invoice *Invoice, ofCustomer []Fact) string {
-	if mapped == "" && invoice != nil && invoice.ID == c.Invoice {
-		return invoice.Account
-	}
-	return cmp.Or(mapped, linkOf(ofCustomer))
-}
+func (*Credit) kind() kind { return kindCredit }
 
-var writeCreditSQL = upsert("credit_notes", "account", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
+func (c *Credit) assign(with related) {
+	i := find[*Invoice](with.objects, c.Invoice)
+	if c.Account = with.policy.account(with.facts[c.ID]); c.Account == "" && i != nil {
+		c.Account = i.Account
+	} else if c.Account == "" {
+		c.Account = linkOf(with.facts[c.Customer])
+	}
+	if i != nil {
+		c.Subscription = i.Subscription
+	}
+}

@@ -9,11 +9,9 @@ import (
 
 // Dispute is what the facts about a dispute fold to.
 type Dispute struct {
-	ID string
-	// Owner is its payment's.
-	Owner
-	Charge        string
-	PaymentIntent string `json:",omitempty"`
+	// Ref names the payment that is disputed; the rest is the payment's.
+	Ref
+	Charge string
 	// Status is that of the last snapshot: won and lost can still turn. Statuses are all that any fact showed, sorted.
 	Status      string
 	Statuses    []string
@@ -28,19 +26,17 @@ type Dispute struct {
 	Because   string     `json:",omitempty"`
 }
 
-// Payment names the payment that is disputed.
-func (d Dispute) Payment() string { return cmp.Or(d.PaymentIntent, d.Charge) }
-
-// FoldDispute makes a dispute of the facts about it. Its Owner is left to Apply.
+// FoldDispute makes a dispute of the facts about it. Its account is left to Apply.
 func FoldDispute(id string, facts []Fact) Dispute {
-	d := Dispute{ID: id}
+	d := Dispute{Ref: Ref{ID: id}}
+	intent := ""
 	for _, f := range InOrder(facts, DisputeSeen) {
 		seen := f.Dispute
 		if d.Because == "" || stage(seen.Status) != stage(d.Status) {
 			d.Since = causeOf(f)
 		}
 		d.Charge, d.Because = cmp.Or(seen.Charge, d.Charge), f.EventID
-		d.PaymentIntent = cmp.Or(seen.PaymentIntent, d.PaymentIntent)
+		intent = cmp.Or(seen.PaymentIntent, intent)
 		d.Status, d.Reason, d.Amount, d.Currency, d.EvidenceDue = seen.Status, seen.Reason, seen.Amount, seen.Currency, seen.EvidenceDue
 		d.Statuses = append(d.Statuses, seen.Status)
 		for _, m := range seen.Movements {
@@ -50,7 +46,7 @@ func FoldDispute(id string, facts []Fact) Dispute {
 			d.Movements = append(d.Movements, m)
 		}
 	}
-	d.Statuses = set(d.Statuses)
+	d.Payment, d.Statuses = cmp.Or(intent, d.Charge), set(d.Statuses)
 	slices.SortStableFunc(d.Movements, func(a, b Movement) int { return cmp.Compare(a.ID, b.ID) })
 	d.Movements = slices.CompactFunc(d.Movements, func(a, b Movement) bool { return a.ID == b.ID })
 	return d
@@ -78,18 +74,57 @@ func (d Dispute) AwaitsEvidence() bool {
 	return d.Status == "needs_response" || d.Status == "warning_needs_response"
 }
 
-// HoldsOf returns the facts that disputes add to those of what was paid for: a hold while a dispute is open, or lost,
-// where that is the policy. A person can release what they hold.
-func HoldsOf(disputes []Dispute, p Policy) (holds []Fact) {
-	for _, d := range disputes {
-		if p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost" {
-			hold := Fact{Kind: Held, Object: d.ID, Data: Data{Decision: &DecisionFact{By: d.ID, Why: d.Status}}}
-			hold.Provider, hold.ProviderAccount, hold.EventID, hold.ReceiptID = d.Since.Provider, d.Since.ProviderAccount, d.Since.EventID, d.Since.ReceiptID
-			hold.OccurredAt = d.Since.At
-			holds = append(holds, hold)
-		}
+// hold returns the fact that the dispute adds to those of what was paid for: a hold while it is open, or lost, where that
+// is the policy. A person can release it.
+func (d *Dispute) hold(p Policy) []Fact {
+	if !(p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost") {
+		return nil
 	}
-	return holds
+	hold := Fact{Kind: Held, Object: d.ID, Data: Data{Decision: &DecisionFact{By: d.ID, Why: d.Status}}}
+	hold.Provider, hold.ProviderAccount, hold.EventID, hold.ReceiptID = d.Since.Provider, d.Since.ProviderAccount, d.Since.EventID, d.Since.ReceiptID
+	hold.OccurredAt = d.Since.At
+	return []Fact{hold}
 }
 
-var writeDisputeSQL = upsert("disputes", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
+func (*Dispute) kind() kind { return kindDispute }
+
+// announces lists each status that was shown.
+func (d *Dispute) announces() (list []string) {
+	for _, status := range d.Statuses {
+		list = append(list, "dispute."+status)
+	}
+	return list
+}
+
+func (d *Dispute) news(s Subject, before Object) []news {
+	return d.newsSince(before, disputeNews{d.Account, s.Mode, d.ID, d.Charge, d.Invoice, d.Status, d.Reason, d.Amount, d.Currency, timestamp(d.EvidenceDue), s.EventID})
+}
+
+func (d *Dispute) tasks() (tasks []settledTask) {
+	due := ""
+	if !d.EvidenceDue.IsZero() {
+		due = " until " + d.EvidenceDue.UTC().Format("2006-01-02 15:04 MST")
+	}
+	if slices.ContainsFunc(d.Statuses, isInquiry) {
+		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && d.Warning(), TaskInquiry, d.Ref, "Answer inquiry "+d.ID+due))
+	}
+	if slices.ContainsFunc(d.Statuses, func(s string) bool { return !isInquiry(s) }) {
+		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && !d.Warning(), TaskDispute, d.Ref, "Hand in evidence for dispute "+d.ID+due))
+	}
+	return tasks
+}
+
+// disputeNews is the data of dispute.STATUS: Status is what it is now.
+type disputeNews struct {
+	Account     string `json:"account"`
+	Mode        string `json:"mode"`
+	Dispute     string `json:"dispute"`
+	Charge      string `json:"charge"`
+	Invoice     string `json:"invoice,omitempty"`
+	Status      string `json:"status"`
+	Reason      string `json:"reason,omitempty"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency"`
+	EvidenceDue string `json:"evidence_due,omitempty"`
+	SourceEvent string `json:"source_event"`
+}

@@ -5,6 +5,10 @@
 // came in, however often, however late. What an account may use is a fold as well, of its objects. The tables of
 // subscriptions, invoices, accounts and entitlements hold what the folds came to. They can be made anew from the facts.
 //
-// The folds are pure functions: they ask neither the clock nor a database. [Apply] appends facts and writes the rows
-// that they fold to, in one transaction. A [Store] reads them.
+// Subscriptions, invoices, payments, refunds, disputes, fraud warnings, credit notes and checkout sessions are objects of
+// one interface: see [Object]. A kind is a type and a row of kinds, which says how it is folded. The folds are pure
+// functions: they ask neither the clock nor a database. What prices and connected accounts mean comes with [Policy], so
+// that a mapping that was mended folds the same facts anew.
+//
+// [Apply] appends facts and writes what they fold to, in one transaction. A [Store] reads both.
 package billing

@@ -66,49 +66,31 @@ func laterCause(a, b Cause) Cause {
 	return a
 }
 
-// dueOf returns what the clock does about a subscription and its invoices. What does not settle is given its time from
-// now on where its facts came late: the event that is missing may be as late.
-func dueOf(s Subscription, invoices []Invoice, p Policy, now time.Time) []Due {
+// due is what the clock does about the subscription and its invoices. What does not settle is given its time from now on
+// where its facts came late: the event that is missing may be as late.
+func (s *Subscription) due(with related, now time.Time) []Due {
 	var due []Due
-	if s.grants() && !s.EndsAt.IsZero() {
+	if s.gives() && !s.EndsAt.IsZero() {
 		d := Due{At: s.EndsAt, Why: DueEnd, Object: s.ID, Cause: s.Cause}
 		if s.Status == "past_due" && !s.EndsAt.Equal(s.PlannedEnd) {
 			d.Why, d.Cause = DueGrace, s.PastDueBy
 		}
 		due = append(due, d)
 	}
-	if s.Unsettled != (Cause{}) && !s.Unsettled.At.Before(p.EffectsFrom) {
-		settled := s.Unsettled.At.Add(p.Settle)
+	if s.Unsettled != (Cause{}) && !s.Unsettled.At.Before(with.policy.EffectsFrom) {
+		settled := s.Unsettled.At.Add(with.policy.Settle)
 		if !settled.After(now) {
-			settled = now.Add(p.Settle)
+			settled = now.Add(with.policy.Settle)
 		}
 		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
 	}
 	if s.Ended() {
 		return due
 	}
-	for _, i := range invoices {
-		due = append(due, i.dunning(p)...)
+	for _, i := range with.invoicesOf(s.ID) {
+		due = append(due, i.dunning(with.policy)...)
 	}
 	return due
-}
-
-// due returns what the clock does about an invoice outside of any subscription.
-func (i Invoice) due(p Policy) []Due {
-	due := i.dunning(p)
-	if o, grants := i.Order(); grants {
-		due = append(due, Due{At: o.PaidAt.Add(o.For), Why: DueOneOff, Object: i.ID, Cause: i.Cause})
-	}
-	return due
-}
-
-// due returns what the clock does about what was bought at a checkout.
-func (c Checkout) due() []Due {
-	o, grants := c.Order()
-	if !grants {
-		return nil
-	}
-	return []Due{{At: o.PaidAt.Add(o.For), Why: DueOneOff, Object: c.ID, Cause: c.PaidBy}}
 }
 
 // dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed. A
@@ -131,50 +113,49 @@ func (i Invoice) dunning(p Policy) []Due {
 	return due
 }
 
-// come returns what is due at a time. Of the dunning of an invoice that is the newest step alone: nobody is reminded
-// twice because the clock stood still.
-func come(due []Due, at time.Time) []Due {
-	var come []Due
+// dueBy returns what is due at a time. Only the newest step of an invoice's dunning is: nobody is reminded twice because
+// the clock stood still.
+func dueBy(at time.Time, due []Due) []Due {
+	var list []Due
 	for _, d := range due {
 		if d.At.After(at) || d.Why == DueDunning && !d.Until.IsZero() && !d.Until.After(at) {
 			continue
 		}
-		come = append(come, d)
+		list = append(list, d)
 	}
-	slices.SortFunc(come, func(a, b Due) int {
+	slices.SortFunc(list, func(a, b Due) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Why, b.Why))
 	})
-	return come
+	return list
 }
 
-// over is when something did not grant access any more, and by which fact; zero for what still does.
-type over struct {
+// lapse is when something did not grant access any more, and by which fact; zero for what still does.
+type lapse struct {
 	at    time.Time
 	cause Cause
 }
 
-// earlier returns the one that was over first; what is not over is none.
-func (o over) earlier(other over) over {
-	if o.at.IsZero() || !other.at.IsZero() && other.at.Before(o.at) {
+func lapsedBy(fact Cause) lapse { return lapse{fact.At, fact} }
+
+// earlier returns the one that was first, of two of which either may be zero.
+func (l lapse) earlier(other lapse) lapse {
+	if l.at.IsZero() || !other.at.IsZero() && other.at.Before(l.at) {
 		return other
 	}
-	return o
+	return l
 }
 
-// by is over by a fact, zero for none.
-func by(fact Cause) over { return over{fact.At, fact} }
-
-// over returns when what the subscription granted was over, at a time. What is with a person, held or taken
-// back, is not over.
-func (s Subscription) over(at time.Time) over {
+// lapsed returns when what the subscription granted was over, at a time. A held or withheld subscription is pending, not
+// over: a person decides about it.
+func (s *Subscription) lapsed(at time.Time) lapse {
 	if !s.EverGranted || s.Withheld || s.Held && s.LostBy == (Cause{}) {
-		return over{}
+		return lapse{}
 	}
-	return over{s.overByStatus(at), s.Cause}.earlier(by(s.PaidBackBy)).earlier(by(s.LostBy))
+	return lapse{s.overByStatus(at), s.Cause}.earlier(lapsedBy(s.PaidBackBy)).earlier(lapsedBy(s.LostBy))
 }
 
 // overByStatus leaves out that it was paid back, or lost in a dispute.
-func (s Subscription) overByStatus(at time.Time) time.Time {
+func (s *Subscription) overByStatus(at time.Time) time.Time {
 	switch {
 	case s.Ended() && s.EndsAt.After(at):
 		return time.Time{}
@@ -186,35 +167,6 @@ func (s Subscription) overByStatus(at time.Time) time.Time {
 		return s.EndsAt
 	}
 	return time.Time{}
-}
-
-// over returns when what was bought once was over, at a time: it was used up, paid back, or lost in a dispute.
-func (i Invoice) over(at time.Time) over {
-	if !i.bought() {
-		return over{}
-	}
-	return overOnce(over{i.PaidAt.Add(i.For), i.Cause}, at, i.paidBack(), i.RefundedBy, i.Held, i.LostBy)
-}
-
-// over is as an invoice's.
-func (c Checkout) over(at time.Time) over {
-	if !c.bought() {
-		return over{}
-	}
-	return overOnce(over{c.PaidAt.Add(c.For), c.PaidBy}, at, c.paidBack(), c.RefundedBy, c.Held, c.LostBy)
-}
-
-func overOnce(used over, at time.Time, paidBack bool, refundedBy Cause, held bool, lostBy Cause) over {
-	if held && lostBy == (Cause{}) {
-		return over{}
-	}
-	if used.at.After(at) {
-		used = over{}
-	}
-	if paidBack {
-		used = used.earlier(by(refundedBy))
-	}
-	return used.earlier(by(lostBy))
 }
 
 func latest(a, b time.Time) time.Time {

@@ -20,10 +20,10 @@ func (c Change) AsksInvoice() bool {
 	}
 	intent := p.Charge != "" && p.Refunded > 0
 	for _, r := range c.After.Refunds {
-		intent = intent || r.PaymentIntent == p.ID
+		intent = intent || r.Payment == p.ID && r.Charge != p.ID
 	}
 	for _, d := range c.After.Disputes {
-		intent = intent || d.PaymentIntent == p.ID
+		intent = intent || d.Payment == p.ID && d.Charge != p.ID
 	}
 	return intent
 }
@@ -41,10 +41,10 @@ func (c Change) Decided(by Change) Change {
 	if len(by.Others) > 0 {
 		c.Others = by.Others
 	}
-	is.Refunds = Replaced(is.Refunds, refundID, known.Refunds...)
-	is.Disputes = Replaced(is.Disputes, disputeID, known.Disputes...)
-	is.Credits = Replaced(is.Credits, creditID, known.Credits...)
-	is.Warnings = Replaced(is.Warnings, warningID, known.Warnings...)
+	is.Refunds = Replaced(is.Refunds, known.Refunds...)
+	is.Disputes = Replaced(is.Disputes, known.Disputes...)
+	is.Credits = Replaced(is.Credits, known.Credits...)
+	is.Warnings = Replaced(is.Warnings, known.Warnings...)
 	if p := known.Payment; p != nil {
 		c.After = c.After.paidBy(*p)
 	}
@@ -56,19 +56,19 @@ func (c Change) Decided(by Change) Change {
 func (s State) paidBy(p Payment) State {
 	s.Payment = &p
 	s.Refunds, s.Disputes, s.Warnings = slices.Clone(s.Refunds), slices.Clone(s.Disputes), slices.Clone(s.Warnings)
-	own := func(o *Owner, payment string) {
-		if payment == p.ID {
-			*o = p.owner(o.Told)
+	take := func(r *Ref) {
+		if r.Payment == p.ID {
+			r.paidBy(&p)
 		}
 	}
-	for n, r := range s.Refunds {
-		own(&s.Refunds[n].Owner, r.Payment())
+	for n := range s.Refunds {
+		take(&s.Refunds[n].Ref)
 	}
-	for n, d := range s.Disputes {
-		own(&s.Disputes[n].Owner, d.Payment())
+	for n := range s.Disputes {
+		take(&s.Disputes[n].Ref)
 	}
-	for n, w := range s.Warnings {
-		own(&s.Warnings[n].Owner, w.Payment())
+	for n := range s.Warnings {
+		take(&s.Warnings[n].Ref)
 	}
 	return s
 }

@@ -53,32 +53,33 @@ func TestBehind(t *testing.T) {
 // refund to the customer, books it for the same account all the same.
 func TestChange_Decided(t *testing.T) {
 	t.Parallel()
-	customers, invoices := Owner{Account: "cus_1", Customer: "cus_1", Told: []string{"refund.succeeded"}}, Owner{Account: "acme", Invoice: "in_1", Customer: "cus_1", Told: []string{"refund.succeeded"}}
+	customers, invoices := Ref{ID: "re_1", Payment: "pi_1", Account: "cus_1", Customer: "cus_1", Announced: []string{"refund.succeeded"}}, Ref{ID: "re_1", Payment: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1", Announced: []string{"refund.succeeded"}}
+	of := func(r Ref, id, payment string) Ref { r.ID, r.Payment = id, payment; return r }
 	open := Change{After: State{
-		Payment:  &Payment{ID: "pi_1", Account: "cus_1", Customer: "cus_1"},
-		Refunds:  []Refund{{ID: "re_1", PaymentIntent: "pi_1", Owner: customers}, {ID: "re_2", PaymentIntent: "pi_2", Owner: customers}},
-		Disputes: []Dispute{{ID: "dp_1", PaymentIntent: "pi_1", Owner: customers}}, Warnings: []Warning{{ID: "issfr_1", PaymentIntent: "pi_1", Owner: customers}},
+		Payment:  &Payment{Ref: Ref{ID: "pi_1", Account: "cus_1", Customer: "cus_1"}},
+		Refunds:  []Refund{{Ref: customers}, {Ref: of(customers, "re_2", "pi_2")}},
+		Disputes: []Dispute{{Ref: of(customers, "dp_1", "pi_1")}}, Warnings: []Warning{{Ref: of(customers, "issfr_1", "pi_1")}},
 	}}
-	paid := &Payment{ID: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1"}
+	paid := &Payment{Ref: Ref{ID: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1"}}
 	for name, tt := range map[string]struct {
 		by   State
-		want Owner
+		want Ref
 	}{
-		"the answer is new":           {State{Payment: paid, Refunds: []Refund{{ID: "re_1", PaymentIntent: "pi_1", Owner: invoices}}}, invoices},
+		"the answer is new":           {State{Payment: paid, Refunds: []Refund{{Ref: invoices}}}, invoices},
 		"another event had it before": {State{Payment: paid}, invoices},
-		"the invoice is not known":    {State{Payment: &Payment{ID: "pi_1", Invoice: "in_1", Customer: "cus_1"}}, Owner{Invoice: "in_1", Customer: "cus_1", Told: customers.Told}},
+		"the invoice is not known":    {State{Payment: &Payment{Ref: Ref{ID: "pi_1", Invoice: "in_1", Customer: "cus_1"}}}, Ref{ID: "re_1", Payment: "pi_1", Invoice: "in_1", Customer: "cus_1", Announced: customers.Announced}},
 		"it is of no payment":         {State{}, customers},
 	} {
 		got := open.Decided(Change{After: tt.by}).After
-		for _, o := range []Owner{got.Refunds[slices.IndexFunc(got.Refunds, func(r Refund) bool { return r.ID == "re_1" })].Owner, got.Disputes[0].Owner, got.Warnings[0].Owner} {
+		for _, o := range []Ref{got.Refunds[slices.IndexFunc(got.Refunds, func(r Refund) bool { return r.ID == "re_1" })].Ref, of(got.Disputes[0].Ref, "re_1", "pi_1"), of(got.Warnings[0].Ref, "re_1", "pi_1")} {
 			if !reflect.DeepEqual(o, tt.want) {
 				t.Errorf("%s: the owner is %+v, want %+v", name, o, tt.want)
 			}
 		}
-		if other := got.Refunds[slices.IndexFunc(got.Refunds, func(r Refund) bool { return r.ID == "re_2" })].Owner; !reflect.DeepEqual(other, customers) {
+		if other := got.Refunds[slices.IndexFunc(got.Refunds, func(r Refund) bool { return r.ID == "re_2" })].Ref; !reflect.DeepEqual(other, of(customers, "re_2", "pi_2")) {
 			t.Errorf("%s: a refund of another payment is %+v's now", name, other)
 		}
-		if was := open.After.Refunds[0].Owner; !reflect.DeepEqual(was, customers) {
+		if was := open.After.Refunds[0].Ref; !reflect.DeepEqual(was, customers) {
 			t.Fatalf("%s: the change itself was changed: %+v", name, was)
 		}
 	}
@@ -86,7 +87,7 @@ func TestChange_Decided(t *testing.T) {
 
 func TestChange_AsksInvoice(t *testing.T) {
 	t.Parallel()
-	moved := Change{After: State{Payment: &Payment{ID: "pi_1", Charge: "ch_1"}, Refunds: []Refund{{ID: "re_1", PaymentIntent: "pi_1"}}}}
+	moved := Change{After: State{Payment: &Payment{Ref: Ref{ID: "pi_1"}, Charge: "ch_1"}, Refunds: []Refund{{Ref: Ref{ID: "re_1", Payment: "pi_1"}}}}}
 	with := func(edit func(*State)) Change {
 		c := moved
 		p := *c.After.Payment
@@ -98,13 +99,15 @@ func TestChange_AsksInvoice(t *testing.T) {
 		change Change
 		want   bool
 	}{
-		"a refund":                       {moved, true},
-		"a dispute":                      {with(func(s *State) { s.Refunds, s.Disputes = nil, []Dispute{{PaymentIntent: "pi_1"}} }), true},
-		"what the charge says in sum":    {with(func(s *State) { s.Refunds, s.Payment.Refunded = nil, 5 }), true},
-		"nothing has moved":              {with(func(s *State) { s.Refunds = nil }), false},
-		"the invoice is known":           {with(func(s *State) { s.Payment.Invoice = "in_1" }), false},
-		"it was paid in a session":       {with(func(s *State) { s.Checkout = &Checkout{ID: "cs_1"} }), false},
-		"a charge without an intent":     {with(func(s *State) { s.Payment.ID, s.Refunds = "ch_1", []Refund{{Charge: "ch_1"}} }), false},
+		"a refund":                    {moved, true},
+		"a dispute":                   {with(func(s *State) { s.Refunds, s.Disputes = nil, []Dispute{{Ref: Ref{Payment: "pi_1"}}} }), true},
+		"what the charge says in sum": {with(func(s *State) { s.Refunds, s.Payment.Refunded = nil, 5 }), true},
+		"nothing has moved":           {with(func(s *State) { s.Refunds = nil }), false},
+		"the invoice is known":        {with(func(s *State) { s.Payment.Invoice = "in_1" }), false},
+		"it was paid in a session":    {with(func(s *State) { s.Checkout = &Checkout{Ref: Ref{ID: "cs_1"}} }), false},
+		"a charge without an intent": {with(func(s *State) {
+			s.Payment.ID, s.Refunds = "ch_1", []Refund{{Ref: Ref{Payment: "ch_1"}, Charge: "ch_1"}}
+		}), false},
 		"nothing about a payment at all": {Change{}, false},
 	} {
 		if got := tt.change.AsksInvoice(); got != tt.want {

@@ -8,13 +8,11 @@ import (
 
 // Invoice is what the facts about an invoice fold to. Amounts are those of the first snapshot at the highest status.
 type Invoice struct {
-	ID string
-	// Account is ours: that of the subscription, else Named, else that of the customer. See [AccountOf].
-	Account string
+	// Ref names the subscription, "" for none. Its account is that of the subscription, else Named, else that of the
+	// customer. See [AccountOf].
+	Ref
 	// Named is the account that the invoice itself names, "" for none.
-	Named        string `json:",omitempty"`
-	Customer     string `json:",omitempty"`
-	Subscription string `json:",omitempty"`
+	Named string `json:",omitempty"`
 	// Status is the highest of draft < deleted < open < uncollectible < void < paid that any fact showed.
 	Status    string
 	Due       int64
@@ -113,7 +111,7 @@ func (i Invoice) paidBack() bool { return i.Refunded > 0 && i.Refunded >= i.Paid
 func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, InvoiceSeen)
-	i := Invoice{ID: id, Customer: customerOf(facts, nil)}
+	i := Invoice{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
 	if len(snapshots) == 0 {
 		return i
 	}
@@ -226,4 +224,76 @@ const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
 const newestInvoiceSQL = `
 select receipt_id::text from invoices where mode = $1 and customer = $2 and customer <> '' order by occurred_at desc limit 1`
 
-var writeInvoiceSQL = upsert("invoices", "account", "subscription", "customer", "status", "amount", "currency", "period_start", "occurred_at", "receipt_id", "state")
+func foldInvoice(id string, with related) Object {
+	if len(with.facts[id]) == 0 {
+		return nil
+	}
+	i := FoldInvoice(id, with.withHolds(with.facts[id], func(d *Dispute) bool { return with.disputed(d) == id }), with.policy)
+	i.Refunded, i.RefundedBy = with.refunded(func(p *Payment) bool { return p.Invoice == id })
+	return &i
+}
+
+func (*Invoice) kind() kind { return kindInvoice }
+
+func (i *Invoice) assign(with related) {
+	if s := find[*Subscription](with.objects, i.Subscription); s != nil {
+		i.Account = s.Account
+		return
+	}
+	i.Account = with.accountOf(i.Named, i.Customer)
+}
+
+// Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
+// are not mapped for any time, or it is refunded in full, taken back or held.
+func (i Invoice) Order() (Order, bool) {
+	o := Order{
+		ID: i.ID, Plan: i.Plan, Quantity: i.Quantity, AddOns: i.AddOns, PaidAt: i.PaidAt, For: i.For, Because: i.Because,
+		sold: i.paid() && i.Subscription == "" && !i.Withheld, held: i.Held, paidBack: i.paidBack(),
+		cause: i.Cause, refundedBy: i.RefundedBy, lostBy: i.LostBy,
+	}
+	return o, o.granted()
+}
+
+func (i *Invoice) grants() []Grant {
+	o, _ := i.Order()
+	return o.grants()
+}
+
+func (i *Invoice) lapsed(at time.Time) lapse {
+	o, _ := i.Order()
+	return o.lapsed(at)
+}
+
+// due leaves the reminders of a subscription's invoice to the subscription.
+func (i *Invoice) due(with related, _ time.Time) []Due {
+	if i.Subscription != "" {
+		return nil
+	}
+	o, _ := i.Order()
+	return append(i.dunning(with.policy), o.due()...)
+}
+
+// tasks asks to mend what keeps the provider from finalizing the invoice, where it ever tried in vain. The task is open
+// until a fact shows the invoice as finalized or deleted, or its draft as mended. It names no account: it is that of the
+// invoice, which may move.
+func (i *Invoice) tasks() []settledTask {
+	if !i.EverStuck {
+		return nil
+	}
+	title := "Mend what keeps Stripe from finalizing invoice " + i.ID
+	if i.Stuck != "" {
+		title += ": " + i.Stuck
+	}
+	return []settledTask{taskWhile(i.Stuck != "", TaskStuck, Ref{ID: i.ID}, title)}
+}
+
+const writeInvoiceSQL = `
+insert into invoices (mode, id, account, customer, subscription, status, amount, currency, period_start, occurred_at, receipt_id, state)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, subscription = excluded.subscription,
+       status = excluded.status, amount = excluded.amount, currency = excluded.currency, period_start = excluded.period_start,
+       occurred_at = excluded.occurred_at, receipt_id = excluded.receipt_id, state = excluded.state, updated_at = now()`
+
+func (i *Invoice) row() (sql string, columns []any) {
+	return writeInvoiceSQL, []any{i.Subscription, i.Status, i.Paid, i.Currency, i.PeriodStart, i.OccurredAt, i.Cause.ReceiptID}
+}

@@ -52,10 +52,11 @@ type accessNews struct {
 	SourceEvent string   `json:"source_event"`
 }
 
-// newsOfInvoice tells what an invoice came to: each once, since a fold never goes back from it.
-func newsOfInvoice(s Subject, before *Invoice, after Invoice) (list []news) {
-	if before == nil {
-		before = &Invoice{}
+// news tells what the invoice came to: each once, since a fold never goes back from it.
+func (i *Invoice) news(s Subject, was Object) (list []news) {
+	after, before := *i, &Invoice{}
+	if known, ok := was.(*Invoice); ok {
+		before = known
 	}
 	data := invoiceNews{
 		Account: after.Account, Mode: s.Mode, Invoice: after.ID, Subscription: after.Subscription, Status: after.Status, Plan: after.Plan,
@@ -77,23 +78,24 @@ func newsOfInvoice(s Subject, before *Invoice, after Invoice) (list []news) {
 	return list
 }
 
-func newsOfSubscription(s Subject, before *Subscription, after Subscription) (list []news) {
-	if before == nil {
-		before = &Subscription{}
+func (s *Subscription) news(of Subject, was Object) []news {
+	after, before := *s, &Subscription{}
+	if known, ok := was.(*Subscription); ok {
+		before = known
 	}
 	data := subscriptionNews{
-		Account: after.Account, Mode: s.Mode, Subscription: after.ID, Status: after.Status, Plan: after.Plan, Quantity: after.Quantity,
-		EndsAt: timestamp(after.EndsAt), SourceEvent: s.EventID,
+		Account: after.Account, Mode: of.Mode, Subscription: after.ID, Status: after.Status, Plan: after.Plan, Quantity: after.Quantity,
+		EndsAt: timestamp(after.EndsAt), SourceEvent: of.EventID,
 	}
 	switch {
 	case after.Ended():
 		if after.EverGranted && !(before.Ended() && before.EverGranted) {
-			list = append(list, news{after.Account, "subscription.ended", data})
+			return []news{{after.Account, "subscription.ended", data}}
 		}
 	case after.changedFrom(before):
-		list = append(list, news{after.Account, "subscription.changed", data})
+		return []news{{after.Account, "subscription.changed", data}}
 	}
-	return list
+	return nil
 }
 
 func newsOfAccess(s Subject, before, after Access) []news {

@@ -8,14 +8,9 @@ import (
 
 // Payment is what the facts about a payment intent and its charges fold to, or about a charge that has none.
 type Payment struct {
-	ID string
-	// Account is ours, "" until it is known; see [Payment.belongsTo].
-	Account  string
-	Customer string `json:",omitempty"`
-	Invoice  string `json:",omitempty"`
-	// Subscription is the invoice's.
-	Subscription string `json:",omitempty"`
-	Charge       string `json:",omitempty"`
+	// Ref names the invoice that it pays; the subscription is the invoice's. Its account is "" until it is known.
+	Ref
+	Charge string `json:",omitempty"`
 	// Status is "" as long as nothing is known but what refers to the payment.
 	Status   string
 	Amount   int64
@@ -30,7 +25,7 @@ type Payment struct {
 
 // FoldPayment makes a payment of the facts about it and of its refunds. Its Account is left to Apply.
 func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
-	p := Payment{ID: id}
+	p := Payment{Ref: Ref{ID: id}}
 	refunded := map[string]Fact{} // what each charge says last
 	since := map[string]Cause{}   // by which fact it says so
 	for _, f := range InOrder(facts, PaymentSeen) {
@@ -96,82 +91,54 @@ func PaymentOf(f Fact) string {
 	return ""
 }
 
-// made takes over what the session says that the payment was made in.
-func (p Payment) made(sessions []Checkout) Payment {
-	for _, c := range sessions {
-		if c.PaymentIntent == p.ID {
+// foldPayment takes over what the checkout session says that the payment was made in.
+func foldPayment(id string, with related) Object {
+	var refunds []Refund
+	for _, r := range each[*Refund](with.objects) {
+		if r.Payment == id {
+			refunds = append(refunds, *r)
+		}
+	}
+	p := FoldPayment(id, with.facts[id], refunds)
+	for _, c := range each[*Checkout](with.objects) {
+		if c.Payment == id {
 			p.Invoice, p.Customer = cmp.Or(p.Invoice, c.Invoice), cmp.Or(p.Customer, c.Customer)
 		}
 	}
-	return p
+	return &p
 }
 
-// belongsTo returns our account of a payment, "" until it is known: that of its invoice, else of the checkout session
-// that it was made in, else the one that its customer is linked to. A payment that names an invoice waits for that;
-// one of no invoice is its customer's.
-func (p Payment) belongsTo(mapped string, invoice *Invoice, sessions []Checkout, ofCustomer []Fact) (account string) {
-	if mapped != "" {
-		return mapped
+func (*Payment) kind() kind { return kindPayment }
+
+// assign sets the account to that of its invoice, else of the checkout session that it was made in, else to the one that
+// its customer is linked to. A payment that names an invoice waits for that; one of no invoice is its customer's.
+func (p *Payment) assign(with related) {
+	i := find[*Invoice](with.objects, p.Invoice)
+	if i != nil {
+		p.Subscription = i.Subscription
 	}
-	if invoice != nil && invoice.ID == p.Invoice {
-		return invoice.Account
+	if p.Account = with.policy.account(with.facts[p.ID]); p.Account != "" {
+		return
 	}
-	for _, c := range sessions {
-		if c.PaymentIntent == p.ID {
-			account = cmp.Or(account, c.Account)
+	if i != nil {
+		p.Account = i.Account
+		return
+	}
+	for _, c := range each[*Checkout](with.objects) {
+		if c.Payment == p.ID {
+			p.Account = cmp.Or(p.Account, c.Account)
 		}
 	}
-	account = cmp.Or(account, linkOf(ofCustomer))
-	if account == "" && p.Invoice == "" {
-		return p.Customer
+	p.Account = cmp.Or(p.Account, linkOf(with.facts[p.Customer]))
+	if p.Account == "" && p.Invoice == "" {
+		p.Account = p.Customer
 	}
-	return account
 }
 
-// Owner is what is known of something through its payment; empty until the payment is known.
-type Owner struct {
-	// Account is ours.
-	Account      string
-	Invoice      string `json:",omitempty"`
-	Subscription string `json:",omitempty"`
-	Customer     string `json:",omitempty"`
-	// Told is what was announced of it: only while the account is known, which a payment can lose again by naming an invoice
-	// that is not known yet.
-	Told []string `json:",omitempty"`
-}
-
-// owner is what is known of something through the payment, and what was announced of it.
-func (p Payment) owner(told []string) Owner {
-	return Owner{Account: p.Account, Invoice: p.Invoice, Subscription: p.Subscription, Customer: p.Customer, Told: told}
-}
-
-// known says what is known, for comparisons: more is greater.
-func (o Owner) known() string {
-	switch {
-	case o.Account == "":
-		return ""
-	case o.Invoice == "":
-		return "account"
-	}
-	return "invoice"
-}
-
-// refundedOf sums what was paid back of an invoice, or of a session, and returns the fact that told of the last of it.
-func refundedOf(payments []Payment, of func(Payment) bool) (sum int64, by Cause) {
-	for _, p := range payments {
-		if of(p) {
-			sum, by = sum+p.Refunded, laterCause(by, p.RefundedBy)
-		}
-	}
-	return sum, by
-}
-
-// Replaced returns what was held, with what is known now in the place of those that have its IDs.
-func Replaced[O any](held []O, id func(O) string, now ...O) []O {
-	held = slices.DeleteFunc(slices.Clone(held), func(o O) bool {
-		return slices.ContainsFunc(now, func(n O) bool { return id(n) == id(o) })
+// Replaced returns what was known, with what is known now in the place of those that have its IDs.
+func Replaced[O interface{ id() string }](known []O, now ...O) []O {
+	known = slices.DeleteFunc(slices.Clone(known), func(o O) bool {
+		return slices.ContainsFunc(now, func(n O) bool { return n.id() == o.id() })
 	})
-	return append(held, now...)
+	return append(known, now...)
 }
-
-var writePaymentSQL = upsert("payments", "account", "invoice", "subscription", "customer", "status", "amount", "refunded", "currency", "state")

@@ -54,13 +54,8 @@ var projections = []projection{
 	},
 	{name: "subscriptions", key: "id", data: `to_jsonb(t) #- '{state,Version}'`},
 	{name: "invoices", key: "id"},
-	// That something was told of is history.
-	{name: "payments", key: "id"},
-	{name: "refunds", key: "id", data: `to_jsonb(t) #- '{state,Told}'`},
-	{name: "disputes", key: "id", data: `to_jsonb(t) #- '{state,Told}'`},
-	{name: "fraud_warnings", key: "id", data: `to_jsonb(t) #- '{state,Told}'`},
-	{name: "credit_notes", key: "id"},
-	{name: "checkouts", key: "id"},
+	// That something was announced is history.
+	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
 	{name: "grants", key: "object"},
 	// What does not settle counts from when that was seen; whether a workspace is there to be kept, or to follow a hold, is
 	// history.
@@ -69,7 +64,7 @@ var projections = []projection{
 }
 
 // written lists what Apply writes beside the projections.
-var written = []string{"customers", "outbox", "tasks"}
+var written = []string{"outbox", "tasks"}
 
 // Progress is told how many of the objects are folded.
 type Progress func(done, all int)
@@ -369,10 +364,5 @@ union select object from grants where mode = $1 and account = $2
 union select customer from accounts where mode = $1 and id = $2
 union select customer from subscriptions where mode = $1 and account = $2
 union select customer from invoices where mode = $1 and account = $2
-union select id from payments where mode = $1 and account = $2
-union select id from refunds where mode = $1 and account = $2
-union select id from disputes where mode = $1 and account = $2
-union select id from fraud_warnings where mode = $1 and account = $2
-union select id from credit_notes where mode = $1 and account = $2
-union select id from checkouts where mode = $1 and account = $2
+union select id from objects where mode = $1 and account = $2
 union select object from facts where object = $2 and mode = $1 and kind in ('held', 'released')`

@@ -8,11 +8,9 @@ import (
 
 // Refund is what the facts about a refund fold to.
 type Refund struct {
-	ID string
-	// Owner is its payment's.
-	Owner
-	Charge        string `json:",omitempty"`
-	PaymentIntent string `json:",omitempty"`
+	// Ref names the payment that it pays back; the rest is the payment's.
+	Ref
+	Charge string `json:",omitempty"`
 	// Status is the highest of pending, requires_action < succeeded < failed, canceled.
 	Status   string
 	Amount   int64
@@ -26,23 +24,21 @@ type Refund struct {
 	Because     string `json:",omitempty"`
 }
 
-// Payment names the payment that it pays back.
-func (r Refund) Payment() string { return cmp.Or(r.PaymentIntent, r.Charge) }
-
 // Succeeded reports whether any fact said so; it can have failed as well.
 func (r Refund) Succeeded() bool { return !r.SucceededAt.IsZero() }
 
 // Failed reports whether any fact said so.
 func (r Refund) Failed() bool { return !r.FailedAt.IsZero() }
 
-// FoldRefund makes a refund of the facts about it. Its Owner is left to Apply, but for the customer.
+// FoldRefund makes a refund of the facts about it. Its account is left to Apply.
 func FoldRefund(id string, facts []Fact) Refund {
 	order := []string{"pending", "requires_action", "succeeded", "canceled", "failed"}
-	r := Refund{ID: id}
+	r := Refund{Ref: Ref{ID: id}}
+	intent := ""
 	for _, f := range InOrder(facts, RefundSeen) {
 		seen := f.Refund
 		r.Customer, r.Charge = cmp.Or(f.Customer, r.Customer), cmp.Or(seen.Charge, r.Charge)
-		r.PaymentIntent = cmp.Or(seen.PaymentIntent, r.PaymentIntent)
+		intent = cmp.Or(seen.PaymentIntent, intent)
 		if r.Because == "" || slices.Index(order, seen.Status) > slices.Index(order, r.Status) {
 			r.Status, r.Amount, r.Currency, r.Because = seen.Status, seen.Amount, seen.Currency, f.EventID
 		}
@@ -53,7 +49,35 @@ func FoldRefund(id string, facts []Fact) Refund {
 			r.FailedAt = cmp.Or(r.FailedAt, f.OccurredAt)
 		}
 	}
+	r.Payment = cmp.Or(intent, r.Charge)
 	return r
 }
 
-var writeRefundSQL = upsert("refunds", "account", "payment", "invoice", "subscription", "customer", "status", "amount", "currency", "state")
+func (*Refund) kind() kind { return kindRefund }
+
+func (r *Refund) announces() (list []string) {
+	if r.Succeeded() {
+		list = append(list, "refund.succeeded")
+	}
+	if r.Failed() {
+		list = append(list, "refund.failed")
+	}
+	return list
+}
+
+func (r *Refund) news(s Subject, before Object) []news {
+	return r.newsSince(before, refundNews{r.Account, s.Mode, r.ID, r.Charge, r.Invoice, r.Status, r.Amount, r.Currency, s.EventID})
+}
+
+// refundNews is the data of refund.succeeded and refund.failed.
+type refundNews struct {
+	Account     string `json:"account"`
+	Mode        string `json:"mode"`
+	Refund      string `json:"refund"`
+	Charge      string `json:"charge,omitempty"`
+	Invoice     string `json:"invoice,omitempty"`
+	Status      string `json:"status"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency"`
+	SourceEvent string `json:"source_event"`
+}

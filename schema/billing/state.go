@@ -32,3 +32,25 @@ type Change struct {
 	// Rows is how many rows were read to fold them.
 	Rows int
 }
+
+// add adds an object that the facts are about, or that waited for them.
+func (s *State) add(o Object) {
+	switch o := o.(type) {
+	case *Subscription:
+		s.Subscription = o
+	case *Invoice:
+		s.Invoice = o
+	case *Payment:
+		s.Payment = o
+	case *Checkout:
+		s.Checkout = o
+	case *Refund:
+		s.Refunds = append(s.Refunds, *o)
+	case *Dispute:
+		s.Disputes = append(s.Disputes, *o)
+	case *Credit:
+		s.Credits = append(s.Credits, *o)
+	case *Warning:
+		s.Warnings = append(s.Warnings, *o)
+	}
+}

@@ -174,6 +174,21 @@ func one[R any](ctx context.Context, db querier, sql string, args ...any) (R, er
 
 // unclaimedSQL counts what is of account $2, "", by the indexes of accounts. A refund that never succeeded moved nothing.
 const unclaimedSQL = `
-select (select count(*) from refunds where account = $2::text and updated_at < now() - $1::interval and state ? 'SucceededAt'),
-       (select count(*) from disputes where account = $2::text and updated_at < now() - $1::interval and state ? 'Movements'),
-       (select count(*) from credit_notes where account = $2::text and updated_at < now() - $1::interval)`
+select count(*) filter (where kind = 'refund' and state ? 'SucceededAt'), count(*) filter (where kind = 'dispute' and state ? 'Movements'),
+       count(*) filter (where kind = 'credit_note')
+  from objects where account = $2::text and kind in ('refund', 'dispute', 'credit_note') and updated_at < now() - $1::interval`
+
+func scanGrant(row pgx.CollectableRow) (Grant, error) {
+	var g Grant
+	var until, ends *time.Time
+	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Because)
+	g.Until, g.Ends, g.AddOns = orZero(until), orZero(ends), set(g.AddOns)
+	return g, err
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -8,12 +8,10 @@ import (
 
 // Subscription is what the facts about a subscription fold to.
 type Subscription struct {
-	ID string
-	// Account is ours: Named, or that of the customer. See [AccountOf].
-	Account string
+	// Ref has its account: Named, or that of the customer. See [AccountOf].
+	Ref
 	// Named is the account that the facts about the subscription and its invoices name, "" where the customer decides.
-	Named    string `json:",omitempty"`
-	Customer string `json:",omitempty"`
+	Named string `json:",omitempty"`
 	// Status is the provider's word, or "active"/"trialing" on the evidence of a paid invoice alone. It is "" as long as
 	// nothing is known but invoices that are not paid.
 	Status string
@@ -120,7 +118,7 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, SubscriptionSeen)
 	certain := chain(snapshots, p)
-	s := Subscription{ID: id, Customer: customerOf(facts, invoices), Named: cmp.Or(p.account(facts), namedBy(facts, snapshots, invoices))}
+	s := Subscription{Ref: Ref{ID: id, Customer: customerOf(facts, invoices)}, Named: cmp.Or(p.account(facts), namedBy(facts, snapshots, invoices))}
 
 	ended := slices.IndexFunc(snapshots, func(f Fact) bool { return terminal(f.Subscription.Status) })
 	switch {
@@ -335,4 +333,68 @@ func customerOf(facts []Fact, invoices []Invoice) (customer string) {
 
 const subscriptionSQL = `select state from subscriptions where mode = $1 and id = $2`
 
-var writeSubscriptionSQL = upsert("subscriptions", "account", "customer", "status", "plan", "quantity", "ended", "state")
+func foldSubscription(id string, with related) Object {
+	facts := with.withHolds(with.facts[id], func(d *Dispute) bool {
+		i := find[*Invoice](with.objects, with.disputed(d))
+		return d.Subscription == id || i != nil && i.Subscription == id
+	})
+	s := FoldSubscription(id, facts, with.invoicesOf(id), with.policy).after(find[*Subscription](with.objects, id))
+	return &s
+}
+
+// invoicesOf returns the invoices of a subscription.
+func (w related) invoicesOf(subscription string) (list []Invoice) {
+	for _, i := range each[*Invoice](w.objects) {
+		if i.Subscription == subscription {
+			list = append(list, *i)
+		}
+	}
+	return list
+}
+
+func (*Subscription) kind() kind { return kindSubscription }
+
+func (s *Subscription) assign(with related) { s.Account = with.accountOf(s.Named, s.Customer) }
+
+func (s *Subscription) grants() []Grant {
+	switch {
+	case !s.gives():
+		return nil
+	case s.Paid != nil:
+		return []Grant{{s.ID, s.Paid.Plan, s.Paid.Quantity, s.Paid.AddOns, s.Until, s.EndsAt, s.Because}}
+	}
+	return []Grant{{s.ID, s.Plan, s.Quantity, s.AddOns, s.Until, s.EndsAt, s.Because}}
+}
+
+// gives reports whether the subscription grants anything; what the clock has ended is not asked.
+func (s *Subscription) gives() bool {
+	switch {
+	case s.Held || s.Withheld || s.PaidBack:
+		return false
+	case s.Ended():
+		return !s.EndsAt.IsZero()
+	}
+	return granting(s.Status)
+}
+
+// tasks asks to map a price to a plan, where any fact ever showed one that no mapping knows. The task is open while the
+// newest does: until then the plan that was known before stays.
+func (s *Subscription) tasks() []settledTask {
+	if !s.EverUnknown {
+		return nil
+	}
+	title, open := "Map the price of subscription "+s.ID+" to a plan, in plans.prices", s.UnknownPrice != "" && !s.Ended()
+	if open {
+		title += ": " + s.UnknownPrice
+	}
+	return []settledTask{taskWhile(open, TaskPlan, s.Ref, title)}
+}
+
+const writeSubscriptionSQL = `
+insert into subscriptions (mode, id, account, customer, status, plan, quantity, ended, state) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, status = excluded.status,
+       plan = excluded.plan, quantity = excluded.quantity, ended = excluded.ended, state = excluded.state, updated_at = now()`
+
+func (s *Subscription) row() (sql string, columns []any) {
+	return writeSubscriptionSQL, []any{s.Status, s.Plan, s.Quantity, s.Ended()}
+}

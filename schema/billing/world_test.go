@@ -3,7 +3,6 @@ package billing_test
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,23 +81,25 @@ func fold(facts []billing.Fact, p billing.Policy, now time.Time) world {
 			bySubscription[object] = []billing.Invoice{}
 		}
 	}
-	ofAccount := map[string][]billing.Subscription{}
+	ofAccount := map[string][]billing.Object{}
 	for id, invoices := range bySubscription {
 		s := billing.FoldSubscription(id, about[id], invoices, p)
 		s.Account = billing.AccountOf(s.Named, s.Customer, about[s.Customer])
 		w.subscriptions[id] = s
-		ofAccount[s.Account] = append(ofAccount[s.Account], s)
+		ofAccount[s.Account] = append(ofAccount[s.Account], &s)
 	}
-	orders := map[string][]billing.Order{}
 	for id, i := range w.invoices {
 		i.Account = cmp.Or(w.subscriptions[i.Subscription].Account, billing.AccountOf(i.Named, i.Customer, about[i.Customer]))
 		w.invoices[id] = i
-		if o, ok := i.Order(); ok {
-			orders[i.Account] = append(orders[i.Account], o)
+		if _, ok := i.Order(); ok {
+			ofAccount[i.Account] = append(ofAccount[i.Account], &i)
 		}
 	}
-	for _, account := range slices.Concat(slices.Collect(maps.Keys(ofAccount)), slices.Collect(maps.Keys(orders))) {
-		a := billing.Access{Account: account, Grants: billing.Grants(ofAccount[account], orders[account], billing.OnHold(about[account]), p)}
+	for account, objects := range ofAccount {
+		a := billing.Access{Account: account}
+		if !billing.OnHold(about[account]) {
+			a.Grants = billing.Grants(objects, p)
+		}
 		a.Target = billing.TargetOf(a.Grants, now, p)
 		w.access[account] = a
 	}

@@ -3,7 +3,7 @@ package billing
 import (
 	"context"
 	"encoding/json"
-	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -12,134 +12,109 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// write writes the rows and the news.
+// write writes what has changed: objects with their tasks, what they grant, what is due of them, the targets of their
+// accounts, and the news.
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
-	mode := a.subject.Mode
-	granted := map[string]bool{}
-	for _, given := range a.grants {
-		for _, g := range given {
-			granted[g.Object] = true
+	for _, o := range a.now.list() {
+		if err := a.writeObject(b, o, a.before[keyOf(o)]); err != nil {
+			return err
 		}
 	}
-	if err := a.writeSubscriptions(b, granted); err != nil {
-		return err
-	}
-	if err := a.writeInvoices(b, granted); err != nil {
-		return err
-	}
-	if err := a.writeMoney(b, granted); err != nil {
-		return err
-	}
-	for _, account := range slices.Sorted(maps.Keys(a.grants)) {
-		for _, g := range a.grants[account] {
-			b.Queue(giveSQL, mode, g.Object, account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
-		}
-	}
-	if a.holds != "" {
-		b.Queue(holdSQL, mode, a.holds, a.accounts[a.holds].Held)
-	}
-	a.ask(b)
+	a.writeGrants(b)
 	a.schedule(b)
 	a.writeTargets(b)
-	if err := a.announce(b); err != nil {
+	if err := a.tell(b); err != nil {
 		return err
 	}
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
-// writeSubscriptions writes the subscriptions, and moves with one what belongs to it. What grants nothing any more is
-// taken; granted names what does.
-func (a *applying) writeSubscriptions(b *pgx.Batch, granted map[string]bool) error {
-	mode := a.subject.Mode
-	for _, s := range a.subscriptions {
-		state, err := json.Marshal(s)
-		if err != nil {
-			return err
+// writeObject writes an object that is not what it was.
+func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
+	ref, mode := o.ref(), a.subject.Mode
+	if was != nil && reflect.DeepEqual(o, was) && !(a.how == repairing && a.folded[keyOf(o)]) {
+		return nil
+	}
+	state, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	sql, columns := o.row()
+	if sql == writeObjectSQL {
+		columns = append(columns, o.kind())
+	}
+	b.Queue(sql, append(append([]any{mode, ref.ID, ref.Account, ref.Customer}, columns...), state)...)
+	for _, t := range o.tasks() {
+		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key)
+	}
+	switch o := o.(type) {
+	case *Subscription:
+		known, _ := was.(*Subscription)
+		if known == nil && len(related{objects: a.before}.invoicesOf(o.ID)) > 0 || known != nil && known.Account != o.Account {
+			b.Queue(moveInvoicesSQL, mode, o.ID, o.Account)
+			b.Queue(moveOfSubscriptionSQL, mode, o.ID, o.Account)
 		}
-		b.Queue(writeSubscriptionSQL, mode, s.ID, s.Account, s.Customer, s.Status, s.Plan, s.Quantity, s.Ended(), state)
-		if s.Ended() {
-			b.Queue(endTasksSQL, mode, s.ID)
+		if o.Ended() {
+			b.Queue(endTasksSQL, mode, o.ID)
 		}
-		if !granted[s.ID] {
-			b.Queue(takeSQL, mode, s.ID)
+		if known != nil && known.Unsettled != (Cause{}) && o.Unsettled == (Cause{}) {
+			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, TaskCancelled)
 		}
-		if held := a.held.subscription; !a.firstHeard(s.ID) && (held == nil || held.ID != s.ID || held.Account != s.Account) {
-			b.Queue(moveSQL("invoices", "subscription"), mode, s.ID, s.Account)
-			if held != nil || a.linked {
-				a.moveMoney(b, "subscription", s.ID, s.Account)
+	case *Invoice:
+		if !a.folded[keyOf(o)] { // it has moved with its customer
+			b.Queue(moveOfInvoiceSQL, mode, o.ID, o.Account)
+		}
+	}
+	return nil
+}
+
+// writeGrants writes what the objects that were touched grant, in the place of what they did.
+func (a *applying) writeGrants(b *pgx.Batch) {
+	mode, had, has := a.subject.Mode, map[string]bool{}, map[string]bool{}
+	for account, grants := range a.granted {
+		for _, g := range grants {
+			had[g.Object] = true
+			same := func(o Grant) bool { return reflect.DeepEqual(o, g) }
+			has[g.Object] = a.how != repairing && slices.ContainsFunc(a.gives[account], same)
+		}
+	}
+	for _, o := range a.touched() {
+		ref := o.ref()
+		grants := grantsOf([]Object{o}, ref.Account)
+		if len(grants) == 0 && (had[ref.ID] || a.how == repairing) {
+			b.Queue(takeSQL, mode, ref.ID)
+		}
+		for _, g := range grants {
+			if ref.Account != "" && !has[g.Object] {
+				b.Queue(giveSQL, mode, g.Object, ref.Account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
 			}
 		}
 	}
-	return nil
 }
 
-// writeInvoices is [applying.writeSubscriptions] for invoices.
-func (a *applying) writeInvoices(b *pgx.Batch, granted map[string]bool) error {
-	mode := a.subject.Mode
-	for _, i := range a.invoices {
-		if i.ID != a.invoice { // it moves with its customer
-			b.Queue(moveSQL("invoices", "id"), mode, i.ID, i.Account)
-			a.moveMoney(b, "invoice", i.ID, i.Account)
-			continue
-		}
-		state, err := json.Marshal(i)
-		if err != nil {
-			return err
-		}
-		b.Queue(writeInvoiceSQL, mode, i.ID, i.Account, i.Subscription, i.Customer, i.Status, i.Paid, i.Currency,
-			i.PeriodStart, i.OccurredAt, a.receiptOf(i), state)
-		if i.Subscription == "" && !granted[i.ID] {
-			b.Queue(takeSQL, mode, i.ID)
+// writeTargets writes what the accounts may use now, and when their workspaces may be released.
+func (a *applying) writeTargets(b *pgx.Batch) {
+	if a.holds != "" {
+		b.Queue(holdSQL, a.subject.Mode, a.holds, a.accounts[a.holds].Held)
+	}
+	before, after := a.change.Before.Access.Target, a.change.After.Access
+	var last lapse
+	for _, o := range a.touched() {
+		if l := o.lapsed(a.at); o.ref().Account == after.Account && l.at.After(last.at) {
+			last = l
 		}
 	}
-	return nil
-}
-
-// writeTargets writes what the accounts may use now, and what is due of that.
-func (a *applying) writeTargets(b *pgx.Batch) {
-	before, after := a.change.Before.Access.Target, a.change.After.Access
 	a.writeAccess(b, before, after)
-	a.keep(b, before, after, a.over(after.Account))
+	a.scheduleRelease(b, before, after, last)
 	for _, other := range a.change.Others {
 		was := a.accounts[other.Account].target()
 		a.writeAccess(b, was, other)
-		a.keep(b, was, other, over{a.subject.OccurredAt, causeOf(a.facts[0])})
+		a.scheduleRelease(b, was, other, lapse{a.subject.OccurredAt, causeOf(a.facts[0])})
 	}
 	if a.holds != "" && after.Target.Version != before.Version { // no run is about such a fact
-		a.await(b, a.holds, a.holds, Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
+		await(b, a.subject.Mode, a.holds, a.holds, Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
 	}
-}
-
-// firstHeard reports whether nothing was known of a subscription, and none of its invoices: nothing moves with it, and
-// nothing of it is due.
-func (a *applying) firstHeard(subscription string) bool {
-	return subscription == a.subscription && a.held.subscription == nil && len(a.held.billed) == 0
-}
-
-// ask opens the tasks about prices that no mapping knows and about invoices that cannot be finalized, and closes those
-// about what is mended by now.
-func (a *applying) ask(b *pgx.Batch) {
-	settle := func(t settledTask, asks bool) {
-		if asks {
-			b.Queue(settleTaskSQL, a.subject.Mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key)
-		}
-	}
-	for _, s := range a.subscriptions {
-		settle(planTask(s))
-	}
-	for _, i := range a.invoices {
-		settle(stuckTask(i))
-	}
-}
-
-// receiptOf is the receipt whose body shows the invoice: that of the last of its facts.
-func (a *applying) receiptOf(i Invoice) string {
-	ordered := InOrder(a.about[i.ID], InvoiceSeen)
-	if len(ordered) == 0 {
-		return a.subject.ReceiptID
-	}
-	return ordered[len(ordered)-1].ReceiptID
 }
 
 func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
@@ -156,19 +131,15 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 	}
 }
 
-// announce writes the news to the outbox.
-func (a *applying) announce(b *pgx.Batch) error {
+// tell writes the news to the outbox.
+func (a *applying) tell(b *pgx.Batch) error {
 	if a.change.Silent {
 		return nil
 	}
 	var list []news
-	if i := a.change.After.Invoice; i != nil {
-		list = append(list, newsOfInvoice(a.subject, a.change.Before.Invoice, *i)...)
+	for _, o := range a.now.list() {
+		list = append(list, o.news(a.subject, a.before[keyOf(o)])...)
 	}
-	if s := a.change.After.Subscription; s != nil {
-		list = append(list, newsOfSubscription(a.subject, a.change.Before.Subscription, *s)...)
-	}
-	list = append(list, newsOfMoney(a.subject, a.change.Before, a.change.After)...)
 	list = append(list, newsOfAccess(a.subject, a.change.Before.Access, a.change.After.Access)...)
 	for _, other := range a.change.Others {
 		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[other.Account].target()}, other)...)
@@ -193,3 +164,22 @@ func orNull(t time.Time) *time.Time {
 	}
 	return &t
 }
+
+const writeObjectSQL = `
+insert into objects (mode, id, account, customer, payment, invoice, subscription, kind, state) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    on conflict (mode, id, kind) do update set account = excluded.account, customer = excluded.customer, payment = excluded.payment,
+       invoice = excluded.invoice, subscription = excluded.subscription, state = excluded.state, updated_at = now()`
+
+func (r *Ref) row() (sql string, columns []any) {
+	return writeObjectSQL, []any{r.Payment, r.Invoice, r.Subscription}
+}
+
+// The following move what belongs to $2 to account $3. Finance entries stay where they were booked.
+const (
+	moved = ` set account = $3, state = jsonb_set(state, '{Account}', to_jsonb($3::text)), updated_at = now()
+ where mode = $1 and account <> $3 and `
+
+	moveInvoicesSQL       = `update invoices` + moved + `subscription = $2 and subscription <> ''`
+	moveOfSubscriptionSQL = `update objects` + moved + `subscription = $2 and subscription <> ''`
+	moveOfInvoiceSQL      = `update objects` + moved + `invoice = $2 and invoice <> ''`
+)

@@ -42,10 +42,14 @@ type Progress struct {
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL, "begin effects": beginEffectsSQL, "effects from": effectsFromSQL, "receipt": receiptSQL,
+	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL, "effects from": effectsFromSQL, "receipt": receiptSQL,
 }
 
-const beginSQL = `insert into imports (source) values ($1) on conflict (source) where finished_at is null do nothing`
+// beginSQL takes a full second, as the times of events are.
+const beginSQL = `
+insert into imports (source, provider, effects_from)
+select $1, $2, jsonb_object_agg(mode, date_trunc('second', now())) from unnest($3::text[]) as mode
+    on conflict (source) where finished_at is null do nothing`
 
 const underWaySQL = `select id::text, cursor, read <> '{}' from imports where source = $1 and finished_at is null`
 
@@ -53,12 +57,9 @@ const advanceSQL = `update imports set cursor = $2, read = $3 where id = $1::uui
 
 const finishSQL = `update imports set finished_at = now() where id = $1::uuid`
 
-// beginEffectsSQL keeps the time of the first import: a later one must not silence events that came since. It is a
-// full second, as the times of events are.
-const beginEffectsSQL = `
-insert into effects_from (provider, mode, at) values ($1, $2, date_trunc('second', now())) on conflict (mode, provider) do nothing`
-
-const effectsFromSQL = `select mode, at from effects_from where provider = $1`
+// effectsFromSQL takes the time of the first import: a later one must not silence events that came since.
+const effectsFromSQL = `
+select mode, min(at::timestamptz) from imports, jsonb_each_text(effects_from) as began(mode, at) where provider = $1 group by mode`
 
 // receiptSQL keeps the one receipt of an object that an import has read. Due rows that follow from its facts name
 // this receipt, as those of an event name theirs.
@@ -98,13 +99,8 @@ func (s *Store) Begin(ctx context.Context, source, provider string, modes []stri
 	i.Progress = Progress{Cursor: map[string]string{}, Done: map[string]bool{}, Read: map[string]int{}, LeftOut: map[string]string{}}
 	i.EffectsFrom = map[string]time.Time{}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, beginSQL, source); err != nil {
+		if _, err := tx.Exec(ctx, beginSQL, source, provider, modes); err != nil {
 			return err
-		}
-		for _, mode := range modes {
-			if _, err := tx.Exec(ctx, beginEffectsSQL, provider, mode); err != nil {
-				return err
-			}
 		}
 		var progress []byte
 		if err := tx.QueryRow(ctx, underWaySQL, source).Scan(&i.ID, &progress, &i.Resumed); err != nil {

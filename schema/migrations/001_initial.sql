@@ -318,15 +318,6 @@ create table facts (
 create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account);
 create index facts_customer on facts (customer) where customer <> '';
 
--- The provider's customers: a row to lock, so that the facts of one are applied one after the other.
-create table customers (
-    mode             text        not null check (mode in ('live', 'test')),
-    provider         text        not null,
-    provider_account text        not null default '',
-    id               text        collate "C" not null,
-    primary key (id, mode, provider, provider_account)
-);
-
 -- The tables below hold what the facts fold to. They can be made anew from the facts. state is the whole of an object,
 -- as JSON; the columns are what is looked for.
 
@@ -389,127 +380,53 @@ create index invoices_account on invoices (account, mode, occurred_at);
 create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
 create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
 
--- Money. A payment is a payment intent, or a charge that has none. account is '' for as long as it is not known whose it
--- is: a refund names no customer, and a charge need not name its invoice. invoice, subscription and customer are the
--- payment's, '' where they are not known or there is none. Amounts are in minor units of the currency.
-create table payments (
+-- Payments, refunds, disputes, early fraud warnings, credit notes and checkout sessions. A payment is a payment intent, or a
+-- charge that has none. account is '' for as long as it is not known whose it is: a refund names no customer, and a charge
+-- need not name its invoice. payment, invoice and subscription are what the object belongs to, '' where that is not known,
+-- or there is none. The views below show each kind. Amounts are in minor units of the currency.
+create table objects (
     mode         text        not null check (mode in ('live', 'test')),
-    id           text        not null,
-    account      text        not null default '',
-    invoice      text        not null default '',
-    subscription text        not null default '',
-    customer     text        not null default '',
-    status       text        not null default '',
-    refunded     bigint      not null default 0,
-    amount       bigint      not null default 0,
-    currency     text        not null default '',
-    state        jsonb       not null,
-    updated_at   timestamptz not null default now(),
-    primary key (mode, id)
-);
-create index payments_account on payments (account, mode);
-create index payments_invoice on payments (invoice, mode) where invoice <> '';
-create index payments_subscription on payments (subscription, mode) where subscription <> '';
-create index payments_customer on payments (customer, mode) where customer <> '';
-
-create table refunds (
-    mode         text        not null check (mode in ('live', 'test')),
+    kind         text        not null check (kind in ('payment', 'refund', 'dispute', 'fraud_warning', 'credit_note', 'checkout')),
     id           text        not null,
     account      text        not null default '',
     payment      text        not null default '',
     invoice      text        not null default '',
     subscription text        not null default '',
     customer     text        not null default '',
-    status       text        not null,
-    amount       bigint      not null,
-    currency     text        not null,
     state        jsonb       not null,
     updated_at   timestamptz not null default now(),
-    primary key (mode, id)
+    primary key (id, mode, kind)
 );
-create index refunds_payment on refunds (payment, mode) where payment <> '';
-create index refunds_account on refunds (account, mode);
-create index refunds_invoice on refunds (invoice, mode) where invoice <> '';
-create index refunds_subscription on refunds (subscription, mode) where subscription <> '';
-create index refunds_customer on refunds (customer, mode) where customer <> '';
+create index objects_account on objects (account, kind, mode);
+create index objects_payment on objects (payment, mode) where payment <> '';
+create index objects_invoice on objects (invoice, mode) where invoice <> '';
+create index objects_subscription on objects (subscription, kind, mode) where subscription <> '';
+create index objects_customer on objects (customer, mode) where customer <> '';
 
-create table disputes (
-    mode         text        not null check (mode in ('live', 'test')),
-    id           text        not null,
-    account      text        not null default '',
-    payment      text        not null default '',
-    invoice      text        not null default '',
-    subscription text        not null default '',
-    customer     text        not null default '',
-    status       text        not null,
-    amount       bigint      not null,
-    currency     text        not null,
-    state        jsonb       not null,
-    updated_at   timestamptz not null default now(),
-    primary key (mode, id)
-);
-create index disputes_payment on disputes (payment, mode) where payment <> '';
-create index disputes_account on disputes (account, mode);
-create index disputes_invoice on disputes (invoice, mode) where invoice <> '';
-create index disputes_subscription on disputes (subscription, mode) where subscription <> '';
-create index disputes_customer on disputes (customer, mode) where customer <> '';
-
-create table fraud_warnings (
-    mode         text        not null check (mode in ('live', 'test')),
-    id           text        not null,
-    account      text        not null default '',
-    payment      text        not null default '',
-    invoice      text        not null default '',
-    subscription text        not null default '',
-    customer     text        not null default '',
-    actionable   boolean     not null,
-    state        jsonb       not null,
-    updated_at   timestamptz not null default now(),
-    primary key (mode, id)
-);
-create index fraud_warnings_payment on fraud_warnings (payment, mode) where payment <> '';
-create index fraud_warnings_account on fraud_warnings (account, mode);
-create index fraud_warnings_invoice on fraud_warnings (invoice, mode) where invoice <> '';
-create index fraud_warnings_subscription on fraud_warnings (subscription, mode) where subscription <> '';
-create index fraud_warnings_customer on fraud_warnings (customer, mode) where customer <> '';
-
-create table credit_notes (
-    mode         text        not null check (mode in ('live', 'test')),
-    id           text        not null,
-    account      text        not null default '',
-    invoice      text        not null default '',
-    subscription text        not null default '',
-    customer     text        not null default '',
-    status       text        not null,
-    -- amount is what was credited, but for what its refunds pay back.
-    amount       bigint      not null,
-    currency     text        not null,
-    state        jsonb       not null,
-    updated_at   timestamptz not null default now(),
-    primary key (mode, id)
-);
-create index credit_notes_account on credit_notes (account, mode);
-create index credit_notes_invoice on credit_notes (invoice, mode) where invoice <> '';
-create index credit_notes_subscription on credit_notes (subscription, mode) where subscription <> '';
-create index credit_notes_customer on credit_notes (customer, mode) where customer <> '';
-
-create table checkouts (
-    mode           text        not null check (mode in ('live', 'test')),
-    id             text        not null,
-    account        text        not null default '',
-    payment        text        not null default '',
-    customer       text        not null default '',
-    status         text        not null,
-    payment_status text        not null,
-    amount         bigint      not null,
-    currency       text        not null,
-    state          jsonb       not null,
-    updated_at     timestamptz not null default now(),
-    primary key (mode, id)
-);
-create index checkouts_account on checkouts (account, mode);
-create index checkouts_payment on checkouts (payment, mode) where payment <> '';
-create index checkouts_customer on checkouts (customer, mode) where customer <> '';
+create view payments as
+select mode, id, account, invoice, subscription, customer, state ->> 'Status' as status, coalesce((state ->> 'Refunded')::bigint, 0) as refunded,
+       (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
+  from objects where kind = 'payment';
+create view refunds as
+select mode, id, account, payment, invoice, subscription, customer, state ->> 'Status' as status,
+       (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
+  from objects where kind = 'refund';
+create view disputes as
+select mode, id, account, payment, invoice, subscription, customer, state ->> 'Status' as status,
+       (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
+  from objects where kind = 'dispute';
+create view fraud_warnings as
+select mode, id, account, payment, invoice, subscription, customer, (state ->> 'Actionable')::boolean as actionable, state, updated_at
+  from objects where kind = 'fraud_warning';
+-- amount is what was credited, but for what its refunds pay back.
+create view credit_notes as
+select mode, id, account, invoice, subscription, customer, state ->> 'Status' as status,
+       (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
+  from objects where kind = 'credit_note';
+create view checkouts as
+select mode, id, account, payment, customer, state ->> 'Status' as status, state ->> 'PaymentStatus' as payment_status,
+       (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
+  from objects where kind = 'checkout';
 
 -- What gives an account access: one row for each object that grants, a subscription or what was bought once.
 create table grants (
@@ -638,24 +555,19 @@ create index outbox_unpublished on outbox (mode, account, id) where published_at
 create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_receipt on outbox (receipt_id);
 
--- When effects began, for a company that had subscribers before it had pawl: what occurred before is folded, and nothing
--- follows from it. The first import of a mode sets it.
-create table effects_from (
-    provider text        not null,
-    mode     text        not null check (mode in ('live', 'test')),
-    at       timestamptz not null,
-    primary key (mode, provider)
-);
-
 -- Imports of what a provider holds. One that was broken off goes on at its cursor; its ID stands for the receipt of its
 -- facts.
 create table imports (
-    id          uuid        primary key default gen_random_uuid(),
-    source      text        not null,
-    started_at  timestamptz not null default now(),
-    finished_at timestamptz,
-    cursor      jsonb       not null default '{}',
-    read        jsonb       not null default '{}'
+    id           uuid        primary key default gen_random_uuid(),
+    source       text        not null,
+    provider     text        not null,
+    -- effects_from is when it began, by the modes that it reads. The first of a provider and mode counts: nothing follows
+    -- from what had occurred before.
+    effects_from jsonb       not null default '{}',
+    started_at   timestamptz not null default now(),
+    finished_at  timestamptz,
+    cursor       jsonb       not null default '{}',
+    read         jsonb       not null default '{}'
 );
 create unique index imports_under_way on imports (source) where finished_at is null;
 

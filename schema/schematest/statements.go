@@ -15,8 +15,8 @@ import (
 
 // grows are the tables that have rows for every event, for ever.
 var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects", "effect_attempts", "outbox",
-	"facts", "customers", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks", "finance_entries",
-	"payments", "refunds", "disputes", "fraud_warnings", "credit_notes", "checkouts", "operator_actions"}
+	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks", "finance_entries",
+	"objects", "operator_actions"}
 
 // OnPurpose names statements that read more than the rows of a key, and why they may.
 type OnPurpose struct {

@@ -35,9 +35,7 @@ const about = `
   left join lateral (
       select coalesce((select o.account
                          from (select mode, id, account from invoices union all select mode, id, account from subscriptions
-                               union all select mode, id, account from payments union all select mode, id, account from refunds
-                               union all select mode, id, account from disputes union all select mode, id, account from credit_notes
-                               union all select mode, id, account from checkouts) o
+                               union all select mode, id, account from objects) o
                         where o.mode = f.mode and o.id = f.object collate "default" and o.account <> '' limit 1),
                       f.data -> 'Link' ->> 'Account', f.customer) as account,
              coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,

@@ -38,7 +38,7 @@ var costRows = map[string]int{
 	"runs insert":     1, "runs update": 1,
 	"effects insert": 4, "effects update": 5, // four outcomes and the mail's mark
 	"effect_attempts insert": 4,
-	"facts insert":           1, "customers insert": 1, "grants insert": 1,
+	"facts insert":           1, "grants insert": 1,
 	"due insert":      1,                       // nothing but the invoice tells that the subscription is active
 	"accounts insert": 1, "accounts update": 1, // its target
 	"subscriptions insert": 1, "invoices insert": 1, "entitlements insert": 1,

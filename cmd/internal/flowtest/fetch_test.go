@@ -120,7 +120,7 @@ func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 func TestEffectsFrom_WhatWasBefore_FoldedAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	if _, err := r.Pool.Exec(t.Context(), `insert into effects_from (provider, mode, at) values ('stripe', 'live', $1)`, bought); err != nil {
+	if _, err := r.Pool.Exec(t.Context(), `insert into imports (source, provider, effects_from, finished_at) values ('stripe', 'stripe', jsonb_build_object('live', $1::timestamptz), now())`, bought); err != nil {
 		t.Fatal(err)
 	}
 	seed := "day0-" + uuid.NewString()[:8]

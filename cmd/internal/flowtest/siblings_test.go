@@ -36,7 +36,7 @@ func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T)
 		t.Fatal(err)
 	}
 	defer func() { _ = holder.Rollback(context.Background()) }()
-	if _, err := holder.Exec(t.Context(), `set local idle_in_transaction_session_timeout = 0; select from customers for update`); err != nil {
+	if _, err := holder.Exec(t.Context(), `set local idle_in_transaction_session_timeout = 0; select pg_advisory_xact_lock(hashtextextended('customer live ' || customer, 0)) from (select distinct customer from facts) as known`); err != nil {
 		t.Fatal(err)
 	}
 	r.decide(first, workflows.UpdateCompensate, workflows.DecisionInput{})

@@ -78,7 +78,7 @@ func paymentFields(p billing.Payment) []field {
 }
 
 func refundFields(r billing.Refund) []field {
-	return []field{{"status", r.Status}, {"amount", money(r.Amount, r.Currency)}, {"payment", r.Payment()}}
+	return []field{{"status", r.Status}, {"amount", money(r.Amount, r.Currency)}, {"payment", r.Payment}}
 }
 
 func disputeFields(d billing.Dispute) []field {
@@ -86,7 +86,7 @@ func disputeFields(d billing.Dispute) []field {
 	for _, m := range d.Movements {
 		moved += m.Amount
 	}
-	return []field{{"status", d.Status}, {"amount", money(d.Amount, d.Currency)}, {"moved", money(moved, d.Currency)}, {"payment", d.Payment()}}
+	return []field{{"status", d.Status}, {"amount", money(d.Amount, d.Currency)}, {"moved", money(moved, d.Currency)}, {"payment", d.Payment}}
 }
 
 func warningFields(w billing.Warning) []field {

@@ -1,0 +1,262 @@
+package billing
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Object is what the facts about one thing of the provider's fold to: a [Subscription], an [Invoice], a [Payment], a
+// [Refund], a [Dispute], a [Warning], a [Credit] or a [Checkout].
+//
+// A kind of object is a type with these methods, and a row of kinds. Each embeds [Ref], which has them for what says
+// nothing of the sort.
+type Object interface {
+	kind() kind
+	ref() *Ref
+	// assign sets the account that the object belongs to, and what it shares with what it refers to.
+	assign(with related)
+	// grants is what the object gives its account now, lapsed when what it gave was over.
+	grants() []Grant
+	lapsed(at time.Time) lapse
+	// due is what the clock does about it.
+	due(with related, now time.Time) []Due
+	// announces lists the news that its account is told once, in any order of facts; news are those that are new since
+	// before, which may be nil.
+	announces() []string
+	news(s Subject, before Object) []news
+	tasks() []settledTask
+	// row is the statement that writes it, and the columns that it has beside mode, ID, account, customer and state.
+	row() (sql string, columns []any)
+}
+
+// Ref is what an object is called, and what it refers to; "" for nothing, or for what is not known yet.
+type Ref struct {
+	ID string
+	// Account is ours.
+	Account      string
+	Customer     string `json:",omitempty"`
+	Payment      string `json:",omitempty"`
+	Invoice      string `json:",omitempty"`
+	Subscription string `json:",omitempty"`
+	// Announced is what was announced of it. Nothing is before its account is known, which a payment can lose again by
+	// naming an invoice that is not known yet.
+	Announced []string `json:",omitempty"`
+}
+
+func (r *Ref) ref() *Ref                  { return r }
+func (r Ref) id() string                  { return r.ID }
+func (*Ref) grants() []Grant              { return nil }
+func (*Ref) lapsed(time.Time) lapse       { return lapse{} }
+func (*Ref) due(related, time.Time) []Due { return nil }
+func (*Ref) announces() []string          { return nil }
+func (*Ref) news(Subject, Object) []news  { return nil }
+func (*Ref) tasks() []settledTask         { return nil }
+
+// assign is that of what names a payment. It belongs to whom the payment belongs to, and moves with what that paid for.
+func (r *Ref) assign(with related) {
+	p, s, i := find[*Payment](with.objects, r.Payment), find[*Subscription](with.objects, r.Subscription), find[*Invoice](with.objects, r.Invoice)
+	switch {
+	case p != nil:
+		r.paidBy(p)
+	case s != nil:
+		r.Account = s.Account
+	case i != nil:
+		r.Account = i.Account
+	}
+}
+
+// paidBy takes over what a payment belongs to.
+func (r *Ref) paidBy(p *Payment) {
+	r.Account, r.Invoice, r.Subscription, r.Customer = p.Account, p.Invoice, p.Subscription, p.Customer
+}
+
+// newsSince are the announcements that are new since before.
+func (r *Ref) newsSince(before Object, data any) (list []news) {
+	var announced []string
+	if before != nil {
+		announced = before.ref().Announced
+	}
+	for _, what := range r.Announced {
+		if !slices.Contains(announced, what) {
+			list = append(list, news{r.Account, what, data})
+		}
+	}
+	return list
+}
+
+// known says how much is known of what an object belongs to.
+func (r *Ref) known() int {
+	switch {
+	case r.Account == "":
+		return 0
+	case r.Invoice == "":
+		return 1
+	}
+	return 2
+}
+
+// kind is a kind of object, as the table of objects names it.
+type kind string
+
+const (
+	kindSubscription kind = "subscription"
+	kindInvoice      kind = "invoice"
+	kindPayment      kind = "payment"
+	kindCheckout     kind = "checkout"
+	kindRefund       kind = "refund"
+	kindDispute      kind = "dispute"
+	kindWarning      kind = "fraud_warning"
+	kindCredit       kind = "credit_note"
+)
+
+// waits reports whether objects of the kind may be told before their account is known.
+func (k kind) waits() bool {
+	return k == kindRefund || k == kindDispute || k == kindWarning || k == kindCredit
+}
+
+// kinds are all kinds of objects, in the order in which they are folded: each before what is folded with it. fold returns
+// nil where no fact tells of the object.
+var kinds = []struct {
+	kind kind
+	none func() Object
+	fold func(id string, with related) Object
+}{
+	{kindRefund, func() Object { return &Refund{} }, func(id string, with related) Object {
+		r := FoldRefund(id, with.facts[id])
+		return &r
+	}},
+	{kindDispute, func() Object { return &Dispute{} }, func(id string, with related) Object {
+		d := FoldDispute(id, with.facts[id])
+		return &d
+	}},
+	{kindWarning, func() Object { return &Warning{} }, func(id string, with related) Object {
+		w := FoldWarning(id, with.facts[id])
+		return &w
+	}},
+	{kindCredit, func() Object { return &Credit{} }, func(id string, with related) Object {
+		c := FoldCredit(id, with.facts[id])
+		return &c
+	}},
+	{kindCheckout, func() Object { return &Checkout{} }, foldCheckout},
+	{kindPayment, func() Object { return &Payment{} }, foldPayment},
+	{kindInvoice, func() Object { return &Invoice{} }, foldInvoice},
+	{kindSubscription, func() Object { return &Subscription{} }, foldSubscription},
+}
+
+// listed is the order in which objects are written and announced.
+var listed = []kind{kindInvoice, kindSubscription, kindPayment, kindRefund, kindDispute, kindCheckout, kindCredit, kindWarning}
+
+// related is what an object is folded with: facts by their object, and what is known of other objects.
+type related struct {
+	facts   map[string][]Fact
+	objects objects
+	policy  Policy
+}
+
+// accountOf is [AccountOf] for a customer whose facts are known.
+func (w related) accountOf(named, customer string) string {
+	return AccountOf(named, customer, w.facts[customer])
+}
+
+// withHolds adds the holds of disputes to the facts of what was paid for.
+func (w related) withHolds(facts []Fact, of func(*Dispute) bool) []Fact {
+	facts = slices.Clone(facts)
+	for _, d := range each[*Dispute](w.objects) {
+		if of(d) {
+			facts = append(facts, d.hold(w.policy)...)
+		}
+	}
+	return facts
+}
+
+// disputed returns the invoice of what is disputed, "" for none.
+func (w related) disputed(d *Dispute) string {
+	if p := find[*Payment](w.objects, d.Payment); p != nil {
+		return p.Invoice
+	}
+	return d.Invoice
+}
+
+// refunded sums what was paid back of payments, and returns the fact that told of the last of it.
+func (w related) refunded(of func(*Payment) bool) (sum int64, by Cause) {
+	for _, p := range each[*Payment](w.objects) {
+		if of(p) {
+			sum, by = sum+p.Refunded, laterCause(by, p.RefundedBy)
+		}
+	}
+	return sum, by
+}
+
+// objects are some of the provider's objects.
+type objects map[key]Object
+
+type key struct {
+	kind kind
+	id   string
+}
+
+func keyOf(o Object) key { return key{o.kind(), o.ref().ID} }
+
+// add adds an object that was read.
+func (o objects) add(of kind, state []byte) error {
+	for _, k := range kinds {
+		if k.kind == of {
+			is := k.none()
+			err := json.Unmarshal(state, is)
+			o[keyOf(is)] = is
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns all of them, in the order of listed, then by ID.
+func (o objects) list() (list []Object) {
+	for _, is := range o {
+		list = append(list, is)
+	}
+	slices.SortFunc(list, func(a, b Object) int {
+		if byKind := slices.Index(listed, a.kind()) - slices.Index(listed, b.kind()); byKind != 0 {
+			return byKind
+		}
+		return strings.Compare(a.ref().ID, b.ref().ID)
+	})
+	return list
+}
+
+// each returns those of one kind, by ID.
+func each[O Object](o objects) (list []O) {
+	for _, is := range o {
+		if of, ok := is.(O); ok {
+			list = append(list, of)
+		}
+	}
+	slices.SortFunc(list, func(a, b O) int { return strings.Compare(a.ref().ID, b.ref().ID) })
+	return list
+}
+
+// find returns one of them, nil where it is not known.
+func find[O Object](o objects, id string) (found O) {
+	found, _ = o[key{found.kind(), id}].(O)
+	return found
+}
+
+// copyOf returns a copy of an object, which can be assigned anew.
+func copyOf(o Object) Object {
+	copied := reflect.New(reflect.TypeOf(o).Elem())
+	copied.Elem().Set(reflect.ValueOf(o).Elem())
+	return copied.Interface().(Object)
+}
+
+// grantsOf returns what objects of an account grant.
+func grantsOf(list []Object, account string) (grants []Grant) {
+	for _, o := range list {
+		if o.ref().Account == account {
+			grants = append(grants, o.grants()...)
+		}
+	}
+	return grants
+}
