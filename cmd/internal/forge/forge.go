@@ -25,7 +25,8 @@ import (
 
 // Params says what to make. Empty fields are filled in by [Params.WithDefaults].
 type Params struct {
-	// Provider is who sends it. Options are those of the source that it is for, where the provider's events differ by them.
+	// Provider is who sends it. Options are those of the source that it is for, where the provider's events differ by
+	// them.
 	Provider webhook.Provider
 	Options  map[string]string
 	// EventID is random unless given.
@@ -46,7 +47,7 @@ type Params struct {
 	// ConnectedAccount is the provider-side account (a Connect account, a shop's domain); "" for none, or where the
 	// provider has no event without one, for its sample's.
 	ConnectedAccount string
-	// Once makes a checkout session one of mode payment: what is bought once, without an invoice. Its metadata names the
+	// Once makes a checkout session one of mode payment: a single purchase without an invoice. Its metadata names the
 	// price.
 	Once bool
 	// Lines is how many lines an invoice has, 0 for one. Its plan's is the last, and an event carries the first ten.
@@ -68,8 +69,8 @@ type Event struct {
 	Whole []byte
 }
 
-// WithDefaults fills in what is empty: an ID in the provider's form, a type the provider has, a
-// plan, an amount, and the rest from the seed.
+// WithDefaults fills in the empty fields: an ID in the provider's form, a type the provider has, a plan, an amount,
+// and the rest from the seed.
 func (p Params) WithDefaults() Params {
 	sample := p.Provider.Sample
 	p.EventID = cmp.Or(p.EventID, sample.NewEventID())
@@ -108,7 +109,7 @@ func New(p Params, source string) (Event, error) {
 	return e, err
 }
 
-// render returns the body that a template makes, and what it is: what a scheme signs can depend on it, as Twilio's
+// render returns the body that a template makes, and its content type. The signature can depend on the type: Twilio's
 // usual body is a form.
 func render(t *template.Template, name string, d data) (body []byte, contentType string, err error) {
 	var b bytes.Buffer
@@ -144,7 +145,8 @@ var functions = template.FuncMap{
 
 var stripeTemplates = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "stripe/*.tmpl"))
 
-// find returns the template of p's body, and its name: that of source, or of one of Stripe's types here, or the provider's.
+// find returns the template of p's body, and its name: that of source, or of one of Stripe's types here, or the
+// provider's.
 func find(p Params, source string) (*template.Template, string, error) {
 	if p.Provider.Name == stripe && source == "" && !isThin(p.Type) {
 		if stripeTypes[p.Type].object == "" {
@@ -194,8 +196,8 @@ func (d data) parts() (kind, action string) {
 	return d.Type, ""
 }
 
-// Subject is the type of what an event is about whose type names it in the middle: billing.meter of Stripe's
-// v1.billing.meter.error_report_triggered, accountHolder of Adyen's balancePlatform.accountHolder.created.
+// Subject is the type of the event's object when the event's type names it in the middle: billing.meter in Stripe's
+// v1.billing.meter.error_report_triggered, accountHolder in Adyen's balancePlatform.accountHolder.created.
 func (d data) Subject() string {
 	if i := strings.LastIndexByte(d.Action(), '.'); i >= 0 {
 		return d.Action()[:i]

@@ -114,12 +114,12 @@ func (d data) Paid() bool {
 func (d data) PeriodEnd() int64 { return d.At.AddDate(0, 1, 0).Unix() }
 func (d data) Retry() int64     { return d.At.AddDate(0, 0, 3).Unix() }
 
-// What is the account's: a renewal is another invoice of the same subscription.
+// These IDs are the account's: a renewal is another invoice of the same subscription.
 func (d data) Customer() string     { return "cus_" + hash(d.Account, "customer", 14) }
 func (d data) Subscription() string { return "sub_" + hash(d.Account, "subscription", 24) }
 func (d data) Item() string         { return "si_" + hash(d.Account, "item", 14) }
 
-// What is the purchase's: two events of one seed are about one invoice, its charge, and its refund.
+// These IDs are the purchase's: two events of one seed are about one invoice, its charge, and its refund.
 func (d data) Invoice() string        { return "in_" + hash(d.Seed, "invoice", 24) }
 func (d data) Session() string        { return "cs_" + hash(d.Seed, "session", 24) }
 func (d data) Intent() string         { return "pi_" + hash(d.Seed, "intent", 24) }
@@ -141,7 +141,7 @@ func (d data) cuts() bool {
 	return stripeTypes[d.Type].object == "invoice" && d.Provider.Name == stripe && d.Lines > linesShown
 }
 
-// ItemLines are the IDs of the lines before the plan's: items of no amount, for what was used.
+// ItemLines are the IDs of the lines before the plan's: usage items of no amount.
 func (d data) ItemLines() (ids []string) {
 	n := d.Lines - 1
 	if d.Cut {

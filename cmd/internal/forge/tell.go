@@ -16,8 +16,9 @@ import (
 // mostAtOnce is how many events a stand-in is told of by one request.
 const mostAtOnce = 100
 
-// Tell tells the stand-in of Stripe's API at this URL what happened, before it is delivered: what an event shows is what
-// the API answers from then on. What is no event of Stripe's with an object is left out, as thin events are.
+// Tell gives the events to the stand-in of Stripe's API at this URL before they are delivered: from then on the API
+// answers with the objects that the events carry. Tell leaves out thin events and those of other providers, since
+// they carry no object of Stripe's.
 func Tell(ctx context.Context, api string, events []Event) error {
 	client := &http.Client{Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
