@@ -14,7 +14,7 @@ import (
 // AcceptConfig is what [Accept] needs.
 type AcceptConfig struct {
 	Options
-	// Modes are what is measured: "no-storage", "insert", "inline-start", "pawl".
+	// Modes are the servers to measure: "no-storage", "insert", "inline-start", "pawl".
 	Modes []string
 	// Connections are the numbers of connections that deliver at once.
 	Connections []int
@@ -31,7 +31,7 @@ type AcceptConfig struct {
 	Fill int
 }
 
-// AcceptResult is one row of what [Accept] found.
+// AcceptResult is one row of the table that [Accept] returns.
 type AcceptResult struct {
 	Mode        string `json:"mode"`
 	Connections int    `json:"connections"`
@@ -49,7 +49,7 @@ const (
 	modeInsert          = "insert"
 	modeInlineStart     = "inline-start"
 	modeWithoutTemporal = "pawl-without-temporal"
-	// modeForged is what was offered beside, and refused.
+	// modeForged is the row of the forged deliveries that the server refused meanwhile.
 	modeForged = "forged"
 )
 

@@ -41,7 +41,7 @@ type FlowConfig struct {
 	Node func(ctx context.Context, configFile string) (*Node, error)
 	// Servers are the kinds of Temporal servers to run on: "dev", "postgres".
 	Servers []string
-	// Modes are what is measured: "naive", "pawl", "floor".
+	// Modes are the designs to measure: "naive", "pawl", "floor".
 	Modes []string
 	// InFlight are the numbers of events under way at once.
 	InFlight []int
@@ -54,7 +54,7 @@ type FlowConfig struct {
 	Rounds int
 }
 
-// FlowResult is one row of what [Flow] found.
+// FlowResult is one row of the table that [Flow] returns.
 type FlowResult struct {
 	Server   string `json:"server"`
 	Mode     string `json:"mode"`

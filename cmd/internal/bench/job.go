@@ -38,7 +38,7 @@ func prepare(ctx context.Context, n int, newJob func(context.Context) (job, erro
 
 // drive runs jobs, inFlight at a time, and returns how long each and all took.
 func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration, ids []string, elapsed time.Duration, err error) {
-	// Patience for one event: a hundred times what is promised, and less than for ever.
+	// Patience for one event is a hundred times the promise.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(len(jobs))*time.Second)
 	defer cancel()
 	took, ids = make([]time.Duration, len(jobs)), make([]string, len(jobs))

@@ -26,8 +26,8 @@ const eventIDLength = len("evt_") + 24
 // fields that pawl reads. Its %s is the event's ID.
 const offeredBody = `{"id":"%s","object":"event","api_version":"2025-03-31.basil","created":1766000000,"data":{"object":{"id":"in_1RbenchmarkInvoice0000","object":"invoice","amount_due":4900,"amount_paid":4900,"billing_reason":"subscription_cycle","collection_method":"charge_automatically","created":1766000000,"currency":"usd","customer":"cus_Rbenchmark0000","customer_email":"benchmark@example.com","lines":{"object":"list","data":[{"id":"il_1RbenchmarkLine0000000","object":"line_item","amount":4900,"currency":"usd","description":"1 x pro","period":{"start":1766000000,"end":1768592000},"parent":{"type":"subscription_item_details","subscription_item_details":{"subscription":"sub_1Rbenchmark0000000000","subscription_item":"si_Rbenchmark0000"}},"pricing":{"type":"price_details","price_details":{"price":"price_pro","product":"prod_pro"},"unit_amount_decimal":"4900"},"quantity":1}],"has_more":false},"livemode":false,"metadata":{},"number":"PAWL-0001","parent":{"type":"subscription_details","subscription_details":{"metadata":{"account":"benchmark","plan":"pro"},"subscription":"sub_1Rbenchmark0000000000"}},"status":"paid","subtotal":4900,"total":4900}},"livemode":false,"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"type":"invoice.paid"}`
 
-// request is the bytes of one delivery, made once per connection and changed in place: to sign costs
-// two microseconds and no garbage, so that the client is not what is measured.
+// request is the bytes of one delivery, made once per connection and changed in place. Signing takes two microseconds
+// and leaves no garbage, so that the client hardly counts in the measurement.
 type request struct {
 	bytes                []byte
 	id, stamp, mac, body []byte // parts of bytes
@@ -76,7 +76,7 @@ func (r *request) next() {
 // connection is a keep-alive HTTP/1.1 connection that does no more than the load needs.
 type connection struct {
 	*request
-	// forged says that the signatures are none of the server's secret.
+	// forged says that the signatures do not fit the server's secret.
 	forged bool
 	conn   net.Conn
 	reader *bufio.Reader
@@ -143,7 +143,7 @@ type measured struct {
 	shed int
 }
 
-// note says what was shed, "" for nothing.
+// note counts the deliveries that the server shed, "" for none.
 func (m measured) note() string {
 	if m.shed == 0 {
 		return ""

@@ -30,16 +30,16 @@ var (
 	outboxes     *publisher
 )
 
-// naiveInput is what the naive workflow is started with. It is handed the facts, where pawl reads them from the receipt:
-// the comparison is about running the effects.
+// naiveInput is what the naive workflow is started with. It is handed the facts, where pawl reads them from the
+// receipt: the comparison is about running the effects.
 type naiveInput struct {
 	event.Ref
 	Customer string
 	Facts    []billing.Fact
 }
 
-// naive is the design that pawl is measured against: the same six effects, one after the other, each as an activity. The
-// activities, the ledger and the sinks are pawl's own.
+// naive is the design that pawl is measured against: the same six effects, one after the other, each as an activity.
+// The activities, the ledger and the sinks are pawl's own.
 func naive(ctx workflow.Context, in naiveInput) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 15 * time.Second,

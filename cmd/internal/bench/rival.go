@@ -32,7 +32,7 @@ func NewRival(mode string, pool *pgxpool.Pool, temporal client.Client) (ingress.
 	return nil, fmt.Errorf("%q is no rival: there are %s, %s and %s", mode, modeNoStorage, modeInsert, modeInlineStart)
 }
 
-// noStorage forgets everything: what is left is HTTP, the signature and the envelope.
+// noStorage forgets everything. HTTP, the signature and the envelope remain.
 type noStorage struct{}
 
 func (noStorage) Insert(_ context.Context, d receipt.Delivery) ([]receipt.Outcome, error) {
@@ -107,8 +107,9 @@ func (p *plainInsert) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 	return outcomes, nil
 }
 
-// inlineStart has no rows: it starts the workflow while the provider waits, and leaves it to Temporal
-// to know what has been seen. So Temporal's commits are synced, as the others' are. No worker runs, so that nothing but the starts is measured.
+// inlineStart has no rows: it starts the workflow while the provider waits, and leaves it to Temporal to recognise
+// repeated events. So Temporal's commits are synced, as the others' are. No worker runs, so that nothing but the
+// starts is measured.
 type inlineStart struct {
 	noStorage
 	temporal client.Client

@@ -17,8 +17,8 @@ type expected struct {
 
 func newSinks() *sinks { return &sinks{waiting: map[string]*expected{}} }
 
-// outside is how many requests of a new subscriber's payment the sinks take: mail, workspaces, finance, and the subscriber
-// of access.changed. The other effects are rows of our own that are committed before or beside these.
+// outside is how many requests of a new subscriber's payment the sinks take: mail, workspaces, finance, and the
+// subscriber of access.changed. The other effects are rows of our own that are committed before or beside these.
 const outside = 4
 
 // expect returns a channel that is closed when the sinks have taken n requests of an account.

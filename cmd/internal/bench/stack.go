@@ -26,12 +26,12 @@ import (
 
 // Options are what both benchmarks need.
 type Options struct {
-	// Pawl is the path of the pawl binary: what is measured runs in processes of its own, as in
-	// production, so that their memory can be told apart and no garbage is collected for the client.
+	// Pawl is the path of the pawl binary. The measured server runs in its own processes, as in production, so that
+	// their memory can be told apart and no garbage is collected for the client.
 	Pawl string
 	// SearchAttributes are those that runs are started with.
 	SearchAttributes []string
-	// Progress is told what is being done.
+	// Progress gets a line at each step.
 	Progress io.Writer
 	Log      *slog.Logger
 }
@@ -47,8 +47,7 @@ type stack struct {
 	dir      string
 	secret   string
 	postgres *localpg.Server
-	// temporalPostgres is the Temporal server's own, nil for the dev server: what it commits must
-	// not count as ours.
+	// temporalPostgres is the Temporal server's own, nil for the dev server. Its commits must not count as pawl's.
 	temporalPostgres *localpg.Server
 	temporal         *devstack.Temporal
 	sandbox          *sandbox.Sandbox
@@ -75,9 +74,9 @@ func newStack(ctx context.Context, o Options) (_ *stack, err error) {
 // segments are as many as a server with the settings of newStack fills between two checkpoints.
 const segments = 128
 
-// wearIn makes the server's write-ahead log what it is after some hours in production: segments that were
-// used before and are written over. On a new server commits wait for each next one to be filled with
-// zeros, and with pawl that is several in a second.
+// wearIn brings the server's write-ahead log into the state that it has after some hours in production: used segments
+// are written over. On a new server commits wait until the next segment is filled with zeros, and pawl needs several
+// segments a second.
 func (s *stack) wearIn(ctx context.Context) (err error) {
 	conn, err := pgx.Connect(ctx, s.postgres.DSN("postgres"))
 	if err != nil {
@@ -150,11 +149,11 @@ type process struct {
 	configFile, ingress, ops, workerOps string
 }
 
-// nowhere is an address at which no Temporal server listens.
+// nowhere is an address without a Temporal server.
 const nowhere = "127.0.0.1:1"
 
-// configure writes the configuration of one process. Without a Temporal server, or a sandbox, they
-// are configured and not there.
+// configure writes the configuration of one process. A stack that runs no Temporal server, or no sandbox, gets an
+// address where nothing listens.
 func (s *stack) configure(name, dsn string) (process, error) {
 	free, err := freeAddrs(3)
 	if err != nil {
@@ -294,7 +293,7 @@ func (s *stack) stopChildren(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// close stops everything, Postgres last, and removes what it held.
+// close stops everything, Postgres last, and removes the stack's directory.
 func (s *stack) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

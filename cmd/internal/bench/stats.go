@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// percentile returns the p-th part (0.5 for the median) of sorted by the nearest rank, in milliseconds;
-// 0 when there is none.
+// percentile returns the p-th part (0.5 for the median) of sorted by the nearest rank, in milliseconds; 0 for an
+// empty list.
 func percentile(sorted []time.Duration, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -16,8 +16,7 @@ func percentile(sorted []time.Duration, p float64) float64 {
 	return float64(sorted[min(max(rank, 0), len(sorted)-1)]) / float64(time.Millisecond)
 }
 
-// median returns the middle of values, the mean of the two in the middle of an even number; 0 when
-// there is none.
+// median returns the middle of values, the mean of the two in the middle of an even number; 0 for an empty list.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -21,9 +21,9 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// once returns the kinds of effects that facts decide in any order: bookings, and letters that can be taken back. Notices,
-// and effects that bring an outside system to a state, follow from the facts known at their time. Tasks are compared by
-// their rows.
+// once returns the kinds of effects that facts decide in any order: bookings, and letters that can be taken back.
+// Notices, and effects that bring an outside system to a state, follow from the facts known at their time. Tasks are
+// compared by their rows.
 func once() (kinds []string) {
 	for _, k := range workflows.Catalogue() {
 		if k.Sink == workflows.SinkFinance || k.Sink == workflows.SinkMail && k.Undo != "" {
@@ -40,8 +40,8 @@ var superseded = []string{"access.changed", "subscription.changed"}
 var byClock = []string{billing.TaskReconcile, billing.TaskRelease}
 
 // Compare lists the differences between two accounts that have lived the same story: their rows, once effects, news,
-// tasks and workspaces, and effects that the sandbox's journals in dir show more than once. "" for dir leaves the journals
-// out. The list is empty where both came to the same end.
+// tasks and workspaces, and effects that the sandbox's journals in dir show more than once. "" for dir leaves the
+// journals out. The list is empty where both came to the same end.
 func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) (differences []string, err error) {
 	is, err := read(ctx, db, got, want, dir)
 	if err != nil {
@@ -161,8 +161,9 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 	return e, e.journals(l, dir, same)
 }
 
-// endSQL names news by their object, so that either of two events may have told them. It leaves out a suspended workspace:
-// the order of events decides whether there ever was one. It names why events wait for a person, but not which of them.
+// endSQL names news by their object, so that either of two events may have told them. It leaves out a suspended
+// workspace: the order of events decides whether there ever was one. It names why events wait for a person, but not
+// which of them.
 const endSQL = `
 select distinct 'effects', e.key || ' ' || e.state
   from receipts r join effects e on e.receipt_id = r.id
@@ -183,8 +184,8 @@ union all
 
 const receiptIDsSQL = `select id::text, event_id from receipts where event_id = any($1) and mode = $2`
 
-// names returns the replacements that turn the names of l into those of as: the account, the token in the customer's IDs,
-// and the receipts' IDs.
+// names returns the replacements that turn the names of l into those of as: the account, the token in the customer's
+// IDs, and the receipts' IDs.
 func names(ctx context.Context, db *pgxpool.Pool, l, as Laid) (*strings.Replacer, error) {
 	ids := []string{}
 	for _, event := range l.Events() {

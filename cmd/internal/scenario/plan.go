@@ -61,8 +61,8 @@ func (l Laid) Events() (all []forge.Event) {
 // Until is the last step's time.
 func (l Laid) Until() time.Time { return l.Steps[len(l.Steps)-1].At }
 
-// ahead returns when what comes after a step begins, which it is to be done by: the next step, or a day after the story's
-// today.
+// ahead returns when what comes after a step begins, which it is to be done by: the next step, or a day after the
+// story's today.
 func (l Laid) ahead(step int) time.Time {
 	if step+1 < len(l.Steps) && l.Steps[step+1].At.After(l.now) {
 		return l.Steps[step+1].At

@@ -97,8 +97,8 @@ func (p *Player) deliver(ctx context.Context, events []forge.Event, atOnce int) 
 	return p.send(ctx, events, atOnce)
 }
 
-// redeliveries is how often an event is delivered that could not be committed in time, redeliverIn after the time before:
-// a provider comes again, too.
+// redeliveries is how often an event is delivered that could not be committed in time, redeliverIn after the time
+// before: a provider comes again, too.
 const (
 	redeliveries = 10
 	redeliverIn  = time.Second
@@ -139,8 +139,8 @@ func (p *Player) sendOnce(ctx context.Context, events []forge.Event, atOnce int)
 	return again, busy
 }
 
-// settled waits until pawl has done all that follows from what was delivered, and what was due by a time; where it is not
-// done in time, the next observation says so.
+// settled waits until pawl has finished the delivered events and everything due by a time. When its patience ends
+// first, the next observation shows what is missing.
 func (p *Player) settled(ctx context.Context, s *sight, by time.Time) error {
 	patience := time.NewTimer(p.Patience)
 	defer patience.Stop()

@@ -40,8 +40,8 @@ const (
 	Once   Need = "once"
 )
 
-// Shop is what can be bought: two plans, the first the lower one, the first of them for a year, and one that is bought once.
-// What is not sold has no price.
+// Shop lists what can be bought: a low and a high plan by the month, the low one by the year, and a plan that is
+// bought once. A plan without a price is not sold.
 type Shop struct{ Low, High, Yearly, Once forge.Plan }
 
 // amounts are what plans cost by the month, by their place.

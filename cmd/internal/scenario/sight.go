@@ -19,8 +19,8 @@ var Statements = map[string]string{
 	"end": endSQL, "receipt IDs": receiptIDsSQL,
 }
 
-// openSQL counts what pawl has still to do: events that are not at rest, what is due by now and not with a parked event,
-// and news that are not published.
+// openSQL counts the open work of pawl: events that are not at rest, steps that are due by now and do not belong to a
+// parked event, and news that are not published.
 const openSQL = `
 select (select count(*) from unnest($1::text[]) e
          where not exists (select from receipts r where r.event_id = e and r.provider = 'stripe' and r.mode = $2
@@ -34,7 +34,7 @@ const parkedSQL = `
 select type || ' (' || event_id || ') is ' || status || case when reason <> '' then ': ' || reason else '' end
   from receipts where event_id = any($1) and mode = $2 and status not in ('processed', 'compensated', 'ignored') order by event_id`
 
-// effectsSQL leaves out what is done in the database alone to apply the facts.
+// effectsSQL leaves out the effects that apply facts, which touch the database alone.
 const effectsSQL = `
 select e.key, e.kind, e.state from receipts r join effects e on e.receipt_id = r.id
  where r.event_id = any($1) and r.mode = $2 and e.kind not in ('apply-facts', 'apply-due') and e.state <> 'claimed'
@@ -47,7 +47,7 @@ const tasksSQL = `
 select kind || ' ' || object, kind || case state when 'open' then '' else ' ' || state end from tasks t
  where mode = $1 and account = $2 order by created_at`
 
-// sight remembers what was seen of a story, so that each observation tells what is new.
+// sight remembers the earlier observations of a story, so that each one tells only the news.
 type sight struct {
 	account, mode string
 	types         map[string]string // of events, by ID

@@ -14,7 +14,7 @@ import (
 type Weather struct {
 	// Seed decides everything that is left to chance.
 	Seed uint64
-	// Shuffle mixes the order of what is delivered at once.
+	// Shuffle mixes the order of events that are delivered at once.
 	Shuffle bool
 	// Duplicate and Drop are how likely an event is delivered twice, and how likely a delivery is lost, which comes again
 	// later, as a provider's does.
@@ -33,7 +33,7 @@ type Deliveries struct {
 	Overtaken int `json:"overtaken"`
 }
 
-// redelivery is how much later what was lost comes again, at least, and twice that at most.
+// redelivery is the least delay of a lost delivery's repetition; the largest is twice that.
 const redelivery = time.Second
 
 // delivery is an event and when it is delivered.
@@ -44,7 +44,7 @@ type delivery struct {
 	tie   uint64
 }
 
-// schedule says when each event is delivered, first to last. What happened before now is delivered from now on.
+// schedule says when each event is delivered, first to last. Events of the past are delivered from now on.
 func (w Weather) schedule(l Laid, now time.Time) ([]delivery, Deliveries) {
 	chance := rand.New(rand.NewPCG(w.Seed, 0))
 	var all []delivery
@@ -96,14 +96,14 @@ func (w Weather) schedule(l Laid, now time.Time) ([]delivery, Deliveries) {
 	return all, count
 }
 
-// Storm plays a story as badly delivered as w says, and returns what was done when all of it is delivered, and pawl has
-// done what follows.
+// Storm plays a story as badly delivered as w says. It returns when all is delivered and pawl has finished, and
+// counts the deliveries.
 func (p *Player) Storm(ctx context.Context, l Laid, w Weather) (Deliveries, error) {
 	all, count := w.schedule(l, time.Now())
 	steps := l.Steps
 	seen := newSight(l)
 	for len(all) > 0 {
-		// What has happened is known to the provider's API, delivered or not.
+		// The provider's API knows of each step when it happens, delivered or not.
 		next := all[0].at
 		for len(steps) > 0 && !steps[0].At.After(latest(next, time.Now())) {
 			if err := p.happen(ctx, steps[0]); err != nil {
