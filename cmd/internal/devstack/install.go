@@ -108,7 +108,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// build names what is built: another build of one version is another directory.
+// build names the directory of a build: one version can be built in several ways.
 func (t tool) build() string {
 	name := t.version
 	for _, requirement := range t.newer {

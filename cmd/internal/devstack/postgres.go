@@ -85,7 +85,7 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 		defer cancel()
 		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
 		content, _ := os.ReadFile(t.log)
-		// A line of its log holds a stack of many frames; what it says stands in front.
+		// A line of its log begins with the message; a stack of many frames follows.
 		last := lastLines(content, 1)
 		return fail(fmt.Errorf("%w: %s (log: %s)", err, last[:min(len(last), 400)], t.log))
 	}

@@ -49,7 +49,7 @@ type TemporalOptions struct {
 	Port, UIPort int
 	// SearchAttributes are registered at the start: name to type ("Keyword", "Int", …).
 	SearchAttributes map[string]string
-	// Sync says what is on the disk when; "" is SyncCheckpoints. kill -9 costs nothing with any of them.
+	// Sync says when commits reach the disk; "" is SyncCheckpoints. No choice loses anything to kill -9.
 	Sync Sync
 	// Progress is told about a long build; nil means silence.
 	Progress io.Writer
@@ -82,11 +82,11 @@ func (t *Temporal) CPU() (time.Duration, error) { return t.proc.CPU() }
 // StartTemporal starts a dev server and returns when it takes requests and serves its UI. On
 // error nothing is left running. The server ends with this process.
 //
-// Its database is SQLite with a write-ahead log, four times faster than without. What a power failure costs it,
-// pawl finishes from its receipts.
+// Its database is SQLite with a write-ahead log, four times faster than without. A power failure may lose its last
+// commits; pawl finishes those events from its receipts.
 //
-// Search attributes that are registered later are known to it within seconds, as to a server in production; by
-// default a dev server reads its namespace again for every one that it is given.
+// It learns of search attributes that are registered later within seconds, as a server in production does. By default
+// a dev server reads its namespace again for each attribute of a request.
 func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err error) {
 	progress := opts.Progress
 	if progress == nil {
@@ -141,8 +141,8 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 	return t, nil
 }
 
-// closeToOthers takes the server's database and log from everybody else, for when they are copied out of
-// their directory: the server makes them with the umask's mode. What SQLite adds later follows its database.
+// closeToOthers takes the server's database and log from everybody else, for when they are copied out of their
+// directory: the server makes them with the umask's mode. Files that SQLite adds later get the mode of its database.
 func closeToOthers(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "temporal.*"))
 	if err != nil {
@@ -156,8 +156,9 @@ func closeToOthers(dir string) error {
 	return nil
 }
 
-// AwaitStopped returns when the server that a killed pawl left in dir has ended, so that its ports can be
-// taken again; at once where there is none, or where a running pawl uses dir, which [StartTemporal] says.
+// AwaitStopped returns when the server that a killed pawl left in dir has ended, so that its ports can be taken
+// again. It returns at once when no server runs there, or when a running pawl uses dir; [StartTemporal] reports the
+// latter.
 func AwaitStopped(ctx context.Context, dir string) error {
 	lock, err := keeper.TryLock(filepath.Join(dir, "lock"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, keeper.ErrLocked) {

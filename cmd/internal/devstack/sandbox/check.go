@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// checks are what `pawl sinks check` has asked: keys are remembered as ever, until the sandbox ends, and nothing is done.
+// checks are what `pawl sinks check` has asked: keys are remembered as ever, until the sandbox ends, and nothing is
+// done.
 type checks struct {
 	mu   sync.Mutex
 	keys map[string]record
@@ -16,7 +17,7 @@ type checks struct {
 // isCheck reports whether a request is only to find out how it is answered.
 func isCheck(r *http.Request) bool { return r.Header.Get("Pawl-Check") == "true" }
 
-// checked answers as accept does, and does nothing. What has no key is answered alone.
+// checked answers as accept does, and does nothing. It does not remember a request without a key.
 func (s *Sandbox) checked(in record, status int) reply {
 	s.checks.mu.Lock()
 	defer s.checks.mu.Unlock()

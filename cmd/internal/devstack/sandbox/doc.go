@@ -12,29 +12,27 @@
 //	POST   /relayed            relayed     any body under a webhook-id (Standard Webhooks); what is no JSON is kept as a string
 //
 // GET on /workspaces/{account} (?mode=test, else live before test), /workspaces, /entries, /events, /relayed and
-// /emails shows what is held, GET / the same for a person, and GET /openapi.yaml what is sent here.
+// /emails shows the records, GET / the same for a person, and GET /openapi.yaml describes the requests.
 //
 // A request with the header Pawl-Check: true (pawl sinks check) is answered as it would be, and does nothing.
 //
-// The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the
-// remembered answer again, with the header Idempotent-Replayed: true; with other bytes 409. A target with a lower
-// "version" than one that was taken before is kept in the journal and answered 200, and the workspace stays as it is. The
-// subscriber goes by the CloudEvents ID and the consumer by the webhook-id; they take a repeated one for a
-// duplicate whatever it holds. SMTP knows no such thing: a message that comes twice is two messages, of
-// which the second is not first.
+// The two APIs want an Idempotency-Key (else 400). The same key with the same bytes gets the remembered answer again,
+// with the header Idempotent-Replayed: true; with other bytes 409. A target with a lower "version" than one that was
+// taken before is kept in the journal and answered 200, and the workspace stays as it is. The subscriber goes by the
+// CloudEvents ID and the consumer by the webhook-id; they take a repeated one for a duplicate whatever it holds. SMTP
+// knows no such thing: a message that comes twice is two messages, and "first" is false for the second.
 //
 // # Stripe's API
 //
-// POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does it
-// before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in the
-// version of that event: GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes, refunds,
-// disputes, radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and
-// invoices/ID/lines. Lists take limit, starting_after,
-// ending_before, created[gte] and the like, and the filters that pawl asks with; any other parameter is refused.
-// An invoice carries its first ten lines. A customer whom an object names is there without an event of its own.
-// invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or _test_ in
-// it shows that mode, else both. Stripe-Account asks a connected account. What was told is kept in
-// DIR/stripe/events.jsonl.
+// POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does
+// it before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them,
+// in the version of that event: GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes,
+// refunds, disputes, radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and
+// invoices/ID/lines. Lists take limit, starting_after, ending_before, created[gte] and the like, and the filters that
+// pawl asks with; any other parameter is refused. An invoice carries its first ten lines. A customer whom an object
+// names is there without an event of its own. invoice_payments are there for a Stripe-Version from 2025-03-31 on. A
+// key is rk_ or sk_ and anything; with _live_ or _test_ in it shows that mode, else both. Stripe-Account asks a
+// connected account. The events are kept in DIR/stripe/events.jsonl.
 //
 // # Journal
 //
@@ -43,18 +41,16 @@
 //
 //	{"at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
 //
-// key is the Idempotency-Key, the CloudEvents ID, the webhook-id or the Message-ID without its angle brackets;
-// first is false when a remembered key answered. The body is the request's, for mail
-// {"to":"a@example.com, b@example.com","subject":"…"}; account is the path's, the body's or, for mail
-// and relayed events, that of the header X-Pawl-Account or Pawl-Account. "out_of_order":true stands before the body of a
-// workspace's target that a fault has let through although it was older. These files are the whole memory: delete them
-// to forget.
+// key is the Idempotency-Key, the CloudEvents ID, the webhook-id or the Message-ID without its angle brackets; first
+// is false when a remembered key answered. The body is the request's, for mail {"to":"a@example.com,
+// b@example.com","subject":"…"}; account is the path's, the body's or, for mail and relayed events, that of the
+// header X-Pawl-Account or Pawl-Account. "out_of_order":true stands before the body of a workspace's target that a
+// fault has let through although it was older. These files are the whole memory: delete them to forget.
 //
 // # Faults
 //
-// POST /_faults makes the next requests of one service fail; GET lists what is still to come, DELETE
-// (with ?service= or without) clears it. Faults of a service are used up in the order they came;
-// reading a journal (GET) uses up none.
+// POST /_faults makes the next requests of one service fail; GET lists the faults to come, DELETE (with ?service= or
+// without) clears it. Faults of a service are used up in the order they came; reading a journal (GET) uses up none.
 //
 //	{"service":"workspaces", "next":3, "status":503, "retry_after":2}
 //	{"service":"finance", "latency_ms":5000}

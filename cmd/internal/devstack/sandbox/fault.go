@@ -57,8 +57,8 @@ const (
 	maxLatencyMS = 10 * 60 * 1000
 )
 
-// fault is what the next requests of a service meet; see the package comment for its fields.
-// The zero value is none.
+// fault is what the next requests of a service meet; see the package comment for its fields. The zero value means no
+// fault.
 type fault struct {
 	Service    string `json:"service"`
 	Next       int    `json:"next"`
@@ -104,7 +104,7 @@ func parseFault(body []byte) (fault, error) {
 	return f, errors.Join(append(errs, f.validate()...)...)
 }
 
-// inferMode completes a fault that says what it does by its other fields.
+// inferMode sets the mode that the other fields imply.
 func (f *fault) inferMode() {
 	switch {
 	case f.Mode != "":

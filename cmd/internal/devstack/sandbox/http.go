@@ -140,7 +140,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// modeOf says whether a request is about live or test events, "" where it does not say so.
+// modeOf says whether a request is about live or test events, "" when it does not tell.
 func modeOf(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, "/stripe/") {
 		return modeOfKey(r)
@@ -281,7 +281,7 @@ func jsonObject(body []byte) (json.RawMessage, error) {
 	return line, nil
 }
 
-// accountIn returns the string "account" of a JSON object, "" when there is none.
+// accountIn returns the string "account" of a JSON object, "" without one.
 func accountIn(object json.RawMessage) string {
 	var in struct {
 		Account string `json:"account"`

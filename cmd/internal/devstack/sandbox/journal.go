@@ -72,8 +72,8 @@ type batch struct {
 	err   error
 }
 
-// openJournal opens or makes the file at path and returns what it holds. A last line without an
-// end was cut off by a crash, so it was never answered: it is removed.
+// openJournal opens or makes the file at path and returns its records. A last line without an end was cut off by a
+// crash, so it was never answered: it is removed.
 func openJournal(path string) (*journal, []record, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -133,7 +133,7 @@ func (j *journal) enqueue(line []byte) (wait func() error) {
 	}
 }
 
-// flush writes batches until there is none.
+// flush writes batches until no next one waits.
 func (j *journal) flush() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -44,7 +44,7 @@ type section struct {
 	Records      []record
 }
 
-// page shows what was received.
+// page shows the received requests.
 func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 	var sections []section
 	for _, service := range []struct{ name, title string }{

@@ -155,8 +155,8 @@ func (s *Sandbox) URL() string { return "http://" + s.httpListener.Addr().String
 // SMTPAddr is the address of the SMTP server, "127.0.0.1:2525".
 func (s *Sandbox) SMTPAddr() string { return s.smtpListener.Addr().String() }
 
-// Close stops listening, drops the connections and closes the journals. What was answered is on
-// the disk already. It may be called twice.
+// Close stops listening, drops the connections and closes the journals. Every answered request is on the disk
+// already. It may be called twice.
 func (s *Sandbox) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)

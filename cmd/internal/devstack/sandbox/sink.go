@@ -26,7 +26,7 @@ type sink struct {
 	latest  map[scope]latest
 }
 
-// scope is what has a state: an account, in live or in test mode.
+// scope is an account in live or in test mode; each has a state of its own.
 type scope struct{ mode, account string }
 
 // latest is the state of an account: the last first record of it, or of workspaces, the one with the highest version.
@@ -62,7 +62,7 @@ func (s *sink) remember(rec record) {
 	if rec.First {
 		s.first[rec.Key] = len(s.records)
 		mode, version := rec.target()
-		// What carries no version is applied, as is what a person sends by hand.
+		// A request without a version is applied: a person may send one by hand.
 		if of := (scope{mode, rec.Account}); version == 0 || rec.OutOfOrder || version >= s.latest[of].version {
 			s.latest[of] = latest{len(s.records), version}
 		}
@@ -70,10 +70,9 @@ func (s *sink) remember(rec record) {
 	s.records = append(s.records, rec)
 }
 
-// accept takes a request, whose time and place it fills in, and returns when its line is on the disk. The record is the one that
-// the answer is made of: that of the first request with this key. With strict, a key that comes
-// again must come with the same account and bytes, else errOtherRequest. An empty key is never
-// remembered.
+// accept takes a request, whose time and place it fills in, and returns when its line is on the disk. The record is
+// the one that the answer is made of: that of the first request with this key. With strict, a key that comes again
+// must come with the same account and bytes, else errOtherRequest. An empty key is never remembered.
 func (s *sink) accept(rec record, strict bool) (record, error) {
 	rec.At, rec.First = time.Now().UTC(), true
 	wait, answer, err := s.add(rec, strict)
@@ -132,7 +131,7 @@ func (s *sink) states() []record {
 	return states
 }
 
-// all returns every record. What is there stays as it is, so the slice can be read without lock.
+// all returns every record. Records never change, so the slice can be read without the lock.
 func (s *sink) all() []record {
 	s.mu.Lock()
 	defer s.mu.Unlock()

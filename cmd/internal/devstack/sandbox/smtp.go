@@ -115,7 +115,7 @@ func (s *session) Reset() { s.to = nil }
 
 func (s *session) Logout() error { return nil }
 
-// decoded is a header's text: what is not ASCII comes as encoded words (RFC 2047).
+// decoded is a header's text: other characters than ASCII come as encoded words (RFC 2047).
 func decoded(header mail.Header, name string) string {
 	text, err := new(mime.WordDecoder).DecodeHeader(header.Get(name))
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// stripe is the name of the service that stands in for Stripe's API. It is no sink: what it remembers is what it was
-// told, in DIR/stripe/events.jsonl, and what happens here is that somebody asks.
+// stripe is the name of the service that stands in for Stripe's API. It is no sink: it answers questions from the
+// events that it was told, which it keeps in DIR/stripe/events.jsonl.
 const stripe = "stripe"
 
 // mostTold bounds one telling, in bytes.
@@ -236,7 +236,7 @@ func (q stripeQuery) list(path string, kind stripeKind) reply {
 	return page(q, "/v1/"+path, kind.object, found, stripeObject.id, stripeObject.shown)
 }
 
-// lines answers with a page of an invoice's lines, of which the invoice itself shows the first.
+// lines answers with a page of an invoice's lines. The invoice itself shows the first ones only.
 func (q stripeQuery) lines() reply {
 	if refused := q.unknown("limit", "starting_after", "ending_before"); refused != nil {
 		return *refused

@@ -141,7 +141,7 @@ func idOf(raw json.RawMessage) string {
 // lines returns all of an invoice's.
 func (o stripeObject) lines() []json.RawMessage {
 	var list struct{ Data []json.RawMessage }
-	_ = json.Unmarshal(o.fields["lines"], &list) // what is no list has none
+	_ = json.Unmarshal(o.fields["lines"], &list) // anything but a list has no lines
 	return list.Data
 }
 
@@ -195,7 +195,7 @@ func (w *stripeWorld) learn(e stripeEvent) {
 	w.add(scope, stripeObject{fields: event, at: e.Created})
 	shown := stripeObject{fields: e.object, at: e.Created, gone: e.Type == "customer.deleted" || e.Type == "invoice.deleted"}
 	w.add(scope, shown)
-	// Whoever has a customer's object can ask for the customer, although no event told of it.
+	// An object's customer can be asked for, although no event told of it.
 	if customer := shown.text("customer"); customer != "" && len(w.objects[scope]["customer"][customer]) == 0 {
 		w.add(scope, impliedCustomer(customer, e.Created, e.Livemode))
 	}
@@ -226,7 +226,7 @@ func (w *stripeWorld) add(scope stripeScope, o stripeObject) {
 	}
 	versions := append(w.objects[scope][kind][id], o)
 	slices.SortStableFunc(versions, func(a, b stripeObject) int { return cmp.Compare(a.at, b.at) })
-	_ = json.Unmarshal(versions[0].fields["created"], &versions[0].created) // where there is none: 0
+	_ = json.Unmarshal(versions[0].fields["created"], &versions[0].created) // else 0
 	for i := range versions {
 		versions[i].created = versions[0].created
 	}
@@ -274,7 +274,7 @@ func (w *stripeWorld) get(scope stripeScope, kind, id string, stale bool) (strip
 	return stripeObject{}, false
 }
 
-// withDispute has a charge say that it is disputed, of which no event of the charge's tells.
+// withDispute marks a disputed charge, since no event of the charge tells of the dispute.
 func (w *stripeWorld) withDispute(scope stripeScope, kind string, o stripeObject) stripeObject {
 	if kind != "charge" {
 		return o
