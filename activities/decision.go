@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -48,62 +48,59 @@ func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (Reca
 	return RecallDecisionResult{Found: true, Effects: seen.Effects, Code: code}, nil
 }
 
-// errTooLate rolls back a decision about what is settled.
-var errTooLate = errors.New("the decision comes too late")
-
-// RecordDecisionInput is an operator's decision for the audit trail.
+// RecordDecisionInput is an operator's decision, as a run was told of it.
 type RecordDecisionInput struct {
 	event.Ref
-	// RequestID makes the record idempotent; it is the update's ID.
+	// RequestID is the update's ID.
 	RequestID string
 	Action    string
 	Who       string
 	Why       string
-	// Effects are the keys that were not done when it was decided.
-	Effects []string
-	// About are those of them that it is about, and Reference is where one can be seen that is done.
-	About     []string `json:",omitempty"`
-	Reference string   `json:",omitempty"`
+	// Effects are the keys that are not done in the run.
+	Effects   []string
+	Effect    string `json:",omitempty"`
+	Reference string `json:",omitempty"`
 	// AsOf is when the workflow task began that took the decision.
 	AsOf time.Time
 }
 
-// RecordDecisionResult says why the decision comes too late, "" for one that is recorded.
+// RecordDecisionResult says why the decision comes too late, "" for one that is followed.
 type RecordDecisionResult struct {
 	DoneMeanwhile string `json:",omitempty"`
 }
 
-// RecordDecision writes the decision into the audit trail and shows on the receipt that its run goes on. Where the ledger
-// holds all that the run waits for as done or skipped, in the same transaction, nothing is recorded: see [DoneMeanwhile].
+// ErrTypeNotRecorded is the type of the error that refuses a decision which the audit trail does not hold.
+const ErrTypeNotRecorded = "DecisionNotRecorded"
+
+// RecordDecision shows on the receipt that its run goes on. It takes a decision only as the audit trail holds it: pawl
+// records a decision before it tells the run, so that whoever can write to Temporal alone decides in nobody's name. If the
+// ledger holds all that the run waits for as done or skipped by now, the decision is not followed: see [DoneMeanwhile].
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
 	before, err := r.own(ctx, in.Ref)
 	if err != nil {
 		return RecordDecisionResult{}, err
 	}
-	after := map[string]any{"status": receipt.Processing}
-	if len(in.About) > 0 {
-		after["effects"] = in.About
-	}
-	if in.Reference != "" {
-		after["reference"] = in.Reference
-	}
-	var late string
-	_, err = r.Audit.AppendWith(ctx, audit.Action{
-		RequestID: audit.DecisionID(in.ReceiptID, in.RequestID), Actor: in.Who, Action: in.Action,
-		Target: in.EventID, Reason: in.Why,
-		Before: map[string]any{"receipt": in.ReceiptID, "status": before.Status, "reason": before.Reason, "effects_open": in.Effects},
-		After:  after,
-	}, func(ctx context.Context, tx pgx.Tx) (err error) {
-		if late, err = doneMeanwhile(ctx, tx, in.Effects); err == nil && late != "" {
-			err = errTooLate
-		}
-		return err
-	})
-	if errors.Is(err, errTooLate) {
-		return RecordDecisionResult{DoneMeanwhile: late}, nil
-	}
+	recorded, err := r.Audit.Recorded(ctx, audit.DecisionID(in.ReceiptID, in.RequestID))
 	if err != nil {
-		return RecordDecisionResult{}, fmt.Errorf("record decision about receipt %s: %w", in.ReceiptID, err)
+		return RecordDecisionResult{}, err
+	}
+	var after struct{ Effect, Reference string }
+	if recorded != nil {
+		if err := json.Unmarshal(recorded.After, &after); err != nil {
+			return RecordDecisionResult{}, fmt.Errorf("read decision %s: %w", in.RequestID, err)
+		}
+	}
+	if recorded == nil || recorded.Action != in.Action || recorded.Actor != in.Who || recorded.Reason != in.Why ||
+		after.Effect != in.Effect || after.Reference != in.Reference {
+		return RecordDecisionResult{}, temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("the audit trail does not hold this %s under request %s: decide with pawl events %[1]s", in.Action, in.RequestID), ErrTypeNotRecorded, nil)
+	}
+	found, err := r.Ledger.Read(ctx, in.Effects)
+	if err != nil {
+		return RecordDecisionResult{}, err
+	}
+	if late := DoneMeanwhile(in.Effects, standings(found)); late != "" {
+		return RecordDecisionResult{DoneMeanwhile: late}, nil
 	}
 	if err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Processing, "", before.LastError); err != nil && !settledOtherwise(err) {
 		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)

@@ -35,8 +35,8 @@ func DoneMeanwhile(keys []string, stands map[string]effect.Standing) string {
 	return fmt.Sprintf("all that it waited for was done meanwhile, by %s: it ends by itself", by)
 }
 
-// doneMeanwhile is [DoneMeanwhile] by what the ledger holds in a transaction.
-func doneMeanwhile(ctx context.Context, db ledger.Tx, keys []string) (string, error) {
+// DoneMeanwhileIn is [DoneMeanwhile] by what the ledger holds in a transaction.
+func DoneMeanwhileIn(ctx context.Context, db ledger.Tx, keys []string) (string, error) {
 	found, err := ledger.Peek(ctx, db, keys)
 	if err != nil {
 		return "", err

@@ -11,9 +11,9 @@ import (
 	"github.com/pawlhq/pawl/activities"
 )
 
-// The updates that a parked run takes. Each takes a DecisionInput and returns a DecisionResult as soon
-// as the decision is recorded; the run then goes on by itself. The update's ID is the request's: the same ID
-// twice is one decision.
+// The updates that a parked run takes. Each takes a DecisionInput and returns a DecisionResult as soon as the run has
+// found the decision in the audit trail; the run then goes on by itself. The update's ID is the request's: the same ID twice
+// is one decision.
 const (
 	// UpdateRetry tries again what is not done. What may have happened it leaves alone: see UpdateResend.
 	UpdateRetry = "retry"
@@ -75,9 +75,9 @@ const (
 	ErrTypeInvalidDecision = "InvalidDecision"
 )
 
-// maxWho, maxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each effect,
+// MaxWho, MaxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each effect,
 // and Temporal ends a run whose result is too large.
-const maxWho, maxWhy, maxReference = 200, 2000, 500
+const MaxWho, MaxWhy, maxReference = 200, 2000, 500
 
 // listen registers the updates. It is called before anything else happens, so that a decision that is
 // re-applied after a reset finds its handler.
@@ -105,8 +105,8 @@ func (f *flow) validate(action string, in DecisionInput) error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
 		return invalid("who and why are required: both go into the audit trail")
-	case !holdable(in.Who, maxWho) || !holdable(in.Why, maxWhy) || !holdable(in.Reference, maxReference):
-		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", maxWho, maxWhy, maxReference)
+	case !holdable(in.Who, MaxWho) || !holdable(in.Why, MaxWhy) || !holdable(in.Reference, maxReference):
+		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", MaxWho, MaxWhy, maxReference)
 	case f.resetBegins && lasts(action) && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
 		return nil
 	case !f.parked || f.decided != nil:
@@ -116,7 +116,7 @@ func (f *flow) validate(action string, in DecisionInput) error {
 	case !slices.Contains(f.takes, action):
 		return invalid("the run takes no %s as it stands: it takes %s", action, strings.Join(f.takes, ", "))
 	}
-	_, err := f.concerned(action, in)
+	_, err := CheckDecision(f.waits().Effects, action, in)
 	return err
 }
 
@@ -130,45 +130,59 @@ func lasts(action string) bool {
 	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
 }
 
-// concerned returns the effects that a decision is about, none for one about the run, or why it cannot be taken for
-// what it names.
-func (f *flow) concerned(action string, in DecisionInput) ([]*step, error) {
-	var may func(*step) bool
+// CheckDecision returns the keys of the effects that a decision about a parked run is about, none for one about the whole
+// run, or why it cannot be taken for what it names. open are the effects that the run waits for. The error is an application
+// error of type [ErrTypeInvalidDecision].
+func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput) (about []string, err error) {
+	var may func(activities.OpenEffect) bool
 	switch action {
 	case UpdateRetry:
-		may = (*step).repeatable
+		may = func(e activities.OpenEffect) bool { return !e.Uncertain }
 	case UpdateSkip:
-		may = func(*step) bool { return true }
+		may = func(activities.OpenEffect) bool { return true }
 	case UpdateDone:
-		may = (*step).byHand
+		may = func(e activities.OpenEffect) bool { return e.ByHand }
 	case UpdateResend:
-		may = (*step).uncertain
+		may = func(e activities.OpenEffect) bool { return e.Uncertain }
 	default:
 		return nil, nil
 	}
-	named := f.match(in.Effect)
-	about := slices.DeleteFunc(slices.Clone(named), func(s *step) bool { return !may(s) })
+	var named, keys []string
+	for _, e := range open {
+		keys = append(keys, e.Key)
+		if in.Effect != "" && in.Effect != e.Key && in.Effect != e.Kind {
+			continue
+		}
+		named = append(named, e.Key)
+		if may(e) {
+			about = append(about, e.Key)
+		}
+	}
+	one := action == UpdateDone || action == UpdateResend
 	switch {
-	case len(f.unsettled()) == 0 && in.Effect == "": // a review: it is about the run
+	case len(open) == 0 && in.Effect == "": // a review: it is about the run
 		return nil, nil
 	case len(named) == 0:
-		return nil, invalid("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keysOf(f.unsettled()), ", "))
-	case len(about) == 0 && action == UpdateRetry:
-		return nil, invalid("%s may have happened, and a retry does not do it once more: see whether it has, then decide done, resend or skip", keysOf(named)[0])
-	case len(about) == 0 && action == UpdateResend:
-		return nil, invalid("%s is not in doubt: a retry does it, and only what is not known to have happened or not is sent again", keysOf(named)[0])
+		return nil, invalid("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keys, ", "))
 	case len(about) == 0:
-		return nil, invalid("nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it", keysOf(named)[0])
-	case action != UpdateDone && action != UpdateResend:
+		return nil, invalid(noneMay[action], named[0])
+	case !one:
 		return about, nil
 	case len(about) > 1:
-		return nil, invalid("%s is about one effect: name one of %s", action, strings.Join(keysOf(about), ", "))
+		return nil, invalid("%s is about one effect: name one of %s", action, strings.Join(about, ", "))
 	case action == UpdateDone && strings.TrimSpace(in.Reference) == "":
-		return nil, invalid("done needs a reference: where outside it can be seen that %s has happened", about[0].key)
-	case action == UpdateResend && in.Confirm != about[0].key:
-		return nil, invalid("to send again may do it twice: confirm it with the effect's key, %s", about[0].key)
+		return nil, invalid("done needs a reference: where outside it can be seen that %s has happened", about[0])
+	case action == UpdateResend && in.Confirm != about[0]:
+		return nil, invalid("to send again may do it twice: confirm it with the effect's key, %s", about[0])
 	}
 	return about, nil
+}
+
+// noneMay says why an action is about none of the effects that it names.
+var noneMay = map[string]string{
+	UpdateRetry:  "%s may have happened, and a retry does not do it once more: see whether it has, then decide done, resend or skip",
+	UpdateResend: "%s is not in doubt: a retry does it, and only what may or may not have happened is sent again",
+	UpdateDone:   "nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it",
 }
 
 // holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. What was no
@@ -177,27 +191,26 @@ func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
-// take records the decision in the audit trail and lets the run go on. With an error, which there is where somebody
-// fails the activity by hand, the run waits for another decision. A decision that a reset re-applies before its run has
-// come to anything is kept until the run parks again.
+// take has the decision looked up in the audit trail and lets the run go on. An error leaves the run waiting for another
+// decision: the trail does not hold this one, or somebody failed the activity by hand. A decision that a reset re-applies
+// before its run has come to anything is kept until the run parks again.
 func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	if !f.parked {
 		f.kept = append(f.kept, d)
 		return DecisionResult{Action: d.action}, nil
 	}
-	about, err := f.concerned(d.action, d.input)
+	about, err := CheckDecision(f.waits().Effects, d.action, d.input)
 	if err != nil { // as recalled, where the run stands otherwise now
 		return DecisionResult{}, err
 	}
 	f.decided = &d
-	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled()), About: keysOf(about)}
 	var recorded activities.RecordDecisionResult
+	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled()), About: about}
 	err = f.execute(ctx, attempt{
 		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
-			Ref: f.in.Ref, RequestID: d.request,
-			Action: d.action, Who: d.input.Who, Why: d.input.Why, Effects: result.Effects,
-			About: result.About, Reference: d.input.Reference, AsOf: f.asOf(),
+			Ref: f.in.Ref, RequestID: d.request, Action: d.action, Who: d.input.Who, Why: d.input.Why,
+			Effects: result.Effects, Effect: d.input.Effect, Reference: d.input.Reference, AsOf: f.asOf(),
 		},
 	}, &recorded)
 	if recorded.DoneMeanwhile != "" {
@@ -206,7 +219,7 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	}
 	if err != nil {
 		f.decided = nil
-		return DecisionResult{}, fmt.Errorf("the decision is not in the audit trail and is not followed: %w", err)
+		return DecisionResult{}, fmt.Errorf("the decision is not followed: %w", err)
 	}
 	f.recorded = true
 	return result, nil

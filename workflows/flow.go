@@ -208,9 +208,12 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
 	}
 	// Another run may have settled meanwhile what the decision is about, which leaves nothing to do.
-	about, _ := f.concerned(d.action, d.input)
+	keys, _ := CheckDecision(f.waits().Effects, d.action, d.input)
+	var about []*step
 	for _, s := range unsettled(steps) {
-		s.held = !slices.Contains(about, s)
+		if s.held = !slices.Contains(keys, s.key); !s.held {
+			about = append(about, s)
+		}
 	}
 	switch d.action {
 	case UpdateRetry, UpdateResend:

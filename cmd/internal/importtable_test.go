@@ -52,7 +52,7 @@ var table = []rule{
 	},
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/operator/...", may: []string{"workflows", "activities/stripe", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/...", may: []string{"workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{
 		packages: "cmd/internal/process",
 		may: []string{

@@ -3,24 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/account"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-func (a *app) accountsShow() *cobra.Command {
+func accountsShow(a *app) *cobra.Command {
 	var mode string
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show what an account may use and why, and what was booked for it",
@@ -28,37 +24,15 @@ func (a *app) accountsShow() *cobra.Command {
 has to do about it. ID is our ID of the account, or the provider's of a customer, a subscription or an invoice
 of it.`,
 		Args: oneID("accounts show"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkMode(mode); err != nil {
-				return err
-			}
-			var shown *account.Account
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				shown, err = operator.ShowAccount(ctx, db, args[0], mode)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeJSON(shown)
-			}
-			return a.writeAccount(shown)
-		},
 	}
-	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the ID")
-	return cmd
-}
-
-func checkMode(mode string) error {
-	if mode != "" && mode != "live" && mode != "test" {
-		return usagef("--mode: %q is no mode: use live or test", mode)
-	}
-	return nil
+	modeFlag(cmd, &mode, "live or test, where both have the ID")
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*account.Account, error) {
+		return operator.ShowAccount(ctx, s.db, args[0], mode)
+	}, writeAccount)
 }
 
 // writeAccount puts one account on one screen.
-func (a *app) writeAccount(acc *account.Account) error {
+func writeAccount(a *app, acc *account.Account) error {
 	head := [][]string{{"account", acc.ID + " (" + acc.Mode + ")"}}
 	if acc.Customer != "" {
 		head = append(head, []string{"customer", acc.Customer + " at " + acc.Provider})
@@ -70,18 +44,7 @@ func (a *app) writeAccount(acc *account.Account) error {
 	head = append(head, whyOf(acc, time.Now())...)
 	head = append(head, []string{"workspace", workspaceOf(acc)})
 	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), claimRows(acc.Claims), entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
-	for i, rows := range parts {
-		if i > 0 && len(rows) == 1 {
-			continue // a heading alone
-		}
-		if err := table(a.out, rows); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(a.out); err != nil {
-			return err
-		}
-	}
-	return nil
+	return tables(a.out, parts...)
 }
 
 // whyOf says what gives an account its access, or why nothing does.
@@ -115,7 +78,7 @@ func accessOf(x account.Access) string {
 	}
 	text := x.State
 	if x.Plan != "" {
-		text += ": " + planOf(x.Plan, x.Quantity)
+		text += ": " + operator.Uses(x.Plan, x.Quantity)
 	}
 	if x.Held {
 		text += "; held back by a hold on the whole account"
@@ -123,18 +86,18 @@ func accessOf(x account.Access) string {
 	return text + " (version " + strconv.FormatInt(x.Version, 10) + ")"
 }
 
-// planOf is a plan and how many of it, where that says something.
+// planOf is a plan and how many of it, "" for none.
 func planOf(plan string, quantity int64) string {
-	if quantity > 1 {
-		return plan + " × " + strconv.FormatInt(quantity, 10)
+	if plan == "" {
+		return ""
 	}
-	return plan
+	return operator.Uses(plan, quantity)
 }
 
 func grantOf(g account.Grant) string {
 	text := g.Object
 	if g.Plan != "" {
-		text += " grants " + planOf(g.Plan, g.Quantity)
+		text += " grants " + operator.Uses(g.Plan, g.Quantity)
 	}
 	if len(g.AddOns) > 0 {
 		text += " and " + strings.Join(g.AddOns, ", ")
@@ -163,7 +126,7 @@ func workspaceOf(acc *account.Account) string {
 	}
 	text := w.State
 	if w.Plan != "" {
-		text += ": " + planOf(w.Plan, w.Quantity)
+		text += ": " + operator.Uses(w.Plan, w.Quantity)
 	}
 	text += " (version " + strconv.FormatInt(w.Version, 10) + ", since " + clock(w.UpdatedAt) + ")"
 	if w.Version < acc.Access.Version {
@@ -265,78 +228,14 @@ func date(t *time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-func (a *app) tasksList() *cobra.Command {
+func tasksList(a *app) *cobra.Command {
 	var mode string
 	var limit int
-	cmd := &cobra.Command{
-		Use: "list", Short: "List what a person has to do, the oldest first", Args: noArgument,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkMode(mode); err != nil {
-				return err
-			}
-			if limit < 1 {
-				return usagef("--limit: write a number from 1")
-			}
-			var found []account.Task
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				found, err = account.OpenTasks(ctx, db, mode, oneMore(limit))
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if len(found) > limit {
-				found = found[:limit]
-				fmt.Fprintf(a.err, "there are more than these %d, the oldest: use --limit\n", limit)
-			}
-			if a.json {
-				return a.writeJSON(found)
-			}
-			return table(a.out, taskRows(found))
-		},
-	}
-	cmd.Flags().StringVar(&mode, "mode", "", "only those of live, or of test")
-	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most")
-	return cmd
-}
-
-func (a *app) tasksClose() *cobra.Command {
-	var kind, mode string
-	var d operator.Decided
-	cmd := &cobra.Command{
-		Use: "close OBJECT --why REASON", Short: "Say that the open task about an object is done",
-		Long: `Say that the open task about an object is done. OBJECT is what pawl tasks list shows. Who and why go into the
-audit trail. A review is closed by deciding about its event.`,
-		Args: oneID("tasks close"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d.Who = a.who(d.Who)
-			if err := accountable("tasks close", d.Who, d.Why); err != nil {
-				return err
-			}
-			if err := checkMode(mode); err != nil {
-				return err
-			}
-			var closed *operator.ClosedTask
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				closed, err = operator.CloseTask(ctx, db, audit.New(db, a.log), args[0], kind, mode, d)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeJSON(closed)
-			}
-			if closed.Repeated {
-				_, err = fmt.Fprintln(a.out, clean(closed.Says))
-				return err
-			}
-			_, err = fmt.Fprintf(a.out, "%s of %s (%s) is done, by %s\n", clean(closed.Kind), clean(closed.Object), closed.Mode, clean(d.Who))
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&kind, "kind", "", "which `kind` of task, where several are open")
-	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the object")
-	decidedFlags(cmd, &d)
-	return cmd
+	cmd := &cobra.Command{Use: "list", Short: "List what a person has to do, the oldest first", Args: noArgument}
+	modeFlag(cmd, &mode, "only those of live, or of test")
+	limitFlag(cmd, &limit, 50)
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
+		found, err := account.OpenTasks(ctx, s.db, mode, oneMore(limit))
+		return newest(a, found, limit, nil), err
+	}, func(a *app, tasks []account.Task) error { return table(a.out, taskRows(tasks)) })
 }

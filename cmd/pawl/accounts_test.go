@@ -77,7 +77,7 @@ func TestAccounts_Show(t *testing.T) {
 	}{
 		{[]string{"acme"}, exitFailed, "write one of: acme --mode live, acme --mode test"},
 		{[]string{"nobody"}, exitFailed, `no account "nobody"`},
-		{[]string{"acme", "--mode", "prod"}, exitUsage, `"prod" is no mode`},
+		{[]string{"acme", "--mode", "prod"}, exitUsage, "use live or test"},
 	} {
 		r := s.pawl(t, append([]string{"accounts", "show"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
@@ -117,18 +117,18 @@ func TestTasks_ListAndClose(t *testing.T) {
 	}{
 		{[]string{"sub_1"}, exitUsage, "--why"},
 		{[]string{"sub_1", "--why", "called"}, exitFailed, "--kind onboarding --mode live, --kind onboarding --mode test"},
-		{[]string{"in_1", "--why", "seen"}, exitFailed, "evt_1 asks for this review"},
+		{[]string{"in_1", "--why", "seen"}, exitFailed, "is reviewed by its event evt_1"},
 		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
 		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
-		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "request ID one stands for close-task of sub_1 by uid:"},
-		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, `no open task about "sub_1"`},
+		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "has another task that request ID one closed"},
+		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, "sub_1 has no open task"},
 	} {
 		r := s.pawl(t, append([]string{"tasks", "close", "--who", "ann"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
 	}
-	if r := s.pawl(t, "tasks", "close", "sub_1", "--why", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was done before, for uid:") {
+	if r := s.pawl(t, "tasks", "close", "sub_1", "--why", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was decided before, by uid:") {
 		t.Errorf("repeated: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	var state, actor string
@@ -157,10 +157,10 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 	}
 	for _, step := range []struct{ name, request, says, held string }{
 		{"hold", "one", "acme may use nothing; its workspace follows", "true suspended"},
-		{"hold", "one", " ada; nothing was done now; acme may use nothing now", "true suspended"},
+		{"hold", "one", " ada; nothing was decided now: acme may use nothing", "true suspended"},
 		{"release", "one", "request ID one stands for hold-account of acme by uid:", "true suspended"},
 		{"release", "two", "acme may use pro; its workspace follows", "false active"},
-		{"hold", "one", " ada; nothing was done now; acme may use pro now", "false active"},
+		{"hold", "one", " ada; nothing was decided now: acme may use pro", "false active"},
 	} {
 		r := s.pawl(t, "accounts", step.name, "acme", "--who", "ada", "--why", "cards reported as stolen", "--request-id", step.request)
 		if refused := strings.HasPrefix(step.says, "request ID"); (r.code == exitFailed) != refused || !strings.Contains(r.out+r.err, step.says) {
@@ -171,7 +171,7 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 			t.Errorf("%s: the account is %q, %v; want %q", step.name, held, err, step.held)
 		}
 	}
-	if got := decode[operator.HeldAccount](t, s.pawl(t, "accounts", "hold", "acme", "--why", "x", "--request-id", "one", "--json")); !got.Repeated || got.Target.Plan != "pro" || got.Target.State != "active" {
+	if got := decode[answerOf[operator.AccountResult]](t, s.pawl(t, "accounts", "hold", "acme", "--why", "x", "--request-id", "one", "--json")); !got.Repeated || got.Result.Access.Plan != "pro" || got.Result.Access.State != "active" {
 		t.Errorf("repeated, as JSON: %+v", got)
 	}
 	var facts int

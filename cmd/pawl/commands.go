@@ -2,9 +2,12 @@ package main
 
 import "github.com/spf13/cobra"
 
-// commands is the one list of commands: what is not here does not run. The providers are listed in providers.go, the
-// flows in workflows, and what runs their effects in cmd/internal/process.
+// commands is the one list of commands: what is not here does not run. What decides comes from the table of verbs in
+// cmd/internal/operator. The providers are listed in providers.go, the flows in workflows.
 func (a *app) commands() []*cobra.Command {
+	of := func(name, short string, shows ...*cobra.Command) *cobra.Command {
+		return group(name, short, append(shows, verbsOf(a, name)...)...)
+	}
 	return []*cobra.Command{
 		a.init(),
 		a.dev(),
@@ -14,20 +17,20 @@ func (a *app) commands() []*cobra.Command {
 		a.migrate(),
 		a.ready(),
 		a.doctor(),
-		a.status(),
-		group("events", "The events that were received", append([]*cobra.Command{a.eventsList(), a.eventsShow(), a.eventsBody()}, a.eventVerbs()...)...),
-		group("jobs", "The bulk jobs: one decision about many events", a.jobsList(), a.jobsShow(), a.jobsPause(), a.jobsResume(), a.jobsCancel()),
-		group("accounts", "The accounts and what they may use", a.accountsShow(), a.accountsHold(), a.accountsRelease()),
-		a.rebuild(),
-		group("tasks", "What a person has to do", a.tasksList(), a.tasksClose()),
-		group("rejections", "The requests that were refused", a.rejectionsList(), a.rejectionsShow(), a.rejectionsAdmit()),
-		group("audit", "The trail of what operators did", a.auditList(), a.auditVerify()),
-		a.sources(),
-		a.sinks(),
-		a.pauses("pause", "Let what a sink, a consumer or a source is for wait", pauseLong),
-		a.pauses("resume", "Let what was paused go on", resumeLong),
-		a.gaps(),
-		a.reconcile(),
+		status(a),
+		of("events", "The events that were received", eventsList(a), eventsShow(a), eventsBody(a)),
+		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
+		of("accounts", "The accounts and what they may use", accountsShow(a)),
+		rebuild(a),
+		of("tasks", "What a person has to do", tasksList(a)),
+		of("rejections", "The requests that were refused", rejectionsList(a), rejectionsShow(a)),
+		group("audit", "The trail of what operators did", auditList(a), auditVerify(a)),
+		sources(a),
+		sinks(a),
+		of("pause", "Let what a sink, a consumer or a source is for wait"),
+		of("resume", "Let what was paused go on"),
+		gaps(a),
+		reconcile(a),
 		a.providers(),
 		group("import", "What a provider holds already", a.importStripe()),
 		a.send(),

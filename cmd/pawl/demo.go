@@ -164,9 +164,9 @@ func (s *devStack) announce(a *app, cfg *config.Config, begin time.Time, demo *t
 // next are the commands that a person may go on with: with real sources and sinks only what goes with those.
 func (f devFlags) next(file, source, sandbox string) []string {
 	command := func(name, flags string) string {
-		return strings.TrimSpace(called() + " " + name + " --config " + shellWord(file) + " " + flags)
+		return strings.TrimSpace(called() + " " + name + " --config " + operator.ShellWord(file) + " " + flags)
 	}
-	send := "--source " + shellWord(source) + " --type invoice.paid --duplicates 3"
+	send := "--source " + operator.ShellWord(source) + " --type invoice.paid --duplicates 3"
 	if f.real {
 		return []string{
 			command("sinks check", ""),
@@ -192,15 +192,4 @@ func stripeSource(cfg *config.Config) string {
 		}
 	}
 	return "stripe"
-}
-
-// shellWord quotes s where a shell would not take it as one word.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -13,21 +13,18 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // shownPayload is how much of a payload is written to a screen.
 const shownPayload = 64 << 10
 
-func (a *app) eventsBody() *cobra.Command {
+func eventsBody(a *app) *cobra.Command {
 	var reveal bool
-	var who, why, out string
+	var out string
+	d := operator.Decision{Verb: operator.VerbReveal}
 	cmd := &cobra.Command{
 		Use: "body ID", Short: "Show the payload of an event, masked unless asked otherwise", Args: oneID("events body"),
 		Long: `Show the payload that was kept of an event. What may be personal data is masked: shown are the shape, true, false and
@@ -38,46 +35,61 @@ is neither JSON nor a form is not shown.
 
 --reveal shows all of it, and needs --why: who looked at it and why goes into the audit trail. Signatures and
 secrets among the headers are never shown.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			who = a.who(who)
-			if reveal {
-				if err := accountable("events body --reveal", who, why); err != nil {
-					return err
-				}
-			}
-			var b *operator.Body
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				receipts := receipt.NewStore(db, receipt.Options{})
-				defer receipts.Close()
-				if reveal {
-					b, err = operator.RevealBody(ctx, db, receipts, audit.New(db, a.log), args[0], who, why, signatureHeaders(cfg)...)
-				} else {
-					b, err = operator.ShowBody(ctx, db, receipts, args[0], signatureHeaders(cfg)...)
-				}
-				return err
-			})
-			switch {
-			case err != nil:
-				return err
-			case b.Bytes == nil:
-				return fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form, and cannot be masked: --reveal --why REASON shows it", args[0], b.Size)
-			case out != "":
-				return a.saveBody(b, out)
-			case a.json:
-				return a.writeBodyJSON(b)
-			}
-			return a.writeBody(b)
-		},
 	}
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it; this is recorded")
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why it is revealed, for the audit trail")
+	decisionFlags(cmd, &d, "why it is revealed, for the audit trail")
 	cmd.Flags().StringVar(&out, "out", "", "write it to a new `file` that only you can read")
-	return cmd
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		a.json = a.json && out == "" // a file gets the payload, and nothing else
+		return revealedFor(a, &d, "events body --reveal", reveal)
+	}
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) (body, error) {
+		b, err := reveals(ctx, s, &d, args[0], reveal, s.ShowBody)
+		switch {
+		case err != nil:
+			return body{}, err
+		case b.Bytes == nil:
+			return body{}, fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form, and cannot be masked: --reveal --why REASON shows it", args[0], b.Size)
+		}
+		return body{b, payloadOf(b.Bytes)}, nil
+	}, func(a *app, b body) error {
+		if out != "" {
+			return saveBody(a, b.Body, out)
+		}
+		return writeBody(a, b.Body)
+	})
+}
+
+// revealedFor wants a reason where something is shown whole.
+func revealedFor(a *app, d *operator.Decision, command string, reveal bool) error {
+	if !reveal {
+		return nil
+	}
+	return a.accountable(command, d)
+}
+
+// reveals returns what masked shows of a target or, if it is to be shown whole, the result of that decision.
+func reveals[T any](ctx context.Context, s *session, d *operator.Decision, id string, whole bool, masked func(context.Context, string) (T, error)) (shown T, err error) {
+	if !whole {
+		return masked(ctx, id)
+	}
+	d.Target = id
+	answer, err := s.Decide(ctx, *d)
+	if err != nil {
+		return shown, err
+	}
+	shown, _ = answer.Result.(T)
+	return shown, nil
+}
+
+// body is a payload in JSON: as "body" if it is JSON itself, else in Base64.
+type body struct {
+	*operator.Body
+	payload
 }
 
 // saveBody writes the payload, and nothing else, to a file that is not there yet.
-func (a *app) saveBody(b *operator.Body, file string) error {
+func saveBody(a *app, b *operator.Body, file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: name another file", file)
@@ -100,14 +112,6 @@ func howShown(b *operator.Body) string {
 	return "masked"
 }
 
-// writeBodyJSON has the payload as "body" where it is JSON, else in Base64.
-func (a *app) writeBodyJSON(b *operator.Body) error {
-	return a.writeJSON(struct {
-		*operator.Body
-		payload
-	}{b, payloadOf(b.Bytes)})
-}
-
 // payload is how --json has the bytes of a payload: as they are where they are JSON, else in Base64.
 type payload struct {
 	JSON  json.RawMessage `json:"body,omitempty"`
@@ -121,7 +125,7 @@ func payloadOf(content []byte) payload {
 	return payload{Bytes: content}
 }
 
-func (a *app) writeBody(b *operator.Body) error {
+func writeBody(a *app, b *operator.Body) error {
 	rows := [][]string{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt}, {"body", fmt.Sprintf("%d bytes, %s", b.Size, howShown(b))}}
 	for _, name := range slices.Sorted(maps.Keys(b.Header)) {
 		for _, v := range b.Header[name] {
@@ -131,11 +135,11 @@ func (a *app) writeBody(b *operator.Body) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
-	return a.writePayload(b.Bytes, "--out FILE")
+	return writePayload(a, b.Bytes, "--out FILE")
 }
 
 // writePayload writes a payload to the screen, below what is known of it. all is what has all of one that is too long.
-func (a *app) writePayload(text []byte, all string) error {
+func writePayload(a *app, text []byte, all string) error {
 	if !utf8.Valid(text) {
 		_, err := fmt.Fprintf(a.out, "\nit is not text: %s has it\n", all)
 		return err

@@ -3,24 +3,30 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-func (a *app) eventsShow() *cobra.Command {
-	return &cobra.Command{
+// shownEvent is what `pawl events show` shows: one event, or those that are about an object.
+type shownEvent struct {
+	*operator.Evidence
+	Object string             `json:"object,omitempty"`
+	Events []timeline.Receipt `json:"events,omitempty"`
+	// page is the event's in the Temporal UI, "" for none.
+	page string
+}
+
+func eventsShow(a *app) *cobra.Command {
+	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show everything about one event",
 		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
 of the provider's, such as an invoice: of an object with several events, the list of them.
@@ -35,41 +41,24 @@ within three seconds, that is said, and everything else is shown.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var event *operator.Evidence
-			var about []timeline.Receipt
-			var temporalConfig config.Temporal
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				temporalConfig = cfg.Temporal
-				receipts := receipt.NewStore(db, receipt.Options{})
-				defer receipts.Close()
-				desk := &operator.Desk{DB: db, Relays: process.Relays(cfg), Outlook: process.Outlook(cfg, db, receipts)}
-				// Temporal is not needed here: what it does not say is left out.
-				if temporal, err := process.DialTemporal(cfg, slog.New(slog.DiscardHandler)); err == nil {
-					desk.Temporal = temporal
-					defer temporal.Close()
-				}
-				event, about, err = desk.Examine(ctx, args[0])
-				return err
-			})
-			switch {
-			case err != nil:
-				return err
-			case a.json && event == nil:
-				return a.writeJSON(map[string]any{"object": args[0], "events": about})
-			case a.json:
-				return a.writeJSON(event)
-			case event == nil:
-				return a.writeReceipts(about)
-			}
-			return a.writeEvidence(event, temporalPage(temporalConfig, &event.Event))
-		},
 	}
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) (shownEvent, error) {
+		event, about, err := s.Examine(ctx, args[0])
+		if err != nil || event == nil {
+			return shownEvent{Object: args[0], Events: about}, err
+		}
+		return shownEvent{Evidence: event, page: temporalPage(s.cfg.Temporal, &event.Event)}, nil
+	}, func(a *app, shown shownEvent) error {
+		if shown.Evidence == nil {
+			return writeReceipts(a, shown.Events)
+		}
+		return writeEvidence(a, shown.Evidence, shown.page)
+	})
 }
 
 // writeEvidence puts one event on one screen: what it is, the answers to the questions that are asked first, every step, a
 // verdict, and what can be done. page is its run's in the Temporal UI, "" for none.
-func (a *app) writeEvidence(e *operator.Evidence, page string) error {
+func writeEvidence(a *app, e *operator.Evidence, page string) error {
 	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e), timelineRows(e.Timeline)} {
 		if err := table(a.out, part); err != nil {
 			return err
@@ -262,13 +251,13 @@ func askedFor(s timeline.Entry) (what string, asked bool) {
 }
 
 // writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
-func (a *app) writeChoices(head string, choices []operator.Open) error {
+func (a *app) writeChoices(head string, choices []operator.Choice) error {
 	if len(choices) == 0 {
 		return nil
 	}
 	rows := [][]string{{head}}
 	for _, c := range choices {
-		rows = append(rows, []string{"  " + a.configured(operator.Choice(c)).Line(), "# " + c.Does})
+		rows = append(rows, []string{"  " + a.configured(c).Line(), "# " + c.Does})
 	}
 	return table(a.out, rows)
 }

@@ -57,7 +57,7 @@ func TestGaps_Undelivered_ListedThenFiled(t *testing.T) {
 		t.Errorf("the evidence does not say how it came:\n%s%s", got.out, got.err)
 	}
 	var trail string
-	if err := connect(t, dsn).QueryRow(t.Context(), `select action || ' ' || target || ' ' || reason from operator_actions`).Scan(&trail); err != nil || trail != "file_gaps source billing lost" {
+	if err := connect(t, dsn).QueryRow(t.Context(), `select action || ' ' || target || ' ' || reason from operator_actions`).Scan(&trail); err != nil || trail != "file-gaps billing lost" {
 		t.Errorf("audit trail %q, %v", trail, err)
 	}
 }

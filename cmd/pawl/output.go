@@ -61,6 +61,22 @@ func table(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
+// tables writes tables below each other; one with a heading alone is left out, unless it is the first.
+func tables(w io.Writer, parts ...[][]string) error {
+	for i, rows := range parts {
+		if i > 0 && len(rows) == 1 {
+			continue
+		}
+		if err := table(w, rows); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // clean shows control characters instead of sending them to the terminal: event IDs, types and
 // errors come from outside.
 func clean(s string) string {
@@ -98,15 +114,3 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
-
-// newest returns the first limit of what was found, where one more was asked for, and says when there are more.
-func newest[T any](a *app, found []T, limit int) []T {
-	if len(found) <= limit {
-		return found
-	}
-	fmt.Fprintf(a.err, "there are more than these %d, the newest: use --limit\n", limit)
-	return found[:limit]
-}
-
-// oneMore is the limit that tells whether there are more than limit.
-func oneMore(limit int) int { return max(limit, limit+1) }

@@ -44,16 +44,16 @@ consumers:
 		then string
 	}{
 		{"pause source billing", 2, "needs --why", ""},
-		{"pause source billing --why x --dry-run", 0, "source billing would be paused\n0 events wait now", ""},
+		{"pause source billing --why x --dry-run", 0, "would be done: it is about billing; 0 events wait now", ""},
 		{"pause source nosuch --why x", 1, `there is no source "nosuch": write one of billing`, ""},
-		{"pause consumer nosuch --why x", 1, `there is no sink "consumers:nosuch": write one of consumers:crm`, ""},
-		{"resume source billing --why x", 1, "source billing is not paused", ""},
-		{"pause source billing --who ada --why plans --request-id one", 0, "source billing is paused\n0 events wait now", "billing by ada: plans"},
-		{"pause source billing --who ada --why plans --request-id one", 0, "source billing is paused", "billing by ada: plans"},
-		{"pause source billing --who eve --why other", 1, "source billing is paused since ", "billing by ada: plans"},
-		{"pause consumer crm --who ada --why moves", 0, "sink consumers:crm is paused\n0 runs wait now", "consumers:crm by ada: moves, billing by ada: plans"},
-		{"resume source billing --who eve --why mended", 0, "source billing goes on", "consumers:crm by ada: moves"},
-		{"resume sink consumers:crm --who eve --why moved", 0, "sink consumers:crm goes on", ""},
+		{"pause consumer nosuch --why x", 1, `there is no consumer "consumers:nosuch": write one of consumers:crm`, ""},
+		{"resume source billing --why x", 1, "billing is not paused", ""},
+		{"pause source billing --who ada --why plans --request-id one", 0, "billing is paused; 0 events wait now", "billing by ada: plans"},
+		{"pause source billing --who ada --why plans --request-id one", 0, "was decided before, by uid:", "billing by ada: plans"},
+		{"pause source billing --who eve --why other", 1, "billing is paused since ", "billing by ada: plans"},
+		{"pause consumer crm --who ada --why moves", 0, "consumers:crm is paused; 0 runs wait now", "consumers:crm by ada: moves, billing by ada: plans"},
+		{"resume source billing --who eve --why mended", 0, "billing goes on", "consumers:crm by ada: moves"},
+		{"resume sink consumers:crm --who eve --why moved", 0, "consumers:crm goes on", ""},
 		{"resume source gone --why x", 1, `there is no source "gone"`, ""},
 	} {
 		got := s.pawl(t, strings.Fields(tt.args)...)
@@ -68,7 +68,7 @@ consumers:
 	if _, err := connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('source', 'gone', 'ada', 'moved')`); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.pawl(t, "resume", "source", "gone", "--who", "eve", "--why", "tidy"); got.code != 0 || !strings.Contains(got.out, "source gone goes on") {
+	if got := s.pawl(t, "resume", "source", "gone", "--who", "eve", "--why", "tidy"); got.code != 0 || !strings.Contains(got.out, "gone goes on") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
 	}
 	if got := s.pawl(t, "sinks"); got.code != 0 || strings.Contains(got.out, "paused since") {
@@ -86,7 +86,7 @@ consumers:
 		}
 		trail = append(trail, row)
 	}
-	if want := "[pause source billing ada plans pause sink consumers:crm ada moves resume source billing eve mended resume sink consumers:crm eve moved resume source gone eve tidy]"; systemUser.ReplaceAllString(fmt.Sprint(trail), "") != want {
+	if want := "[pause-source billing ada plans pause-consumer crm ada moves resume-source billing eve mended resume-sink consumers:crm eve moved resume-source gone eve tidy]"; systemUser.ReplaceAllString(fmt.Sprint(trail), "") != want {
 		t.Errorf("audit trail %v, want %s", trail, want)
 	}
 }

@@ -135,10 +135,10 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 func TestRun_UsageErrors_NameCommandAndFix(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"pawl: events retry needs one ID, or --status for many (see pawl events retry --help)":            {"events", "retry", "--why", "x"},
-		"pawl: events list takes no argument: \"evt_1\" is one too many (see pawl events list --help)":    {"events", "list", "evt_1"},
-		"pawl: invalid argument \"x\" for \"--limit\" flag: invalid syntax (see pawl events list --help)": {"events", "list", "--limit", "x"},
-		"pawl: verify takes no argument: \"request.json\" is one too many (see pawl verify --help)":       {"verify", "request.json"},
+		"pawl: events retry needs one ID, or --status for many (see pawl events retry --help)":                   {"events", "retry", "--why", "x"},
+		"pawl: events list takes no argument: \"evt_1\" is one too many (see pawl events list --help)":           {"events", "list", "evt_1"},
+		"pawl: invalid argument \"x\" for \"--limit\" flag: write a number from 1 (see pawl events list --help)": {"events", "list", "--limit", "x"},
+		"pawl: verify takes no argument: \"request.json\" is one too many (see pawl verify --help)":              {"verify", "request.json"},
 	} {
 		if r := pawl(t, nil, args...); r.code != 2 || !strings.HasPrefix(r.err, want) {
 			t.Errorf("pawl %v: exit %d, stderr %q; want 2 and %q", args, r.code, r.err, want)

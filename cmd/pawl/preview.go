@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -10,40 +9,19 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// dryRunUsage is what --dry-run does, at every verb.
-const dryRunUsage = "show what would happen, and change nothing"
-
-// dryRun shows what a verb would do to one event.
-func (a *app) dryRun(ctx context.Context, ask operator.Ask) error {
-	var made *operator.Preview
-	err := a.withDesk(ctx, func(ctx context.Context, desk *operator.Desk) (err error) {
-		made, err = desk.Preview(ctx, ask)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return a.writePreview(made)
-}
-
-// writePreview writes what would happen to one event. A verb that would be refused ends with exit code 1.
-func (a *app) writePreview(p *operator.Preview) error {
-	if a.json {
-		if err := a.writeJSON(p); err != nil || p.Refused == "" {
-			return err
-		}
-		return errAnswered
-	}
+// writePreview writes what would happen to a target.
+func writePreview(a *app, p *operator.Preview) error {
 	if p.Refused != "" {
 		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, clean(p.Refused))
-		if err := a.writeChoices("What can be done:", p.Choices); err != nil {
-			return err
-		}
-		return errAnswered
+		return a.writeChoices("What can be done:", p.Choices)
 	}
 	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
 	if p.Access != nil {
-		about = "account " + p.Access.Account
+		about = p.Access.Account
+	}
+	if p.Receipt.ID == "" {
+		_, err := fmt.Fprintf(a.out, "%s would be done%s. Nothing was changed.\n", p.Verb, clean(because(p.Says)))
+		return err
 	}
 	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, clean(about))
 	rows := [][]string{{"WHAT HAPPENS", "EFFECT", "AMOUNT", "KEY", "NOTE"}}
@@ -68,7 +46,7 @@ func (a *app) writePreview(p *operator.Preview) error {
 		then = "then, when what waits has run,"
 	}
 	if p.Access != nil {
-		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", clean(totals(p.Counts, p.Money)), then, clean(p.Access.Account), mayUse(*p.Access))
+		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", clean(totals(p.Counts, p.Money)), then, clean(p.Access.Account), clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
 		return nil
 	}
 	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(becauseOf(p.Outcome, p.Reason)))

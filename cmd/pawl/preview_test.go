@@ -250,7 +250,7 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	for _, tt := range []struct{ verb, then string }{{"hold", "acct-held may use nothing"}, {"release", "acct-held may use pro"}} {
 		before := l.everyRow()
 		r := s.pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
-		for _, want := range []string{tt.verb + " of account acct-held would come to this. Nothing was changed.", "will run      provision-workspace", "then " + tt.then} {
+		for _, want := range []string{tt.verb + "-account of acct-held would come to this. Nothing was changed.", "will run      provision-workspace", "then " + tt.then} {
 			if r.code != 0 || !strings.Contains(r.out, want) {
 				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.code, want, r.out, r.err)
 			}
@@ -272,13 +272,13 @@ func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := &app{stdio: stdio{out: &out}, configFile: "own.yaml"}
-	err := a.writePreview(&operator.Preview{
+	err := emit(a, &operator.Preview{
 		Verb: "replay", Refused: "evt_1 is dead",
-		Choices: []operator.Open{
+		Choices: []operator.Choice{
 			{Command: []string{"pawl", "events", "retry", "evt_1", "--why", "REASON"}, Does: "tries again"},
 			{Command: []string{"temporal", "workflow", "cancel"}, Does: "stops it"},
 		},
-	})
+	}, writePreview)
 	if !errors.Is(err, errAnswered) {
 		t.Errorf("error %v", err)
 	}

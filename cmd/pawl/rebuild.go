@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -22,11 +18,15 @@ type rebuildReport struct {
 	Folded int `json:"folded"`
 	// Left is what differs after a repair all the same.
 	Left []billing.Difference `json:"left"`
+
+	scope    billing.Scope
+	repaired bool
 }
 
-func (a *app) rebuild() *cobra.Command {
+func rebuild(a *app) *cobra.Command {
 	var check, dryRun bool
-	var account, mode, who, why string
+	var account, mode string
+	d := operator.Decision{Verb: operator.VerbRebuild}
 	cmd := &cobra.Command{
 		Use: "rebuild --check | --apply ACCOUNT --mode MODE --why REASON", Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
 		Long: `Fold every fact anew and list the rows that are not what that comes to: of accounts, subscriptions, invoices,
@@ -38,73 +38,62 @@ go into the audit trail.
 
 Exit code 0 when there is no difference, or it was repaired, 1 when there is one, or one is left.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			of := billing.Scope{Mode: mode, Account: account}
-			who = a.who(who)
+			scope := billing.Scope{Mode: mode, Account: account}
 			switch {
 			case check == (account != ""):
 				return usagef("rebuild needs one of --check and --apply ACCOUNT")
 			case check && mode != "":
 				return usagef("--mode goes with --apply: a check is of both")
-			case account != "" && mode != "live" && mode != "test":
+			case account != "" && mode == "":
 				return usagef("--apply needs --mode live or --mode test")
 			case account != "" && !dryRun:
-				if err := accountable("rebuild --apply", who, why); err != nil {
+				if err := a.accountable("rebuild --apply", &d); err != nil {
 					return err
 				}
 			}
-			cfg, err := a.config()
-			if err != nil {
-				return err
-			}
-			pool, err := process.OpenPool(cmd.Context(), cfg, schema.Asking, askingConns)
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			if err := checkDatabase(cmd.Context(), cfg, pool); err != nil {
-				return err
-			}
-			return a.rebuildRows(cmd.Context(), pool, of, process.BillingPolicy(cfg), account != "" && !dryRun, who, why)
+			d.Target = account
+			return a.withSession(cmd.Context(), 0, a.configToAsk, func(ctx context.Context, s *session) error {
+				return rebuildRows(ctx, s, scope, account != "" && !dryRun, d)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "compare everything")
 	cmd.Flags().StringVar(&account, "apply", "", "the `account` of ours to repair")
-	cmd.Flags().StringVar(&mode, "mode", "", "the account's mode: live or test")
+	modeFlag(cmd, &mode, "the account's mode: live or test")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what --apply would change")
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why, for the audit trail (required with --apply)")
+	decisionFlags(cmd, &d, "why, for the audit trail (required with --apply)")
 	return cmd
 }
 
-func (a *app) rebuildRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, policy billing.Policy, repair bool, who, why string) (err error) {
-	report := rebuildReport{Left: []billing.Difference{}}
-	if report.Differences, err = operator.CheckRows(ctx, pool, of, policy, a.tellProgress()); err != nil {
+func rebuildRows(ctx context.Context, s *session, scope billing.Scope, repair bool, d operator.Decision) (err error) {
+	report := rebuildReport{Left: []billing.Difference{}, scope: scope}
+	if report.Differences, err = operator.CheckRows(ctx, s.db, scope, s.Policy, tellProgress(s.app)); err != nil {
 		return err
 	}
 	if report.Differences == nil {
 		report.Differences = []billing.Difference{}
 	}
 	if repair && len(report.Differences) > 0 {
-		if report.Folded, err = operator.RepairRows(ctx, pool, audit.New(pool, a.log), of, policy, report.Differences, who, why); err != nil {
+		d.Found = &operator.Drift{Scope: scope, Differences: report.Differences}
+		answer, err := s.Decide(ctx, d)
+		if err != nil {
 			return err
 		}
-		left, err := operator.CheckRows(ctx, pool, of, policy, nil)
+		report.repaired, report.Folded = true, answer.Result.(*operator.RebuildResult).Folded
+		left, err := operator.CheckRows(ctx, s.db, scope, s.Policy, nil)
 		if err != nil {
 			return err
 		}
 		report.Left = append(report.Left, left...)
 	}
-	if err := a.writeRebuild(report, of, repair); err != nil {
-		return err
-	}
-	if len(report.Differences) > 0 && !repair || len(report.Left) > 0 {
-		return errAnswered
-	}
-	return nil
+	return emit(s.app, report, writeRebuild)
 }
 
+// Failed reports whether a difference is left.
+func (r rebuildReport) Failed() bool { return len(r.Differences) > 0 && !r.repaired || len(r.Left) > 0 }
+
 // tellProgress says now and then how far a rebuild is, once there is much to fold.
-func (a *app) tellProgress() billing.Progress {
+func tellProgress(a *app) billing.Progress {
 	return func(done, all int) {
 		if all >= 1000 {
 			fmt.Fprintf(a.err, "folded %d of %s\n", done, plural(all, "object"))
@@ -112,34 +101,32 @@ func (a *app) tellProgress() billing.Progress {
 	}
 }
 
-func (a *app) writeRebuild(r rebuildReport, of billing.Scope, repaired bool) error {
-	if a.json {
-		return a.writeJSON(r)
-	}
+func writeRebuild(a *app, r rebuildReport) error {
 	if len(r.Differences) == 0 {
 		_, err := fmt.Fprintln(a.out, "no difference: every row is what its facts come to")
 		return err
 	}
-	if err := a.writeDrift(r.Differences); err != nil {
+	if err := writeDrift(a, r.Differences); err != nil {
 		return err
 	}
-	if of == (billing.Scope{}) {
-		of = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
+	scope := r.scope
+	if scope == (billing.Scope{}) {
+		scope = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
 	}
-	text := fmt.Sprintf("%s; repair with: %s", plural(len(r.Differences), "difference"), a.commandLine("rebuild --apply "+shellWord(of.Account)+" --mode "+of.Mode+" --why REASON"))
+	text := fmt.Sprintf("%s; repair with: %s", plural(len(r.Differences), "difference"), a.commandLine("rebuild --apply "+operator.ShellWord(scope.Account)+" --mode "+scope.Mode+" --why REASON"))
 	switch {
-	case repaired && len(r.Left) == 0:
+	case r.repaired && len(r.Left) == 0:
 		text = fmt.Sprintf("%s repaired, from %s", plural(len(r.Differences), "difference"), plural(r.Folded, "object"))
-	case repaired:
+	case r.repaired:
 		text = fmt.Sprintf("%s folded anew; this differs all the same:", plural(r.Folded, "object"))
 	}
 	if _, err := fmt.Fprintln(a.out, "\n"+text); err != nil || len(r.Left) == 0 {
 		return err
 	}
-	return a.writeDrift(r.Left)
+	return writeDrift(a, r.Left)
 }
 
-func (a *app) writeDrift(list []billing.Difference) error {
+func writeDrift(a *app, list []billing.Difference) error {
 	rows := [][]string{{"TABLE", "ROW", "MODE", "ACCOUNT", "DIFFERENCE"}}
 	for _, d := range list {
 		rows = append(rows, []string{d.Table, d.Row, d.Mode, d.Account, difference(d)})

@@ -7,19 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/quota"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-func (a *app) reconcile() *cobra.Command {
-	var d operator.Decided
+func reconcile(a *app) *cobra.Command {
+	d := operator.Decision{Verb: operator.VerbReconcile}
 	var mode, source string
 	var dryRun, yes bool
 	cmd := &cobra.Command{
@@ -38,73 +34,57 @@ event has told of.
 Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 		Args: oneID("reconcile"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.Who = a.who(d.Who); !dryRun {
-				if err := accountable("reconcile", d.Who, d.Why); err != nil {
-					return err
-				}
-			}
-			if len(d.RequestID) > 100 {
-				return usagef("--request-id: use 100 bytes at most")
-			}
-			if err := checkMode(mode); err != nil {
+			if err := a.accountable("reconcile", &d); err != nil && !dryRun {
 				return err
 			}
-			return a.withStripe(cmd.Context(), source, func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, name string) error {
-				receipts := receipt.NewStore(db, receipt.Options{})
-				defer receipts.Close()
-				api, err := process.StripeAPI(name, cfg.Sources[name], quota.New(db))
+			if len(d.Request) > operator.MaxRequest {
+				return usagef("--request-id: use %d bytes at most", operator.MaxRequest)
+			}
+			return withStripe(cmd.Context(), a, source, func(ctx context.Context, s *session, name string) error {
+				api, err := process.StripeAPI(name, s.cfg.Sources[name], quota.New(s.db))
 				if err != nil {
 					return err
 				}
-				return a.runReconcile(ctx, &operator.Reconciler{
-					DB: db, API: api, Source: name,
-					Policy: process.BillingPolicy(cfg), Insert: receipts.Insert, Audit: audit.New(db, a.log), Patience: patience, Request: d.RequestID,
-				}, args[0], mode, dryRun, yes, d)
+				d.Target = args[0]
+				return runReconcile(ctx, s, &operator.Reconciler{
+					DB: s.db, API: api, Source: name, Policy: s.Policy, Patience: patience, Request: d.Request,
+				}, mode, dryRun, yes, d)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&mode, "mode", "", "live or test, where both have the ID")
+	modeFlag(cmd, &mode, "live or test, where both have the ID")
 	cmd.Flags().StringVar(&source, "source", "", "`name` of the source whose key is used, where several have one")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference, and change nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "bring it there without asking")
-	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&d.Why, "why", "", "why, for the audit trail (required without --dry-run)")
-	cmd.Flags().StringVar(&d.RequestID, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
+	decisionFlags(cmd, &d, "why, for the audit trail (required without --dry-run)")
 	return cmd
 }
 
-func (a *app) runReconcile(ctx context.Context, r *operator.Reconciler, id, mode string, dryRun, yes bool, d operator.Decided) error {
-	found, err := r.Compare(ctx, id, mode)
+func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode string, dryRun, yes bool, d operator.Decision) error {
+	found, err := r.Compare(ctx, d.Target, mode)
 	if err != nil {
 		return err
 	}
-	if !a.json {
-		if err := a.writeDifferences(found); err != nil {
+	if !s.json {
+		if err := writeDifferences(s.app, found); err != nil {
 			return err
 		}
 	}
 	if len(found.Differences) > 0 && !dryRun {
 		if !yes {
-			if err := a.confirm("Bring our rows to what Stripe says?"); err != nil {
+			if err := s.confirm("Bring our rows to what Stripe says?"); err != nil {
 				return err
 			}
 		}
-		if err := r.Apply(ctx, found, d); err != nil {
+		d.Found = found
+		if _, err := s.Decide(ctx, d); err != nil {
 			return err
 		}
 	}
-	if a.json {
-		err = a.writeJSON(found)
-	} else {
-		err = a.writeFiled(found)
-	}
-	if err == nil && len(found.Differences) > 0 && len(found.Filed) == 0 {
-		err = errAnswered
-	}
-	return err
+	return emit(s.app, found, writeFiled)
 }
 
-func (a *app) writeDifferences(r *operator.Reconciliation) error {
+func writeDifferences(a *app, r *operator.Reconciliation) error {
 	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
 		fmt.Fprintf(a.err, "%s is left out: %s\n", clean(id), clean(r.LeftOut[id]))
 	}
@@ -126,7 +106,7 @@ func shownOr(text string) string {
 	return text
 }
 
-func (a *app) writeFiled(r *operator.Reconciliation) error {
+func writeFiled(a *app, r *operator.Reconciliation) error {
 	if len(r.Filed) == 0 {
 		return nil
 	}

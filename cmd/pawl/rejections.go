@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -17,48 +17,38 @@ import (
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-func (a *app) rejectionsList() *cobra.Command {
+func rejectionsList(a *app) *cobra.Command {
 	var f rejection.Filter
-	cmd := &cobra.Command{
-		Use: "list", Short: "List refused requests, the newest first", Args: noArgument,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Limit < 1 {
-				return usagef("--limit: write a number from 1")
-			}
-			limit := f.Limit
-			f.Limit = oneMore(limit)
-			var found []operator.Rejection
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) (err error) {
-				found, err = operator.ListRejections(ctx, rejection.New(db), f)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			found = newest(a, found, limit)
-			if a.json {
-				return a.writeJSON(found)
-			}
-			rows := [][]string{{"RECEIVED", "SOURCE", "CLASS", "ID", "ADMITTED", "DIAGNOSIS"}}
-			for _, r := range found {
-				rows = append(rows, []string{clock(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil), explain(r)})
-			}
-			return table(a.out, rows)
-		},
-	}
+	var limit int
+	cmd := &cobra.Command{Use: "list", Short: "List refused requests, the newest first", Args: noArgument}
 	cmd.Flags().StringVar(&f.Source, "source", "", "only requests to this source")
-	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
-	return cmd
+	limitFlag(cmd, &limit, 50)
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]operator.Rejection, error) {
+		f.Limit = oneMore(limit)
+		found, err := s.ListRejections(ctx, f)
+		return newest(a, found, limit, nil), err
+	}, func(a *app, found []operator.Rejection) error {
+		rows := [][]string{{"RECEIVED", "SOURCE", "CLASS", "ID", "ADMITTED", "DIAGNOSIS"}}
+		for _, r := range found {
+			rows = append(rows, []string{clock(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil), explain(r)})
+		}
+		return table(a.out, rows)
+	})
 }
 
-func (a *app) rejectionsShow() *cobra.Command {
+// shownRejection is a refused request in JSON: its body as "body" if it is JSON itself, else in Base64.
+type shownRejection struct {
+	*operator.Rejection
+	payload
+}
+
+func rejectionsShow(a *app) *cobra.Command {
 	var request, reveal bool
-	var who, why string
+	d := operator.Decision{Verb: operator.VerbRevealRejection}
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a refused request, masked unless asked otherwise", Args: oneID("rejections show"),
 		Long: `Show a refused request. Its body and its headers are masked as pawl events body masks them. A body that is neither
@@ -67,40 +57,75 @@ JSON nor a form, or was cut, is not shown.
 --reveal shows all of it but its signatures and secrets. --request prints it as pawl verify --request takes it: whole,
 with its signatures, and without secrets, which come with pawl verify --source. What event it claims to be stands there
 as claimed_unverified: nobody has verified it. Both need --why: who looked at it and why goes into the audit trail.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			who = a.who(who)
-			if request || reveal {
-				if err := accountable(map[bool]string{true: "rejections show --request", false: "rejections show --reveal"}[request], who, why); err != nil {
-					return err
-				}
-			}
-			if request {
-				return a.printRequest(cmd.Context(), args[0], who, why)
-			}
-			var r *operator.Rejection
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				if reveal {
-					r, err = operator.RevealRejection(ctx, rejection.New(db), audit.New(db, a.log), args[0], who, why, signatureHeaders(cfg)...)
-				} else {
-					r, err = operator.ShowRejection(ctx, rejection.New(db), args[0], signatureHeaders(cfg)...)
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeRejectionJSON(r)
-			}
-			return a.writeRejection(r)
-		},
 	}
 	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes; this is recorded")
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it but signatures and secrets; this is recorded")
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "", "why it is revealed, for the audit trail")
+	decisionFlags(cmd, &d, "why it is revealed, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("request", "reveal")
-	return cmd
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if a.json = a.json || request; request {
+			d.Kind = "with signatures"
+			return revealedFor(a, &d, "rejections show --request", true)
+		}
+		return revealedFor(a, &d, "rejections show --reveal", reveal)
+	}
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) (any, error) {
+		r, err := reveals(ctx, s, &d, args[0], request || reveal, func(ctx context.Context, id string) (*operator.RevealedRejection, error) {
+			masked, err := s.ShowRejection(ctx, id)
+			return &operator.RevealedRejection{Rejection: masked}, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if request {
+			return requestOf(s, r.Kept)
+		}
+		return shownRejection{r.Rejection, payloadOf(r.Body)}, nil
+	}, func(a *app, shown any) error { return writeRejection(a, shown.(shownRejection).Rejection) })
+}
+
+// requestFile is a refused request as `pawl verify --request` takes it; see captured.
+type requestFile struct {
+	Provider         string            `json:"provider"`
+	Options          map[string]string `json:"options,omitempty"`
+	Method           string            `json:"method"`
+	URL              string            `json:"url"`
+	Headers          http.Header       `json:"headers"`
+	Body             []byte            `json:"body_base64"`
+	NowUnix          float64           `json:"now_unix"`
+	ToleranceSeconds float64           `json:"tolerance_seconds,omitempty"`
+	// Claimed are the events that the request says it carries. Anybody may have written that.
+	Claimed []claim `json:"claimed_unverified"`
+}
+
+// claim is what a request says of itself that nobody has verified.
+type claim struct {
+	EventID string `json:"event_id"`
+	Type    string `json:"type"`
+}
+
+// requestOf returns a refused request for `pawl verify`.
+func requestOf(s *session, r rejection.Rejection) (*requestFile, error) {
+	configured, ok := s.cfg.Sources[r.Source]
+	if !ok {
+		return nil, fmt.Errorf("source %q is not configured any more: what its requests are signed with is not known", r.Source)
+	}
+	source, err := process.Source(s.cfg, providers(), r.Source)
+	if err != nil {
+		return nil, err
+	}
+	file := &requestFile{
+		Provider: configured.Provider, Options: configured.Options, Method: r.Method, URL: source.CalledURL(r.Query), Headers: r.Header, Body: r.Body,
+		NowUnix: float64(r.ReceivedAt.UnixMicro()) / 1e6, ToleranceSeconds: configured.Tolerance.Seconds(), Claimed: []claim{},
+	}
+	if r.Truncated {
+		s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes", r.BodySize, "kept", len(r.Body))
+		return file, nil
+	}
+	for _, e := range source.Verifier.Events(&webhook.Request{Method: r.Method, URL: file.URL, Header: r.Header, Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}) {
+		file.Claimed = append(file.Claimed, claim{e.ID, e.Type})
+	}
+	return file, nil
 }
 
 // signatureHeaders returns the headers that the configuration names for signatures.
@@ -112,53 +137,6 @@ func signatureHeaders(cfg *config.Config) []string {
 		}
 	}
 	return names
-}
-
-func (a *app) rejectionsAdmit() *cobra.Command {
-	var d operator.Decided
-	cmd := &cobra.Command{
-		Use: "admit ID --why REASON", Short: "Verify a refused request again, and take it in", Args: oneID("rejections admit"),
-		Long: `Verify a refused request again, with the secrets that are configured now and against the time when
-it came, and take it in as if it came now. A request that is still refused stays out.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d.Who = a.who(d.Who)
-			if err := accountable("rejections admit", d.Who, d.Why); err != nil {
-				return err
-			}
-			var admission *operator.Admission
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				receipts := receipt.NewStore(db, receipt.Options{})
-				defer receipts.Close()
-				admitter := operator.Admitter{
-					DB: db, Rejections: rejection.New(db), Verify: reverifier(cfg), Insert: receipts.Insert, Audit: audit.New(db, a.log),
-				}
-				admission, err = admitter.Admit(ctx, args[0], d)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeJSON(admission)
-			}
-			if admission.Repeated {
-				fmt.Fprintln(a.out, clean(admission.Says))
-			}
-			for _, r := range admission.Receipts {
-				state := string(r.Status)
-				if r.Duplicate && !admission.Repeated {
-					state += ", which was here already"
-				}
-				fmt.Fprintf(a.out, "%s  %s  %s%s\n", clean(r.EventID), clean(r.Type), state, clean(because(r.Reason)))
-			}
-			if len(admission.Receipts) == 0 {
-				fmt.Fprintln(a.out, "the request is authentic and carries no event")
-			}
-			return nil
-		},
-	}
-	decidedFlags(cmd, &d)
-	return cmd
 }
 
 // oneID wants exactly one argument.
@@ -205,16 +183,7 @@ func explain(r operator.Rejection) string {
 	return rejected.Diagnosis{Findings: r.Diagnosis}.String()
 }
 
-// writeRejectionJSON has the body as "body" where it is JSON, else in Base64.
-func (a *app) writeRejectionJSON(r *operator.Rejection) error {
-	shown := struct {
-		*operator.Rejection
-		payload
-	}{r, payloadOf(r.Body)}
-	return a.writeJSON(shown)
-}
-
-func (a *app) writeRejection(r *operator.Rejection) error {
+func writeRejection(a *app, r *operator.Rejection) error {
 	rows := [][]string{
 		{"rejection", r.ID},
 		{"received", clock(r.ReceivedAt) + " from " + r.RemoteAddr},
@@ -239,7 +208,7 @@ func (a *app) writeRejection(r *operator.Rejection) error {
 	if err := table(a.out, rows); err != nil || len(r.Body) == 0 {
 		return err
 	}
-	return a.writePayload(r.Body, "--json")
+	return writePayload(a, r.Body, "--json")
 }
 
 // bodySize says how much of a body came, was kept, and is shown.

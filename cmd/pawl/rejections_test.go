@@ -132,7 +132,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	}
 	reveals := func() (n int) {
 		t.Helper()
-		if err := g.pool.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'reveal' and actor like 'uid:% ada' and target = $1 and reason = 'stripe asks'`, id).Scan(&n); err != nil {
+		if err := g.pool.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'reveal-rejection' and actor like 'uid:% ada' and target = $1 and reason = 'stripe asks'`, id).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -182,22 +182,22 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	if r := mended.pawl(t, "rejections", "admit", id); r.code != 2 || !strings.Contains(r.err, "why") {
 		t.Errorf("admit without a reason: exit %d, %s", r.code, r.err)
 	}
-	admit := func() operator.Admission {
-		return decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--request-id", "one", "--json"))
+	admit := func() answerOf[operator.Admission] {
+		return decode[answerOf[operator.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--request-id", "one", "--json"))
 	}
-	first := admit()
+	first := admit().Result
 	var before, after string
 	const deliveries = `select (select count(*) from deliveries) || ' ' || (select duplicates from receipts)`
 	if err := g.pool.QueryRow(t.Context(), deliveries).Scan(&before); err != nil {
 		t.Fatal(err)
 	}
-	if again := admit(); !again.Repeated || len(again.Receipts) != 1 || again.Receipts[0].ID != first.Receipts[0].ID || again.Secret != first.Secret {
+	if again := admit(); !again.Repeated || len(again.Result.Receipts) != 1 || again.Result.Receipts[0].ID != first.Receipts[0].ID || again.Result.Secret != first.Secret {
 		t.Errorf("repeated: %+v, want %+v", again, first)
 	}
 	if err := g.pool.QueryRow(t.Context(), deliveries).Scan(&after); err != nil || after != before {
 		t.Errorf("repeated, deliveries and duplicates are %s, %v; want %s", after, err, before)
 	}
-	second := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "again", "--who", "ada", "--json"))
+	second := decode[answerOf[operator.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--why", "again", "--who", "ada", "--json")).Result
 	if len(first.Receipts) != 1 || first.Receipts[0].Duplicate || first.Receipts[0].Status != receipt.Received || first.Receipts[0].EventID != "evt_1" {
 		t.Errorf("first: %+v", first)
 	}
@@ -300,7 +300,7 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	if r := s.pawl(t, "rejections", "show", unread.ID); !strings.Contains(r.out, "not read") {
 		t.Errorf("show of a body that was not read:\n%s", r.out)
 	}
-	admission := decode[operator.Admission](t, s.pawl(t, "rejections", "admit", kept.ID, "--why", "mended", "--json"))
+	admission := decode[answerOf[operator.Admission]](t, s.pawl(t, "rejections", "admit", kept.ID, "--why", "mended", "--json")).Result
 	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "evt_old" {
 		t.Errorf("admission %+v", admission)
 	}
@@ -401,7 +401,7 @@ func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
 	if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, "no_matching_signature") {
 		t.Errorf("admit before it is mended: exit %d, %s", r.code, r.err)
 	}
-	admission := decode[operator.Admission](t, mended.pawl(t, "rejections", "admit", id, "--why", "mended", "--json"))
+	admission := decode[answerOf[operator.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--why", "mended", "--json")).Result
 	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "d-1" || admission.Receipts[0].Type != "Push Hook" {
 		t.Errorf("admission %+v", admission)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // stdio is where a command reads and writes: results to out, everything else to err.
@@ -181,8 +182,14 @@ func (a *app) setLogger() error {
 }
 
 // config loads the configuration file and logs its warnings.
-func (a *app) config() (*config.Config, error) {
-	cfg, err := config.Load(a.configFile, a.env, providers())
+func (a *app) config() (*config.Config, error) { return a.load(config.Load) }
+
+// configToAsk is [app.config] for a command that asks the database only. It needs no other secret, and warns of those that
+// cannot be read.
+func (a *app) configToAsk() (*config.Config, error) { return a.load(config.LoadToAsk) }
+
+func (a *app) load(load func(string, func(string) (string, bool), map[string]webhook.Provider) (*config.Config, error)) (*config.Config, error) {
+	cfg, err := load(a.configFile, a.env, providers())
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, plural(len(faults), "fault"), faults)
 	}

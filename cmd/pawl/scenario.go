@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/scenario"
 	"github.com/pawlhq/pawl/schema"
@@ -346,7 +347,7 @@ func (a *app) sumUp(r scenarioResult) {
 			fmt.Fprintf(a.out, "  %s\n", text)
 		}
 	}
-	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", shellWord(r.Account), r.Mode, shellWord(a.configFile))
+	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account), r.Mode, operator.ShellWord(a.configFile))
 	if r.Storm == nil {
 		return
 	}

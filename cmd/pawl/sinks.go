@@ -31,29 +31,17 @@ type sinkReport struct {
 	Places int `json:"places"`
 }
 
-func (a *app) sinks() *cobra.Command {
+func sinks(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sinks", Short: "Show the sinks and consumers, and which of them are out or paused", Args: noArgument,
 		Long: `Show the sinks and consumers, and which of them are out or paused.
 A sink is out after equal failures in a row, or one 401 or 403: its effects wait until it answers a probe. One is paused
 by pawl pause, and until pawl resume.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var report []sinkReport
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				report, err = readSinks(ctx, cfg, db)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeJSON(report)
-			}
-			return table(a.out, sinkTable(report))
-		},
 	}
-	cmd.AddCommand(a.sinksCheck())
-	return cmd
+	cmd.AddCommand(sinksCheck(a))
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]sinkReport, error) {
+		return readSinks(ctx, s.cfg, s.db)
+	}, func(a *app, report []sinkReport) error { return table(a.out, sinkTable(report)) })
 }
 
 // readSinks returns the configured sinks and consumers, as they stand.

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
 )
 
-func (a *app) sinksCheck() *cobra.Command {
+func sinksCheck(a *app) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "check", Short: "Ask each sink whether it lets pawl in, and does a key once", Args: noArgument,

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -54,36 +53,26 @@ type secretReport struct {
 // which most providers retry, and longer than Stripe signs with an old secret (24 h).
 const unusedFor = 7 * 24 * time.Hour
 
-func (a *app) sources() *cobra.Command {
+func sources(a *app) *cobra.Command {
 	unused := unusedFor
 	cmd := &cobra.Command{
 		Use: "sources", Short: "Show the sources, and which of their secrets are in use", Args: noArgument,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if unused <= 0 {
 				return usagef("--unused-for: write a duration of more than 0, such as 168h")
 			}
-			var report []sourceReport
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) error {
-				receipts := receipt.NewStore(db, receipt.Options{})
-				defer receipts.Close()
-				uses, err := receipts.SecretUses(ctx)
-				if err != nil {
-					return err
-				}
-				report = reportSources(cfg, uses, time.Now(), unused)
-				return reportPaused(ctx, report, pause.New(db), receipts)
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeJSON(report)
-			}
-			return a.writeSources(report)
+			return nil
 		},
 	}
 	cmd.Flags().DurationVar(&unused, "unused-for", unused, "how long a secret must not have been used, while another is, to be safe to remove")
-	return cmd
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]sourceReport, error) {
+		uses, err := s.receipts.SecretUses(ctx)
+		if err != nil {
+			return nil, err
+		}
+		report := reportSources(s.cfg, uses, time.Now(), unused)
+		return report, reportPaused(ctx, report, pause.New(s.db), s.receipts)
+	}, writeSources)
 }
 
 // reportSources says of every source what is configured, and of every secret whether it is in use.
@@ -185,7 +174,7 @@ func optionalTime(t time.Time) *time.Time {
 	return &t
 }
 
-func (a *app) writeSources(reports []sourceReport) error {
+func writeSources(a *app, reports []sourceReport) error {
 	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
 	for _, r := range reports {
 		url, events, mode := r.URL, strings.Join(r.Events, ","), r.Mode

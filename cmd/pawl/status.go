@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -27,36 +26,26 @@ type statusReport struct {
 	Jobs []job.Job `json:"jobs"`
 }
 
-func (a *app) status() *cobra.Command {
-	return &cobra.Command{
+func status(a *app) *cobra.Command {
+	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
 		Long: `Show how pawl stands, on one screen: what is parked, by cause, with its age and money; what goes on by itself; each
 sink; the bulk jobs that are under way. It ends with the commands that go on from there. Money is counted once for each object; of an event that was
 parked before it was read it is not known.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var report statusReport
-			err := a.withDatabase(cmd.Context(), func(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (err error) {
-				if report.Backlog, err = timeline.ReadBacklog(ctx, db); err != nil {
-					return err
-				}
-				if report.Sinks, err = readSinks(ctx, cfg, db); err != nil {
-					return err
-				}
-				report.Jobs, err = job.New(db).Open(ctx)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.writeJSON(report)
-			}
-			return a.writeStatus(report, time.Now())
-		},
 	}
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (report statusReport, err error) {
+		if report.Backlog, err = timeline.ReadBacklog(ctx, s.db); err != nil {
+			return report, err
+		}
+		if report.Sinks, err = readSinks(ctx, s.cfg, s.db); err != nil {
+			return report, err
+		}
+		report.Jobs, err = job.New(s.db).Open(ctx)
+		return report, err
+	}, func(a *app, r statusReport) error { return writeStatus(a, r, time.Now()) })
 }
 
-func (a *app) writeStatus(r statusReport, now time.Time) error {
+func writeStatus(a *app, r statusReport, now time.Time) error {
 	if len(r.Parked) == 0 {
 		fmt.Fprintln(a.out, "nothing is parked: no event waits for a person")
 	}
@@ -104,7 +93,7 @@ func statusCommands(r statusReport) (commands [][2]string) {
 		}
 	}
 	for _, j := range r.Jobs {
-		commands = append(commands, [2]string{"jobs show " + shellWord(j.ID), "the " + j.Action + " of " + plural(j.Items, "event")})
+		commands = append(commands, [2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + plural(j.Items, "event")})
 	}
 	for _, c := range r.Waiting {
 		if c.Status == string(receipt.Retrying) {
@@ -116,7 +105,7 @@ func statusCommands(r statusReport) (commands [][2]string) {
 		}
 	}
 	if r.Oldest != nil {
-		commands = append(commands, [2]string{"events show " + shellWord(r.Oldest.ID), "all about the oldest"})
+		commands = append(commands, [2]string{"events show " + operator.ShellWord(r.Oldest.ID), "all about the oldest"})
 	}
 	return commands
 }
@@ -126,7 +115,7 @@ func (a *app) commandLine(command string) string {
 	if a.configFile == defaultConfig {
 		return "pawl " + command
 	}
-	return "pawl --config " + shellWord(a.configFile) + " " + command
+	return "pawl --config " + operator.ShellWord(a.configFile) + " " + command
 }
 
 // moneyOf is sums of money by currency; "" for none.

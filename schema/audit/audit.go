@@ -68,15 +68,15 @@ func (s *Store) Append(ctx context.Context, a Action) error {
 }
 
 // AppendWith adds the action to the chain in one transaction with what change does to the database: both are committed, or
-// neither. It returns false, and change is not called, where an action with its RequestID is recorded already. change
-// may be called more than once, in transactions of which one is committed at most; its error is returned as it is.
+// neither. It returns false, and change is not called, if an action with its RequestID is recorded already. change may be
+// nil. It may be called more than once, in transactions that all but one are rolled back; its error is returned as it is.
 func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Context, pgx.Tx) error) (added bool, err error) {
 	var changed error
 	added, err = s.appendBy(ctx, a, func(ctx context.Context, sql string, args []any) (head string, err error) {
 		changed = nil
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			var err error
-			if head, err = newHead(tx.QueryRow(ctx, sql, args...)); err == nil && head != "" {
+			if head, err = newHead(tx.QueryRow(ctx, sql, args...)); err == nil && head != "" && change != nil {
 				changed = change(ctx, tx)
 				err = changed
 			}

@@ -12,12 +12,12 @@ import (
 // DecisionID names in the trail what was decided about a receipt, or its run, by its request's ID.
 func DecisionID(receiptID, requestID string) string { return receiptID + "/" + requestID }
 
-const recordedSQL = `select actor, action, target, before, after from operator_actions where request_id = $1`
+const recordedSQL = `select actor, action, target, reason, before, after from operator_actions where request_id = $1`
 
 // Recorded is an action as the trail holds it.
 type Recorded struct {
-	Actor, Action, Target string
-	Before, After         json.RawMessage
+	Actor, Action, Target, Reason string
+	Before, After                 json.RawMessage
 }
 
 // Recorded returns the action with this RequestID, nil where none is recorded.

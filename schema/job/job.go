@@ -102,44 +102,27 @@ const columns = `id, action, effect, filter, who, why, rate, money, state, state
 
 const makeSQL = `
 insert into jobs (id, action, effect, filter, who, why, rate, money, state, items)
-values ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9)
-    on conflict (id) do nothing
-returning ` + columns
+values ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9)`
 
-// Make makes a running job of items, with all of them or not at all, and returns it. Where its ID is taken, it returns the
-// job that has it, and false.
-func (s *Store) Make(ctx context.Context, j Job, items []Item) (*Job, bool, error) {
-	var made *Job
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		filter, err := json.Marshal(j.Filter)
-		if err != nil {
-			return err
-		}
-		money, err := json.Marshal(j.Money)
-		if err != nil {
-			return err
-		}
-		rows, _ := tx.Query(ctx, makeSQL, j.ID, j.Action, j.Effect, filter, j.Who, j.Why, j.Rate, money, len(items)) // CollectOneRow returns its error
-		made, err = pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Job])
-		if errors.Is(err, pgx.ErrNoRows) {
-			made = nil
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "receipt_id", "event_id"},
-			pgx.CopyFromSlice(len(items), func(i int) ([]any, error) { return []any{j.ID, items[i].ReceiptID, items[i].EventID}, nil }))
-		return err
-	})
+// MakeIn makes a running job of items in the caller's transaction. An ID that is taken is an error.
+func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
+	filter, err := json.Marshal(j.Filter)
 	if err != nil {
-		return nil, false, fmt.Errorf("make job %s: %w", j.ID, err)
+		return err
 	}
-	if made == nil {
-		made, err = s.Get(ctx, j.ID)
-		return made, false, err
+	money, err := json.Marshal(j.Money)
+	if err != nil {
+		return err
 	}
-	return made, true, nil
+	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, filter, j.Who, j.Why, j.Rate, money, len(items)); err != nil {
+		return fmt.Errorf("make job %s: %w", j.ID, err)
+	}
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "receipt_id", "event_id"},
+		pgx.CopyFromSlice(len(items), func(i int) ([]any, error) { return []any{j.ID, items[i].ReceiptID, items[i].EventID}, nil }))
+	if err != nil {
+		return fmt.Errorf("make the items of job %s: %w", j.ID, err)
+	}
+	return nil
 }
 
 const getSQL = `select ` + columns + ` from jobs where id = $1`
@@ -188,13 +171,8 @@ update jobs set state = $2, state_note = $3, changed_at = now(), finished_at = c
  where id = $1 and state = any($4)
 returning ` + columns
 
-// Move brings a job that is in one of the states from into another, with a note for people. Where it is in none of them,
-// it returns the job as it is, and false.
-func (s *Store) Move(ctx context.Context, id string, to State, note string, from ...State) (*Job, bool, error) {
-	return MoveIn(ctx, s.pool, id, to, note, from...)
-}
-
-// MoveIn is [Store.Move] in a transaction of the caller's.
+// MoveIn brings a job that is in one of the states from into another, with a note for people, in the caller's transaction.
+// If it is in none of them, MoveIn returns the job as it is, and false.
 func MoveIn(ctx context.Context, db querier, id string, to State, note string, from ...State) (*Job, bool, error) {
 	states := make([]string, len(from))
 	for i, f := range from {

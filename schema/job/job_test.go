@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/job"
@@ -20,11 +21,17 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), job.Statements, schematest.OnPurpose{})
 }
 
-func setup(t *testing.T) (*pgxpool.Pool, *job.Store) {
+// rig is the jobs of a database.
+type rig struct {
+	*job.Store
+	pool *pgxpool.Pool
+}
+
+func setup(t *testing.T) rig {
 	t.Helper()
 	t.Parallel()
 	pool := schematest.New(t)
-	return pool, job.New(pool)
+	return rig{job.New(pool), pool}
 }
 
 func retry(id string) job.Job {
@@ -39,51 +46,65 @@ func items(n int) []job.Item {
 	return list
 }
 
+// make makes a job, in a transaction of its own.
+func (r rig) make(t *testing.T, j job.Job, items []job.Item) error {
+	t.Helper()
+	return pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, items) })
+}
+
+// move moves a job, in a transaction of its own.
+func (r rig) move(t *testing.T, id string, to job.State, from ...job.State) (j *job.Job, moved bool, err error) {
+	t.Helper()
+	err = pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) (err error) {
+		j, moved, err = job.MoveIn(t.Context(), tx, id, to, "by ada", from...)
+		return err
+	})
+	return j, moved, err
+}
+
 func TestMake_SameIDTwice_OneJobWithItsItems(t *testing.T) {
-	_, jobs := setup(t)
+	r := setup(t)
 	var wg sync.WaitGroup
-	made := make([]bool, 4)
-	for i := range made {
-		wg.Go(func() {
-			j, isNew, err := jobs.Make(t.Context(), retry("x"), items(3))
-			if err != nil || j.Items != 3 || j.State != job.Running || j.Money["usd"] != 100 || j.Filter["status"] != "dead" {
-				t.Errorf("made %+v, %v", j, err)
-			}
-			made[i] = isNew
-		})
+	errs := make([]error, 4)
+	for i := range errs {
+		wg.Go(func() { errs[i] = r.make(t, retry("x"), items(3)) })
 	}
 	wg.Wait()
 	news := 0
-	for _, isNew := range made {
-		if isNew {
+	for _, err := range errs {
+		if err == nil {
 			news++
 		}
 	}
-	all, err := jobs.Items(t.Context(), "x", "", 50)
+	all, err := r.Items(t.Context(), "x", "", 50)
 	if err != nil || news != 1 || len(all) != 3 {
 		t.Errorf("%d calls made the job, with %d items, %v; want one, with 3", news, len(all), err)
 	}
-	if _, err := jobs.Get(t.Context(), "y"); !errors.Is(err, job.ErrNotFound) {
+	j, err := r.Get(t.Context(), "x")
+	if err != nil || j.Items != 3 || j.State != job.Running || j.Money["usd"] != 100 || j.Filter["status"] != "dead" {
+		t.Errorf("made %+v, %v", j, err)
+	}
+	if _, err := r.Get(t.Context(), "y"); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("y: %v, want none", err)
 	}
 }
 
 // Items that cannot be written leave no job behind: the next call with the same ID makes it.
 func TestMake_ItemRefused_NoJob(t *testing.T) {
-	_, jobs := setup(t)
+	jobs := setup(t)
 	twice := items(1)
-	if _, _, err := jobs.Make(t.Context(), retry("x"), append(twice, twice...)); err == nil {
+	if err := jobs.make(t, retry("x"), append(twice, twice...)); err == nil {
 		t.Fatal("a job was made that has an event twice")
 	}
-	if _, isNew, err := jobs.Make(t.Context(), retry("x"), twice); err != nil || !isNew {
-		t.Errorf("made anew: %t, %v", isNew, err)
+	if err := jobs.make(t, retry("x"), twice); err != nil {
+		t.Errorf("made anew: %v", err)
 	}
 }
 
 func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
-	_, jobs := setup(t)
+	jobs := setup(t)
 	all := items(4)
-	if _, _, err := jobs.Make(t.Context(), retry("x"), all); err != nil {
+	if err := jobs.make(t, retry("x"), all); err != nil {
 		t.Fatal(err)
 	}
 	end := func(i int, r job.Result, note string) {
@@ -123,13 +144,13 @@ func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
 }
 
 func TestMove_OnlyFromTheStatesNamed(t *testing.T) {
-	_, jobs := setup(t)
-	if _, _, err := jobs.Make(t.Context(), retry("x"), items(2)); err != nil {
+	jobs := setup(t)
+	if err := jobs.make(t, retry("x"), items(2)); err != nil {
 		t.Fatal(err)
 	}
 	move := func(to job.State, want bool, from ...job.State) {
 		t.Helper()
-		j, moved, err := jobs.Move(t.Context(), "x", to, "by ada", from...)
+		j, moved, err := jobs.move(t, "x", to, from...)
 		if err != nil || moved != want || want && j.State != to {
 			t.Errorf("to %s: %t, %+v, %v; want %t", to, moved, j, err, want)
 		}
@@ -154,21 +175,21 @@ func TestMove_OnlyFromTheStatesNamed(t *testing.T) {
 	if open, err := jobs.Open(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("open jobs %+v, %v", open, err)
 	}
-	if _, _, err := jobs.Move(t.Context(), "y", job.Paused, "", job.Running); !errors.Is(err, job.ErrNotFound) {
+	if _, _, err := jobs.move(t, "y", job.Paused, job.Running); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("of no job: %v", err)
 	}
 }
 
 func TestStanding_HowTheEventsAreNow(t *testing.T) {
-	pool, jobs := setup(t)
+	jobs := setup(t)
 	all := items(3)
 	for i, now := range [][2]string{{"processed", ""}, {"dead", "effect_failed: x"}, {"dead", "effect_failed: y"}} {
-		if _, err := pool.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status, reason)
+		if _, err := jobs.pool.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status, reason)
 			values ($1, 's', 'stripe', 'live', $2, 'id', now(), '\x01', $3, $4)`, all[i].ReceiptID, all[i].EventID, now[0], now[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := jobs.Make(t.Context(), retry("x"), all); err != nil {
+	if err := jobs.make(t, retry("x"), all); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range []job.Result{job.Done, job.Done, job.Refused} {

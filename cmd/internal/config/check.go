@@ -25,6 +25,8 @@ type checker struct {
 	providers map[string]webhook.Provider
 	// ask has the providers asked about their sources.
 	ask bool
+	// asks is set for a command that asks the database only: a secret that cannot be read is a warning.
+	asks bool
 }
 
 // bad adds a fault of the setting at key, unless the decoder already refused it.
@@ -75,8 +77,11 @@ func (c *checker) check() {
 // resolve reads a reference; a warning goes to the configuration.
 func (c *checker) resolve(r *Ref, key string) {
 	warning, err := r.resolve(c.dir, c.env)
-	if err != nil {
-		c.bad(key, err.Error(), "set it, or correct "+strconv.Quote(r.String()))
+	switch fix := "set it, or correct " + strconv.Quote(r.String()); {
+	case err != nil && c.asks && key != "database":
+		c.warn(key, err.Error(), fix)
+	case err != nil:
+		c.bad(key, err.Error(), fix)
 	}
 	if warning != "" {
 		c.warn(key, warning, "chmod 600 it")

@@ -23,6 +23,11 @@ func Load(path string, env func(string) (string, bool), providers map[string]web
 	return load(path, checker{env: env, providers: providers})
 }
 
+// LoadToAsk is [Load] for a command that asks the database only: any other secret that cannot be read is a warning.
+func LoadToAsk(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
+	return load(path, checker{env: env, providers: providers, asks: true})
+}
+
 // Check is [Load] that also asks the provider of each source whether the source would start, so that
 // what only the provider can tell stands beside every other fault.
 func Check(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {

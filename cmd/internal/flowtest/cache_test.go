@@ -40,7 +40,7 @@ func TestDecide_RunOutOfMemory_NoTaskFails(t *testing.T) {
 	if len(failed) > 0 {
 		t.Errorf("workflow tasks have failed: %s", strings.Join(failed, "; "))
 	}
-	if got := r.rows(`select count(*)::text from operator_actions where request_id like '%' || $1`, answer.RequestID)[0]; got != "1" || r.done("finance") != 1 {
+	if got := r.rows(`select count(*)::text from operator_actions where request_id like '%' || $1`, answer.Request)[0]; got != "1" || r.done("finance") != 1 {
 		t.Errorf("%s decisions, and %d entries at finance; want one of each", got, r.done("finance"))
 	}
 }

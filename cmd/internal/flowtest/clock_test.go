@@ -2,7 +2,6 @@ package flowtest
 
 import (
 	"fmt"
-	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -234,10 +231,11 @@ func TestAccountDue_Hold(t *testing.T) {
 		all := r.journal("workspaces")
 		return fmt.Sprint(all[len(all)-1].Body["state"])
 	}
-	for _, want := range []string{"suspended", "active"} {
-		access, err := operator.HoldAccount(t.Context(), r.Pool, audit.New(r.Pool, slog.New(slog.DiscardHandler)), account, "live", want == "suspended", process.BillingPolicy(r.Config), operator.Decided{Who: "ada", Why: "looked at it"})
-		if err != nil || access.Target.State != want {
-			t.Fatalf("the account is %q, %v; want it %s", access.Target.State, err, want)
+	for _, step := range [][2]string{{"hold-account", "suspended"}, {"release-account", "active"}} {
+		verb, want := step[0], step[1]
+		access := r.says("ada", verb, account, "looked at it", operator.Args{Mode: "live"}).Result.(*operator.AccountResult).Access
+		if access.State != want {
+			t.Fatalf("the account is %q; want it %s", access.State, want)
 		}
 		r.until("the workspace is "+want, func() bool { return state() == want })
 		r.clockRun(e)

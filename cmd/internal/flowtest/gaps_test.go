@@ -2,7 +2,6 @@ package flowtest
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/quota"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -39,8 +37,8 @@ func (r *rig) gaps() *operator.Gaps {
 		r.Fatal(err)
 	}
 	return &operator.Gaps{
-		API: r.api(), Source: "stripe", Accounts: []string{""}, Filed: source.Filed, Held: r.Receipts.Held, Insert: r.Receipts.Insert,
-		Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Patience: impatiently, Now: time.Now,
+		API: r.api(), Source: "stripe", Accounts: []string{""}, Filed: source.Filed, Held: r.Receipts.Held,
+		Patience: impatiently, Now: time.Now,
 	}
 }
 
@@ -86,9 +84,7 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	if got := missing(report); !slices.Equal(got, []string{lost[0].ID, lost[1].ID}) || report.Listed != events+1 || report.Unwanted != 1 {
 		t.Fatalf("missing %v of %d listed and %d unwanted, want %s and %s", got, report.Listed, report.Unwanted, lost[0].ID, lost[1].ID)
 	}
-	if err := r.gaps().File(t.Context(), report, operator.Decided{Who: "ada", Why: "the ingress was away", RequestID: "one"}); err != nil {
-		t.Fatal(err)
-	}
+	r.says("ada", operator.VerbFileGaps, "stripe", "the ingress was away", operator.Args{Found: report})
 	for _, e := range lost {
 		r.status(e, receipt.Processed)
 	}
@@ -120,7 +116,7 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	}) {
 		t.Errorf("the evidence does not say how it came: %+v, %v", shown.Timeline, err)
 	}
-	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"file_gaps source stripe ada"}) {
+	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"file-gaps stripe ada"}) {
 		t.Errorf("audit trail %q", got)
 	}
 }

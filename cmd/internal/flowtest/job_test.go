@@ -2,17 +2,16 @@ package flowtest
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -23,7 +22,6 @@ import (
 // bulkRig is a rig with some events that are parked because finance is down, and is well again.
 type bulkRig struct {
 	*rig
-	jobs   *operator.Jobs
 	events []forge.Event
 }
 
@@ -33,9 +31,7 @@ const financeNotFound = `{"service":"finance","status":404,"next":%d}`
 func newBulkRig(t *testing.T, parked int) *bulkRig {
 	t.Helper()
 	r := newRig(t, nil)
-	b := &bulkRig{rig: r, jobs: &operator.Jobs{
-		Store: job.New(r.Pool), Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Temporal: r.Temporal, TaskQueue: r.Config.Temporal.TaskQueue,
-	}}
+	b := &bulkRig{rig: r}
 	r.fault(fmt.Sprintf(financeNotFound, parked))
 	for range parked {
 		e := purchase(t, "job-"+uuid.NewString()[:8], "invoice.paid", "starter")
@@ -50,20 +46,27 @@ func newBulkRig(t *testing.T, parked int) *bulkRig {
 }
 
 // retry is a job about all that is dead.
-func (b *bulkRig) retry(id string, rate float64) (job.Job, operator.Chosen) {
+func (b *bulkRig) retry(rate float64) *operator.NewJob {
 	b.Helper()
 	chosen, err := operator.ChooseEvents(b.Context(), b.Pool, operator.Events{Filter: timeline.Filter{Status: "dead"}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return job.Job{ID: id, Action: workflows.UpdateRetry, Filter: map[string]string{"status": "dead"}, Who: "ada", Why: "finance is back", Rate: rate}, chosen
+	return &operator.NewJob{Job: job.Job{Action: workflows.UpdateRetry, Filter: map[string]string{"status": "dead"}, Rate: rate}, Chosen: chosen}
 }
 
-// start starts a job that must be new.
-func (b *bulkRig) start(j job.Job, chosen operator.Chosen) {
+// start has ada start a job.
+func (b *bulkRig) start(id string, j *operator.NewJob) (*operator.Answer, error) {
+	return b.operator().Decide(b.Context(), operator.Decision{
+		Verb: operator.VerbStartJob, Target: id, Request: id, Who: "ada", Why: "finance is back", Args: operator.Args{Found: j},
+	})
+}
+
+// mustStart starts a job that must be new.
+func (b *bulkRig) mustStart(id string, j *operator.NewJob) {
 	b.Helper()
-	if _, isNew, err := b.jobs.Start(b.Context(), j, chosen); err != nil || !isNew {
-		b.Fatalf("start: new %t, %v", isNew, err)
+	if a, err := b.start(id, j); err != nil || a.Repeated {
+		b.Fatalf("start: %+v, %v", a, err)
 	}
 }
 
@@ -72,7 +75,7 @@ func (b *bulkRig) await(id, what string, is func(*operator.JobDetails) bool) (d 
 	b.Helper()
 	b.until("the job is "+what, func() bool {
 		var err error
-		if d, err = b.jobs.Show(b.Context(), id, "", 100); err != nil {
+		if d, err = b.operator().ShowJob(b.Context(), id, "", 100); err != nil {
 			b.Fatal(err)
 		}
 		return is(d)
@@ -90,21 +93,21 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 12)
 	id := "retry-" + uuid.NewString()[:8]
-	j, chosen := b.retry(id, 100)
-	if len(chosen.Events) != 12 || len(chosen.Money) != 1 {
-		t.Fatalf("chosen: %d events, money %v", len(chosen.Events), chosen.Money)
+	j := b.retry(100)
+	if len(j.Chosen.Events) != 12 || len(j.Chosen.Money) != 1 {
+		t.Fatalf("chosen: %d events, money %v", len(j.Chosen.Events), j.Chosen.Money)
 	}
 	before := b.events[3]
 	in := workflows.EventInput{Ref: event.Ref{Provider: "stripe", EventID: before.ID}}
 	b.decide(in.ID(), workflows.UpdateRetry, workflows.DecisionInput{})
 	b.status(before, receipt.Processed)
-	b.start(j, chosen)
-	if again, isNew, err := b.jobs.Start(t.Context(), j, operator.Chosen{}); err != nil || isNew || again.Items != 12 {
-		t.Errorf("the same request: new %t, %+v, %v", isNew, again, err)
+	b.mustStart(id, j)
+	if again, err := b.start(id, j); err != nil || !again.Repeated || again.Result.(*job.Job).Items != 12 {
+		t.Errorf("the same request: %+v, %v", again, err)
 	}
-	other := j
+	other := *j
 	other.Action = workflows.UpdateSkip
-	if _, _, err := b.jobs.Start(t.Context(), other, chosen); err == nil || !strings.Contains(err.Error(), "is taken by another job") {
+	if _, err := b.start(id, &other); err == nil || !strings.Contains(err.Error(), "is taken by another job") {
 		t.Errorf("another request of the same ID: %v", err)
 	}
 	b.await(id, "finished", state(job.Finished))
@@ -115,7 +118,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	if d.Done != 11 || d.Refused != 1 || d.Failed != 0 || d.Left() != 0 || fmt.Sprint(d.Events) != "[{processed  11}]" {
 		t.Errorf("job %+v, events %v", d.Job, d.Events)
 	}
-	if r := d.List[0]; r.Result != job.Refused || r.EventID != before.ID || !strings.Contains(r.Note, "retry is for a parked run") {
+	if r := d.List[0]; r.Result != job.Refused || r.EventID != before.ID || !strings.Contains(r.Note, "retry is for a run that waits") {
 		t.Errorf("refused: %+v", r)
 	}
 	if n := b.done("finance"); n != 12 {
@@ -125,7 +128,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	if got := b.rows(`select action || ' ' || count(*) from operator_actions where actor = 'ada' and reason like 'finance is back%' group by action order by 1`); fmt.Sprint(got) != "[retry 11 start-job 1]" {
 		t.Errorf("audit %v", got)
 	}
-	if _, rows, err := b.jobs.Audit.Verify(t.Context(), ""); err != nil || rows != 13 {
+	if _, rows, err := b.operator().Audit.Verify(t.Context(), ""); err != nil || rows != 13 {
 		t.Errorf("audit trail: %d rows, %v", rows, err)
 	}
 	if *update {
@@ -137,22 +140,23 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 10)
 	id := "retry-" + uuid.NewString()[:8]
-	j, chosen := b.retry(id, 2)
-	b.start(j, chosen)
+	j := b.retry(2)
+	b.mustStart(id, j)
 	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 2 })
-	bob := func(why, request string) operator.Decided {
-		return operator.Decided{Who: "bob", Why: why, RequestID: request}
+	bob := func(verb, why, request string) (*operator.Answer, error) {
+		return b.operator().Decide(t.Context(), operator.Decision{Verb: verb + "-job", Target: id, Who: "bob", Why: why, Request: request})
 	}
-	if got, err := b.jobs.Pause(t.Context(), id, bob("finance complains", "one")); err != nil || got.Repeated {
+	stateOf := func(a *operator.Answer) job.State { return a.Result.(*job.Job).State }
+	if got, err := bob("pause", "finance complains", "one"); err != nil || got.Repeated {
 		t.Fatal(got, err)
 	}
-	if got, err := b.jobs.Pause(t.Context(), id, bob("finance complains", "one")); err != nil || !got.Repeated || got.State != job.Paused {
+	if got, err := bob("pause", "finance complains", "one"); err != nil || !got.Repeated || stateOf(got) != job.Paused {
 		t.Errorf("repeated: %+v, %v", got, err)
 	}
-	if _, err := b.jobs.Cancel(t.Context(), id, bob("enough", "one")); err == nil || !strings.Contains(err.Error(), "request ID one stands for pause-job of "+id+" by bob") {
+	if _, err := bob("cancel", "enough", "one"); err == nil || !strings.Contains(err.Error(), "request ID one stands for pause-job of "+id+" by bob") {
 		t.Errorf("another decision under the same request ID: %v", err)
 	}
-	if _, err := b.jobs.Pause(t.Context(), id, bob("again", "")); err == nil || !strings.Contains(err.Error(), "paused already") {
+	if _, err := bob("pause", "again", ""); err == nil || !strings.Contains(err.Error(), "paused already") {
 		t.Errorf("paused twice: %v", err)
 	}
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
@@ -168,14 +172,14 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if n := b.done("finance"); n > paused.Done {
 		t.Errorf("finance has %d entries, of %d decisions", n, paused.Done)
 	}
-	if _, err := b.jobs.Resume(t.Context(), id, bob("they are well", "")); err != nil {
+	if _, err := bob("resume", "they are well", ""); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.jobs.Pause(t.Context(), id, bob("finance complains", "one")); err != nil || !got.Repeated || got.State != job.Running {
+	if got, err := bob("pause", "finance complains", "one"); err != nil || !got.Repeated || stateOf(got) != job.Running {
 		t.Errorf("repeated once it goes on: %+v, %v", got, err)
 	}
 	b.await(id, "going on", func(d *operator.JobDetails) bool { return d.Done > paused.Done })
-	if _, err := b.jobs.Cancel(t.Context(), id, bob("enough", "")); err != nil {
+	if _, err := bob("cancel", "enough", ""); err != nil {
 		t.Fatal(err)
 	}
 	var p workflows.JobProgress
@@ -190,11 +194,8 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if n := b.rows(`select count(*)::text from receipts where status = 'dead'`); n[0] != fmt.Sprint(d.Left()) {
 		t.Errorf("%s events are dead, want %d", n[0], d.Left())
 	}
-	for verb, move := range map[string]func() error{
-		"resume": func() error { _, err := b.jobs.Resume(t.Context(), id, bob("x", "")); return err },
-		"cancel": func() error { _, err := b.jobs.Cancel(t.Context(), id, bob("x", "")); return err },
-	} {
-		if err := move(); err == nil || !strings.Contains(err.Error(), "is cancelled") {
+	for _, verb := range []string{"resume", "cancel"} {
+		if _, err := bob(verb, "x", ""); err == nil || !strings.Contains(err.Error(), "is cancelled") {
 			t.Errorf("%s of a cancelled job: %v", verb, err)
 		}
 	}
@@ -211,16 +212,14 @@ func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 6)
 	id := "retry-" + uuid.NewString()[:8]
-	j, chosen := b.retry(id, 2)
-	b.start(j, chosen)
+	j := b.retry(2)
+	b.mustStart(id, j)
 	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.jobs.Resume(t.Context(), id, operator.Decided{Who: "ada", Why: "its run was ended"}); err != nil {
-		t.Fatal(err)
-	}
+	b.says("ada", "resume-job", id, "its run was ended", operator.Args{})
 	d := b.await(id, "finished", state(job.Finished))
 	if d.Done != 6 || d.Refused != 0 || d.Failed != 0 {
 		t.Errorf("job %+v: %+v", d.Job, d.List)
@@ -239,13 +238,14 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 3)
 	id := "retry-" + uuid.NewString()[:8]
-	j, chosen := b.retry(id, 0.5)
+	j := b.retry(0.5)
 	var items []job.Item
-	for _, e := range chosen.Events {
+	for _, e := range j.Chosen.Events {
 		items = append(items, job.Item{ReceiptID: e.Receipt, EventID: e.EventID})
 	}
-	if _, made, err := b.jobs.Store.Make(t.Context(), j, items); err != nil || !made {
-		t.Fatalf("made %t, %v", made, err)
+	j.ID, j.Who, j.Why = id, "ada", "finance is back"
+	if err := pgx.BeginFunc(t.Context(), b.Pool, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j.Job, items) }); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := b.Pool.Exec(t.Context(), `update jobs set created_at = created_at - interval '1 minute'`); err != nil {
 		t.Fatal(err)
@@ -255,16 +255,14 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.jobs.Sweep(t.Context()); err != nil {
+	if err := b.operator().SweepJobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	run, err := b.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
 	if err != nil || run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
 		t.Errorf("after it was terminated: %v, %v", run.GetWorkflowExecutionInfo().GetStatus(), err)
 	}
-	if _, err := b.jobs.Resume(t.Context(), id, operator.Decided{Who: "ada", Why: "go on"}); err != nil {
-		t.Fatal(err)
-	}
+	b.says("ada", "resume-job", id, "go on", operator.Args{})
 	b.await(id, "finished", state(job.Finished))
 	if n := b.done("finance"); n != 3 {
 		t.Errorf("finance has %d entries, want 3", n)
@@ -276,15 +274,15 @@ func TestJob_RunCancelledInTemporal_JobCancelled(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 5)
 	id := "retry-" + uuid.NewString()[:8]
-	j, chosen := b.retry(id, 0.2)
-	b.start(j, chosen)
+	j := b.retry(0.2)
+	b.mustStart(id, j)
 	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
 	if err := b.Temporal.CancelWorkflow(t.Context(), workflowID, ""); err != nil {
 		t.Fatal(err)
 	}
 	d := b.await(id, "cancelled", state(job.Cancelled))
-	if d.Left() == 0 || !strings.Contains(d.StateNote, "cancelled in Temporal") {
+	if d.Left() == 0 || !strings.Contains(d.StateNote, "cancelled by Temporal") {
 		t.Errorf("job %+v", d.Job)
 	}
 	if err := b.Temporal.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil); err != nil {
@@ -300,8 +298,8 @@ func TestJob_Rate(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 6)
 	id := "retry-" + uuid.NewString()[:8]
-	j, chosen := b.retry(id, 2)
-	b.start(j, chosen)
+	j := b.retry(2)
+	b.mustStart(id, j)
 	b.await(id, "finished", state(job.Finished))
 	var took time.Duration
 	if err := b.Pool.QueryRow(t.Context(), `select max(at) - min(at) from operator_actions where action = 'retry'`).Scan(&took); err != nil {

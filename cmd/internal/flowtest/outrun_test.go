@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -140,7 +141,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		t.Errorf("parked as of %s, want the begin of the task, %s", got, want)
 	}
 	until("the decision is taken", func() bool {
-		return decideAbout(ctx, c, in.ID(), workflows.UpdateSkip, workflows.DecisionInput{}) == nil
+		return decideAbout(ctx, &operator.Operator{DB: pool, Temporal: c, Audit: runs.Audit}, id, workflows.UpdateSkip, workflows.DecisionInput{}) == nil
 	})
 	if got := next(); got != again {
 		t.Fatalf("run %q has finished, want the new one", got)

@@ -2,20 +2,13 @@ package flowtest
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/pause"
 )
-
-func (r *rig) pauser() *operator.Pauser {
-	return &operator.Pauser{Pauses: pause.New(r.Pool), Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Names: map[pause.Kind][]string{pause.Sink: {"finance"}, pause.Source: {"stripe"}}}
-}
 
 // A sink is paused while many events come: their runs wait, visibly; nobody parks, nothing is sent, no try is spent. When
 // it is resumed all is done, each once.
@@ -29,12 +22,10 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 		}
 		return lastRun
 	}
-	decided := operator.Decided{Who: "ada", Why: "the books are closed"}
+	const why = "the books are closed"
 	count := func(where string) string { return r.rows(`select count(*)::text from receipts where ` + where)[0] }
 	receive("before")
-	if _, err := r.pauser().Pause(t.Context(), pause.Sink, "finance", decided); err != nil {
-		t.Fatal(err)
-	}
+	r.says("ada", "pause-sink", "finance", why, operator.Args{})
 	all := 2 * invoices
 	r.until("the worker has heard", func() bool {
 		e, status := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter"), ""
@@ -59,9 +50,7 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	if tried := r.rows(`select count(*)::text from effects where kind = 'finance-export'`)[0]; tried != fmt.Sprint(sent) {
 		t.Errorf("%s entries were tried and %d sent", tried, sent)
 	}
-	if _, err := r.pauser().Resume(t.Context(), pause.Sink, "finance", decided); err != nil {
-		t.Fatal(err)
-	}
+	r.says("ada", "resume-sink", "finance", why, operator.Args{})
 	r.until("all is done", func() bool { return count(`status = 'processed'`) == fmt.Sprint(all) })
 	if got := len(r.journal("finance")); got != all {
 		t.Errorf("finance has %d entries, want %d", got, all)
@@ -69,7 +58,7 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	if got := r.rows(`select max(attempts)::text from effects where kind = 'finance-export'`)[0]; got != "1" {
 		t.Errorf("%s attempts, want one each", got)
 	}
-	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions order by id`); fmt.Sprint(got) != "[pause sink finance ada resume sink finance ada]" {
+	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions order by id`); fmt.Sprint(got) != "[pause-sink finance ada resume-sink finance ada]" {
 		t.Errorf("audit trail %q", got)
 	}
 }
@@ -79,10 +68,8 @@ func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
 	const invoices = 20
-	decided := operator.Decided{Who: "ada", Why: "two prices have the wrong plan"}
-	if _, err := r.pauser().Pause(t.Context(), pause.Source, "stripe", decided); err != nil {
-		t.Fatal(err)
-	}
+	const why = "two prices have the wrong plan"
+	r.says("ada", "pause-source", "stripe", why, operator.Args{})
 	r.until("the dispatcher has heard", func() bool {
 		e := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter")
 		r.receive(e)
@@ -103,9 +90,7 @@ func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
 	if n := r.done("finance"); n != before {
 		t.Errorf("%d entries were sent meanwhile", n-before)
 	}
-	if _, err := r.pauser().Resume(t.Context(), pause.Source, "stripe", decided); err != nil {
-		t.Fatal(err)
-	}
+	r.says("ada", "resume-source", "stripe", why, operator.Args{})
 	r.until("all is done", func() bool {
 		return r.rows(`select count(*)::text from receipts where status <> 'processed'`)[0] == "0"
 	})

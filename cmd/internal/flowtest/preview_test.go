@@ -12,9 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/breaker"
-	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -55,12 +53,11 @@ func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
 	if got := r.rows(`update effects set claimed_at = claimed_at - interval '25 hours' where kind = 'finance-export' returning error_class`); !slices.Equal(got, []string{"exhausted"}) {
 		t.Fatalf("the entry is %q", got)
 	}
-	desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
-	said, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: workflows.UpdateRetry})
+	said, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: workflows.UpdateRetry})
 	if err != nil || said.Outcome != string(receipt.NeedsReview) || said.Counts[workflows.WillAsk] != 1 || said.Counts[workflows.WillRun] != 0 {
 		t.Errorf("preview: %v, %+v", err, said)
 	}
-	if shown, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: workflows.UpdateSkip}); err != nil || shown.Outcome != string(receipt.Processed) {
+	if shown, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: workflows.UpdateSkip}); err != nil || shown.Outcome != string(receipt.Processed) {
 		t.Errorf("preview of a skip: %v, %+v", err, shown)
 	}
 	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
@@ -100,8 +97,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			r.clearFaults()
 
 			before := r.rest()
-			desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
-			said, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: verb, Effect: want.in.Effect})
+			said, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: verb, Args: operator.Args{Effect: want.in.Effect}})
 			if err != nil || said.Refused != "" {
 				t.Fatalf("preview: %v, %+v", err, said)
 			}
@@ -148,7 +144,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 				t.Errorf("nothing was said of %v", states)
 			}
 			// Once its run is closed, a replay does nothing again.
-			again, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: operator.VerbReplay})
+			again, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: operator.VerbReplay})
 			if err != nil || again.Refused != "" {
 				t.Fatalf("preview of a replay: %v, %+v", err, again)
 			}
@@ -164,19 +160,18 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 // A preview says of what is to be sent to a sink that is paused, or out, that it waits, and for what; and so it happens.
 func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 	t.Parallel()
-	decided := operator.Decided{Who: "ada", Why: "they migrate"}
 	for name, held := range map[string]struct {
 		begin, end func(*rig) error
 		says       string
 	}{
 		"paused": {
 			begin: func(r *rig) error {
-				_, err := r.pauser().Pause(t.Context(), pause.Sink, "finance", decided)
-				return err
+				r.says("ada", "pause-sink", "finance", "they migrate", operator.Args{})
+				return nil
 			},
 			end: func(r *rig) error {
-				_, err := r.pauser().Resume(t.Context(), pause.Sink, "finance", decided)
-				return err
+				r.says("ada", "resume-sink", "finance", "they migrate", operator.Args{})
+				return nil
 			}, says: "finance is paused since",
 		},
 		"out": {
@@ -212,8 +207,7 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 			})
 			sent := r.done("finance")
 
-			desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
-			said, err := desk.Preview(t.Context(), operator.Ask{ID: paid.ID, Verb: workflows.UpdateRetry})
+			said, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: workflows.UpdateRetry})
 			if err != nil || said.Refused != "" {
 				t.Fatalf("preview: %v, %+v", err, said)
 			}

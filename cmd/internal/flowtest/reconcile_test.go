@@ -3,7 +3,6 @@ package flowtest
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -26,7 +24,7 @@ func (r *rig) reconciler() *operator.Reconciler {
 	r.Helper()
 	return &operator.Reconciler{
 		DB: r.Pool, API: r.api(), Source: "stripe", Policy: process.BillingPolicy(r.Config),
-		Insert: r.Receipts.Insert, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Patience: impatiently,
+		Patience: impatiently,
 	}
 }
 
@@ -42,9 +40,7 @@ func (r *rig) compare(id string) *operator.Reconciliation {
 // reconcile brings the account to what Stripe says, and waits for the runs.
 func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
 	r.Helper()
-	if err := r.reconciler().Apply(r.Context(), found, operator.Decided{Who: "ada", Why: "events were lost"}); err != nil {
-		r.Fatal(err)
-	}
+	r.says("ada", operator.VerbReconcile, found.Account, "events were lost", operator.Args{Found: found})
 	for _, f := range found.Filed {
 		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
 		workflowID := workflows.EventInput{Ref: event.Ref{Provider: "stripe", EventID: f.EventID}}.ID()
@@ -96,9 +92,7 @@ func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
 	if got := fields(found); !slices.Contains(got, "subscription plan: pro, starter") || len(found.LeftOut) > 0 {
 		t.Fatalf("differences %q, left out %v", got, found.LeftOut)
 	}
-	if err := r.reconciler().Apply(t.Context(), found, operator.Decided{Who: "ada", Why: "events were lost"}); err != nil {
-		t.Fatal(err)
-	}
+	r.says("ada", operator.VerbReconcile, found.Account, "events were lost", operator.Args{Found: found})
 	for _, f := range found.Filed {
 		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
 	}

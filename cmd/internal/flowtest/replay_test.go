@@ -104,7 +104,7 @@ func TestReplay_SameRequest_OneRun(t *testing.T) {
 	r.result(id, "")
 	r.status(e, receipt.Processed)
 	first := r.Temporal.GetWorkflow(t.Context(), id, "").GetRunID()
-	again := func(a *operator.Ask) { a.RequestID = "replay-1" }
+	again := func(a *operator.Decision) { a.Request = "replay-1" }
 	answer := r.mustAsk(operator.VerbReplay, e, again)
 	r.nextRun(id, first)
 	r.status(e, receipt.Processed)

@@ -66,7 +66,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	resetTo(ctx, t, c, in.ID(), firstStarted)
 	await(ctx, t, loading)
 	for _, action := range []string{workflows.UpdateSkip, workflows.UpdateCompensate, workflows.UpdateRetry} {
-		err := decideAbout(ctx, c, in.ID(), action, workflows.DecisionInput{})
+		err := sendUpdate(ctx, c, in.ID(), action, "r", workflows.DecisionInput{Who: "ada", Why: "looked at it"})
 		if err == nil || !strings.Contains(err.Error(), "waits for no decision") {
 			t.Errorf("%s: %v, want it refused", action, err)
 		}

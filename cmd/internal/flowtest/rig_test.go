@@ -28,6 +28,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/ingress/github"
@@ -366,8 +367,8 @@ func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 	defer cancel()
 	// The receipt shows that a run parks a moment before the run can take a decision.
 	r.until("the decision is taken", func() bool {
-		err := decideAbout(ctx, r.Temporal, workflowID, action, in)
-		if err != nil && !strings.Contains(err.Error(), "waits for no decision") {
+		err := decideAbout(ctx, r.operator(), workflowID, action, in)
+		if err != nil && !strings.Contains(err.Error(), "at this moment") && !strings.Contains(err.Error(), "its run is at work") {
 			r.Fatalf("%s: %v", action, err)
 		}
 		return err == nil
@@ -375,10 +376,18 @@ func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 }
 
 // decideAbout has ada decide about a run, and returns what came of it.
-func decideAbout(ctx context.Context, c client.Client, workflowID, action string, in workflows.DecisionInput) error {
-	in.Who, in.Why = "ada", "looked at it"
+func decideAbout(ctx context.Context, o *operator.Operator, workflowID, action string, in workflows.DecisionInput) error {
+	_, err := o.Decide(ctx, operator.Decision{
+		Verb: action, Target: workflowID, Who: "ada", Why: "looked at it",
+		Args: operator.Args{Effect: in.Effect, Reference: in.Reference, Confirm: in.Confirm},
+	})
+	return err
+}
+
+// sendUpdate sends a decision to a run as any client of Temporal can.
+func sendUpdate(ctx context.Context, c client.Client, workflowID, action, request string, in workflows.DecisionInput) error {
 	handle, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: workflowID, UpdateID: uuid.NewString(), UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: workflowID, UpdateID: request, UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err != nil {
 		return err

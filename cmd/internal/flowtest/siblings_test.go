@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -117,12 +116,11 @@ func TestInvoicePaid_CompensatedAfterSiblingServed_RefusedAsPreviewed(t *testing
 	r.result(first, "")
 	r.exec(`update receipts set workflow_id = $2 where event_id = $1`, succeeded.ID, second)
 
-	desk := &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Outlook: process.Outlook(r.Config, r.Pool, r.Receipts)}
-	said, err := desk.Preview(t.Context(), operator.Ask{ID: succeeded.ID, Verb: workflows.UpdateCompensate})
+	said, err := r.operator().Preview(t.Context(), operator.Decision{Target: succeeded.ID, Verb: workflows.UpdateCompensate})
 	if err != nil || !strings.Contains(said.Refused, "done meanwhile, by "+paid.ID) {
 		t.Errorf("preview: %v, %+v, want it refused", err, said)
 	}
-	err = decideAbout(t.Context(), r.Temporal, second, workflows.UpdateCompensate, workflows.DecisionInput{})
+	err = decideAbout(t.Context(), r.operator(), second, workflows.UpdateCompensate, workflows.DecisionInput{})
 	if err == nil || !strings.Contains(err.Error(), "done meanwhile, by "+paid.ID) {
 		t.Errorf("compensate: %v, want it refused", err)
 	}

@@ -14,40 +14,61 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
 )
 
-// desk is an operator's, with this rig's database and Temporal.
-func (r *rig) desk() *operator.Desk {
-	relays := map[string][]string{}
-	for name, source := range r.Config.Sources {
-		relays[name] = source.Relay
+// operator is one with this rig's database and Temporal.
+func (r *rig) operator() *operator.Operator {
+	return &operator.Operator{
+		DB: r.Pool, Temporal: r.Temporal, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Relays: process.Relays(r.Config),
+		Unstick: operator.Unstick(r.Temporal, "default"), Outlook: process.Outlook(r.Config, r.Pool, r.Receipts), TaskQueue: r.Config.Temporal.TaskQueue,
+		Policy: process.BillingPolicy(r.Config), Insert: r.Receipts.Insert, Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
 	}
-	return &operator.Desk{DB: r.Pool, Temporal: r.Temporal, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Relays: relays, Unstick: operator.Unstick(r.Temporal, "default")}
+}
+
+// says has somebody decide something, which must be taken.
+func (r *rig) says(who, verb, target, why string, args operator.Args) *operator.Answer {
+	r.Helper()
+	answer, err := r.operator().Decide(r.Context(), operator.Decision{Verb: verb, Target: target, Who: who, Why: why, Args: args})
+	if err != nil {
+		r.Fatalf("%s: %v", verb, err)
+	}
+	return answer
+}
+
+// answer is what was answered about an event.
+type answer struct {
+	*operator.Answer
+	*operator.EventResult
 }
 
 // ask has ada ask for something about an event.
-func (r *rig) ask(verb string, e forge.Event, change ...func(*operator.Ask)) (*operator.Answer, error) {
+func (r *rig) ask(verb string, e forge.Event, change ...func(*operator.Decision)) (answer, error) {
 	r.Helper()
-	a := operator.Ask{Verb: verb, ID: e.ID, Who: "uid:1(ada)", Why: "looked at it"}
+	a := operator.Decision{Verb: verb, Target: e.ID, Who: "uid:1(ada)", Why: "looked at it"}
 	for _, c := range change {
 		c(&a)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 	defer cancel()
-	var answer *operator.Answer
+	var got *operator.Answer
 	var err error
 	// The receipt shows that a run parks a moment before the run can take a decision.
 	r.until(verb+" is answered", func() bool {
-		answer, err = r.desk().Act(ctx, a)
+		got, err = r.operator().Decide(ctx, a)
 		return err == nil || !strings.Contains(err.Error(), "another decision at this moment")
 	})
-	return answer, err
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{got, got.Result.(*operator.EventResult)}, nil
 }
 
-func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*operator.Ask)) *operator.Answer {
+func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*operator.Decision)) answer {
 	r.Helper()
 	answer, err := r.ask(verb, e, change...)
 	if err != nil {
@@ -56,7 +77,9 @@ func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*operator.Ask))
 	return answer
 }
 
-func effectOf(name string) func(*operator.Ask) { return func(a *operator.Ask) { a.Effect = name } }
+func effectOf(name string) func(*operator.Decision) {
+	return func(a *operator.Decision) { a.Effect = name }
+}
 
 func (r *rig) key(kind string) string {
 	r.Helper()
@@ -83,7 +106,7 @@ func TestVerbs_Done_ThenCompensated(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	r.clearFaults()
-	answer := r.mustAsk(operator.VerbDone, e, effectOf("finance-export"), func(a *operator.Ask) { a.Reference = "entry 4711" })
+	answer := r.mustAsk(operator.VerbDone, e, effectOf("finance-export"), func(a *operator.Decision) { a.Reference = "entry 4711" })
 	if !slices.Equal(answer.About, []string{r.key("finance-export")}) || len(answer.Effects) != 2 {
 		t.Errorf("answered %+v", answer)
 	}
@@ -138,7 +161,7 @@ func TestVerbs_Resend_NewGeneration(t *testing.T) {
 		t.Errorf("not confirmed: %v", err)
 	}
 	key := r.key("receipt-email")
-	confirm := func(a *operator.Ask) { a.Confirm, a.RequestID = key, "resend-1" }
+	confirm := func(a *operator.Decision) { a.Confirm, a.Request = key, "resend-1" }
 	r.mustAsk(operator.VerbResend, e, confirm)
 	r.result(id, "")
 	// The answer was lost, and the run has ended since.
@@ -238,7 +261,7 @@ func TestVerbs_SameRequestAtOnce_OneDecision(t *testing.T) {
 	answers := make(chan error, 4)
 	for range cap(answers) {
 		go func() {
-			_, err := r.ask(operator.VerbRetry, e, func(a *operator.Ask) { a.RequestID = "retry-1" })
+			_, err := r.ask(operator.VerbRetry, e, func(a *operator.Decision) { a.Request = "retry-1" })
 			answers <- err
 		}()
 	}
@@ -251,4 +274,44 @@ func TestVerbs_SameRequestAtOnce_OneDecision(t *testing.T) {
 	if got := r.rows(`select action from operator_actions`); len(got) != 1 || r.done("finance") != 1 {
 		t.Errorf("audited %q, and %d entries are booked; want one of each", got, r.done("finance"))
 	}
+}
+
+// A client of Temporal's decides in nobody's name: a run takes only a decision that pawl has recorded, as it was recorded.
+func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(financeDown)
+	e := purchase(t, "foreign-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.clearFaults()
+	in := workflows.DecisionInput{Who: "uid:0(ada)", Why: "looked at it"}
+	refused := func(what, request, action string, in workflows.DecisionInput) {
+		t.Helper()
+		r.until("the run takes decisions", func() bool {
+			err := sendUpdate(t.Context(), r.Temporal, id, action, request, in)
+			if err == nil || !strings.Contains(err.Error(), "waits for no decision") && !strings.Contains(err.Error(), "the audit trail does not hold this") {
+				t.Fatalf("%s: %v, want it refused", what, err)
+			}
+			return !strings.Contains(err.Error(), "waits for no decision")
+		})
+	}
+	refused("not recorded", "theirs-1", workflows.UpdateCompensate, in)
+	// Ada's own is recorded, and was not sent.
+	if _, err := r.Pool.Exec(t.Context(), `insert into operator_actions (request_id, actor, action, target, reason, after, prev_hash, hash)
+		select id || '/hers', 'uid:0(ada)', 'retry', event_id, 'looked at it', '{"status": "processing"}', 'x', 'y' from receipts`); err != nil {
+		t.Fatal(err)
+	}
+	refused("of another verb", "hers", workflows.UpdateCompensate, in)
+	other := in
+	other.Effect = "finance-export"
+	refused("about another effect", "hers", workflows.UpdateRetry, other)
+	other = in
+	other.Who = "uid:0(bob)"
+	refused("in another's name", "hers", workflows.UpdateRetry, other)
+	if got := r.rows(`select status from receipts`); got[0] != "dead" || r.done("finance") != 0 {
+		t.Errorf("the event is %s, and finance has %d entries", got[0], r.done("finance"))
+	}
+	r.mustAsk(operator.VerbRetry, e)
+	r.status(e, receipt.Processed)
 }

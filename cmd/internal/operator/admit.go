@@ -2,10 +2,8 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -17,7 +15,6 @@ type Admission struct {
 	Source    string    `json:"source"`
 	Secret    string    `json:"secret"`
 	Receipts  []Receipt `json:"receipts"`
-	Repeat
 }
 
 // Receipt is one event of an admitted request.
@@ -30,83 +27,83 @@ type Receipt struct {
 	Duplicate bool           `json:"duplicate"`
 }
 
-// Admitter admits refused requests. All of its fields are required.
-type Admitter struct {
-	DB         timeline.DB
-	Rejections Rejections
-	// Verify checks a request again against its own receive time, as its source does, and returns the
-	// delivery that a live one would have been. Its error says why the request is still refused.
-	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
-	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
-	Audit  *audit.Store
-}
-
-// Admit takes a refused request in after all: it is verified again against its own receive time and
-// accepted as a live one is. It may be called twice; the second time finds the receipt that is there.
-// A call that is repeated with its request ID, once it has been followed, does nothing and says the same.
-// The dispatcher of a running ingress finds what was admitted.
-//
-// It is recorded before it is done: nothing is ever admitted that the audit trail does not hold.
-func (a *Admitter) Admit(ctx context.Context, id string, by Decided) (*Admission, error) {
-	if err := by.check(); err != nil {
-		return nil, err
-	}
-	r, err := getRejection(ctx, a.Rejections, id)
-	if err != nil {
-		return nil, err
-	}
-	action := audit.Action{RequestID: by.id("rejection/" + id), Actor: by.Who, Action: "admit", Target: id, Reason: by.Why}
-	recorded, repeat, err := by.earlier(ctx, a.Audit, action)
-	switch {
-	case err != nil:
-		return nil, err
-	case recorded != nil && r.AdmittedAt != nil: // else it was recorded and not done: it is now
-		return a.admitted(ctx, r, recorded, repeat)
-	}
-	if r.Truncated {
-		return nil, fmt.Errorf("rejection %s cannot be admitted: %s, and without the rest no signature can be checked; "+
-			"let the provider send it again", id, missing(r))
-	}
-	d, err := a.Verify(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("rejection %s is still refused: %w", id, err)
-	}
-	events := make([]string, len(d.Events))
-	for i, e := range d.Events {
-		events[i] = e.EventID
-	}
-	action.Before = map[string]any{"source": r.Source, "class": r.Class, "received_at": r.ReceivedAt, "admitted": r.AdmittedAt != nil}
-	action.After = map[string]any{"secret": d.Secret, "provider": d.Provider, "events": events}
-	if err := a.Audit.Append(ctx, action); err != nil {
-		return nil, err
-	}
-	outcomes, err := a.Insert(ctx, d)
-	if err != nil {
-		return nil, fmt.Errorf("admit rejection %s: %w; try again, nothing is taken twice", id, err)
-	}
-	if err := a.Rejections.MarkAdmitted(ctx, id); err != nil {
-		return nil, err
-	}
-	admission := &Admission{Rejection: id, Source: r.Source, Secret: d.Secret, Receipts: []Receipt{}}
+// filed lists what became of the events of a delivery.
+func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
+	receipts := make([]Receipt, len(outcomes))
 	for i, o := range outcomes {
-		e := d.Events[i]
-		admission.Receipts = append(admission.Receipts, Receipt{o.ReceiptID, o.EventID, e.Type, o.Status, o.Reason, o.Duplicate})
+		receipts[i] = Receipt{o.ReceiptID, o.EventID, d.Events[i].Type, o.Status, o.Reason, o.Duplicate}
 	}
-	return admission, nil
+	return receipts
 }
 
-// admitted is what an admission has come to that the audit trail holds, with its events as they stand now.
-func (a *Admitter) admitted(ctx context.Context, r rejection.Rejection, recorded *audit.Recorded, repeat Repeat) (*Admission, error) {
+// admitRule takes a refused request in after all: it is verified again against its own receive time and accepted as a live
+// one is. The dispatcher of a running ingress finds what was admitted.
+var admitRule = rule[rejection.Rejection]{
+	find: findRejection,
+	check: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection) (*change, error) {
+		d, err := o.verify(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		events := make([]string, len(d.Events))
+		for i, e := range d.Events {
+			events[i] = e.EventID
+		}
+		return &change{
+			target: r.ID,
+			before: map[string]any{"source": r.Source, "class": r.Class, "received_at": r.ReceivedAt, "admitted": r.AdmittedAt != nil},
+			after:  map[string]any{"secret": d.Secret, "provider": d.Provider, "events": events},
+		}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection, rec recorded) (string, any, error) {
+		if rec.repeated && r.AdmittedAt != nil {
+			admission, err := o.admitted(ctx, r, rec)
+			return "", admission, err
+		}
+		d, err := o.verify(ctx, r)
+		if err != nil {
+			return "", nil, err
+		}
+		outcomes, err := o.Insert(ctx, d)
+		if err != nil {
+			return "", nil, fmt.Errorf("admit rejection %s: %w; try again, nothing is taken twice", r.ID, err)
+		}
+		if err := rejection.New(o.DB).MarkAdmitted(ctx, r.ID); err != nil {
+			return "", nil, err
+		}
+		says := "it is authentic, and taken in"
+		if len(outcomes) == 0 {
+			says = "the request is authentic and carries no event"
+		}
+		return says, &Admission{Rejection: r.ID, Source: r.Source, Secret: d.Secret, Receipts: filed(d, outcomes)}, nil
+	},
+}
+
+// verify verifies a refused request again.
+func (o *Operator) verify(ctx context.Context, r rejection.Rejection) (receipt.Delivery, error) {
+	if r.Truncated {
+		return receipt.Delivery{}, fmt.Errorf("rejection %s cannot be admitted: %s, and without the rest no signature can be checked; "+
+			"let the provider send it again", r.ID, missing(r))
+	}
+	d, err := o.Verify(ctx, r)
+	if err != nil {
+		err = fmt.Errorf("rejection %s is still refused: %w", r.ID, err)
+	}
+	return d, err
+}
+
+// admitted is what an earlier admission came to, with its events as they stand now.
+func (o *Operator) admitted(ctx context.Context, r rejection.Rejection, rec recorded) (*Admission, error) {
 	var after struct {
 		Secret, Provider string
 		Events           []string
 	}
-	if err := json.Unmarshal(recorded.After, &after); err != nil {
-		return nil, fmt.Errorf("read the admission of %s: %w", r.ID, err)
+	if err := rec.read(nil, &after); err != nil {
+		return nil, err
 	}
-	admission := &Admission{Rejection: r.ID, Source: r.Source, Secret: after.Secret, Receipts: []Receipt{}, Repeat: repeat}
+	admission := &Admission{Rejection: r.ID, Source: r.Source, Secret: after.Secret, Receipts: []Receipt{}}
 	for _, id := range after.Events {
-		found, err := timeline.Find(ctx, a.DB, id)
+		found, err := timeline.Find(ctx, o.DB, id)
 		if err != nil {
 			return nil, err
 		}

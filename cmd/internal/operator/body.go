@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/google/uuid"
-
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -28,22 +25,14 @@ type Body struct {
 	Bytes    []byte `json:"-"`
 }
 
-// ErasedError means that an event's payload is not kept any more.
-type ErasedError struct{ ID string }
-
-func (e *ErasedError) Error() string {
-	return fmt.Sprintf("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", e.ID)
-}
-
-// Bodies reads payloads; a *receipt.Store.
-type Bodies interface {
-	Body(ctx context.Context, id string) (receipt.Body, error)
-}
-
-// ShowBody returns the payload of the event that id names, masked by the rule that [Mask] tells, with the errors of
-// [FindEvent] and an [*ErasedError]. signatures are the headers that sources name for signatures.
-func ShowBody(ctx context.Context, db timeline.DB, kept Bodies, id string, signatures ...string) (*Body, error) {
-	b, err := readBody(ctx, db, kept, id, signatures)
+// ShowBody returns the payload of the event that id names, masked by the rule that [Mask] tells. The error is one of
+// [FindEvent]'s, or says that the payload was erased.
+func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
+	r, err := FindEvent(ctx, o.DB, id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := o.readBody(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -54,38 +43,42 @@ func ShowBody(ctx context.Context, db timeline.DB, kept Bodies, id string, signa
 	return b, nil
 }
 
-// RevealBody returns the payload of the event that id names, whole, but for signatures and secrets among its headers. Who
-// wants to see it and why stands in the audit trail before it is returned.
-func RevealBody(ctx context.Context, db timeline.DB, kept Bodies, trail *audit.Store, id, who, why string, signatures ...string) (*Body, error) {
-	if err := accountable(who, why); err != nil {
-		return nil, err
-	}
-	b, err := readBody(ctx, db, kept, id, signatures)
-	if err != nil {
-		return nil, err
-	}
-	b.Revealed = true
-	return b, trail.Append(ctx, audit.Action{
-		RequestID: "reveal/" + b.Receipt + "/" + uuid.NewString(), Actor: who, Action: "reveal", Target: b.EventID, Reason: why,
-		Before: map[string]any{"receipt": b.Receipt, "bytes": b.Size}, After: map[string]any{},
-	})
+// revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. It is recorded
+// before it is returned.
+var revealRule = rule[*timeline.Receipt]{
+	find: findEvent,
+	check: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
+		b, err := o.readBody(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": b.Size}}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt, _ recorded) (string, any, error) {
+		b, err := o.readBody(ctx, r)
+		if err != nil {
+			return "", nil, err
+		}
+		b.Revealed = true
+		return "it is shown", b, nil
+	},
 }
 
-func readBody(ctx context.Context, db timeline.DB, kept Bodies, id string, signatures []string) (*Body, error) {
-	r, err := FindEvent(ctx, db, id)
-	if err != nil {
-		return nil, err
-	}
-	held, err := kept.Body(ctx, r.ID)
+func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt) (*Body, error) {
+	receipts := receipt.NewStore(o.DB, receipt.Options{})
+	defer receipts.Close()
+	kept, err := receipts.Body(ctx, r.ID)
 	if errors.Is(err, receipt.ErrNotFound) {
-		return nil, &ErasedError{ID: id}
+		return nil, fmt.Errorf("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	header, err := held.Header()
+	header, err := kept.Header()
 	if err != nil {
 		return nil, err
 	}
-	return &Body{Receipt: r.ID, EventID: r.EventID, Type: r.Type, Size: len(held.Bytes), Header: redacted(header, signatures), Bytes: held.Bytes}, nil
+	return &Body{
+		Receipt: r.ID, EventID: r.EventID, Type: r.Type, Size: len(kept.Bytes), Header: redacted(header, o.Signatures), Bytes: kept.Bytes,
+	}, nil
 }

@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"context"
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -11,22 +13,22 @@ import (
 // Choice is one thing that can be done about an event.
 type Choice struct {
 	// Command is the program and its arguments.
-	Command []string
+	Command []string `json:"command"`
 	// Does says what it comes to.
-	Does string
+	Does string `json:"does"`
 }
 
 // Line is the command as a shell takes it.
 func (c Choice) Line() string {
 	words := make([]string, len(c.Command))
 	for i, word := range c.Command {
-		words[i] = shellWord(word)
+		words[i] = ShellWord(word)
 	}
 	return strings.Join(words, " ")
 }
 
-// shellWord quotes what a shell would read otherwise.
-func shellWord(word string) string {
+// ShellWord quotes what a shell would read otherwise.
+func ShellWord(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@+,") == "" {
 		return word
 	}
@@ -39,57 +41,74 @@ const (
 	referenceWanted = "REFERENCE"
 )
 
-// Choices lists what can be done about an event that id names, and nothing else: each of them works as the event stands.
-func (d *Desk) Choices(id string, r *timeline.Receipt) []Choice { return d.choices(id, r) }
-
-func (d *Desk) choices(id string, r *timeline.Receipt) []Choice {
-	switch d.standOf(r) {
-	case waiting:
-		return []Choice{{[]string{"pawl", "ready"}, "it waits for its start, which a running ingress makes by itself: this says what is in its way"}}
-	case working:
-		return []Choice{cancel(workflowOf(r))}
+// Choices lists what can be done about an event, and nothing else: each of them works as the event stands. id names the
+// event in their commands.
+func (o *Operator) Choices(ctx context.Context, id string, r *timeline.Receipt) []Choice {
+	switch s := situationOf(o, r); s {
+	case waiting, working:
+		return o.waitsFor(ctx, id, r)
 	case parked:
 		return decisions(id, r)
-	case asked:
+	case beforeRun:
 		asks := workflows.ReviewOf(r.ReasonCode, workflows.BeforeRun)
 		return []Choice{
 			verb(VerbApprove, id, asks.Approve), verb(VerbReject, id, asks.Reject),
 			verb(VerbRun, id, "the same as approve"),
 		}
-	case left:
+	case ignored:
 		return []Choice{verb(VerbRun, id, "processes it")}
 	case closed:
-		choices := []Choice{again(id, r)}
-		if r.Status == "ignored" {
+		choices := []Choice{replays(id, r)}
+		if r.Status == string(receipt.Ignored) {
 			choices = append(choices, verb(VerbRun, id, "the same"))
 		}
 		return choices
 	case ended, stuck:
-		return []Choice{again(id, r)}
+		return []Choice{replays(id, r)}
 	}
 	return nil
+}
+
+// waitsFor lists what helps an event that waits by itself, for its start or for a sink.
+func (o *Operator) waitsFor(ctx context.Context, id string, r *timeline.Receipt) (choices []Choice) {
+	kind, name := Source, r.Source
+	if r.Status != string(receipt.Received) {
+		_, says, _ := strings.Cut(r.Reason, ": ")
+		name, _, _ = strings.Cut(says, " ")
+		kind = Sink
+		if consumer, is := strings.CutPrefix(name, workflows.SinkConsumers+":"); is {
+			kind, name = Consumer, consumer
+		}
+	}
+	switch {
+	case r.ReasonCode == receipt.Paused:
+		choices = append(choices, Choice{[]string{"pawl", "resume", kind, name, "--why", reasonWanted}, "lets what waits for it go on"})
+	case r.ReasonCode == receipt.SinkOut && kind == Sink:
+		base, _, _ := strings.Cut(name, ":")
+		choices = append(choices, Choice{[]string{"pawl", "sinks", "check", base}, "says what is wrong with the sink; it goes on by itself when the sink answers"})
+	case r.Status == string(receipt.Received):
+		choices = append(choices, Choice{[]string{"pawl", "doctor"}, "it waits for its start, which a running ingress makes by itself: this says what is in its way"})
+	}
+	if r.Status != string(receipt.Received) {
+		choices = append(choices, verb(VerbCancel, id, "it goes on by itself; this stops what has not begun, and parks it for you"))
+	}
+	return choices
 }
 
 func verb(verb, id, does string, flags ...string) Choice {
 	return Choice{slices.Concat([]string{"pawl", "events", verb, id}, flags, []string{"--why", reasonWanted}), does}
 }
 
-// again is the replay.
-func again(id string, r *timeline.Receipt) Choice {
+// replays is the replay.
+func replays(id string, r *timeline.Receipt) Choice {
 	does := "runs it again on today's code; what the ledger has as done is not done again"
 	switch {
-	case r.Status == "compensated":
+	case r.Status == string(receipt.Compensated):
 		does = "runs it again on today's code; what was taken back stays so"
-	case r.ReasonCode == "run_stuck":
+	case r.ReasonCode == receipt.RunStuck:
 		does = "ends its run, which no worker can go on with, and runs it again on today's code; what the ledger has as done is not done again"
 	}
 	return verb(VerbReplay, id, does)
-}
-
-// cancel stops a run that is at work.
-func cancel(workflowID string) Choice {
-	return Choice{[]string{"temporal", "workflow", "cancel", "--workflow-id", workflowID},
-		"it goes on by itself; this stops what has not begun, and parks it for you"}
 }
 
 // workflowOf is the workflow ID of a receipt, also before its run was recorded.

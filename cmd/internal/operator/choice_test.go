@@ -27,6 +27,9 @@ func TestChoices(t *testing.T) {
 			r.Waits = &receipt.Waits{Decisions: strings.Fields(decisions), Effects: effects}
 		}
 	}
+	because := func(words string) func(*timeline.Receipt) {
+		return func(r *timeline.Receipt) { r.Reason = r.ReasonCode + ": " + words }
+	}
 	neverRan := func(r *timeline.Receipt) { r.WorkflowID = "" }
 	of := func(eventType, source string) func(*timeline.Receipt) {
 		return func(r *timeline.Receipt) { r.WorkflowID, r.Type, r.Source = "", eventType, source }
@@ -35,12 +38,15 @@ func TestChoices(t *testing.T) {
 		receipt timeline.Receipt
 		want    []string
 	}{
-		"waits for its run":         {with("received", "", neverRan), []string{"ready"}},
-		"at work":                   {with("retrying", ""), []string{"temporal workflow cancel --workflow-id stripe:evt_1"}},
-		"at work, not recorded yet": {with("processing", "", neverRan), []string{"temporal workflow cancel --workflow-id stripe:evt_1"}},
-		"at load":                   {with("needs_review", "plan_unusable", takes("approve reject retry skip")), []string{"approve", "reject", "retry", "skip"}},
-		"at the end":                {with("needs_review", "paid_after_end", takes("approve skip reject compensate")), []string{"approve", "reject", "skip", "compensate"}},
-		"at the end, for good":      {with("needs_review", "account_unknown", takes("approve skip")), []string{"approve", "skip"}},
+		"waits for its run":                   {with("received", "", neverRan), []string{"doctor"}},
+		"waits for its source":                {with("received", "paused", neverRan, because("source s is paused since x by ada: x")), []string{"resume source s"}},
+		"at work":                             {with("processing", ""), []string{"cancel"}},
+		"waits for a sink that is paused":     {with("retrying", "paused", because("finance:live is paused since x by ada: x")), []string{"resume sink finance:live", "cancel"}},
+		"waits for a consumer that is paused": {with("retrying", "paused", because("consumers:crm is paused since x by ada: x")), []string{"resume consumer crm", "cancel"}},
+		"waits for a sink that is out":        {with("retrying", "sink_out", because("finance:live is out: answered 503")), []string{"sinks check finance", "cancel"}},
+		"at load":                             {with("needs_review", "plan_unusable", takes("approve reject retry skip")), []string{"approve", "reject", "retry", "skip"}},
+		"at the end":                          {with("needs_review", "paid_after_end", takes("approve skip reject compensate")), []string{"approve", "reject", "skip", "compensate"}},
+		"at the end, for good":                {with("needs_review", "account_unknown", takes("approve skip")), []string{"approve", "skip"}},
 		"one effect": {with("dead", "effect_failed", takes("skip retry done compensate", failed)), []string{
 			"retry", "done --effect finance-export:x --reference REFERENCE", "skip --effect finance-export:x", "compensate",
 		}},
@@ -61,9 +67,9 @@ func TestChoices(t *testing.T) {
 		"ignored, no flow":      {with("ignored", "type_not_wanted", of("moon.risen", "s")), nil},
 		"of another mode":       {with("ignored", "mode_not_wanted", neverRan), nil},
 	} {
-		desk := operator.Desk{Relays: map[string][]string{"relaying": {"crm"}}}
+		o := operator.Operator{Relays: map[string][]string{"relaying": {"crm"}}}
 		var got []string
-		for _, choice := range desk.Choices("evt_1", &c.receipt) {
+		for _, choice := range o.Choices(t.Context(), "evt_1", &c.receipt) {
 			line := strings.TrimSuffix(strings.TrimPrefix(choice.Line(), "pawl "), " --why REASON")
 			got = append(got, strings.Replace(strings.TrimPrefix(line, "events "), " evt_1", "", 1))
 			if choice.Does == "" {

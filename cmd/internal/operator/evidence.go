@@ -23,14 +23,8 @@ type Evidence struct {
 	Next   Next   `json:"next"`
 	Replay Replay `json:"replay"`
 	// Verdict is one sentence.
-	Verdict string `json:"verdict"`
-	Choices []Open `json:"choices"`
-}
-
-// Open is a [Choice] in JSON.
-type Open struct {
-	Command []string `json:"command"`
-	Does    string   `json:"does"`
+	Verdict string   `json:"verdict"`
+	Choices []Choice `json:"choices"`
 }
 
 // Next is what happens next by itself.
@@ -73,53 +67,49 @@ const temporalPatience = 3 * time.Second
 // Examine returns the evidence about the event that id names; id is read as [Show] reads it. An object of the provider's
 // may have several events: then those are returned, and no evidence. Temporal is asked, too. Where it does not answer in
 // time, Next.Unknown says what is missing for that.
-func (d *Desk) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
-	event, about, err := Show(ctx, d.DB, id)
+func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
+	event, about, err := Show(ctx, o.DB, id)
 	if err != nil || event == nil {
 		return nil, about, err
 	}
-	e := &Evidence{Event: *event, Choices: []Open{}}
-	for _, c := range d.Choices(id, &event.Receipt) {
-		e.Choices = append(e.Choices, Open(c))
+	if id != event.Receipt.ID {
+		id = event.Receipt.EventID
 	}
-	if e.Next, err = d.next(ctx, event); err != nil {
+	e := &Evidence{Event: *event, Choices: append([]Choice{}, o.Choices(ctx, id, &event.Receipt)...)}
+	if e.Next, err = o.next(ctx, event); err != nil {
 		return nil, nil, err
 	}
-	e.Replay = d.replaySafe(ctx, id, event)
+	e.Replay = o.replaySafe(ctx, event)
 	e.Verdict = verdict(e)
 	return e, nil, nil
 }
 
 // Parked reports whether the event waits for a person.
-func (e *Evidence) Parked() bool { return parkedNow(e.Receipt) }
+func (e *Evidence) Parked() bool { return waitsForPerson(e.Receipt) }
 
 // open reports whether something is still to come of the event.
 func open(r timeline.Receipt) bool {
 	return !slices.Contains([]string{string(receipt.Processed), string(receipt.Compensated), string(receipt.Ignored)}, r.Status)
 }
 
-func parkedNow(r timeline.Receipt) bool {
-	return r.Status == string(receipt.NeedsReview) || r.Status == string(receipt.Dead)
-}
-
 // next asks what happens next by itself.
-func (d *Desk) next(ctx context.Context, e *timeline.Event) (Next, error) {
+func (o *Operator) next(ctx context.Context, e *timeline.Event) (Next, error) {
 	n := Next{Tries: []Try{}, Pending: []workflows.PreviewedEffect{}, Due: []timeline.Due{}}
-	due, err := timeline.DueOf(ctx, d.DB, e.Receipt)
+	due, err := timeline.DueOf(ctx, o.DB, e.Receipt)
 	if err != nil {
 		return n, err
 	}
 	n.Due = due
 	r := e.Receipt
 	if open(r) {
-		n.pend(d.outlined(ctx, e))
+		n.pend(o.outlined(ctx, e))
 	}
 	switch {
 	case r.Status == string(receipt.Received):
 		n.At, n.Says = r.StartAt, "a running ingress starts its run"
 	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
-		d.ask(ctx, &n, r)
-	case parkedNow(r):
+		o.ask(ctx, &n, r)
+	case waitsForPerson(r):
 		n.Says = "nothing by itself: it waits for you"
 	case len(n.Due) > 0:
 		n.At, n.Says = &n.Due[0].At, n.Due[0].String()
@@ -130,8 +120,8 @@ func (d *Desk) next(ctx context.Context, e *timeline.Event) (Next, error) {
 }
 
 // outlined are the effects of the event's run that are not begun.
-func (d *Desk) outlined(ctx context.Context, e *timeline.Event) ([]workflows.PreviewedEffect, error) {
-	outlook, done, err := d.Outlook(ctx)
+func (o *Operator) outlined(ctx context.Context, e *timeline.Event) ([]workflows.PreviewedEffect, error) {
+	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +154,7 @@ func (n *Next) unknown(what string) {
 }
 
 // ask asks Temporal what the run is at.
-func (d *Desk) ask(ctx context.Context, n *Next, r timeline.Receipt) {
+func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	n.Says = "its run is at work"
 	if r.Status == string(receipt.Retrying) {
 		n.Says = "it is tried again by itself"
@@ -179,13 +169,13 @@ func (d *Desk) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	case r.WorkflowID == "":
 		n.unknown("when: no run is recorded")
 		return
-	case d.Temporal == nil:
+	case o.Temporal == nil:
 		n.unknown("when: Temporal cannot be asked: " + "it is not configured")
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, temporalPatience)
 	defer stop()
-	found, err := d.Temporal.DescribeWorkflowExecution(ctx, r.WorkflowID, "")
+	found, err := o.Temporal.DescribeWorkflowExecution(ctx, r.WorkflowID, "")
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):
@@ -217,7 +207,7 @@ func firstLine(err error) string {
 }
 
 // replay says whether running the event once more would be safe.
-func (d *Desk) replaySafe(ctx context.Context, id string, e *timeline.Event) Replay {
+func (o *Operator) replaySafe(ctx context.Context, e *timeline.Event) Replay {
 	r := &e.Receipt
 	switch {
 	case r.Status == string(receipt.Received):
@@ -229,11 +219,11 @@ func (d *Desk) replaySafe(ctx context.Context, id string, e *timeline.Event) Rep
 	if r.WorkflowID == "" {
 		verb = VerbRun
 	}
-	made, err := d.PreviewOf(ctx, Ask{ID: id, Verb: verb}, r)
+	made, err := o.Preview(ctx, Decision{Verb: verb, Target: r.ID})
 	switch {
 	case err != nil:
 		return Replay{Safe: "not_now", Says: "it cannot be told: " + firstLine(err)}
-	case made.Refused != "" && parkedNow(*r):
+	case made.Refused != "" && waitsForPerson(*r):
 		return Replay{Safe: "not_now", Says: "not now: its run waits for a decision, and goes on with that"}
 	case made.Refused != "":
 		return Replay{Safe: "not_now", Says: "not as it stands: " + made.Refused}

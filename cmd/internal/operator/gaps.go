@@ -1,17 +1,13 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -30,10 +26,8 @@ type Gaps struct {
 	// Types are those that the source wants, where it lists them.
 	Types []string
 	// Filed returns the delivery of an event of the list, as the source would take it.
-	Filed  func(body []byte, account string, at time.Time) receipt.Delivery
-	Held   func(context.Context, []receipt.Key) ([]bool, error)
-	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
-	Audit  *audit.Store
+	Filed func(body []byte, account string, at time.Time) receipt.Delivery
+	Held  func(context.Context, []receipt.Key) ([]bool, error)
 	// Patience is how each page is asked for.
 	Patience stripe.Patience
 	Now      func() time.Time
@@ -73,6 +67,9 @@ type GapReport struct {
 	// Filed is what has become of them.
 	Filed []Receipt `json:"filed"`
 }
+
+// Failed reports whether a gap is left.
+func (r *GapReport) Failed() bool { return len(r.Missing) > len(r.Filed) || r.More }
 
 // Find lists what the provider has sent in a period, and returns what of it never came. It changes nothing.
 func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error) {
@@ -154,37 +151,39 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 // filedAtOnce is how many events are committed together.
 const filedAtOnce = 50
 
-// File takes in what is missing, by the same way as a delivery: should one of the events come after all, it is a
-// duplicate. The dispatcher of a running ingress starts their runs. It may be called twice.
-//
-// It is recorded before it is done.
-func (g *Gaps) File(ctx context.Context, report *GapReport, d Decided) error {
-	if err := accountable(d.Who, d.Why); err != nil {
-		return err
-	}
-	ids := make([]string, 0, len(report.Missing))
-	for _, gap := range report.Missing {
-		ids = append(ids, gap.EventID)
-	}
-	if err := g.Audit.Append(ctx, audit.Action{
-		RequestID: "gaps/" + g.Source + "/" + cmp.Or(d.RequestID, uuid.NewString()), Actor: d.Who, Action: "file_gaps", Target: "source " + g.Source, Reason: d.Why,
-		Before: map[string]any{"from": report.From, "to": report.To, "listed": report.Listed, "missing": len(ids)}, After: map[string]any{"events": ids},
-	}); err != nil {
-		return err
-	}
-	for gaps := range slices.Chunk(report.Missing, filedAtOnce) {
-		all := gaps[0].delivery
-		all.Events = nil
-		for _, gap := range gaps {
-			all.Events = append(all.Events, gap.delivery.Events...)
+// gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come after
+// all, it is a duplicate. The dispatcher of a running ingress starts their runs.
+var gapsRule = rule[*GapReport]{
+	find: func(_ context.Context, _ *Operator, d *Decision) (*GapReport, string, error) {
+		report, ok := d.Found.(*GapReport)
+		if !ok {
+			return nil, "", errors.New("file-gaps is about what was found missing")
 		}
-		outcomes, err := g.Insert(ctx, all)
-		if err != nil {
-			return fmt.Errorf("file what is missing: %w; %d of %d are filed: try again, nothing is taken twice", err, len(report.Filed), len(report.Missing))
+		return report, "gaps/" + report.Source, nil
+	},
+	check: func(_ context.Context, _ *Operator, _ *Decision, report *GapReport) (*change, error) {
+		ids := make([]string, 0, len(report.Missing))
+		for _, gap := range report.Missing {
+			ids = append(ids, gap.EventID)
 		}
-		for i, o := range outcomes {
-			report.Filed = append(report.Filed, Receipt{o.ReceiptID, o.EventID, all.Events[i].Type, o.Status, o.Reason, o.Duplicate})
+		return &change{
+			target: report.Source, after: map[string]any{"events": ids},
+			before: map[string]any{"from": report.From, "to": report.To, "listed": report.Listed, "missing": len(ids)},
+		}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, _ *Decision, report *GapReport, _ recorded) (string, any, error) {
+		for gaps := range slices.Chunk(report.Missing, filedAtOnce) {
+			all := gaps[0].delivery
+			all.Events = nil
+			for _, gap := range gaps {
+				all.Events = append(all.Events, gap.delivery.Events...)
+			}
+			outcomes, err := o.Insert(ctx, all)
+			if err != nil {
+				return "", nil, fmt.Errorf("file what is missing: %w; %d of %d are filed: try again, nothing is taken twice", err, len(report.Filed), len(report.Missing))
+			}
+			report.Filed = append(report.Filed, filed(all, outcomes)...)
 		}
-	}
-	return nil
+		return fmt.Sprintf("%d filed: no gap is left", len(report.Filed)), report, nil
+	},
 }

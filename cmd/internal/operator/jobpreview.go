@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -21,6 +22,8 @@ type JobPreview struct {
 	// Outcomes counts them by the status that they would come to, and Refused those of which the verb would be refused.
 	Outcomes map[string]int `json:"outcomes"`
 	Refused  int            `json:"refused"`
+	// Refusals counts the refused by their reason.
+	Refusals map[string]int `json:"refusals"`
 	// Unknown counts those that cannot be previewed, and Why says why of the first.
 	Unknown int    `json:"unknown,omitempty"`
 	Why     string `json:"why_unknown,omitempty"`
@@ -29,15 +32,15 @@ type JobPreview struct {
 	Sums   []Sum                  `json:"sums"`
 }
 
-// PreviewJob says what the verb of ask would do to the chosen events, and changes nothing.
-func (d *Desk) PreviewJob(ctx context.Context, ask Ask, chosen Chosen) (*JobPreview, error) {
+// PreviewJob says what a decision would do about each of the chosen events, and changes nothing.
+func (o *Operator) PreviewJob(ctx context.Context, d Decision, chosen Chosen) (*JobPreview, error) {
 	made := &JobPreview{
-		Action: ask.Verb, Count: len(chosen.Events), Chosen: chosen, Previewed: min(len(chosen.Events), mostPreviewed),
-		Outcomes: map[string]int{}, Counts: map[workflows.Will]int{}, Sums: []Sum{},
+		Action: d.Verb, Count: len(chosen.Events), Chosen: chosen, Previewed: min(len(chosen.Events), mostPreviewed),
+		Outcomes: map[string]int{}, Refusals: map[string]int{}, Counts: map[workflows.Will]int{}, Sums: []Sum{},
 	}
 	for _, e := range chosen.Events[:made.Previewed] {
-		ask.ID = e.Receipt
-		p, err := d.Preview(ctx, ask)
+		d.Target = e.Receipt
+		p, err := o.Preview(ctx, d)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -47,6 +50,8 @@ func (d *Desk) PreviewJob(ctx context.Context, ask Ask, chosen Chosen) (*JobPrev
 			}
 		case p.Refused != "":
 			made.Refused++
+			_, why, _ := strings.Cut(p.Refused, " ")
+			made.Refusals[why]++
 		default:
 			made.add(p)
 		}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -32,9 +31,9 @@ const (
 // a single event goes through, with a request ID that is made of the job's and the item's, so that a worker which dies in
 // between repeats nothing.
 type JobWorker struct {
-	Jobs *job.Store
-	Desk Desk
-	Log  *slog.Logger
+	Jobs     *job.Store
+	Operator *Operator
+	Log      *slog.Logger
 }
 
 // WorkOnJob takes the items of a job at its rate, until none is left, the job is paused or cancelled, or a while is over.
@@ -133,19 +132,17 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 
 // decide does what the job does about an item.
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) error {
-	_, err := w.Desk.Act(ctx, Ask{
-		Verb: j.Action, ID: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", RequestID: j.ID + "/" + item.ReceiptID, Effect: j.Effect,
+	_, err := w.Operator.Decide(ctx, Decision{
+		Verb: j.Action, Target: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" + item.ReceiptID,
+		Args: Args{Effect: j.Effect},
 	})
 	return err
 }
 
-// refusal says in a line why an error means that a verb does nothing about an event as it is, false where it does not.
+// refusal says in a line why an error means that a verb does nothing about an event as it is, false if it does not mean that.
 func refusal(err error) (why string, refused bool) {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.Why, true
-	}
-	if r, ok := errors.AsType[*NotEntitledError](err); ok {
-		return r.Error(), true
 	}
 	_, unknown := errors.AsType[*UnknownError](err)
 	return err.Error(), unknown
@@ -153,21 +150,14 @@ func refusal(err error) (why string, refused bool) {
 
 // StopJob cancels a job whose run was cancelled in Temporal.
 func (w *JobWorker) StopJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
+	_, err := w.Operator.Decide(ctx, Decision{
+		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled there", Request: activity.GetInfo(ctx).WorkflowExecution.RunID,
+		fromRun: true,
+	})
+	if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused {
+		return workflows.JobProgress{}, err
+	}
 	j, err := w.Jobs.Get(ctx, in.ID)
-	if err != nil {
-		return workflows.JobProgress{}, err
-	}
-	if j.State != job.Running && j.State != job.Paused {
-		return progress(j), nil
-	}
-	run := activity.GetInfo(ctx).WorkflowExecution.RunID
-	if err := w.Desk.Audit.Append(ctx, audit.Action{
-		RequestID: "job/" + j.ID + "/cancelled/" + run, Actor: "Temporal", Action: "cancel-job", Target: j.ID, Reason: "its run was cancelled in Temporal",
-		Before: map[string]any{"state": j.State, "left": j.Left()}, After: map[string]any{"state": job.Cancelled},
-	}); err != nil {
-		return workflows.JobProgress{}, err
-	}
-	j, _, err = w.Jobs.Move(ctx, in.ID, job.Cancelled, "cancelled in Temporal, where its run was", job.Running, job.Paused)
 	if err != nil {
 		return workflows.JobProgress{}, err
 	}

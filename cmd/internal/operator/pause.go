@@ -1,155 +1,199 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/run"
+	"github.com/pawlhq/pawl/workflows"
 )
 
-// Pauser pauses sinks and sources, and lets them go on. All of its fields are required.
-type Pauser struct {
-	Pauses *pause.Store
-	Audit  *audit.Store
-	// Names are those that the configuration has, of sinks (a consumer's begins with "consumers:") and of sources.
-	Names map[pause.Kind][]string
+// The kinds of what can be paused, as commands name them. A consumer is a sink to the stores.
+const (
+	Sink     = "sink"
+	Consumer = "consumer"
+	Source   = "source"
+)
+
+// PauseResult is what was paused, or goes on.
+type PauseResult struct {
+	Kind string `json:"kind"`
+	// Names are those that were changed: two for a sink that is per mode.
+	Names  []string `json:"names"`
+	Paused bool     `json:"paused"`
+	// Waiting counts what waits: the runs of a sink, the events of a source.
+	Waiting int `json:"waiting"`
 }
 
-// Decided is what a person says to a decision: who, why and, where it is to be told from another that says the same, an
-// ID of the request.
-type Decided struct{ Who, Why, RequestID string }
-
-// NothingToPauseError means that the configuration has no sink, consumer or source of that name.
-type NothingToPauseError struct {
-	Kind  pause.Kind
-	Name  string
-	Names []string
+// paused names what a decision pauses, or lets go on.
+type paused struct {
+	kind  pause.Kind
+	names []string
 }
 
-func (e *NothingToPauseError) Error() string {
-	if len(e.Names) == 0 {
-		return fmt.Sprintf("there is no %s %q: the configuration has none", e.Kind, e.Name)
+const (
+	pauseLong = `What is paused stays so until pawl resume, whatever is started anew. All processes heed it within seconds. What is
+under way ends.
+
+The effects of a paused sink, or consumer, wait on a timer that names it: they spend no tries and none of their time.
+Of a paused source, deliveries are answered and kept as ever; what they ask for is not begun, and neither is what is
+due by the clock.`
+	resumeLong = `What has waited is let in bit by bit, eighty a second.`
+)
+
+// pauseVerbs are pausing and resuming a sink, a consumer and a source.
+func pauseVerbs() (rows []Verb) {
+	named := map[string]string{
+		Sink:     `NAME is what pawl sinks shows. Of a sink that is per mode, "finance" stands for both, "finance:live" for one.`,
+		Consumer: "NAME is the consumer's in the configuration.", Source: "NAME is the source's in the configuration.",
 	}
-	return fmt.Sprintf("there is no %s %q: write one of %s", e.Kind, e.Name, strings.Join(e.Names, ", "))
-}
-
-// AlreadyError means that a pause would change nothing, or the end of one.
-type AlreadyError struct {
-	Kind pause.Kind
-	Name string
-	// Paused is the pause that is there already; nil where none is.
-	Paused *pause.Pause
-}
-
-func (e *AlreadyError) Error() string {
-	if e.Paused == nil {
-		return fmt.Sprintf("%s %s is not paused", e.Kind, e.Name)
+	for _, kind := range []string{Sink, Consumer, Source} {
+		begin, end := "Let what a "+kind+" is for wait", "Let what has waited for a "+kind+" go on"
+		rows = append(rows, Verb{
+			Name: "pause-" + kind, Command: "pause " + kind, Target: "NAME", Short: begin, rule: pauseRule(kind, true), Previews: true,
+			Why: "why, for the audit trail and for whoever finds it waiting (required)", Long: begin + ".\n" + pauseLong + "\n" + named[kind],
+		}, Verb{
+			Name: "resume-" + kind, Command: "resume " + kind, Target: "NAME", Short: end, rule: pauseRule(kind, false), Previews: true,
+			Long: end + ".\n" + resumeLong + "\n" + named[kind],
+		})
 	}
-	return fmt.Sprintf("%s %s %s", e.Kind, e.Name, e.Paused.Words())
+	return rows
 }
 
-// Find returns the full names that are meant by one: a sink that is per mode has two, one for each mode.
-func (p *Pauser) Find(kind pause.Kind, name string) (names []string, err error) {
-	for _, known := range p.Names[kind] {
-		if known == name || kind == pause.Sink && (known == name+":live" || known == name+":test") {
-			names = append(names, known)
+// pauseRule pauses what is of a kind, or lets it go on. The effects of a paused sink wait without a try, and their time
+// does not go on. A paused source takes and keeps its deliveries; their runs are not started.
+func pauseRule(kind string, begins bool) rule[paused] {
+	return rule[paused]{
+		find: func(ctx context.Context, o *Operator, d *Decision) (paused, string, error) {
+			p, err := findPaused(ctx, o, d, kind, begins)
+			return p, d.Verb + "/" + d.Target, err
+		},
+		check: func(ctx context.Context, o *Operator, d *Decision, p paused) (*change, error) {
+			now, err := pause.Now(ctx, o.DB)
+			if err != nil {
+				return nil, err
+			}
+			already := d.refuse("is not paused")
+			left := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
+				known, is := pause.Find(now, p.kind, name)
+				if is && begins {
+					already = d.refuse("%s", known.Words())
+				}
+				return is == begins
+			})
+			if len(left) == 0 {
+				return nil, already
+			}
+			return &change{
+				target: d.Target, before: map[string]any{"paused": !begins}, after: map[string]any{"kind": kind, "names": left, "paused": begins},
+				do: func(ctx context.Context, tx pgx.Tx) (err error) {
+					for _, name := range left {
+						if begins {
+							_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
+						} else {
+							_, err = pause.New(tx).End(ctx, p.kind, name)
+						}
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				},
+			}, nil
+		},
+		answer: func(ctx context.Context, o *Operator, _ *Decision, p paused, rec recorded) (string, any, error) {
+			res := new(PauseResult)
+			if err := rec.read(nil, res); err != nil {
+				return "", nil, err
+			}
+			counts, err := waitersOf(ctx, o.DB, p.kind)
+			for _, name := range res.Names {
+				res.Waiting += counts[name]
+			}
+			return fmt.Sprintf("%s %s; %s now", strings.Join(res.Names, " and "), goesOrWaits(begins, len(res.Names)), waiters(kind, res.Waiting)), res, err
+		},
+		forecast: func(ctx context.Context, o *Operator, _ *Decision, p paused, made *Preview) error {
+			counts, err := waitersOf(ctx, o.DB, p.kind)
+			n := 0
+			for _, name := range p.names {
+				n += counts[name]
+			}
+			made.Says = fmt.Sprintf("it is about %s; %s now", strings.Join(p.names, " and "), waiters(kind, n))
+			return err
+		},
+	}
+}
+
+func goesOrWaits(paused bool, n int) string {
+	switch {
+	case paused && n == 1:
+		return "is paused"
+	case paused:
+		return "are paused"
+	case n == 1:
+		return "goes on"
+	}
+	return "go on"
+}
+
+// waiters says how much waits.
+func waiters(kind string, n int) string {
+	unit := "run"
+	if kind == Source {
+		unit = "event"
+	}
+	if n == 1 {
+		return "1 " + unit + " waits"
+	}
+	return fmt.Sprintf("%d %ss wait", n, unit)
+}
+
+// findPaused finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is also
+// for what the configuration has no more.
+func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begins bool) (paused, error) {
+	p, name := paused{kind: pause.Sink}, d.Target
+	switch kind {
+	case Source:
+		p.kind = pause.Source
+	case Consumer:
+		name = workflows.SinkConsumers + ":" + name
+	}
+	for _, known := range o.Places[kind] {
+		if known == name || kind == Sink && (known == name+":live" || known == name+":test") {
+			p.names = append(p.names, known)
 		}
 	}
-	if len(names) == 0 {
-		return nil, &NothingToPauseError{Kind: kind, Name: name, Names: p.Names[kind]}
+	if len(p.names) > 0 {
+		return p, nil
 	}
-	return names, nil
-}
-
-// Pause pauses a sink or a source, and returns the names that are paused by it. A call that is repeated with its request
-// ID changes nothing and says the same. The error is a [*NothingToPauseError] or an [*AlreadyError] where nothing is to
-// be done.
-//
-// The effects of a paused sink wait, without a try and without their time going on; what is under way ends. Of a paused
-// source, deliveries are taken and kept as ever, and their runs are not started; those that have been go on.
-func (p *Pauser) Pause(ctx context.Context, kind pause.Kind, name string, d Decided) (names []string, err error) {
-	return p.decide(ctx, "pause", kind, name, d, func(ctx context.Context, pauses *pause.Store, name string) error {
-		_, err := pauses.Begin(ctx, pause.Pause{Kind: kind, Name: name, Who: d.Who, Why: d.Why})
-		return err
-	})
-}
-
-// Resume ends a pause; it is like [Pauser.Pause] otherwise. What has waited is let in bit by bit.
-func (p *Pauser) Resume(ctx context.Context, kind pause.Kind, name string, d Decided) (names []string, err error) {
-	return p.decide(ctx, "resume", kind, name, d, func(ctx context.Context, pauses *pause.Store, name string) error {
-		_, err := pauses.End(ctx, kind, name)
-		return err
-	})
-}
-
-// decide does to each of the names what is to be done, in one commit with its record.
-func (p *Pauser) decide(ctx context.Context, action string, kind pause.Kind, name string, d Decided, do func(context.Context, *pause.Store, string) error) (names []string, err error) {
-	if err := accountable(d.Who, d.Why); err != nil {
-		return nil, err
-	}
-	names, err = p.Find(kind, name)
-	if action == "resume" && err != nil { // what the configuration has no more can still be let go on
-		now, failed := p.Pauses.Now(ctx)
-		if _, paused := pause.Find(now, kind, name); failed == nil && paused {
-			names, err = []string{name}, nil
+	if !begins {
+		now, err := pause.Now(ctx, o.DB)
+		if _, is := pause.Find(now, p.kind, name); is || err != nil {
+			p.names = []string{name}
+			return p, err
 		}
 	}
-	if err != nil {
-		return nil, err
+	if len(o.Places[kind]) == 0 {
+		return p, fmt.Errorf("there is no %s %q: the configuration has none", kind, name)
 	}
-	request := action + "/" + string(kind) + "/" + name + "/" + cmp.Or(d.RequestID, uuid.NewString())
-	known, err := p.known(ctx, request, names)
-	if err != nil || known {
-		return names, err
-	}
-	left, err := p.left(ctx, action, kind, names)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range left {
-		if _, err := p.Audit.AppendWith(ctx, audit.Action{
-			RequestID: request + "/" + name, Actor: d.Who, Action: action, Target: string(kind) + " " + name, Reason: d.Why,
-			Before: map[string]any{"paused": action == "resume"}, After: map[string]any{"paused": action == "pause"},
-		}, func(ctx context.Context, tx pgx.Tx) error { return do(ctx, pause.New(tx), name) }); err != nil {
-			return nil, err
-		}
-	}
-	return left, nil
+	return p, fmt.Errorf("there is no %s %q: write one of %s", kind, name, strings.Join(o.Places[kind], ", "))
 }
 
-// known reports whether a request has been followed for all of the names.
-func (p *Pauser) known(ctx context.Context, request string, names []string) (bool, error) {
-	for _, name := range names {
-		if recorded, err := p.Audit.Recorded(ctx, request+"/"+name); err != nil || recorded == nil {
-			return false, err
-		}
+// waitersOf counts what waits, by sink or by source.
+func waitersOf(ctx context.Context, db *pgxpool.Pool, kind pause.Kind) (map[string]int, error) {
+	if kind == pause.Source {
+		receipts := receipt.NewStore(db, receipt.Options{})
+		defer receipts.Close()
+		return receipts.SourceWaiters(ctx)
 	}
-	return true, nil
-}
-
-// left are those of the names to which something is to be done: one at least, where the error is nil.
-func (p *Pauser) left(ctx context.Context, action string, kind pause.Kind, names []string) ([]string, error) {
-	now, err := p.Pauses.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	already := &AlreadyError{Kind: kind, Name: names[0]}
-	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		held, is := pause.Find(now, kind, name)
-		if is && action == "pause" {
-			already.Name, already.Paused = name, &held
-		}
-		return is == (action == "pause")
-	})
-	if len(left) == 0 {
-		return nil, already
-	}
-	return left, nil
+	runs := run.NewStore(db, receipt.Options{})
+	defer runs.Close()
+	return runs.SinkWaiters(ctx)
 }

@@ -1,31 +1,29 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/pause"
-	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Preview is what a verb would do to one event, or to an account. Nothing was changed to know it.
+// Preview is what a verb would do to its target. Nothing was changed to know it.
 type Preview struct {
 	Verb string `json:"verb"`
-	// Receipt is the event's; of an account, the one that the run of the clock would belong to.
+	// Receipt is the event's. For an account it is the one that the run of the clock would belong to.
 	Receipt timeline.Receipt `json:"receipt"`
+	// Says completes what is neither an event nor an account.
+	Says string `json:"says,omitempty"`
 	// Access is what the account that is held or released may use then; nil for an event.
 	Access *billing.Access `json:"access,omitempty"`
 	// Refused says why the verb would not be taken, and Choices what can be done instead; the rest is then empty.
-	Refused string `json:"refused,omitempty"`
-	Choices []Open `json:"choices,omitempty"`
+	Refused string   `json:"refused,omitempty"`
+	Choices []Choice `json:"choices,omitempty"`
 	workflows.Previewed
 	// WaitsFor says what a new run waits for before it is started, "" where it is started at once.
 	WaitsFor string `json:"waits_for,omitempty"`
@@ -41,122 +39,55 @@ type Sum struct {
 	Amount   int64          `json:"amount"`
 }
 
-// Preview says what a verb would do to the event that [Ask.ID] names, and changes nothing. Nobody has to say who and why. A
-// verb that would be refused is a preview, too. The error is one of [ShowEvent]'s where the ID does not name an event.
-func (d *Desk) Preview(ctx context.Context, ask Ask) (*Preview, error) {
-	if !slices.Contains(Verbs(), ask.Verb) {
-		return nil, fmt.Errorf("there is no verb %q: use one of %s", ask.Verb, strings.Join(Verbs(), ", "))
-	}
-	r, err := FindEvent(ctx, d.DB, ask.ID)
-	if err != nil {
-		return nil, err
-	}
-	return d.PreviewOf(ctx, ask, r)
+// Failed reports whether the verb would be refused.
+func (p *Preview) Failed() bool { return p.Refused != "" }
+
+// newPreview returns the preview of a verb before anything is known.
+func newPreview(verb string) *Preview {
+	return &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}}, Counts: map[workflows.Will]int{}, Money: []Sum{}}
 }
 
-// PreviewOf is [Desk.Preview] of a receipt that was found already.
-func (d *Desk) PreviewOf(ctx context.Context, ask Ask, r *timeline.Receipt) (*Preview, error) {
-	made := &Preview{Verb: ask.Verb, Receipt: *r, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}}, Counts: map[workflows.Will]int{}, Money: []Sum{}}
-	if ask.Verb == VerbReject && askedBeforeRun(r) {
-		made.Outcome, made.Reason = string(receipt.Ignored), receipt.Dismissed
-		return made, nil
+// about says what the preview is about.
+func (p *Preview) about(target any) {
+	if r, ok := target.(*timeline.Receipt); ok {
+		p.Receipt = *r
 	}
-	asked, err := d.asking(ask, r)
+}
+
+// forecastEvent follows the run that a decision about an event leads to.
+func (o *Operator) forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, asked workflows.Asked, p *Preview) error {
+	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
-		made.refuse(err)
-		return made, nil
-	}
-	outlook, done, err := d.Outlook(ctx)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	defer done()
 	previewed, err := workflows.Preview(ctx, outlook, asked)
-	var refused *workflows.RefusedError
-	switch {
-	case errors.As(err, &refused):
-		made.refuse(d.refuse(ask, r, "is parked, and %s", refused.Reason))
-		return made, nil
-	case err != nil:
-		return nil, fmt.Errorf("preview %s of %s: %w", ask.Verb, r.EventID, err)
+	if refused, ok := errors.AsType[*workflows.RefusedError](err); ok {
+		return o.refuseEvent(ctx, d, r, "is parked, and %s", refused.Reason)
 	}
-	made.Previewed = previewed
-	made.count()
+	if err != nil {
+		return fmt.Errorf("preview %s of %s: %w", d.Verb, r.EventID, err)
+	}
+	p.Previewed = previewed
+	p.count()
 	if asked.Action == "" {
-		if made.WaitsFor, err = d.heldBack(ctx, r.Source); err != nil {
-			return nil, err
-		}
+		p.WaitsFor, err = o.pausedSource(ctx, r.Source)
 	}
-	return made, nil
+	return err
 }
 
-// heldBack says how a source is paused, whose runs are not started then; "" where it is not.
-func (d *Desk) heldBack(ctx context.Context, source string) (string, error) {
-	paused, err := pause.Now(ctx, d.DB)
-	if err != nil {
-		return "", err
-	}
+// pausedSource says how a source is paused, whose runs are not started then; "" where it is not.
+func (o *Operator) pausedSource(ctx context.Context, source string) (string, error) {
+	paused, err := pause.Now(ctx, o.DB)
 	if p, ok := pause.Find(paused, pause.Source, source); ok {
 		return "source " + source + " " + p.Words(), nil
 	}
-	return "", nil
-}
-
-// asking is what a preview is asked for, or why the verb would be refused, as far as the receipt tells.
-func (d *Desk) asking(ask Ask, r *timeline.Receipt) (workflows.Asked, error) {
-	asked := workflows.Asked{In: inputOf(r)}
-	if err := d.processable(ask, r); err != nil {
-		return asked, err
-	}
-	switch {
-	case ask.Verb == VerbReplay && d.standOf(r) == parked:
-		return asked, d.refuse(ask, r, "is %s, and its run waits for a decision", d.status(r))
-	case ask.Verb == VerbReplay:
-		asked.In.Replay = &workflows.ReplayInput{Request: "preview"}
-		return asked, d.replayable(ask, r)
-	case ask.Verb == VerbRun, ask.Verb == VerbApprove && askedBeforeRun(r):
-		return asked, d.runnable(ask, r)
-	}
-	if err := d.decidable(ask, r); err != nil {
-		return asked, err
-	}
-	asked.Action, asked.ReasonCode, asked.Reason = ask.Verb, r.ReasonCode, r.Reason
-	if r.Waits != nil {
-		asked.Waits = *r.Waits
-	}
-	asked.Decision = workflows.DecisionInput{
-		Who: cmp.Or(strings.TrimSpace(ask.Who), "somebody"), Why: cmp.Or(strings.TrimSpace(ask.Why), "a preview"), // a run takes none without
-		Effect: ask.Effect, Reference: ask.Reference, Confirm: ask.Confirm,
-	}
-	if key, ok := Doubtful(r, ask.Effect); ok && ask.Verb == VerbResend {
-		asked.Decision.Confirm = cmp.Or(asked.Decision.Confirm, key)
-	}
-	if ask.Verb == VerbDone {
-		asked.Decision.Reference = cmp.Or(asked.Decision.Reference, "a preview")
-	}
-	asked.In.Due, _ = workflows.DueOf(r.WorkflowID)
-	return asked, nil
-}
-
-// inputOf is what the run of an event is started with.
-func inputOf(r *timeline.Receipt) workflows.EventInput {
-	return workflows.EventInput{Ref: event.Ref{
-		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode,
-		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID,
-	}}
+	return "", err
 }
 
 // refuse makes it the preview of a verb that would not be taken.
-func (p *Preview) refuse(err error) {
-	p.Refused = err.Error()
-	var refused *RefusedError
-	if !errors.As(err, &refused) {
-		return
-	}
-	p.Refused = refused.EventID + " " + refused.Why
-	for _, c := range refused.Try {
-		p.Choices = append(p.Choices, Open(c))
-	}
+func (p *Preview) refuse(refused *RefusedError) {
+	p.Refused, p.Choices = refused.Target+" "+refused.Why, refused.Try
 }
 
 // count sums up what happens to the effects.

@@ -2,14 +2,13 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -33,23 +32,39 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bill
 	return billing.Check(ctx, conn, of, p, time.Now(), told)
 }
 
-// RepairRows writes what the facts of an account come to over its rows. found is what [CheckRows] has found; it stands in
-// the audit trail, with who and why, before anything is changed. It returns how many objects were folded.
-func RepairRows(
-	ctx context.Context, pool *pgxpool.Pool, trail *audit.Store, of billing.Scope, p billing.Policy, found []billing.Difference, who, why string,
-) (objects int, err error) {
-	if err := accountable(who, why); err != nil {
-		return 0, err
-	}
-	rows := make([]string, len(found))
-	for i, d := range found {
-		rows[i] = d.String()
-	}
-	if err := trail.Append(ctx, audit.Action{
-		RequestID: "rebuild/" + of.Mode + "/" + of.Account + "/" + uuid.NewString(), Actor: who, Action: "rebuild", Target: of.Account, Reason: why,
-		Before: map[string]any{"mode": of.Mode, "differences": rows}, After: map[string]any{"differences": []string{}},
-	}); err != nil {
-		return 0, err
-	}
-	return billing.Repair(ctx, pool, of, p, time.Time{}) // the database's time
+// Drift is how the rows of an account differ from its facts.
+type Drift struct {
+	Scope       billing.Scope
+	Differences []billing.Difference
+}
+
+// RebuildResult is what was repaired.
+type RebuildResult struct {
+	// Folded counts the objects that were folded anew and written.
+	Folded int `json:"folded"`
+}
+
+// rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has found.
+var rebuildRule = rule[*Drift]{
+	find: func(_ context.Context, _ *Operator, d *Decision) (*Drift, string, error) {
+		drift, ok := d.Found.(*Drift)
+		if !ok {
+			return nil, "", errors.New("rebuild is about what was found to differ")
+		}
+		return drift, "rebuild/" + drift.Scope.Mode + "/" + drift.Scope.Account, nil
+	},
+	check: func(_ context.Context, _ *Operator, _ *Decision, drift *Drift) (*change, error) {
+		rows := make([]string, len(drift.Differences))
+		for i, d := range drift.Differences {
+			rows[i] = d.String()
+		}
+		return &change{
+			target: drift.Scope.Account,
+			before: map[string]any{"mode": drift.Scope.Mode, "differences": rows}, after: map[string]any{"differences": []string{}},
+		}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, _ *Decision, drift *Drift, _ recorded) (string, any, error) {
+		n, err := billing.Repair(ctx, o.DB, drift.Scope, o.Policy, time.Time{}) // the database's time
+		return fmt.Sprintf("%d objects are folded anew", n), &RebuildResult{n}, err
+	},
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/account"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -26,8 +25,6 @@ type Reconciler struct {
 	API      *stripe.Client
 	Source   string
 	Policy   billing.Policy
-	Insert   func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
-	Audit    *audit.Store
 	Patience stripe.Patience
 	// Request, where it is set, is an ID of the request: a call repeated with it files nothing twice.
 	Request string
@@ -58,9 +55,13 @@ type Reconciliation struct {
 	// Filed are the receipts whose runs bring our rows to what the provider says.
 	Filed []Receipt `json:"filed"`
 
-	id    string
-	drift []drifted
+	id     string
+	source string
+	drift  []drifted
 }
+
+// Failed reports whether a difference is left.
+func (r *Reconciliation) Failed() bool { return len(r.Differences) > 0 && len(r.Filed) == 0 }
 
 // drifted is an object that differs.
 type drifted struct {
@@ -68,17 +69,10 @@ type drifted struct {
 	event receipt.New
 }
 
-// NoCustomerError means that the provider knows nobody whom it could be asked about.
-type NoCustomerError struct{ Account, Mode string }
-
-func (e *NoCustomerError) Error() string {
-	return fmt.Sprintf("account %s (%s) was seen with no customer of Stripe's: write the customer's ID, cus_…, in its place", e.Account, e.Mode)
-}
-
 // Compare asks the provider for all that it holds of an account's customers, and returns where our rows say something
 // else. id is what [ShowAccount] takes, or the ID of a customer that no event has told of. It changes nothing.
 func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliation, error) {
-	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, LeftOut: map[string]string{}, Filed: []Receipt{}, id: cmp.Or(r.Request, uuid.NewString())}
+	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, LeftOut: map[string]string{}, Filed: []Receipt{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
 	customers, open, err := r.whom(ctx, id, found)
 	if err != nil {
 		return nil, err
@@ -110,26 +104,24 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 
 // whom returns the customers to ask about, and what can still change of the account as we know it.
 func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation) (customers []account.Customer, open []account.OpenObject, err error) {
-	names, err := account.Find(ctx, r.DB, id, found.Mode)
+	if strings.HasPrefix(id, "cus_") {
+		names, err := account.Find(ctx, r.DB, id, found.Mode)
+		if err != nil || len(names) == 0 {
+			return []account.Customer{{ID: id}}, nil, err
+		}
+	}
+	name, err := findAccount(ctx, r.DB, id, found.Mode)
 	if err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case len(names) > 1:
-		return nil, nil, &AmbiguousAccountError{ID: id, Accounts: names}
-	case len(names) == 0 && strings.HasPrefix(id, "cus_"):
-		return []account.Customer{{ID: id}}, nil, nil
-	case len(names) == 0:
-		return nil, nil, &UnknownAccountError{ID: id, Mode: found.Mode}
-	}
-	found.Account, found.Mode = names[0].ID, names[0].Mode
-	if customers, err = account.Customers(ctx, r.DB, names[0], "stripe"); err != nil {
+	found.Account, found.Mode = name.ID, name.Mode
+	if customers, err = account.Customers(ctx, r.DB, *name, "stripe"); err != nil {
 		return nil, nil, err
 	}
 	if len(customers) == 0 {
-		return nil, nil, &NoCustomerError{Account: found.Account, Mode: found.Mode}
+		return nil, nil, fmt.Errorf("account %s (%s) was seen with no customer of Stripe's: write the customer's ID, cus_…, in its place", found.Account, found.Mode)
 	}
-	open, err = account.OpenObjects(ctx, r.DB, names[0])
+	open, err = account.OpenObjects(ctx, r.DB, *name)
 	return customers, open, err
 }
 
@@ -161,9 +153,6 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 	}
 	return held, nil
 }
-
-// errRolledBack ends a transaction that was only to show what it would come to.
-var errRolledBack = errors.New("rolled back")
 
 // compare folds what an object tells beside what we know of it, and adds what would change. Nothing is kept of that.
 func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Customer, found *Reconciliation) error {
@@ -234,34 +223,41 @@ func (r *Reconciler) wouldChange(ctx context.Context, facts []billing.Fact) (cha
 	return change, err
 }
 
-// Apply files what differs: receipts whose runs bring our rows, and what follows from them, to what the provider says.
-// The dispatcher of a running ingress starts them. It is recorded before it is done.
-func (r *Reconciler) Apply(ctx context.Context, found *Reconciliation, d Decided) error {
-	if err := accountable(d.Who, d.Why); err != nil {
-		return err
-	}
-	if len(found.drift) == 0 {
-		return nil
-	}
-	differences := map[string]any{}
-	for _, o := range found.Differences {
-		differences[o.Object+" "+o.Field] = []string{o.Ours, o.Theirs}
-	}
-	if err := r.Audit.Append(ctx, audit.Action{
-		RequestID: "reconcile/" + found.id, Actor: d.Who, Action: "reconcile", Target: found.Account, Reason: d.Why,
-		Before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared}, After: map[string]any{"differences": differences},
-	}); err != nil {
-		return err
-	}
-	for _, o := range found.drift {
-		outcomes, err := r.Insert(ctx, receipt.Delivery{
-			Source: r.Source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI, Correlation: found.id, Header: http.Header{},
-			Events: []receipt.New{o.event},
-		})
-		if err != nil {
-			return fmt.Errorf("file %s: %w; what was filed is kept: reconcile again", o.event.Object, err)
+// reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows from
+// them, to what the provider says. The dispatcher of a running ingress starts them.
+var reconcileRule = rule[*Reconciliation]{
+	find: func(_ context.Context, _ *Operator, d *Decision) (*Reconciliation, string, error) {
+		found, ok := d.Found.(*Reconciliation)
+		if !ok {
+			return nil, "", errors.New("reconcile is about what was found to differ")
 		}
-		found.Filed = append(found.Filed, Receipt{outcomes[0].ReceiptID, outcomes[0].EventID, o.event.Type, outcomes[0].Status, outcomes[0].Reason, outcomes[0].Duplicate})
-	}
-	return nil
+		return found, "reconcile", nil
+	},
+	check: func(_ context.Context, _ *Operator, d *Decision, found *Reconciliation) (*change, error) {
+		if len(found.drift) == 0 {
+			return nil, d.refuse("is what the provider says: there is nothing to file")
+		}
+		differences := map[string]any{}
+		for _, o := range found.Differences {
+			differences[o.Object+" "+o.Field] = []string{o.Ours, o.Theirs}
+		}
+		return &change{
+			target: found.Account, after: map[string]any{"differences": differences},
+			before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared},
+		}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, _ *Decision, found *Reconciliation, _ recorded) (string, any, error) {
+		for _, c := range found.drift {
+			d := receipt.Delivery{
+				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI, Correlation: found.id, Header: http.Header{},
+				Events: []receipt.New{c.event},
+			}
+			outcomes, err := o.Insert(ctx, d)
+			if err != nil {
+				return "", nil, fmt.Errorf("file %s: %w; what was filed is kept: reconcile again", c.event.Object, err)
+			}
+			found.Filed = append(found.Filed, filed(d, outcomes)...)
+		}
+		return fmt.Sprintf("%d objects filed", len(found.Filed)), found, nil
+	},
 }

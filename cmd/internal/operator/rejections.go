@@ -11,9 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -49,16 +46,9 @@ func summarize(r rejection.Rejection) Rejection {
 		Likely: r.Likely, RemoteAddr: r.RemoteAddr, Method: r.Method, BodySize: r.BodySize, Truncated: r.Truncated, AdmittedAt: r.AdmittedAt}
 }
 
-// Rejections is where refused requests are kept; a *rejection.Store.
-type Rejections interface {
-	List(ctx context.Context, f rejection.Filter) ([]rejection.Rejection, error)
-	Get(ctx context.Context, id string) (rejection.Rejection, error)
-	MarkAdmitted(ctx context.Context, id string) error
-}
-
 // ListRejections returns refused requests, the newest first, without headers and bodies.
-func ListRejections(ctx context.Context, kept Rejections, f rejection.Filter) ([]Rejection, error) {
-	found, err := kept.List(ctx, f)
+func (o *Operator) ListRejections(ctx context.Context, f rejection.Filter) ([]Rejection, error) {
+	found, err := rejection.New(o.DB).List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -70,76 +60,57 @@ func ListRejections(ctx context.Context, kept Rejections, f rejection.Filter) ([
 }
 
 // ShowRejection returns one refused request, with its headers and its body masked by the rule that [Mask] tells.
-// signatures are the headers that sources name for signatures.
-func ShowRejection(ctx context.Context, kept Rejections, id string, signatures ...string) (*Rejection, error) {
-	shown, err := readRejection(ctx, kept, id, signatures)
+func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, error) {
+	r, err := o.getRejection(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	shown.Header = maskHeaders(shown.Header)
+	shown := o.reveal(r)
+	shown.Revealed, shown.Header = false, maskHeaders(shown.Header)
 	if shown.Body, err = Mask(shown.Body); err != nil {
 		shown.Body = nil // it is of no form that can be masked
 	}
 	return shown, nil
 }
 
-// RevealRejection returns one refused request, whole, but for signatures and secrets among its headers. Who wants to see it
-// and why stands in the audit trail before it is returned.
-func RevealRejection(ctx context.Context, kept Rejections, trail *audit.Store, id, who, why string, signatures ...string) (*Rejection, error) {
-	if err := accountable(who, why); err != nil {
-		return nil, err
-	}
-	shown, err := readRejection(ctx, kept, id, signatures)
-	if err != nil {
-		return nil, err
-	}
-	shown.Revealed = true
-	return shown, trail.Append(ctx, revealOf(shown.ID, shown.Source, len(shown.Body), false, who, why))
-}
-
-func readRejection(ctx context.Context, kept Rejections, id string, signatures []string) (*Rejection, error) {
-	r, err := getRejection(ctx, kept, id)
-	if err != nil {
-		return nil, err
-	}
+// reveal returns a refused request whole, except for signatures and secrets among its headers.
+func (o *Operator) reveal(r rejection.Rejection) *Rejection {
 	shown := summarize(r)
-	shown.Header, shown.Query, shown.Body = redacted(r.Header, signatures), parameters(r.Query), r.Body
-	return &shown, nil
+	shown.Header, shown.Query, shown.Body, shown.Revealed = redacted(r.Header, o.Signatures), parameters(r.Query), r.Body, true
+	return &shown
 }
 
-// RejectedRequest returns a refused request as it was kept, signatures among its headers: it is for who verifies it again.
-// Who wants that and why stands in the audit trail before it is returned.
-func RejectedRequest(ctx context.Context, kept Rejections, trail *audit.Store, id, who, why string) (rejection.Rejection, error) {
-	if err := accountable(who, why); err != nil {
-		return rejection.Rejection{}, err
-	}
-	r, err := getRejection(ctx, kept, id)
-	if err != nil {
-		return r, err
-	}
-	return r, trail.Append(ctx, revealOf(r.ID, r.Source, len(r.Body), true, who, why))
+// VerbRevealRejection shows a refused request whole. Its result is a [*RevealedRejection].
+const VerbRevealRejection = "reveal-rejection"
+
+// RevealedRejection is a refused request that somebody asked to see.
+type RevealedRejection struct {
+	*Rejection
+	// Kept is the request as it was kept, with its signatures, for whoever verifies it again.
+	Kept rejection.Rejection `json:"-"`
 }
 
-// revealOf is what the audit trail holds of a refused request that is revealed.
-func revealOf(id, source string, size int, signed bool, who, why string) audit.Action {
-	return audit.Action{
-		RequestID: "reveal/" + id + "/" + uuid.NewString(), Actor: who, Action: "reveal", Target: id, Reason: why,
-		Before: map[string]any{"rejection": id, "source": source, "bytes": size, "with_signatures": signed}, After: map[string]any{},
-	}
+var revealRejectionRule = rule[rejection.Rejection]{
+	find: findRejection,
+	check: func(_ context.Context, _ *Operator, d *Decision, r rejection.Rejection) (*change, error) {
+		return &change{target: r.ID, before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
+	},
+	answer: func(_ context.Context, o *Operator, _ *Decision, r rejection.Rejection, _ recorded) (string, any, error) {
+		return "it is shown", &RevealedRejection{o.reveal(r), r}, nil
+	},
 }
 
-// UnknownRejectionError means that no refused request of the ID is kept any more.
-type UnknownRejectionError struct{ ID string }
-
-func (e *UnknownRejectionError) Error() string {
-	return fmt.Sprintf("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
-		e.ID, int(rejection.KeptFor.Hours()/24), rejection.PerSource)
+// findRejection finds the refused request that a decision is about.
+func findRejection(ctx context.Context, o *Operator, d *Decision) (rejection.Rejection, string, error) {
+	r, err := o.getRejection(ctx, d.Target)
+	return r, "rejection/" + d.Target, err
 }
 
-func getRejection(ctx context.Context, kept Rejections, id string) (rejection.Rejection, error) {
-	r, err := kept.Get(ctx, id)
+func (o *Operator) getRejection(ctx context.Context, id string) (rejection.Rejection, error) {
+	r, err := rejection.New(o.DB).Get(ctx, id)
 	if errors.Is(err, rejection.ErrNotFound) {
-		return r, &UnknownRejectionError{ID: id}
+		return r, fmt.Errorf("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
+			id, int(rejection.KeptFor.Hours()/24), rejection.PerSource)
 	}
 	return r, err
 }

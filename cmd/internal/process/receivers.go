@@ -69,8 +69,9 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 		&activities.Runs{Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
 		&operator.JobWorker{
 			Jobs: job.New(n.Pool), Log: n.log,
-			Desk: operator.Desk{
-				DB: n.Pool, Temporal: n.Temporal, Audit: trail, Relays: Relays(n.Config), Unstick: operator.Unstick(n.Temporal, namespace),
+			Operator: &operator.Operator{
+				DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail, Relays: Relays(n.Config),
+				Unstick: operator.Unstick(n.Temporal, namespace),
 			},
 		},
 	}, nil

@@ -15,7 +15,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/breaker"
-	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
@@ -74,7 +73,7 @@ const jobSweep = 5 * time.Second
 
 // sweepJobs starts the jobs that nobody has started, until ctx ends.
 func (n *Node) sweepJobs(ctx context.Context) {
-	jobs := &operator.Jobs{Store: job.New(n.Pool), Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue}
+	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue}
 	tick := time.NewTicker(jobSweep)
 	defer tick.Stop()
 	for {
@@ -83,7 +82,7 @@ func (n *Node) sweepJobs(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := jobs.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := o.SweepJobs(ctx); err != nil && ctx.Err() == nil {
 			n.log.WarnContext(ctx, "cannot start the jobs that wait for it", "error", err)
 		}
 	}

@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -92,13 +89,13 @@ func setupLocked(t *testing.T) stack {
 func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	t.Parallel()
 	s := setupLocked(t)
-	a := &app{env: s.variable, configFile: s.file, queryWithin: 500 * time.Millisecond}
-	err := a.withDatabase(t.Context(), func(ctx context.Context, _ *config.Config, db *pgxpool.Pool) error {
-		_, err := db.Exec(ctx, `select from receipts`)
+	a := &app{env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 500 * time.Millisecond}
+	err := a.asking(t.Context(), func(ctx context.Context, s *session) error {
+		_, err := s.db.Exec(ctx, `select from receipts`)
 		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), "did not answer within 500ms") {
-		t.Errorf("withDatabase() = %v; want the deadline", err)
+		t.Errorf("asking() = %v; want the deadline", err)
 	}
 }
 
@@ -107,7 +104,7 @@ func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	t.Parallel()
 	s := setupLocked(t)
 	a := &app{stdio: stdio{out: io.Discard, err: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 500 * time.Millisecond}
-	cmd := a.eventVerb(eventVerb{verb: operator.VerbRetry})
+	cmd := verbCommand(a, *operator.VerbNamed(operator.VerbRetry), "retry")
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs([]string{"evt_1", "--why", "x"})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -121,13 +118,13 @@ func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 func TestDatabase_DoneWhenTheTimeIsOver_NoFailure(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-	a := &app{env: s.variable, configFile: s.file, queryWithin: 2 * time.Second}
-	err := a.withDatabase(t.Context(), func(ctx context.Context, _ *config.Config, _ *pgxpool.Pool) error {
+	a := &app{env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 2 * time.Second}
+	err := a.asking(t.Context(), func(ctx context.Context, _ *session) error {
 		<-ctx.Done()
 		return nil
 	})
 	if err != nil {
-		t.Errorf("withDatabase() = %v; want what was done", err)
+		t.Errorf("asking() = %v; want what was done", err)
 	}
 }
 
@@ -148,5 +145,20 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 				t.Errorf("pawl %v with %s: exit %d, %s", args, dsn, r.code, said)
 			}
 		}
+	}
+}
+
+// A command that only asks needs no secret but the database's, and warns of the others. One that decides needs all.
+func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	delete(s.env, "SECRET")
+	for _, args := range [][]string{{"status"}, {"sinks"}, {"sources"}, {"events", "list"}, {"tasks", "list"}, {"audit", "list"}} {
+		if r := s.pawl(t, args...); r.code != 0 || !strings.Contains(r.err, "the variable SECRET is not set") {
+			t.Errorf("pawl %v: exit %d, %s; want the answer and a warning", args, r.code, r.err)
+		}
+	}
+	if r := s.pawl(t, "pause", "source", "stripe", "--why", "x"); r.code != 1 || !strings.Contains(r.err, "the variable SECRET is not set") {
+		t.Errorf("pause: exit %d, %s; want it refused", r.code, r.err)
 	}
 }

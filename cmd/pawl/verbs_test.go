@@ -9,6 +9,12 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
+// answerOf is an answer with its result.
+type answerOf[T any] struct {
+	operator.Answer
+	Result T `json:"result"`
+}
+
 func TestEvents_RunApproveReject(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -27,8 +33,8 @@ func TestEvents_RunApproveReject(t *testing.T) {
 		if r := s.pawl(t, "events", "run", id); r.code != 2 || !strings.Contains(r.err, "why") {
 			t.Errorf("%s without a reason: exit %d, %s", id, r.code, r.err)
 		}
-		got := decode[operator.Answer](t, s.pawl(t, "events", "run", id, "--why", "wanted after all", "--who", "ada", "--json"))
-		if got.EventID != id || got.Repeated || !strings.Contains(got.Says, "will be run") {
+		got := decode[answerOf[operator.EventResult]](t, s.pawl(t, "events", "run", id, "--why", "wanted after all", "--who", "ada", "--json"))
+		if got.Result.EventID != id || got.Repeated || !strings.Contains(got.Says, "will be run") {
 			t.Errorf("%s: %+v", id, got)
 		}
 		var due bool
@@ -37,14 +43,14 @@ func TestEvents_RunApproveReject(t *testing.T) {
 			t.Errorf("%s is %s, due %t, %v; want received and due at once", id, status, due, err)
 		}
 		// The answer was lost, and the command comes again.
-		again := decode[operator.Answer](t, s.pawl(t, "events", "run", id, "--why", "wanted after all", "--request-id", got.RequestID, "--json"))
-		if !again.Repeated || again.Receipt != got.Receipt || !strings.Contains(again.Says, "is received now") {
+		again := decode[answerOf[operator.EventResult]](t, s.pawl(t, "events", "run", id, "--why", "wanted after all", "--request-id", got.Request, "--json"))
+		if !again.Repeated || again.Result.Receipt != got.Result.Receipt || !strings.Contains(again.Says, "is received now") {
 			t.Errorf("%s once more: %+v", id, again)
 		}
 	}
-	restored := decode[operator.Answer](t, s.pawl(t, "events", "approve", "evt_restored", "--why", "the mail was not sent", "--who", "ada", "--json"))
+	restored := decode[answerOf[operator.EventResult]](t, s.pawl(t, "events", "approve", "evt_restored", "--why", "the mail was not sent", "--who", "ada", "--json"))
 	var anew string
-	if err := conn.QueryRow(t.Context(), `select workflow_id from receipts where event_id = 'evt_restored' and status = 'received'`).Scan(&anew); err != nil || anew != "stripe:evt_restored:"+restored.Receipt {
+	if err := conn.QueryRow(t.Context(), `select workflow_id from receipts where event_id = 'evt_restored' and status = 'received'`).Scan(&anew); err != nil || anew != "stripe:evt_restored:"+restored.Result.Receipt {
 		t.Errorf("evt_restored is to run as %q (%v), want an ID of its own", anew, err)
 	}
 	r := s.pawl(t, "events", "reject", "evt_collides", "--why", "a test of theirs", "--who", "ada")
@@ -55,7 +61,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 	}
 	for id, says := range map[string]string{
 		"evt_mode~s": "may not speak for it", "evt_account": "may not speak for it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
-		"evt_ended": "events replay evt_ended", "evt_ignored": " ready  # it waits for its start", "evt_none": "no event", "evt_price": "what a price means is said by plans.prices), and source s relays to nobody",
+		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # it waits for its start", "evt_none": "no event", "evt_price": "what a price means is said by plans.prices), and source s relays to nobody",
 	} {
 		if r := s.pawl(t, "events", "run", id, "--why", "x"); r.code != 1 || !strings.Contains(r.err, says) {
 			t.Errorf("%s: exit %d, %s; want it to say %q", id, r.code, r.err, says)

@@ -46,3 +46,30 @@ func TestFindEvent(t *testing.T) {
 		t.Errorf("ShowEvent(evt_3): %v, want an AmbiguousError that lists both receipts", err)
 	}
 }
+
+// An object that several events are about is no ID of theirs: the refusal says so, and lists them.
+func TestFindEvent_Object(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status) values
+		($1, 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'received'),
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_2', 'id', 'customer.subscription.updated', 'sub_1', now(), '\x02', 'received'),
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_3', 'id', 'customer.subscription.deleted', 'sub_1', now(), '\x03', 'dead')`, live); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), `insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+		select provider, mode, 'invoice_seen', object_id, event_id, id, now(), 3, 'event', '{}' from receipts`); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := operator.FindEvent(t.Context(), db, "in_1"); err != nil || r.ID != live {
+		t.Errorf("the one event about in_1: %+v, %v", r, err)
+	}
+	_, err := operator.FindEvent(t.Context(), db, "sub_1")
+	if err == nil || !strings.Contains(err.Error(), "2 events are about sub_1: name one: ") || !strings.Contains(err.Error(), "evt_3 (customer.subscription.deleted, dead)") {
+		t.Errorf("sub_1: %v, want both events", err)
+	}
+	_, err = over(db, says(nil)).Decide(t.Context(), ask("retry", "in_1"))
+	if err == nil || !strings.Contains(err.Error(), "evt_1 is received") {
+		t.Errorf("a refusal about in_1: %v, want it to name the event", err)
+	}
+}

@@ -1,5 +1,3 @@
-// Package operator holds what an operator can ask and do, apart from what it is asked with. Today that is
-// the command line.
 package operator
 
 import (
@@ -21,11 +19,13 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key or object ID that pawl holds", e.ID)
 }
 
-// AmbiguousError means that several receipts have the ID: providers, accounts and modes number
-// their events apart.
+// AmbiguousError means that the ID names several receipts: providers, accounts and modes number their events apart, and
+// an object may have several events.
 type AmbiguousError struct {
 	ID       string
 	Receipts []timeline.Receipt
+	// Object is set where ID is an object of the provider's.
+	Object bool
 }
 
 func (e *AmbiguousError) Error() string {
@@ -36,8 +36,15 @@ func (e *AmbiguousError) Error() string {
 			account = " " + account
 		}
 		list[i] = fmt.Sprintf("%s (%s%s, %s, %s)", r.ID, r.Provider, account, r.Mode, r.Type)
+		if e.Object {
+			list[i] = fmt.Sprintf("%s (%s, %s)", r.EventID, r.Type, r.Status)
+		}
 	}
-	return fmt.Sprintf("%q names %d events; use the receipt ID of one: %s", e.ID, len(list), strings.Join(list, ", "))
+	all := strings.Join(list, ", ")
+	if e.Object {
+		return fmt.Sprintf("%d events are about %s: name one: %s", len(list), e.ID, all)
+	}
+	return fmt.Sprintf("%q names %d events; use the receipt ID of one: %s", e.ID, len(list), all)
 }
 
 // Events is what a list is narrowed by: all that is set must hold.
@@ -48,8 +55,7 @@ type Events struct {
 	Object, Account string
 }
 
-// ListEvents returns the receipts that pass f, the newest first. The error is an [*UnknownAccountError] for an account
-// that is not known.
+// ListEvents returns the receipts that pass f, the newest first. An account that is not known is an error.
 func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Receipt, error) {
 	if f.Object != "" {
 		f.About = []string{f.Object}
@@ -62,7 +68,7 @@ func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Recei
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, &UnknownAccountError{ID: f.Account}
+		return nil, unknownAccount(f.Account, "")
 	}
 	objects := []string{}
 	for _, name := range names {
@@ -84,29 +90,17 @@ func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Recei
 // mostAbout is how many of an object's events are shown, the newest.
 const mostAbout = 50
 
-// Show returns everything about the event that id names, as [ShowEvent] does; or, where id is a provider's object of
-// which several events told, those events.
+// Show returns everything about the event that id names; or, if id is an object of the provider's that several events
+// are about, those events.
 func Show(ctx context.Context, db timeline.DB, id string) (*timeline.Event, []timeline.Receipt, error) {
 	event, err := ShowEvent(ctx, db, id)
-	var unknown *UnknownError
-	if !errors.As(err, &unknown) {
-		return event, nil, err
+	if several, ok := errors.AsType[*AmbiguousError](err); ok && several.Object {
+		return nil, several.Receipts, nil
 	}
-	about, listErr := timeline.List(ctx, db, timeline.Filter{About: []string{id}, Limit: mostAbout})
-	switch {
-	case listErr != nil:
-		return nil, nil, listErr
-	case len(about) == 0:
-		return nil, nil, err
-	case len(about) == 1:
-		event, err = timeline.Show(ctx, db, about[0].ID)
-		return event, nil, err
-	}
-	return nil, about, nil
+	return event, nil, err
 }
 
-// ShowEvent returns everything about the event that id names: an event ID, a receipt ID, a workflow ID or the key of an
-// effect that it claimed. The error is an [*UnknownError] or an [*AmbiguousError] when id does not name one.
+// ShowEvent returns everything about the event that id names, with the errors of [FindEvent].
 func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event, error) {
 	r, err := FindEvent(ctx, db, id)
 	if err != nil {
@@ -115,24 +109,27 @@ func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event,
 	return timeline.Show(ctx, db, r.ID)
 }
 
-// FindEvent returns the one receipt that id names, with the errors of [ShowEvent].
+// FindEvent returns the one receipt that id names: an event ID, a receipt ID, a workflow ID, the key of an effect that it
+// claimed, or an object of the provider's that no other event is about. The error is an [*UnknownError] or an
+// [*AmbiguousError] when id does not name one.
 func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
-	if err != nil {
+	if err == nil && len(receipts) == 0 {
+		receipts, err = findUnstarted(ctx, db, id)
+	}
+	object := err == nil && len(receipts) == 0 && id != ""
+	if object {
+		receipts, err = timeline.List(ctx, db, timeline.Filter{About: []string{id}, Limit: mostAbout})
+	}
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(receipts) == 0 {
-		if receipts, err = findUnstarted(ctx, db, id); err != nil {
-			return nil, err
-		}
-	}
-	switch len(receipts) {
-	case 0:
+	case len(receipts) == 0:
 		return nil, &UnknownError{ID: id}
-	case 1:
+	case len(receipts) == 1:
 		return &receipts[0], nil
 	}
-	return nil, &AmbiguousError{ID: id, Receipts: receipts}
+	return nil, &AmbiguousError{ID: id, Receipts: receipts, Object: object}
 }
 
 // findUnstarted finds the receipt of a workflow that was not started yet: its ID,

@@ -1,0 +1,258 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Decision is what somebody decides about something.
+type Decision struct {
+	// Verb is the name of one of [Verbs].
+	Verb string
+	// Target names what it is about: an event, an account, a task's object, a job, a sink, …
+	Target string
+	// Who decides, and Why. Both are required and stand in the audit trail.
+	Who, Why string
+	// Request makes the call safe to repeat: the same verb, target and request are one decision. "" makes up a new one.
+	Request string
+	Args
+
+	// preview is set where nothing is decided. Temporal is not asked then.
+	preview bool
+	// fromRun is set where the run of a job decides, since it was cancelled in Temporal.
+	fromRun bool
+}
+
+// Args are what a decision says beside its target. A verb reads those that its flags name.
+type Args struct {
+	// Effect, Reference and Confirm are those of [workflows.DecisionInput].
+	Effect, Reference, Confirm string
+	// Mode is "live", "test", or "" where the target is in one of them only. Kind is that of a task.
+	Mode, Kind string
+	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], or the [*NewJob]
+	// that is made.
+	Found any
+}
+
+// Answer is what came of a decision.
+type Answer struct {
+	Verb string `json:"verb"`
+	// Target is what it was about, as the audit trail names it.
+	Target  string `json:"target"`
+	Request string `json:"request_id"`
+	Who     string `json:"who"`
+	// Says what comes of it, in one sentence.
+	Says string `json:"says"`
+	// Repeated is set where the request was decided before: nothing was decided now.
+	Repeated bool `json:"repeated,omitempty"`
+	// Result is the verb's own: an [*EventResult], a [*TaskResult], an [*AccountResult], a [*job.Job], …
+	Result any `json:"result,omitempty"`
+}
+
+// RefusedError says that a verb does nothing about its target as that stands, and what does. Nothing was changed. The
+// audit trail has nothing of it either, except for a decision that came too late at its run: then it has both the
+// decision and the refusal.
+type RefusedError struct {
+	Target, Verb string
+	// Why follows the target in a sentence.
+	Why string
+	// Try are the choices that work as the target stands now.
+	Try []Choice
+}
+
+func (e *RefusedError) Error() string {
+	text := e.Target + " " + e.Why
+	for i, c := range e.Try {
+		if i == 0 {
+			text += "\nwhat can be done:"
+		}
+		text += "\n  " + c.Line() + "  # " + c.Does
+	}
+	return text
+}
+
+// refuse returns the refusal of a decision.
+func (d *Decision) refuse(format string, args ...any) error {
+	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...)}
+}
+
+// MaxRequest bounds an ID of a request, in bytes.
+const MaxRequest = 100
+
+// check refuses a decision that nobody answers for, and one that cannot be recorded. Previews need no who and why.
+func (d *Decision) check(preview bool) (*Verb, error) {
+	v := VerbNamed(d.Verb)
+	switch {
+	case v == nil:
+		return nil, fmt.Errorf("there is no verb %q: use one of %s", d.Verb, strings.Join(verbNames(), ", "))
+	case len(d.Request) > MaxRequest || strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
+		return nil, fmt.Errorf("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request, MaxRequest)
+	case preview:
+		return v, nil
+	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
+		return nil, errors.New("who and why are required: both go into the audit trail")
+	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || strings.Contains(d.Who+d.Why, "\x00"):
+		return nil, fmt.Errorf("who (%d bytes at most) and why (%d) must be text without NUL", workflows.MaxWho, workflows.MaxWhy)
+	}
+	return v, nil
+}
+
+// Decide checks a decision, records it in the audit trail and does it, in one commit. What has to be done outside of the
+// database follows the commit: a parked run is told, a job is started, an admitted request is taken in.
+//
+// The error is a [*RefusedError] where the verb does nothing as its target stands. After any other error the decision may
+// have been recorded or not: the same call again, with the same Request, finds out and is still one decision.
+func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
+	v, err := d.check(false)
+	if err != nil {
+		return nil, err
+	}
+	d.Request = cmp.Or(d.Request, uuid.NewString())
+	return v.rule.decide(ctx, o, &d)
+}
+
+// change is what a decision does to the database, and what the audit trail holds of it.
+type change struct {
+	target        string
+	before, after map[string]any
+	// do is done in one commit with the record; nil for nothing. It refuses where the target has moved on since the check.
+	do func(ctx context.Context, tx pgx.Tx) error
+	// refused is called when do has refused, after its rollback; nil for nothing.
+	refused func(ctx context.Context)
+}
+
+// recorded is a decision as the audit trail holds it.
+type recorded struct {
+	*audit.Recorded
+	// key is the record's ID in the trail.
+	key string
+	// repeated is set where it was recorded by an earlier call.
+	repeated bool
+}
+
+// read reads what stands before and after the decision into values; nil leaves one out.
+func (r recorded) read(before, after any) error {
+	for from, to := range map[*json.RawMessage]any{&r.Before: before, &r.After: after} {
+		if to == nil {
+			continue
+		}
+		if err := json.Unmarshal(*from, to); err != nil {
+			return fmt.Errorf("read request %s: %w", r.key, err)
+		}
+	}
+	return nil
+}
+
+// rule is how a verb is decided about a T.
+type rule[T any] struct {
+	// find finds the target, and returns it with what names it in the IDs of requests.
+	find func(ctx context.Context, o *Operator, d *Decision) (T, string, error)
+	// check says what the decision changes, or refuses it. It changes nothing.
+	check func(ctx context.Context, o *Operator, d *Decision, target T) (*change, error)
+	// answer does what remains to be done after the commit, and says what came of it. A repeated request calls it again.
+	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result any, err error)
+	// forecast completes a preview; nil where the check says all.
+	forecast func(ctx context.Context, o *Operator, d *Decision, target T, p *Preview) error
+}
+
+func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error) {
+	target, key, err := r.find(ctx, o, d)
+	if err != nil {
+		return nil, err
+	}
+	key += "/" + d.Request
+	known, err := o.Audit.Recorded(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	repeated := known != nil
+	if !repeated {
+		c, err := r.check(ctx, o, d, target)
+		if err != nil {
+			return nil, err
+		}
+		added, err := o.Audit.AppendWith(ctx, audit.Action{
+			RequestID: key, Actor: d.Who, Action: d.Verb, Target: c.target, Reason: d.Why, Before: c.before, After: c.after,
+		}, c.do)
+		if err != nil {
+			if c.refused != nil {
+				c.refused(ctx)
+			}
+			return nil, err
+		}
+		repeated = !added // the same request was recorded at this moment
+		if known, err = o.Audit.Recorded(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	if known.Action != d.Verb {
+		return nil, fmt.Errorf("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request, known.Action, known.Target, known.Actor)
+	}
+	answer := &Answer{Verb: d.Verb, Target: known.Target, Request: d.Request, Who: known.Actor, Repeated: repeated}
+	answer.Says, answer.Result, err = r.answer(ctx, o, d, target, recorded{known, key, repeated})
+	if repeated && err == nil {
+		answer.Says = fmt.Sprintf("this %s of %s was decided before, by %s; nothing was decided now", d.Verb, known.Target, known.Actor) + because(answer.Says)
+	}
+	return answer, err
+}
+
+// errRolledBack ends a transaction that only shows what it would come to.
+var errRolledBack = errors.New("rolled back")
+
+func (r rule[T]) preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error) {
+	p := newPreview(d.Verb)
+	target, _, err := r.find(ctx, o, d)
+	if err != nil {
+		return nil, err
+	}
+	p.about(target)
+	c, err := r.check(ctx, o, d, target)
+	if err == nil && c.do != nil {
+		err = pgx.BeginFunc(ctx, o.DB, func(tx pgx.Tx) error {
+			if err := c.do(ctx, tx); err != nil {
+				return err
+			}
+			return errRolledBack
+		})
+	}
+	if err == nil || errors.Is(err, errRolledBack) {
+		err = nil
+		if r.forecast != nil {
+			err = r.forecast(ctx, o, d, target, p)
+		}
+	}
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		p.refuse(refused)
+		return p, nil
+	}
+	return p, err
+}
+
+// decides is a [rule] of any target.
+type decides interface {
+	decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error)
+	preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error)
+}
+
+// Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a transaction
+// that it rolls back, and follows the run that would come. A decision that would be refused is a preview, too. Nobody has
+// to say who and why. The error is one of [FindEvent]'s, or of what finds the target.
+func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
+	v, err := d.check(true)
+	if err != nil {
+		return nil, err
+	}
+	d.Who, d.Why = cmp.Or(strings.TrimSpace(d.Who), "somebody"), cmp.Or(strings.TrimSpace(d.Why), "a preview")
+	d.Request, d.preview = cmp.Or(d.Request, "preview"), true
+	return v.rule.preview(ctx, o, &d)
+}

@@ -1,0 +1,277 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// over is an operator whose Temporal answers updates as it is told, and has no runs.
+func over(db *pgxpool.Pool, update func(context.Context) error) *operator.Operator {
+	return &operator.Operator{DB: db, Temporal: answering{update: update}, Audit: audit.New(db, slog.New(slog.DiscardHandler))}
+}
+
+type answering struct {
+	operator.Temporal
+	update func(context.Context) error
+}
+
+func (a answering) UpdateWorkflow(ctx context.Context, _ client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return nil, a.update(ctx)
+}
+
+func (a answering) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	return nil, serviceerror.NewNotFound("no such run")
+}
+
+func says(err error) func(context.Context) error { return func(context.Context) error { return err } }
+
+// parkedEvents inserts an event that waits for a decision about one effect, under each of the IDs.
+func parkedEvents(t *testing.T, ids ...string) *pgxpool.Pool {
+	t.Helper()
+	db := schematest.New(t)
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
+		select gen_random_uuid(), 's', 'stripe', 'live', id, 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: x', 'stripe:' || id,
+		       '{"decisions":["skip","retry"],"effects":[{"key":"finance-export:x","kind":"finance-export","state":"failed"}]}' from unnest($1::text[]) as id`, ids); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func ask(verb, id string) operator.Decision {
+	return operator.Decision{Verb: verb, Target: id, Who: "ada", Why: "looked at it"}
+}
+
+// Without a worker a decision is not answered: who decides is told why, and not left alone with a silent command.
+func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	var patience time.Duration
+	_, _ = over(db, func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		patience = time.Until(deadline)
+		return serviceerror.NewInternal("the test does not wait for that")
+	}).Decide(t.Context(), ask("retry", "evt_1"))
+	if patience < 10*time.Second || patience > 20*time.Second {
+		t.Errorf("asked for %s, want 20 s", patience)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err := over(db, func(ctx context.Context) error {
+		<-ctx.Done()
+		return serviceerror.NewDeadlineExceeded("context deadline exceeded")
+	}).Decide(ctx, ask("retry", "evt_1"))
+	if err == nil || !strings.Contains(err.Error(), "does a worker run") || !strings.Contains(err.Error(), "with --request-id ") {
+		t.Errorf("got %v, want it to say why, and how to ask again", err)
+	}
+}
+
+// Every refusal says what works instead: of two people who decide at once, the second is not told that only a parked
+// event takes a decision; nor is who decides about a run that was ended meanwhile, or that no worker can go on with.
+func TestDecide_Refused_NamesWhatWorks(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_dead")
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id) values
+		(gen_random_uuid(), 's', 'stripe', 'live', 'evt_done', 'id', 'invoice.paid', now(), '\x03', 'processed', '', 'stripe:evt_done'),
+		(gen_random_uuid(), 's', 'github', 'live', 'evt_replay', 'id', 'push', now(), '\x04', 'needs_review', 'suspected_replay: x', '')`); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		event, verb string
+		err         error
+		says, try   string
+	}{
+		{"evt_dead", "retry", temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked), "another decision at this moment", "events show evt_dead"},
+		{"evt_dead", "retry", temporal.NewApplicationError("no unfinished effect \"x\"", workflows.ErrTypeInvalidDecision), "no unfinished effect", "events retry evt_dead"},
+		{"evt_dead", "retry", serviceerror.NewNotFound("workflow execution already completed"), "has ended in Temporal", "events replay evt_dead"},
+		{"evt_dead", "retry", serviceerror.NewWorkflowNotReady("Workflow Task in failed state"), "no worker can go on", "events replay evt_dead"},
+		{"evt_dead", "approve", nil, "takes no approve", "events retry evt_dead"},
+		{"evt_done", "retry", nil, "its run has ended", "events replay evt_done"},
+		{"evt_replay", "retry", nil, "it has not run: approve or reject it", "events approve evt_replay"},
+		{"evt_replay", "replay", nil, "there is nothing to replay", "events approve evt_replay"},
+	} {
+		_, err := over(db, says(tt.err)).Decide(t.Context(), ask(tt.verb, tt.event))
+		if refused := new(operator.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) || len(refused.Try) == 0 || !strings.Contains(refused.Try[0].Line(), tt.try) {
+			t.Errorf("%s %s, Temporal says %v: got %v, want %q and %q", tt.verb, tt.event, tt.err, err, tt.says, tt.try)
+		}
+	}
+}
+
+// A receipt is parked a moment before its run waits: who decides in that moment is heard.
+func TestDecide_RunBeginsToWait_AskedAgain(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	_, err := over(parkedEvents(t, "evt_1"), func(context.Context) error {
+		if asked++; asked < 3 {
+			return temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked)
+		}
+		return temporal.NewApplicationError("heard", workflows.ErrTypeInvalidDecision)
+	}).Decide(t.Context(), ask("retry", "evt_1"))
+	if err == nil || !strings.Contains(err.Error(), "heard") || asked != 3 {
+		t.Errorf("asked %d times: %v; want the third answer", asked, err)
+	}
+}
+
+// trail is what the audit trail holds.
+func trail(t *testing.T, db *pgxpool.Pool) (actions []string) {
+	t.Helper()
+	rows, err := db.Query(t.Context(), `select action from operator_actions order by id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if actions, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		t.Fatal(err)
+	}
+	return actions
+}
+
+// One request is one decision: it is recorded before the run is told, and told again while the run has not taken it. What
+// it came to is the answer from then on, and another verb under its ID is refused.
+func TestDecide_SameRequest_OneDecision(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	told := 0
+	o := over(db, func(context.Context) error {
+		if told++; !slices.Equal(trail(t, db), []string{"retry"}) {
+			t.Errorf("the run is told, and the trail has %q", trail(t, db))
+		}
+		return errors.New("connection lost")
+	})
+	d := ask("retry", "evt_1")
+	d.Request = "req-1"
+	for range 2 {
+		if _, err := o.Decide(t.Context(), d); err == nil || !strings.Contains(err.Error(), "connection lost") {
+			t.Errorf("not told: %v", err)
+		}
+	}
+	if _, err := db.Exec(t.Context(), `update receipts set status = 'processing', reason = '', updated_at = now()`); err != nil { // it was taken
+		t.Fatal(err)
+	}
+	answer, err := o.Decide(t.Context(), d)
+	if err != nil || !answer.Repeated || !strings.Contains(answer.Says, "evt_1 is processing now") {
+		t.Fatalf("got %+v, %v; want the first call's answer", answer, err)
+	}
+	if r := answer.Result.(*operator.EventResult); len(r.Effects) != 1 || len(r.About) != 1 || told != 2 || len(trail(t, db)) != 1 {
+		t.Errorf("answered %+v, told %d times, recorded %q; want one effect, 2 and one retry", r, told, trail(t, db))
+	}
+	d.Verb = "skip"
+	if _, err := o.Decide(t.Context(), d); err == nil || !strings.Contains(err.Error(), "stands for retry of evt_1 by ada") {
+		t.Errorf("another verb: %v", err)
+	}
+}
+
+// A decision that comes second at its run is recorded with the refusal, and not told once more.
+func TestDecide_RunRefuses_RefusalRecorded(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	told := 0
+	o := over(db, func(context.Context) error {
+		told++
+		return temporal.NewApplicationError("it takes skip", workflows.ErrTypeInvalidDecision)
+	})
+	d := ask("retry", "evt_1")
+	d.Request = "req-1"
+	_, err := o.Decide(t.Context(), d)
+	if _, refused := errors.AsType[*operator.RefusedError](err); !refused {
+		t.Errorf("got %v, want it refused", err)
+	}
+	if _, err := o.Decide(t.Context(), d); err != nil || told != 1 || !slices.Equal(trail(t, db), []string{"retry", "refuse-retry"}) {
+		t.Errorf("repeated: %v, told %d times, the trail has %q", err, told, trail(t, db))
+	}
+}
+
+// What the receipt says is checked before anything is recorded, and by a preview in the same words.
+func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	o := over(db, says(errors.New("asked")))
+	for says, d := range map[string]operator.Decision{
+		`no unfinished effect "x"`:        {Verb: "retry", Args: operator.Args{Effect: "x"}},
+		"its run takes no compensate":     {Verb: "compensate"},
+		"cancel is for a run that is at":  {Verb: "cancel"},
+		"its run waits for a decision":    {Verb: "run"},
+		"no open task":                    {Verb: "close-task"},
+		"there is no verb":                {Verb: "mend"},
+		"approve is for a run that waits": {Verb: "approve", Target: "evt_done"},
+	} {
+		d.Who, d.Why = "ada", "x"
+		if d.Target == "" {
+			d.Target = "evt_1"
+		}
+		if d.Target == "evt_done" {
+			if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id)
+				values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_done', 'id', 'invoice.paid', now(), '\x01', 'processed', 'stripe:evt_done')`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := o.Decide(t.Context(), d)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", d.Verb, err, says)
+		}
+		p, err := o.Preview(t.Context(), d)
+		if err == nil && !strings.Contains(p.Refused, says) || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("preview of %s: %+v, %v, want %q", d.Verb, p, err, says)
+		}
+	}
+	if got := trail(t, db); len(got) != 0 {
+		t.Errorf("recorded %q", got)
+	}
+}
+
+// No refusal contradicts itself: it says how the event stands, and what the verb is for.
+func TestDecide_Refused_SaysHowItStands(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_parked")
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id)
+		select gen_random_uuid(), 's', 'stripe', 'live', id, 'id', 'invoice.paid', now(), '\x01', status, reason, workflow
+		  from (values ('evt_replay', 'needs_review', 'suspected_replay: x', ''), ('evt_ended', 'needs_review', 'run_ended: x', 'stripe:evt_ended'),
+		               ('evt_new', 'received', '', ''), ('evt_runs', 'processing', '', 'stripe:evt_runs')) as v(id, status, reason, workflow)`); err != nil {
+		t.Fatal(err)
+	}
+	for event, words := range map[string]string{
+		"evt_replay": "is needs_review (suspected_replay): it has not run: approve or reject it", "evt_ended": "is needs_review (run_ended): its run was ended in Temporal",
+		"evt_new": "is received: its run has not started yet", "evt_runs": "is processing: its run is at work",
+	} {
+		_, err := over(db, says(nil)).Decide(t.Context(), ask("retry", event))
+		if err == nil || !strings.Contains(err.Error(), words+"; retry is for a run that waits for a decision") {
+			t.Errorf("%s: %v, want %q", event, err, words)
+		}
+	}
+}
+
+func TestDecide_BadAsk_SaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	for name, tt := range map[string]struct {
+		change func(*operator.Decision)
+		says   string
+	}{
+		"no reason":  {func(a *operator.Decision) { a.Why = " " }, "who and why are required"},
+		"no verb":    {func(a *operator.Decision) { a.Verb = "mend" }, `there is no verb "mend": use one of run,`},
+		"request ID": {func(a *operator.Decision) { a.Request = "a b" }, "printable ASCII"},
+		"NUL":        {func(a *operator.Decision) { a.Why = "x\x00" }, "without NUL"},
+		"unknown":    {func(a *operator.Decision) { a.Target = "evt_2" }, `no event "evt_2"`},
+	} {
+		a := ask("retry", "evt_1")
+		tt.change(&a)
+		if _, err := over(db, says(errors.New("asked"))).Decide(t.Context(), a); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+	}
+}
