@@ -33,9 +33,9 @@ const (
 // raw_body; without it a request with the header HmacSignature is judged by that, any other by its
 // items. Nothing is timed: only the dedupe stops a replay.
 //
-// Of a payments item only these fields are authentic: pspReference, originalReference,
-// merchantAccountCode, merchantReference, amount, eventCode and success. Whoever may change a
-// delivery on its way may change all others, so a flow must not trust them.
+// Only these fields of a payments item are authentic: pspReference, originalReference, merchantAccountCode,
+// merchantReference, amount, eventCode and success. Somebody who can change a delivery on its way can change all
+// others, so a flow must not trust them.
 var Provider = webhook.Provider{
 	Name: "adyen",
 	Contract: webhook.Contract{

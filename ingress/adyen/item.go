@@ -75,9 +75,9 @@ func readItems(body []byte) ([]json.RawMessage, error) {
 
 // signedText joins the signed fields with ":"; a missing one is empty and nothing is escaped.
 //
-// It refuses what would let one signature stand for two readings: a field that stands twice, and a colon anywhere
-// but in merchantReference, the one field that merchants write. A quote there is what is left of a body that is
-// signed as a whole and was cut at its colons.
+// It refuses items that could share their signature with another reading: those with a repeated field, or with a
+// colon anywhere but in merchantReference, the one field that merchants write. A quote in that field shows a body
+// that is signed as a whole and was cut at its colons.
 func signedText(item *webhook.Envelope) (string, error) {
 	values := make([]string, 0, len(signedFields))
 	for _, path := range signedFields {

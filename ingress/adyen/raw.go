@@ -30,9 +30,9 @@ func rawEvent(raw []byte) webhook.Event {
 	return e
 }
 
-// objectID returns the ID of what the event is about. Platform webhooks name it in their type:
-// data.accountHolder.id for balancePlatform.accountHolder.created. Others have it in data.id, and those
-// about tokens in data.storedPaymentMethodId.
+// objectID returns the ID of the event's object. Platform webhooks name it in their type: data.accountHolder.id for
+// balancePlatform.accountHolder.created. Others have it in data.id, and those about tokens in
+// data.storedPaymentMethodId.
 func objectID(body *webhook.Envelope, eventType string) string {
 	if parts := strings.Split(eventType, "."); len(parts) > 2 {
 		if id := body.Tag("data." + parts[1] + ".id"); id != "" {
@@ -52,9 +52,8 @@ func firstTag(body *webhook.Envelope, paths ...string) string {
 	return ""
 }
 
-// typeBeforeFault returns the type of a body that is no JSON where it stands before the fault.
-// Adyen has sent such bodies, correctly signed; the event parks either way, and whoever finds it
-// sees what it was meant to be.
+// typeBeforeFault returns the type of a body that is no JSON where it stands before the fault. Adyen has sent such
+// bodies, correctly signed; the event parks either way, and the person who finds it sees its type.
 func typeBeforeFault(raw []byte) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {

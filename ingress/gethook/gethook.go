@@ -70,10 +70,10 @@ func (v *verifier) Headers() webhook.Headers {
 	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{scheme.Header}}
 }
 
-// Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so the body need not be its
-// own envelope, and a missing type is no problem. The ID is that of the configured header; without such an option the
-// body's id; else the body's hash. The body's id never stands in for a configured header: somebody who left the header
-// out would make another event of the same bytes.
+// Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so the body need not be
+// its own envelope, and a missing type is no problem. The ID is that of the configured header; without such an option
+// the body's id; else the body's hash. The body's id never stands in for a configured header: somebody who left the
+// header out would make another event of the same bytes.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	event := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}

@@ -71,8 +71,8 @@ func (v configured) Headers() webhook.Headers { return v.scheme.headers() }
 // nil Verifier where the source's other settings are wrong, so that the error names every fault.
 type Wrap func(*Verifier, webhook.Settings) (webhook.Verifier, error)
 
-// New returns the provider p of one fixed scheme: it adds New, the contract's clock tolerance, the scheme's headers and,
-// unless p has one, Sign. wrap may be nil.
+// New returns the provider p of one fixed scheme: it adds New, the contract's clock tolerance, the scheme's headers
+// and, unless p has one, Sign. wrap may be nil.
 func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	if scheme.Timestamp != "" {
 		p.Contract.Tolerance = scheme.withDefaults().Tolerance

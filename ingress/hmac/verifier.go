@@ -137,8 +137,8 @@ func (v *Verifier) bodyTime(body []byte) (time.Time, error) {
 const maxHeader = 8 << 10
 
 // signatures returns the first [webhook.MaxSignatures] signatures of the header, undecodable ones left out, and the
-// timestamp where it is an item of the header. Every signature counts, since a provider sends one for each secret during
-// a rotation. Entries of other versions are ignored, so that a new version does not break the old one.
+// timestamp where it is an item of the header. Every signature counts, since a provider sends one for each secret
+// during a rotation. Entries of other versions are ignored, so that a new version does not break the old one.
 func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string, err error) {
 	if len(header) > maxHeader {
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s has %d bytes", v.scheme.Header, len(header))
@@ -221,8 +221,8 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// eventID returns the ID at p, else the hash of the bytes. A missing ID is a problem only if the sender is known to give
-// one in the body.
+// eventID returns the ID at p, else the hash of the bytes. A missing ID is a problem only if the sender is known to
+// give one in the body.
 func eventID(r *webhook.Request, body *webhook.Envelope, p Place) (string, webhook.IDOrigin) {
 	if name := p.header(); name != "" {
 		return r.HeaderID(body, name)

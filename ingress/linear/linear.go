@@ -31,8 +31,8 @@ var scheme = hmac.Scheme{
 	ID: "header:" + deliveryHeader,
 }
 
-// Provider is Linear. Its documents do not say whether a retry after 6 h carries a fresh webhookTimestamp; a source that
-// sees timestamp_too_old on retries needs a wider tolerance.
+// Provider is Linear. Its documents do not say whether a retry after 6 h carries a fresh webhookTimestamp; a source
+// that sees timestamp_too_old on retries needs a wider tolerance.
 var Provider = hmac.New(webhook.Provider{
 	Name: "linear",
 	Contract: webhook.Contract{

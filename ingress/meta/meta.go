@@ -1,5 +1,5 @@
-// Package meta verifies the webhooks of Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp. It answers the
-// handshake of a subscription and takes batches apart.
+// Package meta verifies the webhooks of Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp. It answers
+// the handshake of a subscription and takes batches apart.
 //
 // Source: developers.facebook.com/docs/graph-api/webhooks. The secret is the app secret.
 package meta
@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// verifyTokenOption is the key in Settings.Options of the token that is entered in Meta's
-// dashboard. Without it the subscription's handshake is refused; deliveries are not.
+// verifyTokenOption is the key in Settings.Options of the token that is entered in Meta's dashboard. If it is not
+// set, the subscription's handshake is refused; deliveries are not.
 const verifyTokenOption = "verify_token"
 
 //go:embed sample.tmpl
@@ -126,8 +126,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// entryEvents reads the changes of an entry (Graph API, WhatsApp), its messages (Messenger), or the
-// entry itself, which then lists the names of what changed.
+// entryEvents reads the changes of an entry (Graph API, WhatsApp), its messages (Messenger), or the entry itself,
+// which then lists the names of the changed fields.
 func entryEvents(object string, raw json.RawMessage) []webhook.Event {
 	entry := webhook.ReadEnvelope(raw)
 	for _, list := range []string{"changes", "messaging"} {

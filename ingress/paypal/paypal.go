@@ -12,10 +12,10 @@
 //
 // # Certificates
 //
-// With options.certificates: fetch, the first delivery that needs a certificate fetches it from PayPal, and each process
-// keeps it in memory (see [Fetched]). Otherwise certificates are configured as PEM, as the source's secrets or
-// options.certificate_pem, and PayPal's yearly change of certificate is a second secret, added before the old one ends.
-// The URL is checked either way (see [CheckCertURL]).
+// With options.certificates: fetch, the first delivery that needs a certificate fetches it from PayPal, and each
+// process keeps it in memory (see [Fetched]). Otherwise certificates are configured as PEM, as the source's secrets
+// or options.certificate_pem, and PayPal's yearly change of certificate is a second secret, added before the old one
+// ends. The URL is checked either way (see [CheckCertURL]).
 package paypal
 
 import (

@@ -134,8 +134,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, nil
 }
 
-// timestamp returns the signed timestamp. An empty one is a wrong one, not a missing one: it is
-// part of what is signed.
+// timestamp returns the signed timestamp. An empty one is wrong, not missing: it is part of the signed text.
 func timestamp(r *webhook.Request) (string, error) {
 	if values := r.Header.Values(timestampHeader); len(values) == 1 {
 		return values[0], nil

@@ -51,8 +51,8 @@ func parsePrivateKey(value string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// newKeys makes a pair in the form that a source and sign take: the public key as SendGrid shows it, and the private one
-// as base64 of its PKCS #8 form.
+// newKeys makes a pair in the form that a source and sign take: the public key as SendGrid shows it, and the private
+// one as base64 of its PKCS #8 form.
 func newKeys() (webhook.Keys, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -16,8 +16,8 @@ const urlVerification = "url_verification"
 // request, so it is answered after Verify; an endpoint that echoes an unsigned challenge tells
 // anybody's app that it is theirs.
 //
-// A form is a slash command or an interaction. Slack shows the answer to its user: "This confirmation must be an HTTP 200
-// response" (docs.slack.dev, Implementing slash commands), so it is empty.
+// A form is a slash command or an interaction. Slack shows the answer to its user: "This confirmation must be an HTTP
+// 200 response" (docs.slack.dev, Implementing slash commands), so it is empty.
 func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	if isForm(r) && r.Method == http.MethodPost {
 		return webhook.Answer{Status: http.StatusOK}, true

@@ -25,7 +25,7 @@ var kinds = []struct{ name, status, object string }{
 
 // Events reads the one event of a callback, or the events of an Event Streams batch.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
-	// Whoever verified with bodySHA256 may still have lost the content type on the way.
+	// A delivery with bodySHA256 is no form, although it may have lost its content type on the way.
 	if isForm(r) && len(bodyHashes(r.URL)) == 0 {
 		return []webhook.Event{callback(r)}
 	}
@@ -62,7 +62,7 @@ func callback(r *webhook.Request) webhook.Event {
 			e.ID = webhook.HashID([]byte(spelling(r.URL)))
 			e.Problem = string(webhook.EmptyBody)
 		case strings.Contains(text, bodyHashParam+"=") && !account.MatchString(text):
-			// What Twilio signed is the URL of a body that is no form, and the end of it came as parameters.
+			// Twilio signed the URL of a body that is no form, and the end of the URL came as parameters.
 			e.Problem = string(webhook.UnknownEnvelope)
 		}
 	}
@@ -82,9 +82,9 @@ func callback(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// describe returns the type and object of a callback, of the first kind that tells both. Where none
-// does the type is EventType, as TaskRouter (twilio.com/docs/taskrouter/api/event/reference) and
-// Conversations call it, or "", and the object the first that is named.
+// describe returns the type and object of a callback, of the first kind that tells both. If none does, the type is
+// EventType, as TaskRouter (twilio.com/docs/taskrouter/api/event/reference) and Conversations call it, or "", and the
+// object the first that is named.
 func describe(form url.Values) (eventType, object string) {
 	for _, k := range kinds {
 		named := webhook.Tag(form.Get(k.object))

@@ -68,9 +68,9 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	return &verifier{keys: keys}, nil
 }
 
-// Verify checks X-Twilio-Signature over the public URL and, for a form, its parameters. Where the
-// URL carries bodySHA256 the signature covers the URL and the hash covers the body. A body that is
-// neither a form nor hashed is covered by nothing and is refused, whatever the signature.
+// Verify checks X-Twilio-Signature over the public URL and, for a form, its parameters. In a delivery with
+// bodySHA256, the signature covers the URL and the hash covers the body. A body that is neither a form nor hashed is
+// covered by nothing and is refused, whatever the signature.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	signature, err := r.HeaderOnce(signatureHeader)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// bodyHashParam is the query parameter with which Twilio signs a body that is no form.
+// bodyHashParam is the query parameter that carries the hash of a body that is no form.
 const bodyHashParam = "bodySHA256"
 
 // signedURLs returns the forms of the public URL that Twilio may have signed: as registered, escaped
@@ -39,7 +39,7 @@ func signedURLs(registered string) []string {
 	return forms
 }
 
-// spelling returns the one form of all that [signedURLs] takes for one URL, but for the port.
+// spelling returns one form for all spellings that [signedURLs] takes for one URL. It leaves the port as it is.
 func spelling(registered string) string {
 	registered = withoutFragment(registered)
 	scheme, authority, path, found := split(registered)
@@ -50,8 +50,8 @@ func spelling(registered string) string {
 }
 
 // signedText returns the query of the URL and the parameters behind it, decoded once. Nothing stands between the two
-// where they are signed, so whoever holds a delivery can move the end of one into the other: the text stays the same, but
-// for equals signs, in each form of [signedURLs].
+// where they are signed, so somebody who holds a delivery can move the end of one into the other. The text stays the
+// same in each form of [signedURLs], except for equals signs.
 func signedText(called string, params []byte) string {
 	_, query, queried := strings.Cut(withoutFragment(called), "?")
 	if queried {
@@ -119,7 +119,7 @@ func escaped(path string) string {
 	return path
 }
 
-// escape percent-encodes the bytes of set, control characters and what is not ASCII.
+// escape percent-encodes the bytes of set, control characters and all other characters than ASCII.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {
@@ -181,8 +181,8 @@ func bodyHashes(registered string) []string {
 	return hashes
 }
 
-// maxParams bounds the parameters of a form. Callbacks have some 30. A megabyte of short ones that nobody has signed would
-// cost 160 ms to read and sort.
+// maxParams bounds the parameters of a form. Callbacks have some 30. A megabyte of short ones that nobody has signed
+// would cost 160 ms to read and sort.
 const maxParams = 1000
 
 var errTooManyParams = fmt.Errorf("a form has at most %d parameters", maxParams)

@@ -187,8 +187,8 @@ func (e *Envelope) Mode(path string) Mode {
 	return Test
 }
 
-// UnixTime returns the time at path, given in whole seconds since 1970, or the zero time. A value
-// that is there and is no such time is noted.
+// UnixTime returns the time at path, given in whole seconds since 1970, or the zero time. Any other value there is
+// noted as a problem.
 func (e *Envelope) UnixTime(path string) time.Time {
 	if !e.Has(path) {
 		return time.Time{}
@@ -202,8 +202,7 @@ func (e *Envelope) UnixTime(path string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// RFC3339 returns the time at path, or the zero time. A value that is there and is no such time
-// is noted.
+// RFC3339 returns the time at path, or the zero time. Any other value there is noted as a problem.
 func (e *Envelope) RFC3339(path string) time.Time {
 	if !e.Has(path) {
 		return time.Time{}
@@ -221,9 +220,8 @@ func (e *Envelope) Moment(path string) time.Time {
 	return ParseMoment(e.String(path), time.RFC3339Nano)
 }
 
-// EventID returns the event's ID at path. Where there is none that can be used it is made from
-// the ID's or the body's hash, and the problem is noted: call it for providers that always send
-// one.
+// EventID returns the event's ID at path. An unusable ID becomes its hash, a missing one the body's, and the problem
+// is noted: call it for providers that always send an ID.
 func (e *Envelope) EventID(path string) (string, IDOrigin) {
 	raw, ok := e.Raw(path)
 	if !ok || string(raw) == "null" {
@@ -253,7 +251,7 @@ func (e *Envelope) UsableID(id string, origin IDOrigin) (string, IDOrigin) {
 	return id, origin
 }
 
-// EventType returns the event's type at path and notes when there is none that can be used.
+// EventType returns the event's type at path, and notes a missing or unusable one as a problem.
 func (e *Envelope) EventType(path string) string {
 	t := e.String(path)
 	if t == "" {

@@ -12,8 +12,8 @@ type Class string
 
 // The classes of rejection.
 const (
-	MissingHeader       Class = "missing_header"        // a header of the scheme is not there
-	MissingSignature    Class = "missing_signature"     // the signature that the payload itself should carry is not there
+	MissingHeader       Class = "missing_header"        // the request lacks a header of the scheme
+	MissingSignature    Class = "missing_signature"     // the payload lacks the signature that it should carry
 	MalformedHeader     Class = "malformed_header"      // a header of the scheme cannot be read
 	MalformedBody       Class = "malformed_body"        // the body cannot be read and the scheme signs parts of it
 	NoMatchingSignature Class = "no_matching_signature" // no signature fits any active secret

@@ -28,8 +28,8 @@ const (
 type Event struct {
 	ID       string
 	IDOrigin IDOrigin
-	// Identity is set where it is not as [Contract.Identify] says otherwise: the source's own settings have an ID in a
-	// header signed, or an account or mode stands outside of the signature, beside an ID that it covers.
+	// Identity overrides the other rules of [Contract.Identify]. Two cases need it: the source's settings have an ID
+	// in a header signed, or the signature covers the ID and not the account or mode beside it.
 	Identity Identity
 	// Type is the provider's event type, e.g. "invoice.paid" or "issues.opened".
 	Type string
@@ -47,8 +47,8 @@ type Event struct {
 	// Body holds this event's own bytes where one delivery carries many events (a SendGrid
 	// batch); nil means the whole request body.
 	Body []byte
-	// Signed holds what the signature covers, where it is not the bytes, or the bytes without the time of sending:
-	// other bytes with the same one are then this event, too. nil means that it covers the bytes.
+	// Signed holds the signed text when the signature does not cover the body itself, or the body without the time of
+	// sending. Other bytes with the same Signed are then this event, too. nil stands for the body.
 	Signed []byte
 	// Problem, when set, names why the authentic event cannot be run ("not_json: …"). The event is
 	// kept and parked with this reason; it is never a reason to refuse the delivery.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Headers are the headers of a provider's deliveries that pawl keeps. Any other header may be the password of a proxy or
-// of another provider.
+// Headers are the headers of a provider's deliveries that pawl keeps. Any other header may be the password of a proxy
+// or of another provider.
 type Headers struct {
 	// Plain are no secret: they name the event, its kind, the try. They are kept with receipts and with refused requests.
 	Plain []string
@@ -17,7 +17,8 @@ type Headers struct {
 	Signatures []string
 	// Tokens are secrets themselves. Their SHA-256 is kept, with refused requests only: it verifies again as well.
 	Tokens []string
-	// Query is set where the query that came is signed, and not that of the source's own URL. It is then kept with refused requests.
+	// Query is set where the query that came is signed, and not that of the source's own URL. It is then kept with
+	// refused requests.
 	Query bool
 }
 
@@ -41,8 +42,8 @@ var plain = []string{
 	"X-Correlation-Id", "X-Amzn-Trace-Id", "X-Amz-Cf-Id", "X-Cloud-Trace-Context", "Cf-Ray",
 }
 
-// SchemeHeader is the header under which a receipt's [Coverage] is kept, and relayed. A request cannot bring it: nobody's
-// headers have it.
+// SchemeHeader is the header under which a receipt's [Coverage] is kept, and relayed. A request cannot bring it:
+// nobody's headers have it.
 const SchemeHeader = "Pawl-Scheme"
 
 // OfReceipt returns the headers that are kept with the receipt of an admitted delivery. from stays as it is.

@@ -24,7 +24,7 @@ type Provider struct {
 type Contract struct {
 	// Scheme names the verification in a few words, e.g. "HMAC-SHA256 of t.body".
 	Scheme string
-	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" where it is not told.
+	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" when the provider does not send it.
 	ID, Type, Account, Object, OccurredAt, Mode string
 	// Generic is true where the name stands for a way of signing and not for one sender. Each source is
 	// then a sender with IDs of its own: its name is part of the account, before a slash where an event gives one.
@@ -44,12 +44,12 @@ type Contract struct {
 	BodyLimit int64
 	// Tolerance is the default clock tolerance; zero where nothing is timed.
 	Tolerance time.Duration
-	// Options are the settings of a source that only this provider knows, each with what it does.
+	// Options are the settings of a source that only this provider knows, each with its effect.
 	Options map[string]string
 	// Headers are those of the provider's deliveries.
 	Headers Headers
-	// MinSecret is the shortest secret, in bytes, that a source may have, where the provider makes shorter ones
-	// than [MinSecret]; zero where it does not.
+	// MinSecret is the shortest secret, in bytes, that a source may have, if the provider makes shorter ones than
+	// [MinSecret]; else zero.
 	MinSecret int
 	// PublicKeys is set where a source's secrets are public keys or certificates: they verify, and what signs stays with
 	// the provider. It must be told, since a public key of Discord's has the form of a private one.
@@ -72,7 +72,7 @@ type Contract struct {
 	Ping string
 }
 
-// VerifiesOnly reports whether a source's secret is a public key, with which nothing can be signed.
+// VerifiesOnly reports whether a source's secret is a public key, which cannot sign.
 func (c Contract) VerifiesOnly(secret string) bool {
 	return c.PublicKeys || c.PublicKeyPrefix != "" && strings.HasPrefix(secret, c.PublicKeyPrefix)
 }

@@ -42,9 +42,8 @@ func (r *Request) HeaderOnce(name string) (string, error) {
 	return values[0], nil
 }
 
-// HeaderID returns the event's ID from the header name of r, for the providers that put it there.
-// Where the header is missing, or stands there with several values, the ID is the body's hash;
-// what cannot be used is noted in e.
+// HeaderID returns the event's ID from the header name of r, for the providers that put it there. The ID is the
+// body's hash when the header is missing or has several values; an unusable value is noted in e.
 func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
 	value, err := r.HeaderOnce(name)
 	if err != nil {

@@ -15,13 +15,13 @@ type Sample struct {
 	Type string
 	// TypeWith has other such types, by the option of the source that asks for them, written name=value.
 	TypeWith map[string]string
-	// Body is the template of a body (text/template), and Funcs are functions of its own. What it sees, cmd/internal/forge
-	// says. "" is a plain envelope: id, type, timestamp and data.
+	// Body is the template of a body (text/template), and Funcs are functions of its own. Package cmd/internal/forge
+	// lists its data. "" is a plain envelope: id, type, timestamp and data.
 	Body  string
 	Funcs map[string]any
 	// EventID returns a random event ID in the provider's form; nil puts evt_ before random letters and digits.
 	EventID func() string
-	// Account is the provider-side account of an event for which none is asked; "" for none.
+	// Account is the default provider-side account of an event; "" for an event without account.
 	Account string
 	// Options are those that a source cannot do without.
 	Options map[string]string
@@ -58,7 +58,7 @@ func (s Sample) NewKeys() (Keys, error) {
 // Keys are what a source verifies with, its secret, and what the provider signs with.
 type Keys struct{ Verify, Sign string }
 
-// Pair reports whether the provider signs with a private key, of which the source has the public half only.
+// Pair reports whether the provider signs with a private key. The source then has the public half only.
 func (k Keys) Pair() bool { return k.Sign != k.Verify }
 
 // sharedKey is one that both sides have.

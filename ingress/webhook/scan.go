@@ -117,7 +117,7 @@ type scanner struct {
 	each func(key, value []byte) // called for each member or element of the outermost value
 	// checked says that b has been walked before: what its members hold is passed over.
 	checked bool
-	// What strings held, anywhere.
+	// Set when any string holds U+0000, or a lone surrogate.
 	nul, surrogate bool
 	deep           bool
 }
@@ -300,7 +300,7 @@ func (s *scanner) number() bool {
 	return true
 }
 
-// text walks a string. Go's own decoder replaces what is broken in it; here it is remembered.
+// text walks a string. Go's own decoder replaces lone surrogates; text remembers them.
 func (s *scanner) text() bool {
 	high := false // the last escape was the first half of a surrogate pair
 	for s.i++; s.i < len(s.b); s.i++ {

@@ -7,8 +7,8 @@ import (
 
 // SignInput is a delivery to be made as the provider makes it: for tests and for `pawl send`.
 type SignInput struct {
-	// Secret is the signing secret as the provider shows it. Where the provider signs with a
-	// private key, it is that key.
+	// Secret is the signing secret as the provider shows it. If the provider signs with a private key, it is that
+	// key.
 	Secret string
 	// At is the time of the delivery.
 	At time.Time

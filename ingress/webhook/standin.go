@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// standIns are the words by which documentation says that a secret goes here, as letters alone.
+// standIns are the words that documentation writes in place of a secret, as letters alone.
 var standIns = [][]byte{
 	[]byte("changeme"), []byte("replaceme"), []byte("placeholder"), []byte("yoursecret"), []byte("yourwebhook"), []byte("yoursigning"),
 	[]byte("yourtoken"), []byte("yourapikey"), []byte("yourkey"), []byte("supersecret"), []byte("mysecret"), []byte("secrethere"),
@@ -24,9 +24,9 @@ func letters(r rune) rune {
 	return -1
 }
 
-// CheckStandIn refuses what stands where a secret should be, whatever its length: a word of documentation, up to eight
-// bytes said over and over, or mostly one character. Anybody can guess these. A random secret of [MinSecret] bytes looks like
-// one less than once in ten million times.
+// CheckStandIn refuses what stands where a secret should be, whatever its length: a word of documentation, up to
+// eight bytes said over and over, or mostly one character. Anybody can guess these. A random secret of [MinSecret]
+// bytes looks like one less than once in ten million times.
 func CheckStandIn(secret []byte) error {
 	const fix = "; put the secret of the provider in its place"
 	lower := bytes.ToLower(secret)
@@ -57,9 +57,9 @@ func CheckStandIn(secret []byte) error {
 	return nil
 }
 
-// CheckEd25519 refuses a public key for which signatures can be made without its private key: all zeros, for one. There
-// are some ten of them, the points of low order. A signature of the neutral point and 0 fits one message in eight at
-// least under such a key, and none under another.
+// CheckEd25519 refuses a public key of low order, such as all zeros: anybody can make signatures that fit it. There
+// are some ten such keys. A signature of the neutral point and 0 fits at least one message in eight under such a key,
+// and no message under any other.
 func CheckEd25519(key ed25519.PublicKey) error {
 	neutral := make([]byte, ed25519.SignatureSize)
 	neutral[0] = 1

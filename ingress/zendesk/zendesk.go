@@ -63,7 +63,7 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 		if account := body.Tag("account_id"); account != "" {
 			e.Account = account
 		} else if e.IDOrigin == webhook.FromBody {
-			e.Identity = webhook.ByIDOrBytes // nothing signs the header's, nor that there is none
+			e.Identity = webhook.ByIDOrBytes // the account may come from the header, which nothing signs
 		}
 		e.Problem = body.Problem()
 		return []webhook.Event{e}

@@ -15,8 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// urlValidation is the event with which Zoom checks an endpoint, when it is registered and every
-// 72 hours.
+// urlValidation is the event that checks an endpoint: Zoom sends it at the registration and every 72 hours.
 const urlValidation = "endpoint.url_validation"
 
 //go:embed sample.tmpl

@@ -266,7 +266,7 @@ func (s Suite) testNew(t *testing.T) {
 	}
 }
 
-// testKept verifies what is kept of a refused request, and looks for what is kept without need.
+// testKept verifies a refused request from its kept headers, and looks for headers that are kept without need.
 func (s Suite) testKept(t *testing.T) {
 	t.Parallel()
 	v := s.verifier(t, s.secret(0))
@@ -287,7 +287,7 @@ func (s Suite) testKept(t *testing.T) {
 			t.Errorf("header %s is kept: %q", name, values)
 		}
 	}
-	// What was admitted is never verified again.
+	// Admitted deliveries are never verified again.
 	for name, values := range headers.OfReceipt(r.Header) {
 		if strings.EqualFold(name, s.Signature) || values[0] == "hush" {
 			t.Errorf("header %s is kept with a receipt: %q", name, values)
