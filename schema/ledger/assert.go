@@ -33,9 +33,9 @@ with asserted as (
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 select key, generation, receipt_id, run_id, token, 'done', now(), $8 from asserted`
 
-// Assert records that an effect has happened, which a person says: it is done, and undone like any other. What our own
-// tables hold of it is written in the same transaction. It returns false, and changes nothing, where the effect is settled
-// already or another is at it. The error is [ErrForeign] where it is not of its receipt.
+// Assert records a person's statement that an effect has happened: it is done, and undone like any other. Our own
+// tables' part of it is written in the same transaction. Assert returns false, and changes nothing, when the effect
+// is settled already or another is at it. The error is [ErrForeign] when the effect belongs to another receipt.
 func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, err error) {
 	keys := []string{c.Key}
 	if a.Compensates != "" {

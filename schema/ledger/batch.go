@@ -16,8 +16,8 @@ import (
 type batch struct {
 	ops      []op
 	outcomes []outcome
-	// claims holds for each key the index of the op that asked for it; marks and finishes for each claim. Of
-	// one key, the holder's and that of somebody who was taken over can come together.
+	// claims holds for each key the index of the op that asked for it; marks and finishes for each claim. The marks
+	// of one key can come together from its holder and from an earlier holder who was taken over.
 	claims          map[string]int
 	marks, finishes map[hold]int
 }
@@ -31,8 +31,8 @@ func newBatch(ops []op) *batch {
 	for i, o := range ops {
 		switch {
 		case o.claim != nil:
-			// Of two claims of one key, or of one exclusive thing, in one flush the first is served and the second finds
-			// it held.
+			// One flush may have two claims of one key, or of one exclusive thing: the first is served and the second
+			// finds it held.
 			if _, taken := b.claims[o.claim.Key]; !taken && !exclusive[o.claim.Exclusive] {
 				b.claims[o.claim.Key] = i
 				exclusive[o.claim.Exclusive] = o.claim.Exclusive != ""
@@ -64,8 +64,8 @@ func holds(m map[hold]int) []hold {
 }
 
 // queueLocks locks the rows of all statements in the lock order, where there is more than one statement: each keeps
-// to the order by itself, but the next begins anew. Of two workers that record an effect each and ask for the
-// other's, one would be in the other's way for as long as Postgres takes to notice.
+// to the order by itself, but the next begins anew. Two workers that each record an effect and ask for the other's
+// would otherwise block each other until Postgres notices.
 func (b *batch) queueLocks(q *pgx.Batch) {
 	keys := map[string]bool{}
 	for key := range b.claims {
@@ -226,8 +226,8 @@ func (b *batch) readRefused(ctx context.Context, db Tx) error {
 		for _, i := range list {
 			g, known := found[key]
 			claim := b.ops[i].claim
-			// What may be tried, and was not granted, is not of its receipt; or what it needs for itself is another's,
-			// and how the last try has ended says nothing.
+			// Two reasons remain for a claimable key that was not granted. Its effect belongs to another receipt, or
+			// another effect holds what it needs for itself. The state of the last try explains neither.
 			mayBeTried := !known || g.Claimable(claim.Round)
 			if mayBeTried || g.State == Claimed && g.LeaseUntil.Before(time.Now()) {
 				unexplained = append(unexplained, claim)
@@ -268,7 +268,7 @@ func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err er
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// readHolders returns until when others hold what is exclusive. One that lapsed is let go, so that a run that was
+// readHolders returns until when others hold the exclusive things. One that lapsed is let go, so that a run that was
 // terminated in the middle cannot hold it for ever. unmarked says of each what [Claim.Unmarked] does.
 func readHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
 	rows, err := db.Query(ctx, holdersSQL, slices.Collect(maps.Keys(unmarked)))

@@ -35,7 +35,7 @@ func cleanJSON(text json.RawMessage) json.RawMessage {
 	decoder.UseNumber() // numbers stay as they are written
 	var value any
 	if decoder.Decode(&value) != nil {
-		return text // Postgres says what is wrong with it
+		return text // Postgres names the fault
 	}
 	cleaned, err := json.Marshal(cleanValue(value))
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	Transient Class = "transient"
 	// Exhausted: transient, and this round's time is used up.
 	Exhausted Class = "exhausted"
-	// Fault: the other side cannot take the request as we send it, which says nothing about the customer. Once what is
-	// wrong with us, or with the deployment, is mended, a later round goes on.
+	// Fault: the other side cannot take the request as we send it, which says nothing about the customer. A later
+	// round goes on, once we or the deployment are mended.
 	Fault Class = "fault"
 	// Permanent: the other side refused; the same request will be refused again.
 	Permanent Class = "permanent"
@@ -44,8 +44,8 @@ type Claim struct {
 	Kind string
 	// Exclusive, when set, names what only one claimed effect at a time may touch.
 	Exclusive string
-	// Queue names what the effect locks first of what many want, an account say, in words that a person understands. It
-	// is for [Store.InTx] alone; "" stands for the key.
+	// Queue names the first contended row that the effect locks, an account say, in words that a person understands.
+	// It is for [Store.InTx] alone; "" stands for the key.
 	Queue string
 	// Round is the number of operator retries that the run has had.
 	Round int
@@ -55,13 +55,13 @@ type Claim struct {
 	RunID      string
 	// Lease is how long the claim holds; it must outlast one attempt.
 	Lease time.Duration
-	// Request holds the bytes to send. The first claim's are kept, and returned to each later
-	// claim of the same generation. A new generation begins when a later round repeats what was in
-	// doubt, or ended as a refusal or a fault with every attempt answered.
+	// Request holds the bytes to send. The first claim's are kept, and returned to each later claim of the same
+	// generation. A new generation begins when a later round repeats an effect that was in doubt, or that ended as a
+	// refusal or a fault with every attempt answered.
 	Request []byte
-	// Unmarked is set for an effect that can happen outside without a Commit before it. When a claim of such an effect
-	// runs out, nobody knows whether it happened: the claim that takes over keeps {"Unanswered": true} as the key's
-	// result. Without Unmarked, a claim that ran out has done nothing, unless its Commit was recorded.
+	// Unmarked is set for an effect that can happen outside without a Commit before it. When a claim of such an
+	// effect runs out, nobody knows whether it happened: the claim that takes over keeps {"Unanswered": true} as the
+	// key's result. If Unmarked is not set, a claim that ran out has done nothing, unless its Commit was recorded.
 	Unmarked bool
 }
 
@@ -76,7 +76,7 @@ type Grant struct {
 	Generation int
 	// Attempt counts the claims of the key, this one included.
 	Attempt int
-	// Round is the last one that claimed the key: only a later one repeats what has ended.
+	// Round is the last one that claimed the key: only a later one repeats an effect that has ended.
 	Round int
 	// Request holds the bytes to send, which may be those of an earlier attempt.
 	Request []byte
@@ -110,13 +110,13 @@ type Finish struct {
 	Token int64
 	// State is Done, Skipped, Failed or Uncertain.
 	State State
-	// Result is what the effect returned, where State is Done. Where it is Failed or Uncertain, Result is nil, which
+	// Result is the effect's return value when State is Done. When State is Failed or Uncertain, Result is nil, which
 	// keeps the result of an earlier attempt, or {"Unanswered": true}: this attempt may have happened. The ledger
 	// writes that itself for a claim that ran out, see Claim.Unmarked, and turns it into "UnansweredBefore" when a
 	// new generation begins.
 	//
-	// NUL and what is no UTF-8, which Postgres text cannot hold, is dropped from the strings of Result,
-	// Error and the arguments of Also.
+	// NUL and invalid UTF-8, which Postgres text cannot hold, are dropped from the strings of Result, Error and the
+	// arguments of Also.
 	Result json.RawMessage
 	// Error and Class are for Failed and Uncertain.
 	Error string

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Peek returns what is recorded under the keys, as [Store.Read] does, and writes nothing: it may be asked in any
-// transaction. A claim that has run out shows as what the next one would meet: [Uncertain] past its point of no return,
-// else [Failed], and to be tried again.
+// Peek returns the records of the keys, as [Store.Read] does, and writes nothing: it may be called in any
+// transaction. A claim that has run out shows as the next claim would meet it: [Uncertain] past its point of no
+// return, else [Failed], and to be tried again.
 func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
 	found := map[string]Grant{}
 	err := eachHeld(ctx, db, keys, func(key string, g Grant, committing, lapsed bool) {
@@ -41,11 +41,11 @@ func (g Grant) Claimable(round int) bool {
 	return false
 }
 
-// KeepsKey reports whether a claim that is granted where g is what [Peek] has found stays in its generation, and under the
-// key that the sink knows: what claimSQL calls not begun.
+// KeepsKey reports whether a claim that is granted where g is what [Peek] has found stays in its generation, and
+// under the key that the sink knows: what claimSQL calls not begun.
 func (g Grant) KeepsKey() bool {
 	var kept struct{ Unanswered bool }
-	_ = json.Unmarshal(g.Result, &kept) // what has no result was answered
+	_ = json.Unmarshal(g.Result, &kept) // an effect without a result was answered
 	return g.Class != Ambiguous && (g.Class != Permanent && g.Class != Fault || kept.Unanswered)
 }
 
@@ -55,7 +55,7 @@ func (g Grant) doubted() Grant {
 	return g
 }
 
-// eachHeld reads what is recorded under the keys.
+// eachHeld reads the records of the keys.
 func eachHeld(ctx context.Context, db Tx, keys []string, f func(key string, g Grant, committing, lapsed bool)) error {
 	rows, err := db.Query(ctx, readSQL, keys)
 	if err != nil {

@@ -18,9 +18,10 @@ var Statements = map[string]string{
 	"uncertain":  uncertainSQL,
 }
 
-// begun is true when a claim begins a new generation. What was refused, or was a fault, after an attempt that nobody
-// answered stays in its own: the sink may hold that attempt, under the key of this generation. Where every attempt was
-// answered, none has done anything, and a sink that remembers its answers would give the old one under the old key.
+// begun is true when a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered
+// attempt stays in its generation: the sink may hold that attempt, under the key of this generation. If every attempt
+// was answered, none has done anything, and a sink that remembers its answers would give the old one under the old
+// key.
 const begun = `(e.error_class = 'uncertain' or e.error_class in ('permanent', 'fault') and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
 // claimed compares the state of a row whose key is given: see [schema.Handling].
@@ -36,10 +37,10 @@ select from unnest($1::text[]) as k(key) cross join lateral (select from effects
 
 // claimSQL takes the keys that may be taken. A key that is not returned was not granted.
 //
-// A claim of what another holds for itself is left out, and not left to the unique index: that would refuse the whole
-// commit, which then had to be halved until the claim stood alone. The index still decides between two commits.
+// A claim of an exclusive thing that another holds is left out here. The unique index would refuse the whole commit,
+// which then had to be halved until the claim stood alone. The index still decides between two commits.
 //
-// A claim that is not of its receipt is left out, too: see [ErrForeign].
+// A claim of another receipt's effect is left out, too: see [ErrForeign].
 const claimSQL = `
 insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, workflow_id, run_id, lease_until, request)
 select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.workflow_id, c.run_id,
@@ -103,8 +104,8 @@ const lapsedInDoubt = "the attempt ended between the point of no return and the 
 // lapsedUndone is why any other claim that lapsed is to be tried again.
 const lapsedUndone = "the attempt ended without an outcome"
 
-// doubtSQL turns such a claim into what it is. Its attempt stays known when a person has decided: whoever died
-// in it could not record it.
+// doubtSQL makes such a claim uncertain. The attempt stays known when a person has decided: the worker that died in
+// it could not record it.
 const doubtSQL = `
 with doubted as (
     update effects as e set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
@@ -170,9 +171,9 @@ select x.name, h.lease_until, h.lease_until < now() and not h.committing as laps
   from unnest($1::text[]) as x(name)
  cross join lateral (select lease_until, committing from effects where exclusive = x.name and exclusive <> '' and state = 'claimed' limit 1) h`
 
-// letGoSQL ends claims that lapsed while they held something exclusive. What they had sent is not
-// known to be refused, so they stay claimable with the same bytes. $2 says that they may have sent
-// something: what is exclusive is done in one way, whoever claims it.
+// letGoSQL ends claims that lapsed while they held something exclusive. Nobody knows that their requests were
+// refused, so they stay claimable with the same bytes. $2 says that they may have sent something: an exclusive thing
+// is done in one way, whoever claims it.
 const letGoSQL = `
 update effects set state = 'failed', error_class = 'transient', error = '` + lapsedUndone + `',
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end

@@ -29,7 +29,7 @@ func New(pool *pgxpool.Pool) *Store {
 	return s
 }
 
-// Close waits for what is being written and stops the committer.
+// Close waits for the writes under way and stops the committer.
 func (s *Store) Close() { s.group.Close() }
 
 // op is one change that waits for a commit: exactly one field is set.
@@ -57,8 +57,8 @@ type outcome struct {
 // Nothing was done. Only who writes to Temporal past pawl gets that far.
 var ErrForeign = errors.New("the effect is not of its receipt")
 
-// Claim asks for the right to do an effect. It does not wait for another holder. The error is [ErrForeign] where the
-// effect is not of its receipt.
+// Claim asks for the right to do an effect. It does not wait for another holder. The error is [ErrForeign] when the
+// effect belongs to another receipt.
 func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	out, err := s.group.Do(ctx, op{claim: &c})
 	if isExclusive(err) { // another process has claimed it at the same moment
@@ -100,9 +100,9 @@ func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 	return nil
 }
 
-// Read returns what is recorded under the keys, as a claim that is not granted would. A key that was
-// never claimed is not in it. Nothing is claimed; only a claim that lapsed after its point of no return
-// becomes uncertain, as it would for the next claim.
+// Read returns the records of the keys, as a claim that is not granted would. It leaves out keys that were never
+// claimed. Nothing is claimed; only a claim that lapsed after its point of no return becomes uncertain, as it would
+// for the next claim.
 func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, error) {
 	found, err := read(ctx, s.pool, keys)
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, erro
 	return found, nil
 }
 
-// Skip records the decision that an unfinished effect shall not be done, with the reason. An effect
-// that is done, skipped or being done stays as it is. The error is [ErrForeign] where it is not of its receipt.
+// Skip records the decision that an unfinished effect shall not be done, with the reason. An effect that is done,
+// skipped or being done stays as it is. The error is [ErrForeign] when the effect belongs to another receipt.
 func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
 	err := checkOwn(ctx, s.pool, c)
 	if err == nil {
@@ -133,8 +133,8 @@ func checkOwn(ctx context.Context, db Tx, c Claim) error {
 	return err
 }
 
-// Uncertain counts the effects of which nobody knows whether they happened: those that are uncertain, and those that
-// will be when somebody claims them next, because their claim has lapsed after the point of no return.
+// Uncertain counts the effects that may or may not have happened: those that are uncertain, and those that will be
+// when somebody claims them next, because their claim has lapsed after the point of no return.
 func (s *Store) Uncertain(ctx context.Context) (int, error) {
 	var n int
 	if err := s.pool.QueryRow(ctx, uncertainSQL).Scan(&n); err != nil {
@@ -158,10 +158,10 @@ func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	return b.outcomes, nil
 }
 
-// InTx does an effect in our own database: the claim, what do changes and the record f commit together, or
-// not at all. While do runs the claim's row is locked, so that nobody else can claim the key. do is not called when the
-// claim is not granted. What it returns is recorded as f's result; when it returns an error, InTx rolls back and
-// returns that error.
+// InTx does an effect in our own database: the claim, what do changes and the record f commit together, or not at
+// all. While do runs the claim's row is locked, so that nobody else can claim the key. do is not called when the
+// claim is not granted. Its value is recorded as f's result; when it returns an error, InTx rolls back and returns
+// that error.
 //
 // Those that queue for the same ([Claim.Queue]) wait for each other without a connection. A *[StalledError] says that
 // somebody else holds the lock and that nothing was done; [ErrBusy] that enough are waiting.
@@ -175,8 +175,8 @@ func (s *Store) InTx(ctx context.Context, c Claim, f Finish, do func(context.Con
 	return grant, err
 }
 
-// Stalled lists what transactions of [Store.InTx] in this process wait for because somebody else holds its lock, what
-// has waited longest first.
+// Stalled lists the queues of [Store.InTx] in this process that wait because somebody else holds the lock, the
+// longest wait first.
 func (s *Store) Stalled() []StalledError { return s.turns.stalled() }
 
 func (s *Store) inTx(ctx context.Context, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (Grant, error) {
@@ -237,7 +237,7 @@ type Tx interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Unrecordable reports whether Postgres refused a record for what it holds (SQLSTATE class 22, data, or 23,
+// Unrecordable reports whether Postgres refused a record for its content (SQLSTATE class 22, data, or 23,
 // constraints): nothing was written, and the same record will be refused again.
 func Unrecordable(err error) bool {
 	var pg *pgconn.PgError

@@ -17,16 +17,16 @@ const (
 	places = 4
 	// longest is how many wait in one line. It leaves half of the places that a worker has for activities to others.
 	longest = 32
-	// forgotten is after which time nobody comes back any more for what is stalled: its run goes on elsewhere.
+	// forgotten is the time after which nobody comes back for a stalled queue: its run goes on elsewhere.
 	forgotten = time.Minute
 )
 
 // ErrBusy says that too many wait for the same thing already. Nothing was done.
 var ErrBusy = errors.New("too many wait for it already")
 
-// StalledError says that a transaction did not get the lock of what its claim queues for. Nothing was done.
+// StalledError says that a transaction did not get the lock that its claim queues for. Nothing was done.
 type StalledError struct {
-	// Queue is what the claim queues for.
+	// Queue is the claim's [Claim.Queue], or its key.
 	Queue string
 	// Since is when the first of the tries began that did not get the lock.
 	Since time.Time
@@ -36,11 +36,11 @@ func (e *StalledError) Error() string {
 	return fmt.Sprintf("waits for %s since %s: another transaction holds its lock", e.Queue, e.Since.UTC().Format(time.RFC3339))
 }
 
-// turns lets transactions that lock the same thing wait for each other here, and not in the database with a connection
-// each. Of each name one is under way, and of all names a few.
+// turns lets transactions that lock the same thing wait for each other here, and not in the database with a
+// connection each. Each name has one transaction under way, and all names together have a few.
 //
-// A line forms while its name moves on. Once somebody has not got the lock, one at a time tries, and everybody else is
-// sent away at once: whoever comes back later holds nothing meanwhile.
+// A line forms while its name moves on. Once somebody has not got the lock, one at a time tries, and everybody else
+// is sent away at once: they come back later and hold nothing meanwhile.
 type turns struct {
 	places chan struct{}
 
@@ -75,7 +75,7 @@ func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// Whoever was under way may have found it stalled.
+	// The transaction before this one may have found it stalled.
 	if since := t.stalledSince(l); !since.IsZero() && !tries {
 		return &StalledError{Queue: name, Since: since}
 	}
@@ -139,7 +139,7 @@ func (t *turns) conclude(name string, l *line, begin time.Time, err error) error
 	return err
 }
 
-// stalled lists what is stalled, longest first.
+// stalled lists the stalled queues, longest first.
 func (t *turns) stalled() []StalledError {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -40,13 +40,12 @@ type Finished struct {
 	id uuid.UUID
 }
 
-// MarkFinished closes a run and sets its receipt's status in one transaction. A run that nobody has
-// recorded (a reset; or a run that ended before its start was marked) is recorded as well. A receipt that says something
-// else than f.Ref is not found. It may
-// be called twice: the second call changes nothing but the closing time.
+// MarkFinished closes a run and sets its receipt's status in one transaction. A run that nobody has recorded (a
+// reset; or a run that ended before its start was marked) is recorded as well. A receipt that differs from f.Ref
+// counts as not found. It may be called twice: the second call changes nothing but the closing time.
 //
-// A status that the graph does not allow closes the run and returns a *[receipt.TransitionError]. Where a later
-// workflow task has written the status, nothing is changed and [receipt.ErrOutrun] is returned.
+// A status that the graph does not allow closes the run and returns a *[receipt.TransitionError]. If a later workflow
+// task has written the status, nothing is changed and [receipt.ErrOutrun] is returned.
 func (s *Store) MarkFinished(ctx context.Context, f Finished) error {
 	id, err := receipt.ParseID(f.ReceiptID)
 	if err != nil {
@@ -66,9 +65,9 @@ func (s *Store) MarkFinished(ctx context.Context, f Finished) error {
 // finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
 // transitions decides here too.
 //
-// Of two runs of one receipt, the one with the later task moves it. Sorting them also has all of ended read before the
-// first receipt is changed: Postgres finds no row to lock that the same statement has changed, and the second run was
-// neither closed nor refused.
+// Two runs of one receipt may end together: the one with the later task moves it. Sorting them also has all of ended
+// read before the first receipt is changed. Otherwise Postgres finds no row to lock once the same statement has
+// changed it, and the second run is neither closed nor refused.
 const finishedSQL = `
 with ended as materialized (
     select i.*, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
@@ -96,8 +95,8 @@ with ended as materialized (
 select id, was, before, id in (select id from moved) from ended`
 
 func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, error) {
-	// An upsert may meet a row once: of a run that is finished twice at the same moment the later task
-	// counts, and the last of one task.
+	// An upsert may meet a row only once. A run may be finished twice at the same moment: the later task counts, and
+	// the last report of one task.
 	last := map[[2]string]Finished{}
 	for _, f := range reqs {
 		run := [2]string{f.WorkflowID, f.RunID}

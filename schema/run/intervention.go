@@ -11,7 +11,7 @@ import (
 // Deed is what somebody did to a run.
 type Deed string
 
-// What people do to runs in Temporal.
+// The deeds of people on runs in Temporal.
 const (
 	Cancelled  Deed = "cancelled"
 	Terminated Deed = "terminated"
@@ -27,11 +27,11 @@ type Intervention struct {
 	PreviousRunID string
 	What          Deed
 	At            time.Time
-	// Who is the identity that was given to Temporal and Why the reason, each "" where Temporal does not know it.
+	// The identity that was given to Temporal, and the reason; each "" when Temporal does not know it.
 	Who, Why string
 }
 
-// String says what was done, by whom and why.
+// String tells the deed, the person and the reason.
 func (i Intervention) String() string {
 	words := string(i.What) + " in Temporal"
 	if i.Who != "" {
@@ -43,8 +43,8 @@ func (i Intervention) String() string {
 	return words
 }
 
-// intervenedSQL also closes a run that was terminated, which can say nothing any more, and says of one that a reset made
-// why it is there, whoever has recorded it before.
+// intervenedSQL also closes a run that was terminated, which can say nothing any more, and says of one that a reset
+// made why it is there, whoever has recorded it before.
 const intervenedSQL = `
 with noted as (
     insert into interventions (receipt_id, workflow_id, run_id, what, at, who, why)

@@ -19,9 +19,9 @@ type Open struct {
 
 const openColumns = receipt.PendingColumns + `, r.status, r.reason`
 
-// Receipts of which nothing was heard for the time $1, though a run of theirs should go on. One without a workflow ID has
-// a run where its status says so: the run has written that before anybody could record its start. Parked without one,
-// it never ran.
+// Receipts that were silent for the time $1, though a run of theirs should go on. A working one without a workflow ID
+// has a run: the run wrote the status before anybody could record its start. A parked one without a workflow ID never
+// ran.
 const (
 	quietAndWorking = `r.status in ('processing', 'retrying') and r.updated_at < now() - $1::interval`
 	quietAndParked  = `r.status in ('needs_review', 'dead') and r.updated_at < now() - $1::interval and r.workflow_id <> ''
@@ -33,8 +33,8 @@ select r.id::text from receipts r where ` + quietAndWorking + `
 union all
 select r.id::text from receipts r where ` + quietAndParked
 
-// Quiet returns the IDs of the receipts of which nothing was heard for the time d, though they have not come to rest
-// and a run of theirs should go on: working, or parked.
+// Quiet returns the IDs of the receipts that were silent for the time d, though they have not come to rest and a run
+// of theirs should go on: working, or parked.
 func (s *Store) Quiet(ctx context.Context, d time.Duration) (ids []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
@@ -108,9 +108,8 @@ update receipts r
  where r.id = $1 and r.status = $2 and r.reason = $3
    and n.workflow_id = $4 and n.run_id = $5 and n.receipt_id = r.id and n.closed_at is not null and n.outcome in ('processed', 'compensated')`
 
-// SettleOpen moves o back to the outcome of its run, which is complete, where that has recorded one here: a
-// worker that was away for longer than its task may have moved the receipt afterwards, with what it knew. It
-// reports whether it did.
+// SettleOpen moves o back to the outcome that its complete run has recorded here, and reports whether it did. A
+// worker that was away for longer than its task may have moved the receipt afterwards, with older knowledge.
 func (s *Store) SettleOpen(ctx context.Context, o Open, runID string) (settled bool, err error) {
 	id, err := receipt.ParseID(o.ReceiptID)
 	if err != nil {

@@ -15,8 +15,8 @@ select r.workflow_id from receipts r
    and not exists (select from jsonb_array_elements(r.waits -> 'effects') w left join effects e on e.key = w ->> 'key'
                     where e.state is null or e.state not in ('done', 'skipped'))`
 
-// WaitsForSettled returns the workflow IDs of other receipts' parked runs that wait for nothing but effects that are done
-// or skipped by now, some of the keys among them.
+// WaitsForSettled returns the workflow IDs of other receipts' parked runs that wait for nothing but effects that are
+// done or skipped by now, some of the keys among them.
 func (s *Store) WaitsForSettled(ctx context.Context, receiptID string, keys []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

@@ -55,8 +55,8 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 	return first
 }
 
-// startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Of two runs of one receipt, the one
-// that began later names its workflow.
+// startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Two runs of one receipt may
+// begin together: the later one names its workflow.
 const startedSQL = `
 with ` + schema.Lazy + `, started as materialized (
     -- A short run has ended and said all of this itself: its receipt is not touched again.

@@ -30,17 +30,17 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// mostConnections is more than probes and scrapers have. Whoever has most of them loses one to the next, so that
-// nobody keeps the others from asking.
+// mostConnections is more than probes and scrapers have. The client with the most connections loses one to the next
+// client, so that nobody keeps the others from asking.
 const mostConnections = 64
 
 // Part is one part of a process.
 type Part struct {
 	Name string
-	// Probe proves that the part can do its work now. note is what is to be known about it all the same.
+	// Probe proves that the part can do its work now. note is a remark about a part that works.
 	Probe func(context.Context) (note string, err error)
-	// Decides says that the process is not ready without this part. Temporal, say, is one without which deliveries are
-	// still taken.
+	// Decides says that the process is not ready without this part. An ingress without Temporal, say, still takes
+	// deliveries.
 	Decides bool
 }
 
@@ -152,7 +152,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown closes the listener and waits for what is in flight until ctx ends.
+// Shutdown closes the listener and waits for the requests in flight until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return fmt.Errorf("ops: shut down: %w", err)

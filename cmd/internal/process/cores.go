@@ -29,9 +29,9 @@ func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (
 const fromPortSQL = `select coalesce(inet_client_port(), 0)` // null where it comes through a socket of that machine
 
 // besideDatabase reports whether the database is on this machine: the connection goes to the address that it comes
-// from, or through a socket, and the server has this very connection. What is reached here may be a tunnel or a proxy
-// (Cloud SQL's, say), which has a connection of its own to the server, from another port or through a socket there. Of
-// one that is reached through a socket and reaches the server through another, nothing shows.
+// from, or through a socket, and the server has this very connection. The other end may be a tunnel or a proxy (Cloud
+// SQL's, say), which has a connection of its own to the server, from another port or through a socket there. A proxy
+// with sockets on both sides cannot be recognised.
 func (n *Node) besideDatabase(ctx context.Context) (bool, error) {
 	conn, err := n.Pool.Acquire(ctx)
 	if err != nil {

@@ -1,11 +1,10 @@
 package process
 
-// headroom is memory that is never touched, so that the kernel never gives it: it only makes Go's
-// collector count with a larger heap. What lives in an ingress is some 10 MiB, and the collector ran
-// whenever as much again had been allocated: many times a second under load, for a sixth of the
-// process's CPU time. It costs at most as much real memory as it pretends. Unlike GOGC it does not
-// multiply a heap that is large already, as that of a worker with thousands of open runs, and unlike
-// GOMEMLIMIT it sets no bound to thrash at.
+// headroom is memory that is never touched, so that the kernel never gives it: it only makes Go's collector count
+// with a larger heap. An ingress has some 10 MiB of live data, and the collector ran whenever as much again had been
+// allocated: many times a second under load, for a sixth of the process's CPU time. It costs at most as much real
+// memory as it pretends. Unlike GOGC it does not multiply a heap that is large already, as that of a worker with
+// thousands of open runs, and unlike GOMEMLIMIT it sets no bound to thrash at.
 type headroom []byte
 
 // newHeadroom returns none where the environment tunes the collector itself.

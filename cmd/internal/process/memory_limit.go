@@ -19,8 +19,8 @@ func limitMemory(env func(string) (string, bool)) {
 	}
 }
 
-// memoryLimit returns what Go may take in the container whose control group is at root, 0 without a limit: nine tenths of
-// the limit less the bodies, which are outside of Go's memory, but never less than half of it.
+// memoryLimit returns what Go may take in the container whose control group is at root, 0 without a limit: nine
+// tenths of the limit less the bodies, which are outside of Go's memory, but never less than half of it.
 func memoryLimit(root string) int64 {
 	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} { // of version 2 and 1
 		text, err := os.ReadFile(filepath.Join(root, name))

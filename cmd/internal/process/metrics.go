@@ -55,7 +55,7 @@ func (n *Node) observeMoney(meter metric.Meter) error {
 	g := gauges{meter: meter}
 	unclaimed := g.count("pawl_money_unclaimed", "Refunds, disputes and credit notes that are not booked since nothing has told whose they are, by kind.")
 	return g.read(func(ctx context.Context, o metric.Observer) error {
-		// What comes in disorder is whole after that time; see policy.settle.
+		// Events that come in disorder are complete after that time; see policy.settle.
 		money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
 		if err != nil {
 			return err
@@ -67,8 +67,8 @@ func (n *Node) observeMoney(meter metric.Meter) error {
 	})
 }
 
-// observeSinks exports how the sinks stand, and what is paused. Only the latter is asked of the database: the others are
-// exported while that is gone.
+// observeSinks exports the state of the sinks, and the pauses. Only the pauses come from the database: the rest is
+// exported while Postgres is down.
 func (n *Node) observeSinks(meter metric.Meter) error {
 	g := gauges{meter: meter}
 	out := g.seconds("pawl_sink_out", "Since when a sink is out, by sink, with the reason; 0 while it is not.")

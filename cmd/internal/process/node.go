@@ -210,9 +210,9 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// reach makes the client learn what the server can do, before anything uses it. Whatever comes first does
-// that otherwise, and where it starts a workflow the SDK (v1.50.0) reads the answer without the lock under
-// which another goroutine, a starting worker, may be writing it.
+// reach makes the client learn what the server can do, before anything uses it. The client's first call does that
+// otherwise. If that call starts a workflow, the SDK (v1.50.0) reads the answer without a lock, while another
+// goroutine, a starting worker, may be writing it.
 func (n *Node) reach(ctx context.Context) error {
 	n.reaching.Lock()
 	defer n.reaching.Unlock()
@@ -228,10 +228,9 @@ func SearchAttributes() (names []string) {
 	return names
 }
 
-// EnsureSearchAttributes registers the search attributes that runs are started with: a start with an
-// unknown one is refused. Where this is not allowed (Temporal Cloud), an administrator does it: where pawl may not
-// even see whether that was done, it goes on as if it were. Nothing is started, and no worker, before it has
-// succeeded.
+// EnsureSearchAttributes registers the search attributes that runs are started with: a start with an unknown one is
+// refused. An administrator does it when pawl is not allowed to (Temporal Cloud). If pawl may not even list them, it
+// goes on as if they were registered. No run and no worker starts before this has succeeded.
 func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	if err := n.reach(ctx); err != nil {
 		return err

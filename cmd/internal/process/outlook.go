@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Outlook returns what begins a preview of a run, with what the configuration decides about it. Who begins one
-// ends it with done. Nothing is sent, and what is written is rolled back.
+// Outlook returns a function that begins the preview of a run under the configuration. Its caller ends the preview
+// with done. A preview sends nothing, and rolls back its writes.
 func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
 	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
 	of, err := n.receivers(nil, nil)

@@ -16,9 +16,9 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// resets records the runs that resets in Temporal make, and why they were made. A worker notices such a run at its first
-// task, whatever state it was reset to: the run itself cannot say anything there that its copied history has not said.
-// So this stands beside the workflows and changes nothing in them.
+// resets records the runs that resets in Temporal make, and why they were made. A worker notices such a run at its
+// first task, whatever state it was reset to: the run itself cannot say anything there that its copied history has
+// not said. So this stands beside the workflows and changes nothing in them.
 type resets struct {
 	interceptor.WorkerInterceptorBase
 	histories intervention.Histories
@@ -36,7 +36,7 @@ func newResets(histories intervention.Histories, record func(context.Context, ru
 	return &resets{histories: histories, record: record, log: log, noticed: map[string]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
-// mostNoticed bounds what is remembered. One that is forgotten is recorded again, which changes nothing.
+// mostNoticed bounds the remembered runs. A forgotten run is recorded again, which changes nothing.
 const mostNoticed = 100_000
 
 // notice has a run recorded soon. It does not wait.
@@ -60,7 +60,7 @@ func (r *resets) notice(receiptID string, made workflow.Execution) {
 // resetPause is how long a run waits that could not be recorded: Temporal or the database may be away.
 const resetPause = 5 * time.Second
 
-// run records what is noticed until ctx ends.
+// run records the noticed runs until ctx ends.
 func (r *resets) run(ctx context.Context) {
 	for {
 		select {

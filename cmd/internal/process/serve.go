@@ -57,7 +57,8 @@ func (k Kind) linger(cfg *config.Config) time.Duration {
 }
 
 // Serve runs one part of pawl, and the ops listener beside it, until ctx ends, and an ingress for its shutdown delay
-// more. In that time it is not ready and works on, so that nothing meets a closed port while a load balancer still sends.
+// more. In that time it is not ready and works on, so that nothing meets a closed port while a load balancer still
+// sends.
 func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *Node) error) error {
 	limitMemory(s.Env)
 	room := newHeadroom(s.Env)

@@ -27,7 +27,7 @@ func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words strin
 	n.showRetrying(ctx, c, reason)
 }
 
-// tellBack has the runs let in that wait for a sink. Where nobody listens, they poll by themselves.
+// tellBack has the runs let in that wait for a sink. If nobody listens, they poll by themselves.
 func (n *Node) tellBack(sink string) {
 	select {
 	case n.back <- sink:
@@ -35,9 +35,9 @@ func (n *Node) tellBack(sink string) {
 	}
 }
 
-// letIn tells the runs that wait for a sink that it is back, a few after the other: this process has closed its breaker,
-// or was the first to hear that its pause is over. Where it dies over that, they poll by themselves. It stops when the
-// sink is out again, or paused.
+// letIn tells the runs that wait for a sink that it is back, a few after the other: this process has closed its
+// breaker, or was the first to hear that its pause is over. If it dies meanwhile, they poll by themselves. It stops
+// when the sink is out again, or paused.
 func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink is back", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)

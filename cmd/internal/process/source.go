@@ -46,8 +46,8 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 	return source, nil
 }
 
-// wanted says which types a source runs: of those on its allow-list (all, where there is none) the ones
-// that a flow is written for, and the rest when the source relays.
+// wanted says which types a source runs: those on its allow-list that have a flow, and the others on the list when
+// the source relays. A source without a list allows all types.
 func wanted(s config.Source) func(string) bool {
 	return func(eventType string) bool {
 		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) {

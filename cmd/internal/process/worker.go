@@ -38,7 +38,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return err
 	}
 	n.join(ops.Part{Name: effects, Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
-	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // nothing is tried at what is paused, from the first moment on
+	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses hold from the first moment on
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
@@ -101,9 +101,9 @@ func stalled(book *ledger.Store) string {
 	return said
 }
 
-// cachedRuns is how many runs a process keeps in memory between their workflow tasks, each at some 100 KB: those that are
-// at work, and of those that wait the newest. The others are read again from Temporal when they go on. With the SDK's
-// 10,000, 6,000 runs that waited for a sink took 800 MB.
+// cachedRuns is how many runs a process keeps in memory between their workflow tasks, each at some 100 KB: those that
+// are at work, and of those that wait the newest. The others are read again from Temporal when they go on. With the
+// SDK's 10,000, 6,000 runs that waited for a sink took 800 MB.
 const cachedRuns = 256
 
 // keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that has failed to
@@ -178,8 +178,8 @@ func (n *Node) WorkerOptions() worker.Options {
 		WorkflowTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 		ActivityTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 		MaxEagerActivityReservationsPerWorkflowTask: &eager,
-		// Each sink's gate bounds what is in flight to it and what waits there. With slots for all of it at once, a sink
-		// that hangs takes none that another needs.
+		// Each sink's gate bounds its calls in flight and those that wait. There are slots for all of them at once,
+		// so that a sink that hangs takes none that another needs.
 		MaxConcurrentActivityExecutionSize:      ownSlots + n.gates.slots(),
 		MaxConcurrentLocalActivityExecutionSize: ownSlots + n.gates.slots(),
 		WorkerStopTimeout:                       stopGrace,

@@ -1,8 +1,8 @@
 // Package sinkcheck asks the systems around pawl, before the first customer pays, whether they can be reached, let pawl
 // in, and do a key once.
 //
-// What is sent is about the account [Account], and has the header Pawl-Check: true. A sink that knows it remembers the key
-// as it always does, and changes and books nothing.
+// Its requests are about the account [Account], and have the header Pawl-Check: true. A sink that knows it remembers
+// the key as it always does, and changes and books nothing.
 package sinkcheck
 
 import (
@@ -29,13 +29,13 @@ const Account = "pawl-check"
 // Header marks a request that changes nothing.
 const Header = "Pawl-Check"
 
-// Finding is what was found out about one thing of a sink.
+// Finding is the result of one check of a sink.
 type Finding struct {
 	// Sink has ":live" or ":test" at its end where it is per mode; a subscriber's begins with "subscribers:", a consumer's
 	// with "consumers:".
 	Sink string `json:"sink"`
-	// Check is "reach", "token", "repeat" (the same key twice), "conflict" (a key with another body) or "strangers" (a wrong
-	// token).
+	// Check is "reach", "token", "repeat" (the same key twice), "conflict" (a key with another body) or "strangers"
+	// (a wrong token).
 	Check string `json:"check"`
 	// Result is "ok", "fails" for what will go wrong, or "note" for what cannot be told, or may be meant.
 	Result string `json:"result"`
