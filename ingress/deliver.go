@@ -209,11 +209,13 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		s.cfg.Log.Warn("duplicates not counted", "provider", d.Provider, "source", d.Source, "count", uncounted, "event_id", last.EventID, "error", last.Uncounted)
 	}
 	l.outcome = sum.outcome()
-	if sum.fresh+sum.ignored > 0 {
+	news := sum.fresh+sum.ignored > 0
+	if news {
 		throttle.ConnOf(c.Request().Context()).Delivers()
-		if s.keepsAlive(c.Request()) {
-			c.Response().Header().Del("Connection")
-		}
+	}
+	// A duplicate under an ID that is not signed may be one captured request, sent again and again: it proves no sender.
+	if (news || slices.ContainsFunc(d.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) && s.keepsAlive(c.Request()) {
+		c.Response().Header().Del("Connection")
 	}
 	err = s.confirm(c, source, r, sum, outcomes)
 	s.handOver(ctx, &d, outcomes)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // dialFrom opens a connection from a loopback address and sends text on it. Unlike dial it takes a connection that is
@@ -196,17 +197,29 @@ func (b *bench) attack(t testing.TB) (stop func()) {
 	}
 }
 
-// A sender keeps its connection by an event that is new. A duplicate may be a captured delivery that anybody repeats.
+// A sender keeps its connection by a verified delivery. A duplicate under an unsigned ID may be a captured one that
+// anybody repeats.
 func TestSenders_Refused_ConnectionClosed(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
 	body := `{"id":"e1"}`
 	for _, c := range []struct {
-		path, sig string
-		status    int
-		closed    bool
-	}{{"/hooks/shop", "00", 401, true}, {"/hooks/other", "00", 404, true}, {"/else", "00", 404, true}, {"/hooks/shop", sign([]byte(body)), 202, false}, {"/hooks/shop", sign([]byte(body)), 200, true}} {
+		path, sig, unsignedID string
+		status                int
+		closed                bool
+	}{
+		{"/hooks/shop", "00", "", 401, true},
+		{"/hooks/other", "00", "", 404, true},
+		{"/else", "00", "", 404, true},
+		{"/hooks/shop", sign([]byte(body)), "", 202, false},
+		{"/hooks/shop", sign([]byte(body)), "", 200, false},
+		{"/hooks/shop", sign([]byte(body)), "e2", 202, false},
+		{"/hooks/shop", sign([]byte(body)), "e2", 200, true},
+	} {
 		r := request(t, http.MethodPost, b.url+c.path, strings.NewReader(body), "X-Sig", c.sig)
+		if c.unsignedID != "" {
+			r.Header.Set("X-Id", c.unsignedID)
+		}
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -46,10 +47,14 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	w.RegisterWorkflow(workflows.Relay)
 	starts := run.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	defer starts.Close()
-	runs := &activities.Runs{Receipts: receipts, Runs: starts, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Lag: lag}
+	book := ledger.New(pool)
+	defer book.Close()
+	runs := &activities.Runs{Receipts: receipts, Runs: starts, Ledger: book, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Lag: lag}
 	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	named("ParkRun", runs.ParkRun)
 	named("RecordDecision", runs.RecordDecision)
+	named("SkipEffect", runs.SkipEffect)
+	named("WakeWaiting", runs.WakeWaiting)
 	loading, goOn, finished := make(chan struct{}), make(chan struct{}), make(chan string, 2)
 	named("FinishRun", func(ctx context.Context, in activities.FinishRunInput) (activities.FinishRunResult, error) {
 		result, err := runs.FinishRun(ctx, in)
