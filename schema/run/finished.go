@@ -94,9 +94,10 @@ with ended as materialized (
 )
 select id, was, before, id in (select id from moved) from ended`
 
-func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, error) {
-	// An upsert may meet a row only once. A run may be finished twice at the same moment: the later task counts, and
-	// the last report of one task.
+// lastReports returns the last report of each run, in the order of locks: receipts, then runs. An upsert may meet a
+// row only once, and a run may be finished twice at the same moment: the later task counts, and the last report of
+// one task.
+func lastReports(reqs []Finished) []Finished {
 	last := map[[2]string]Finished{}
 	for _, f := range reqs {
 		run := [2]string{f.WorkflowID, f.RunID}
@@ -108,11 +109,14 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, er
 	for _, f := range last {
 		rows = append(rows, f)
 	}
-	// The order in which receipts are locked, and then runs.
 	slices.SortFunc(rows, func(a, b Finished) int {
 		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
 	})
+	return rows
+}
 
+func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, error) {
+	rows := lastReports(reqs)
 	n := len(rows)
 	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
 	var texts [16][]string

@@ -174,20 +174,27 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	default:
 		find("conflict", Fails, fmt.Sprintf("answered %d to another body under the key", other.status), conflict)
 	}
-	if token == "" {
-		return found
-	}
-	// The same key and body: who takes it does nothing new.
-	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request)
-	switch {
-	case err != nil:
-		find("strangers", Note, err.Error(), "run the check again")
-	case stranger.status/100 == 2:
-		find("strangers", Note, fmt.Sprintf("answered %d to a wrong token", stranger.status), "have the API check the token, unless something before it does")
-	default:
-		find("strangers", OK, fmt.Sprintf("answered %d to a wrong token", stranger.status), "")
+	if token != "" {
+		found = append(found, k.strangers(ctx, key))
 	}
 	return found
+}
+
+// strangers sends the same request with a wrong token. A sink that takes it does nothing new.
+func (k keyed) strangers(ctx context.Context, key string) Finding {
+	f := Finding{Sink: k.name, Check: "strangers", Result: Note}
+	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request)
+	if err != nil {
+		f.Found, f.Do = err.Error(), "run the check again"
+		return f
+	}
+	f.Found = fmt.Sprintf("answered %d to a wrong token", stranger.status)
+	if stranger.status/100 == 2 {
+		f.Do = "have the API check the token, unless something before it does"
+	} else {
+		f.Result = OK
+	}
+	return f
 }
 
 func (k keyed) send(ctx context.Context, key, token string, r activities.Request) (answer, error) {
