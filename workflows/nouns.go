@@ -31,10 +31,7 @@ func payment(subject billing.Subject, i billing.Invoice) activities.Entry {
 // partPayment is the entry for what was paid of an invoice that was given up, with its part of the tax.
 func partPayment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	entry := payment(subject, i)
-	entry.Amount, entry.OccurredAt = i.Paid, i.ClosedAt
-	if i.Due > 0 {
-		entry.Tax = i.Tax * i.Paid / i.Due
-	}
+	entry.Amount, entry.Tax, entry.OccurredAt = i.Paid, billing.TaxOf(i.Paid, i.Due, i.Tax), i.ClosedAt
 	return entry
 }
 

@@ -14,7 +14,6 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		Paid:   f.amount("amount_paid"),
 		// What is left is negative where more was paid than was due.
 		Remaining:    f.whole("amount_remaining"),
-		Tax:          f.tax(),
 		Currency:     f.currency("currency"),
 		Reason:       f.word("billing_reason"),
 		Attempts:     int(f.count("attempt_count")),
@@ -24,6 +23,7 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		OutOfBand:    f.is("paid_out_of_band") || f.whole("amount_paid_off_stripe") > 0,
 		Subscription: f.invoiceSubscription(),
 	}
+	seen.Tax = billing.TaxOf(seen.Due, f.whole("total"), f.invoiceTax()) // the customer's balance may have paid a part
 	switch r.subject.EventType {
 	case "invoice.deleted":
 		seen.Status = "deleted"
@@ -56,14 +56,21 @@ func (f *fields) finalizationError() string {
 	return cmp.Or(failed.word("code"), failed.word("type"))
 }
 
-// tax returns the sum of the invoice's taxes: tax up to 2025-02, total_taxes since.
-func (f *fields) tax() int64 {
-	if !f.null("tax") || f.null("total_taxes") {
+// invoiceTax returns the tax in the invoice's total: tax up to 2025-02, total_taxes since.
+func (f *fields) invoiceTax() int64 {
+	if !f.null("tax") {
 		return f.whole("tax")
 	}
-	var sum int64
-	for _, o := range f.elements("total_taxes") {
-		tax := f.in(o, "total_taxes[]")
+	return f.taxes("total_taxes")
+}
+
+// taxes returns the sum of a list of taxes, 0 where it is absent.
+func (f *fields) taxes(list string) (sum int64) {
+	if f.null(list) {
+		return 0
+	}
+	for _, o := range f.elements(list) {
+		tax := f.in(o, list+"[]")
 		sum += tax.whole("amount")
 		f.keep(tax)
 	}

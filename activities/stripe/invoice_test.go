@@ -84,6 +84,17 @@ func TestRead_Invoice_Fields(t *testing.T) {
 			},
 			func(i *billing.InvoiceFact) { i.Tax = 782 },
 		},
+		"tax, of which the balance pays a part": {
+			func(e document, version string) {
+				set(objectOf(e), document{"total": 5831, "starting_balance": -5000, "amount_due": 831, "amount_paid": 831})
+				if version == before {
+					objectOf(e)["tax"] = 931
+					return
+				}
+				objectOf(e)["total_taxes"] = []any{document{"amount": 931}}
+			},
+			func(i *billing.InvoiceFact) { i.Due, i.Paid, i.Tax = 831, 831, 132 },
+		},
 		"expanded references": {
 			func(e document, version string) {
 				o, subscription := objectOf(e), document{"id": "sub_1", "object": "subscription"}

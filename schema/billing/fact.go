@@ -151,7 +151,8 @@ type InvoiceFact struct {
 	Due       int64
 	Paid      int64
 	Remaining int64
-	Tax       int64
+	// Tax is the part of Due that is tax.
+	Tax int64
 	// Currency is the ISO 4217 code in lower case.
 	Currency string
 	// Reason is the provider's billing_reason: subscription_create, subscription_cycle, manual, …
