@@ -77,7 +77,11 @@ const (
 
 // MaxWho, MaxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each effect,
 // and Temporal ends a run whose result is too large.
-const MaxWho, MaxWhy, maxReference = 200, 2000, 500
+const (
+	MaxWho       = 200
+	MaxWhy       = 2000
+	maxReference = 500
+)
 
 // listen registers the updates. It is called before anything else happens, so that a decision that is
 // re-applied after a reset finds its handler.

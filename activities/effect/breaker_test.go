@@ -238,7 +238,10 @@ func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
 	w := setup(t).worker()
 	of := func(account string) { w.policy.About = "live:" + account }
 	of("acme")
-	locked := down(503).(*effect.Failure)
+	var locked *effect.Failure
+	if !errors.As(down(503), &locked) {
+		t.Fatal("a sink that is down is no failure")
+	}
 	locked.Said = "acme is locked"
 	w.fails("acme", 5, locked)
 	w.wantOut(true, "finance answered 503")

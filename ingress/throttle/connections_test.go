@@ -44,7 +44,7 @@ func accept(t *testing.T, cs *throttle.Connections, from ...string) []*throttle.
 	l := cs.Listen(&queue{from: from})
 	var conns []*throttle.Conn
 	for range from {
-		time.Sleep(time.Millisecond) // so that one is older than the next
+		time.Sleep(time.Millisecond) //nolint:forbidigo // one has to be older than the next
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 		"silent for a second": {from: []string{a, b, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) {
 			c[1].Asks(netip.MustParseAddr("192.0.2.2"))
 			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // a connection is spared for its first second
 		}, next: []string{a}, want: []int{0}},
 		"forwarded for another": {from: []string{b, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
 			c[2].Asks(netip.MustParseAddr("192.0.2.2"))

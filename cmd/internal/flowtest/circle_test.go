@@ -125,8 +125,7 @@ func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 
 // named is a choice's verb.
 func named(c operator.Choice) string {
-	switch {
-	case c.Command[1] == "events":
+	if c.Command[1] == "events" {
 		return c.Command[2]
 	}
 	return c.Command[1]
