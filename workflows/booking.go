@@ -34,7 +34,7 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 		return nil
 	}
 	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Ref)
-	entry.Amount, entry.Currency, entry.OccurredAt = r.Amount, r.Currency, r.SucceededAt
+	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = r.Amount, r.Tax, r.Currency, r.SucceededAt
 	booked := refundEntry.step(object(subject, r.ID), entry)
 	if steps = append(steps, booked); r.Failed() {
 		entry.Kind, entry.OccurredAt, entry.Reverses = activities.RefundReversalEntry, r.FailedAt, booked.key
@@ -56,7 +56,7 @@ func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 // creditSteps book a credit note. One that is void was issued before, also where nothing has told of that.
 func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
 	entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
-	entry.Amount, entry.Currency, entry.OccurredAt = n.Amount, n.Currency, n.IssuedAt
+	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = n.Amount, n.Tax, n.Currency, n.IssuedAt
 	booked := creditEntry.step(object(subject, n.ID), entry)
 	if steps = append(steps, booked); n.Voided() {
 		entry.Kind, entry.OccurredAt, entry.Reverses = activities.CreditReversalEntry, n.VoidedAt, booked.key

@@ -24,11 +24,11 @@ func entryOf(s *step) activities.Entry {
 // The keys name the object, whichever event tells of it, and what follows is what its facts hold together.
 func TestBookings_KeysAndEntries(t *testing.T) {
 	t.Parallel()
-	entry := func(kind activities.EntryKind, object string, amount int64, at time.Time, reverses string) activities.Entry {
+	entry := func(kind activities.EntryKind, object string, amount, tax int64, at time.Time, reverses string) activities.Entry {
 		return activities.Entry{Kind: kind, Mode: "live", Account: "acme", Object: object, Invoice: "in_1", Subscription: "sub_1",
-			Amount: amount, Currency: "usd", OccurredAt: at, Reverses: reverses}
+			Amount: amount, Tax: tax, Currency: "usd", OccurredAt: at, Reverses: reverses}
 	}
-	refund := billing.Refund{Ref: billing.Ref{ID: "re_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Currency: "usd", SucceededAt: refundedAt}
+	refund := billing.Refund{Ref: billing.Ref{ID: "re_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Tax: 4, Currency: "usd", SucceededAt: refundedAt}
 	both := refund
 	both.Status, both.FailedAt = "failed", failedAt
 	never := both
@@ -38,7 +38,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Movements: []billing.Movement{
 		{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 100, Currency: "usd", OccurredAt: failedAt},
 	}}
-	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Currency: "usd", IssuedAt: refundedAt}
+	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
 	void := credit
 	void.VoidedAt = failedAt
 	none := credit
@@ -48,24 +48,24 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		want  map[string]activities.Entry
 	}{
 		"a refund that succeeded": {billing.State{Refunds: []billing.Refund{refund}}, map[string]activities.Entry{
-			"refund-entry:stripe:live:re_1": entry(activities.RefundEntry, "re_1", 30, refundedAt, ""),
+			"refund-entry:stripe:live:re_1": entry(activities.RefundEntry, "re_1", 30, 4, refundedAt, ""),
 		}},
 		"a refund that failed after all": {billing.State{Refunds: []billing.Refund{both}}, map[string]activities.Entry{
-			"refund-entry:stripe:live:re_1":          entry(activities.RefundEntry, "re_1", 30, refundedAt, ""),
-			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, failedAt, "refund-entry:stripe:live:re_1"),
+			"refund-entry:stripe:live:re_1":          entry(activities.RefundEntry, "re_1", 30, 4, refundedAt, ""),
+			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:re_1"),
 		}},
 		"a refund that never succeeded":     {billing.State{Refunds: []billing.Refund{never}}, nil},
 		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
 		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
-			"dispute-entry:stripe:live:txn_1": entry(activities.DisputeEntry, "txn_1", -100, refundedAt, ""),
-			"dispute-entry:stripe:live:txn_2": entry(activities.DisputeEntry, "txn_2", 100, failedAt, ""),
+			"dispute-entry:stripe:live:txn_1": entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""),
+			"dispute-entry:stripe:live:txn_2": entry(activities.DisputeEntry, "txn_2", 100, 0, failedAt, ""),
 		}},
 		"a credit note": {billing.State{Credits: []billing.Credit{credit}}, map[string]activities.Entry{
-			"credit-entry:stripe:live:cn_1": entry(activities.CreditEntry, "cn_1", 20, refundedAt, ""),
+			"credit-entry:stripe:live:cn_1": entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, ""),
 		}},
 		"a credit note that was voided": {billing.State{Credits: []billing.Credit{void}}, map[string]activities.Entry{
-			"credit-entry:stripe:live:cn_1":          entry(activities.CreditEntry, "cn_1", 20, refundedAt, ""),
-			"credit-reversal-entry:stripe:live:cn_1": entry(activities.CreditReversalEntry, "cn_1", 20, failedAt, "credit-entry:stripe:live:cn_1"),
+			"credit-entry:stripe:live:cn_1":          entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, ""),
+			"credit-reversal-entry:stripe:live:cn_1": entry(activities.CreditReversalEntry, "cn_1", 20, 3, failedAt, "credit-entry:stripe:live:cn_1"),
 		}},
 		"a credit note that is all refunded": {billing.State{Credits: []billing.Credit{none}}, nil},
 	} {

@@ -15,8 +15,13 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 	credited = max(0, credited-r.refundedBy(f, credited))
 	status := f.needed("status", f.word("status"))
 	fact := r.fact(f, billing.CreditSeen, status == "void")
+	taxes := "total_taxes"
+	if f.null(taxes) { // up to 2025-02
+		taxes = "tax_amounts"
+	}
 	fact.Credit = &billing.CreditFact{
 		Status: status, Invoice: f.needed("invoice", f.link("invoice")), Amount: credited, Currency: f.currency("currency"), Reason: f.word("reason"),
+		Tax: billing.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
 	}
 	return fact
 }

@@ -11,8 +11,11 @@ func creditNoteEvent(t testing.TB, version, eventType string) document {
 	t.Helper()
 	o := example(t, version, "credit_note")
 	set(o, document{"id": "cn_1", "customer": "cus_1", "invoice": "in_1", "amount": 1000, "currency": "usd", "status": "issued", "type": "post_payment", "reason": "order_change"})
-	if version != before {
-		set(o, document{"pre_payment_amount": 0, "post_payment_amount": 1000, "refunds": []any{}})
+	taxes := []any{document{"amount": 100}, document{"amount": 60}}
+	if version == before {
+		o["tax_amounts"] = taxes
+	} else {
+		set(o, document{"total_taxes": taxes, "pre_payment_amount": 0, "post_payment_amount": 1000, "refunds": []any{}})
 	}
 	return eventOf(version, eventType, o)
 }
@@ -29,14 +32,14 @@ func TestRead_CreditNote_Amount(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		old, since document
-		want       int64
+		want, tax  int64
 	}{
-		"all to the balance":         {document{"customer_balance_transaction": "cbtxn_1"}, document{}, 1000},
-		"all refunded":               {document{"refund": "re_1"}, document{"refunds": refunds(400, 600)}, 0},
-		"a part refunded":            {document{"refund": "re_1", "out_of_band_amount": 300}, document{"refunds": refunds(700)}, 300},
-		"the invoice was open":       {document{"type": "pre_payment"}, document{"pre_payment_amount": 1000, "post_payment_amount": 0, "type": "pre_payment"}, 0},
-		"the invoice was part open":  {document{"amount": 600, "type": "mixed"}, document{"pre_payment_amount": 400, "post_payment_amount": 600, "type": "mixed"}, 600},
-		"more refunded than is told": {document{"refund": "re_1"}, document{"refunds": refunds(1200)}, 0},
+		"all to the balance":         {document{"customer_balance_transaction": "cbtxn_1"}, document{}, 1000, 160},
+		"all refunded":               {document{"refund": "re_1"}, document{"refunds": refunds(400, 600)}, 0, 0},
+		"a part refunded":            {document{"refund": "re_1", "out_of_band_amount": 300}, document{"refunds": refunds(700)}, 300, 48},
+		"the invoice was open":       {document{"type": "pre_payment"}, document{"pre_payment_amount": 1000, "post_payment_amount": 0, "type": "pre_payment"}, 0, 0},
+		"the invoice was part open":  {document{"amount": 600, "type": "mixed", "tax_amounts": []any{document{"amount": 96}}}, document{"pre_payment_amount": 400, "post_payment_amount": 600, "type": "mixed"}, 600, 96},
+		"more refunded than is told": {document{"refund": "re_1"}, document{"refunds": refunds(1200)}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +50,7 @@ func TestRead_CreditNote_Amount(t *testing.T) {
 				}
 				set(objectOf(event), change)
 				same(t, read(t, event), about(billing.CreditSeen, "cn_1", "cus_1", "credit_note.created", billing.RankCreated, billing.Data{Credit: &billing.CreditFact{
-					Status: "issued", Invoice: "in_1", Amount: tt.want, Currency: "usd", Reason: "order_change",
+					Status: "issued", Invoice: "in_1", Amount: tt.want, Tax: tt.tax, Currency: "usd", Reason: "order_change",
 				}}))
 			})
 		})

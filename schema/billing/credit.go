@@ -13,7 +13,9 @@ type Credit struct {
 	// Status is issued or void: one that is void stays so.
 	Status string
 	// Amount is what was credited, but for what its refunds pay back; of the first snapshot.
-	Amount   int64
+	Amount int64
+	// Tax is the part of Amount that is tax.
+	Tax      int64 `json:",omitempty"`
 	Currency string
 	Reason   string `json:",omitempty"`
 	// IssuedAt is when the first fact showed it, VoidedAt when the first showed it as void.
@@ -31,7 +33,7 @@ func FoldCredit(id string, facts []Fact) Credit {
 	for n, f := range InOrder(facts, CreditSeen) {
 		seen := f.Credit
 		if n == 0 {
-			c.Amount, c.Currency, c.IssuedAt = seen.Amount, seen.Currency, f.OccurredAt
+			c.Amount, c.Tax, c.Currency, c.IssuedAt = seen.Amount, seen.Tax, seen.Currency, f.OccurredAt
 		}
 		c.Invoice, c.Customer, c.Reason = cmp.Or(c.Invoice, seen.Invoice), cmp.Or(f.Customer, c.Customer), cmp.Or(seen.Reason, c.Reason)
 		c.Status = higher([]string{"issued", "void"}, cmp.Or(c.Status, seen.Status), seen.Status)

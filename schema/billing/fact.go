@@ -266,8 +266,10 @@ type CreditFact struct {
 	// Status is issued or void.
 	Status  string
 	Invoice string
-	// Amount is what was credited of money that had been received, but for what its refunds pay back.
+	// Amount is what was credited of money that had been received, without what its refunds pay back. Tax is the part of
+	// it that is tax.
 	Amount   int64
+	Tax      int64 `json:",omitempty"`
 	Currency string
 	Reason   string `json:",omitempty"`
 }

@@ -71,6 +71,8 @@ func by(session, account string) change {
 	}
 }
 
+func taxed(f *billing.Fact) { f.Invoice.Tax = 160 }
+
 func full(p *billing.Policy)  { p.EndOnFullRefund = true }
 func holds(p *billing.Policy) { p.HoldOnDispute = true }
 func lost(p *billing.Policy)  { p.EndOnLostDispute = true }
@@ -118,6 +120,14 @@ var moneyCases = []struct {
 		facts: []billing.Fact{paid(1, 1, "pro"), charge(20, 30), refunded("re_1", 10, "succeeded", 10), refunded("re_2", 20, "succeeded", 20)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 30", "re_1: acme in_1 sub_1 succeeded 10",
 			"re_2: acme in_1 sub_1 succeeded 20", keeps}, news: "refund.succeeded refund.succeeded"},
+	{name: "of an invoice with tax, two parts are refunded",
+		facts: []billing.Fact{paid(1, 1, "pro", taxed), charge(20, 1000), refunded("re_1", 10, "succeeded", 300), refunded("re_2", 20, "succeeded", 700)},
+		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 300 tax 48",
+			"re_2: acme in_1 sub_1 succeeded 700 tax 112", keeps}, news: "refund.succeeded refund.succeeded"},
+	{name: "bought once with tax, and refunded in part",
+		facts: []billing.Fact{sale(20, "complete", "paid", func(f *billing.Fact) { f.Checkout.Tax = 160 }), basil(20, 0), refunded("re_1", 30, "succeeded", 600)},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 600", "re_1: acme succeeded 600 tax 96", keeps},
+		news:  "checkout.completed refund.succeeded"},
 	{name: "two sums of one second",
 		facts: []billing.Fact{paid(1, 1, "pro"), charge(20, 30), charge(20, 10)},
 		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 30", keeps}},
@@ -279,7 +289,7 @@ func moneyRows(t *testing.T, tx ledger.Tx) []string {
 		texts(t, tx, `select concat_ws(' ', id || ':', account, status, plan) from subscriptions`),
 		texts(t, tx, `select concat_ws(' ', id || ':', account, status, amount) from invoices`),
 		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, nullif(status, ''), amount, 'refunded', refunded) from payments`),
-		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, status, amount) from refunds`),
+		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, status, amount, 'tax ' || (state ->> 'Tax')) from refunds`),
 		texts(t, tx, `select concat_ws(' ', id || ':', `+owner+`, status, amount,
 			(select string_agg(m ->> 'ID', ',') from jsonb_array_elements(state -> 'Movements') as m)) from disputes`),
 		texts(t, tx, `select concat_ws(' ', id || ':', account, invoice, status, amount) from credit_notes`),

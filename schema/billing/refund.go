@@ -12,8 +12,10 @@ type Refund struct {
 	Ref
 	Charge string `json:",omitempty"`
 	// Status is the highest of pending, requires_action < succeeded < failed, canceled.
-	Status   string
-	Amount   int64
+	Status string
+	Amount int64
+	// Tax is the part of Amount that is tax, in proportion to what was paid for; 0 as long as that is not known.
+	Tax      int64 `json:",omitempty"`
 	Currency string
 	// SucceededAt and FailedAt are when the first fact said so, zero while none did. One that succeeded can still fail:
 	// both are booked.
@@ -54,6 +56,19 @@ func FoldRefund(id string, facts []Fact) Refund {
 }
 
 func (*Refund) kind() kind { return kindRefund }
+
+func (r *Refund) assign(with related) {
+	r.Ref.assign(with)
+	if i := find[*Invoice](with.objects, r.Invoice); i != nil {
+		r.Tax = TaxOf(r.Amount, i.Due, i.Tax)
+		return
+	}
+	for _, c := range each[*Checkout](with.objects) {
+		if c.Payment == r.Payment {
+			r.Tax = TaxOf(r.Amount, c.Amount, c.Tax)
+		}
+	}
+}
 
 func (r *Refund) announces() (list []string) {
 	if r.Succeeded() {
