@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// clock starts runs for what is due until ctx ends. While Temporal is down, the sweep is the one that knocks.
+// clock starts the runs of due clock rows until ctx ends. While Temporal is down, only the sweep tries to reach it.
 func (d *Dispatcher) clock(ctx context.Context) {
 	for {
 		found := 0
@@ -30,8 +30,8 @@ func (d *Dispatcher) clock(ctx context.Context) {
 	}
 }
 
-// ClockOnce starts a run for each account of which something is due, one batch of them, and returns how many accounts it
-// has found. What belongs to a receipt that is at work, or parked, waits for that.
+// ClockOnce starts a run for each account that has something due, one batch of them, and returns how many accounts it
+// found. A due row waits while its receipt is at work or parked.
 func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	due, err := d.cfg.Receipts.Clock(ctx, sweepBatch)
 	if err != nil {
@@ -47,8 +47,8 @@ func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	return len(due), errors.Join(faults...)
 }
 
-// startClock starts the run for what is due. The receipt is given to the run before it is started: should this process
-// die in between, the receipt is found without its run, which is then started.
+// startClock starts the run of one due account. It gives the receipt to the run before it starts the run: if this
+// process dies in between, the search finds the receipt without its run and starts that.
 func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	in := eventInput(c.Pending)
 	in.Due = &workflows.DueInput{Account: c.DueAccount, At: c.DueAt}
@@ -70,7 +70,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		another, is := errors.AsType[*anotherError](err)
 		switch {
 		case is && another.receiptID != "":
-			// Facts have changed since what was due: the other receipt's run does all of it.
+			// Facts have changed which receipt the due row names; the other receipt's run does all of the work.
 			if was == receipt.Processing {
 				was = receipt.Processed
 			}
@@ -85,7 +85,8 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	return nil
 }
 
-// runOf returns what a receipt's run starts with: the event or, where its workflow ID tells so, what is due by it.
+// runOf returns the input of a receipt's run: its event and, for the workflow ID of a clock run, the due time in that
+// ID.
 func runOf(p receipt.Pending) workflows.EventInput {
 	in := eventInput(p)
 	if due, ok := workflows.DueOf(p.WorkflowID); ok {

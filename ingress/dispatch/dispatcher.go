@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// Temporal starts workflows and tells how they stand; a client.Client.
+// Temporal starts workflows and describes their runs; a client.Client.
 type Temporal interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 	// DescribeWorkflowExecution answers from the run itself and not from the visibility store, which lags.
@@ -28,7 +28,7 @@ type Temporal interface {
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
-// Receipts is where receipts wait; a *receipt.Store.
+// Receipts stores the receipts that wait; a *receipt.Store.
 type Receipts interface {
 	Due(ctx context.Context, limit int) ([]receipt.Pending, error)
 	Clock(ctx context.Context, limit int) ([]receipt.Clock, error)
@@ -41,7 +41,7 @@ type Receipts interface {
 	Backlog(ctx context.Context) (receipt.Backlog, error)
 }
 
-// Runs is where their runs are kept; a *run.Store.
+// Runs stores the runs of receipts; a *run.Store.
 type Runs interface {
 	MarkStarted(ctx context.Context, runs ...run.Started) error
 	Quiet(ctx context.Context, d time.Duration) (ids []string, err error)
@@ -55,8 +55,8 @@ type Runs interface {
 // Config is what a dispatcher needs. Temporal, Receipts, Runs and TaskQueue are required.
 type Config struct {
 	Temporal Temporal
-	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal turns out
-	// not to know them.
+	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal does not know
+	// them.
 	Prepare   func(context.Context) error
 	Receipts  Receipts
 	Runs      Runs
@@ -66,8 +66,7 @@ type Config struct {
 	Eager bool
 	// Workers is how many starts may be under way; default 16.
 	Workers int
-	// Queue is how many offered events may wait in memory; default 4096. What does not fit is
-	// swept up seconds later.
+	// Queue is how many offered events may wait in memory; default 4096. The sweep takes the others seconds later.
 	Queue int
 	// Every is the pause between sweeps; default 1 s.
 	Every time.Duration
@@ -84,21 +83,21 @@ const (
 	// taskTimeout is half of Temporal's default: after a kill it is most of the wait, and a healthy
 	// task takes milliseconds. Shorter would have a starved worker time out under load.
 	taskTimeout = 5 * time.Second
-	// keep is for how long a process begins to start what it has taken. What is left of the lease then is for a start
-	// that takes all of startTimeout, for its mark, and for a commit of which the process has heard late: nobody else
-	// begins to start the same receipt meanwhile.
+	// keep is how long after taking a receipt a process may still begin to start it. The rest of the lease covers a
+	// start that takes all of startTimeout, its mark, and a commit whose answer came late, so that no other process
+	// begins to start the same receipt.
 	keep = receipt.Lease - startTimeout - markEvery - time.Second
-	// sweepBatch is how many receipts a sweep takes at once. Those that it cannot begin to start in time, with a Temporal
-	// that takes fewer than 20 starts a second, are due again at once.
+	// sweepBatch is how many receipts a sweep takes at once. A Temporal that takes fewer than 20 starts a second
+	// leaves some of them, which are due again at once.
 	sweepBatch = 100
 	// While Temporal is down the sweep tries one receipt after each pause, which grows from the
 	// first to the second. The second is how long after its return the backlog begins to move.
 	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
-	// markEvery is how long a run may last before its start is recorded. Most have ended by then and
-	// have said so themselves.
+	// markEvery is how long a run may last before its start is recorded. Most runs have ended by then and have
+	// recorded themselves.
 	markEvery = time.Second
-	// letIn is how many of the receipts that have waited for a source's pause are let in each second: about what a small
-	// engine runs beside what comes in.
+	// letIn is how many receipts a second become due after the end of their source's pause: about as many as a small
+	// engine runs beside new events.
 	letIn = 80
 	// sampleEvery is how often the backlog gauge counts the table.
 	sampleEvery = 5 * time.Second
@@ -114,8 +113,8 @@ type Dispatcher struct {
 
 	refusals refusals
 
-	// answered counts the starts that Temporal has answered. timedOutAt is that count as it stood when a start last
-	// timed out, -1 before any has: while the two are equal, Temporal has answered nothing since. See silent.
+	// answered counts the starts that Temporal has answered. timedOutAt is the value of that count when a start last
+	// timed out, or -1: while the two are equal, Temporal has answered nothing since. See silent.
 	answered, timedOutAt atomic.Int64
 
 	preparing sync.Mutex
@@ -164,8 +163,8 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run starts workflows until ctx ends; it returns when no start is under way. What is still queued
-// then is in the table too, and due at once for whoever sweeps next.
+// Run starts workflows until ctx ends; it returns when no start is under way. Receipts that are still queued then are
+// due at once for the next sweep of any process.
 func (d *Dispatcher) Run(ctx context.Context) {
 	d.readPauses(ctx)
 	var wg sync.WaitGroup
@@ -173,7 +172,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	for range d.cfg.Workers {
 		starting.Go(func() { d.work(ctx) })
 	}
-	// What is being started when ctx ends is noted too.
+	// Starts that are under way when ctx ends are recorded, too.
 	marks, started := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() {
 		starting.Wait()
@@ -188,8 +187,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// failed says why p was not started: on the receipt where Temporal refuses this very start, which no
-// repeat would mend, and in the log, once per outage where Temporal as a whole is unable.
+// failed reports why p was not started. It parks the receipt if Temporal refuses this very start or has another
+// receipt's run of the event, since no repeat would help. It logs every failure, but an outage of Temporal only once.
 func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	if ctx.Err() != nil {
 		return // we are leaving, Temporal is well
@@ -218,8 +217,8 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	}
 }
 
-// Sample measures the backlog until ctx ends. It is apart from [Dispatcher.Run] because it needs no Temporal:
-// a process that starts while Temporal is away must show what waits for it.
+// Sample measures the backlog until ctx ends. [Dispatcher.Run] does not include it, because it needs no Temporal: a
+// process that starts while Temporal is away must show its backlog.
 func (d *Dispatcher) Sample(ctx context.Context) {
 	for {
 		if b, err := d.cfg.Receipts.Backlog(ctx); err == nil {

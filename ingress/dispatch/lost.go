@@ -23,34 +23,33 @@ import (
 )
 
 const (
-	// searchEvery is the pause between searches for lost runs, and quiet how long nothing must have been heard of one. A run
-	// that a person has terminated is noticed within a minute.
+	// searchEvery is the pause between searches for lost runs. A run is searched for after it recorded nothing for
+	// the time quiet. So a run that a person terminated is noticed within a minute.
 	searchEvery = 25 * time.Second
 	quiet       = 30 * time.Second
-	// listPage is the most that Temporal gives at once. It answers ten lists a second by default, to everybody: a person
-	// at the Temporal UI shall not wait for pawl, so pageEvery leaves more than half of them.
+	// listPage is the most that Temporal gives at once. By default it answers ten lists a second for all clients
+	// together: pageEvery leaves more than half of them to the people at the Temporal UI.
 	listPage    = 1000
 	pageEvery   = 250 * time.Millisecond
 	listTimeout = 10 * time.Second
-	// mostMissing bounds the runs that are checked in one search, each with a question of its own. Where one finds
-	// something, the next search follows at once.
+	// mostMissing bounds the runs that one search checks, each by a request of its own. After a search that found
+	// something, the next one follows at once.
 	mostMissing = 1000
-	// sample is how many of the working receipts, and of those that are parked, are checked though Temporal lists
-	// their runs.
+	// sample is how many working receipts, and how many parked ones, are checked although Temporal lists their runs.
 	sample = 50
-	// checkers check runs side by side. checkFailures in a row end a search: with a Temporal that does not answer, each
-	// takes startTimeout.
+	// checkers check runs side by side. checkFailures in a row end a search: each takes startTimeout when Temporal
+	// does not answer.
 	checkers      = 4
 	checkFailures = 3
-	// stuckAfter is how many tries of a workflow task say that the next one will fail, too. Temporal makes as many
-	// in a minute and a half; a worker that is being replaced, or one of two versions at work, costs fewer.
+	// stuckAfter is how many failed tries of a workflow task mean that the next one will fail, too. Temporal makes as
+	// many in a minute and a half; the replacement of a worker, or a deployment of two versions, costs fewer.
 	stuckAfter = 7
 )
 
 // search goes on finding lost runs until ctx ends.
 func (d *Dispatcher) search(ctx context.Context) {
 	pause := searchEvery
-	// Of several processes each has its own time to search.
+	// The random part keeps several processes from searching at the same time.
 	for wait(ctx, pause/2+rand.N(pause/2+1)) {
 		mended, err := d.SearchOnce(ctx, quiet)
 		if err == nil && mended > 0 {
@@ -65,16 +64,15 @@ func (d *Dispatcher) search(ctx context.Context) {
 	}
 }
 
-// SearchOnce searches for runs that have ended without their receipt, and returns how many it mended. Suspect is a receipt
-// of which nothing was heard for the time quiet, and whose run is not among those that Temporal lists as running. So
-// its cost grows with what is open and not with what is searched for. A list that lags or lacks something makes a
-// healthy run suspect, and is corrected by checking the run itself.
+// SearchOnce searches for runs that ended without finishing their receipt, and returns how many it repaired. A
+// receipt is suspect if its run recorded nothing for the time quiet and Temporal does not list the run as running.
+// The cost grows with the number of open runs, not with the number of lost ones. A list that lags makes a healthy run
+// suspect, so each suspect's run is checked itself.
 //
-// A run that Temporal no longer knows (its database was lost, or restored from an older copy) is started
-// again: the ledger keeps what it had done from being done twice. A receipt whose run has recorded its end
-// goes back to that outcome. One that has ended without finishing its receipt, whether from outside or by
-// itself, parks it, since nobody else would finish it; what a person has ended is not started again when
-// Temporal's retention is over.
+// A run that Temporal no longer knows (its database was lost, or restored from an older copy) is started again: the
+// ledger keeps its effects from being done twice. A receipt whose run recorded its end goes back to that outcome. A
+// run that ended without finishing its receipt, from outside or by itself, parks the receipt, since nobody else would
+// finish it. A run that a person ended is not started again when Temporal's retention is over.
 func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	ids, err := d.cfg.Runs.Quiet(ctx, quiet)
 	if err != nil {
@@ -106,10 +104,10 @@ func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mende
 	return d.checkAll(ctx, open)
 }
 
-// SearchSample checks some receipts of which nothing was heard for the time quiet, whatever the list says of their
-// runs, and returns how many it mended. They are chosen by chance: so a run whose end the list never learns is found
-// in the end. It also finds one that no worker can go on with, because the flow was changed under it, which no list tells:
-// its receipt is parked, too, for what it says would otherwise stay as it was when the run still went on.
+// SearchSample checks some receipts whose runs recorded nothing for the time quiet, even if Temporal lists the runs
+// as running, and returns how many it repaired. It chooses them at random, so that it comes to each run whose end the
+// list never learns. It also finds runs that no worker can continue, because their flow was changed under them. It
+// parks their receipts, which would otherwise show the state before that for ever.
 func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	open, err := d.cfg.Runs.QuietSample(ctx, quiet, sample)
 	if err != nil {
@@ -118,8 +116,7 @@ func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (men
 	return d.checkAll(ctx, open)
 }
 
-// eachRunning calls f with the receipt of each run that goes on, as far as Temporal's list knows, until f says that it
-// wants no more.
+// eachRunning calls f with the receipt of each run that Temporal lists as running, until f returns false.
 func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (more bool)) error {
 	name := workflows.PawlReceipt.GetName()
 	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage, Query: "ExecutionStatus = 'Running' AND " + name + " IS NOT NULL"}
@@ -145,8 +142,8 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 	}
 }
 
-// checkAll checks the runs of open and returns how many it mended. A run that cannot be checked does not keep the
-// others from being checked; several of them in a row mean that Temporal as a whole does not answer, and end it.
+// checkAll checks the runs of open and returns how many it mended. A failed check does not stop the others; several
+// in a row mean that Temporal as a whole does not answer, and end the search.
 func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int, err error) {
 	var inARow atomic.Int64
 	var mu sync.Mutex // guards the results
@@ -173,7 +170,7 @@ func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int,
 	return mended, errors.Join(faults...)
 }
 
-// check checks the run of o, and mends what it finds.
+// check looks at the run of o in Temporal and repairs o's receipt if the two differ.
 func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -194,7 +191,7 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 		return d.cfg.Runs.ParkOpen(ctx, o, another.Error())
 	}
 	if !recorded {
-		// The process that started it died before it could record that.
+		// The process that started the run died before it could record that.
 		if err := d.cfg.Runs.MarkStarted(ctx, run.Started{ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID,
 			RunID: info.GetExecution().GetRunId(), StartedAt: info.GetStartTime().AsTime()}); err != nil {
 			return false, err
@@ -204,7 +201,8 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 	return mended || !recorded, err
 }
 
-// settle has o say what its run does not say any more: that it has ended, or that no worker can go on with it.
+// settle writes to o's receipt that the run has ended, or that no worker can continue it: the run itself cannot any
+// more.
 func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
 	var reason string
 	advice := "; `pawl events replay` goes on with a new run"
@@ -219,8 +217,8 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowserv
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		reason = fmt.Sprintf("%s: the run was ended from outside (%s)", receipt.RunEnded, status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		// A worker that was stopped for a while goes on with a task that another one has finished meanwhile, and may
-		// park the receipt after the run has ended. The run itself has recorded its outcome: that one counts.
+		// A worker that was stopped for a while may finish a task that another worker has finished meanwhile, and so
+		// park the receipt after the run has ended. The outcome that the run recorded counts.
 		settled, err := d.cfg.Runs.SettleOpen(ctx, o, found.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 		if settled || err != nil {
 			return settled, err
@@ -242,8 +240,8 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowserv
 	return d.cfg.Runs.ParkOpen(ctx, o, reason)
 }
 
-// terminated records who has terminated o's run, and why. Where its history does not say so, because it may not be read
-// or is gone, that is all there is to say.
+// terminated records who terminated o's run, and why. If the history may not be read or is gone, it records only that
+// the run was terminated.
 func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowpb.WorkflowExecutionInfo) (run.Intervention, error) {
 	runID := info.GetExecution().GetRunId()
 	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, run.Terminated, o.WorkflowID, runID)

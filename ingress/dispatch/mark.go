@@ -8,15 +8,15 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// markLater records a run soon. Most runs have ended by then and have said all of it themselves, which
-// saves a write of the receipt; should this process die before, the sweep finds the receipt and the run.
+// markLater records a run within [markEvery]. Most runs have ended by then and have recorded themselves, which saves
+// a write of the receipt. If this process dies before, the sweep finds the receipt and the run.
 func (d *Dispatcher) markLater(s run.Started) {
 	d.noting.Lock()
 	defer d.noting.Unlock()
 	d.toMark = append(d.toMark, s)
 }
 
-// noteAll writes down what markLater and letGo took until ctx ends, and the rest then.
+// noteAll writes the records of markLater and letGo until ctx ends, and the remaining ones then.
 func (d *Dispatcher) noteAll(ctx context.Context) {
 	for more := true; more; {
 		more = wait(ctx, markEvery)
@@ -26,7 +26,7 @@ func (d *Dispatcher) noteAll(ctx context.Context) {
 	}
 }
 
-// note writes down what markLater and letGo took, also when ctx has ended.
+// note writes the records of markLater and letGo, even after ctx has ended.
 func (d *Dispatcher) note(ctx context.Context) (err error) {
 	d.noting.Lock()
 	started, left := d.toMark, d.toRelease
@@ -42,9 +42,9 @@ func (d *Dispatcher) note(ctx context.Context) (err error) {
 	return err
 }
 
-// release makes receipts due again at once: the sweep needs one to find out that Temporal is back,
-// and the others should not wait for their lease. It also does so after ctx has ended. A failure
-// is left to the lease.
+// release makes receipts due again at once: the sweep needs one to find out that Temporal is back, and the others
+// should not wait for their lease. It works after ctx has ended, too. After a failure, the receipts are due when
+// their lease ends.
 func (d *Dispatcher) release(ctx context.Context, ids ...string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -12,12 +12,12 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// anotherError says that the run under an event's workflow ID is not the receipt's. Either it is another receipt's: the
-// database is an older copy, that receipt was deleted, or the event ID came in both modes. Or somebody else has started
-// it. The ledger does not have what that run has done, so a person decides whether the event is run anew.
+// anotherError says that the run under an event's workflow ID is not the receipt's. Either it is another receipt's:
+// the database is an older copy, that receipt was deleted, or the event ID came in both modes. Or somebody else
+// started the run. The ledger does not know that run's effects, so a person decides whether the event runs anew.
 type anotherError struct {
 	workflowID string
-	// receiptID is the other receipt, "" where pawl has not started the run, and flow is the run's type.
+	// receiptID is the other receipt, "" if pawl did not start the run. flow is the run's type.
 	receiptID, flow string
 }
 
@@ -30,8 +30,8 @@ func (e *anotherError) Error() string {
 		"`pawl events run` runs the event anew, under the same idempotency keys, and may send its mail again", receipt.AnotherRun, e.workflowID, whose)
 }
 
-// askOwner asks Temporal whose the run under workflowID is, and returns an *[anotherError] where it is not the
-// receipt's. Any other error means that Temporal did not tell.
+// askOwner asks Temporal for the run under workflowID, and returns an *[anotherError] if that belongs to another
+// receipt or to none. Any other error means that Temporal did not answer.
 func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -42,7 +42,7 @@ func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string)
 	return checkOwner(found.GetWorkflowExecutionInfo(), receiptID)
 }
 
-// checkOwner returns an *[anotherError] where a run is not the receipt's.
+// checkOwner returns an *[anotherError] if a run is not the receipt's.
 func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 	whose, ok := owner(run)
 	if ok && whose == receiptID {
@@ -51,7 +51,8 @@ func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 	return &anotherError{run.GetExecution().GetWorkflowId(), whose, run.GetType().GetName()}
 }
 
-// owner returns the receipt that a run is of: one of pawl's flows that says so.
+// owner returns the ID of the receipt that a run names. ok is false for a run of another type than pawl's flows, and
+// for a run that names no receipt.
 func owner(run *workflowpb.WorkflowExecutionInfo) (receiptID string, ok bool) {
 	ours := slices.ContainsFunc(workflows.Flows(), func(f workflows.Flow) bool { return f.Name == run.GetType().GetName() })
 	attribute, ok := run.GetSearchAttributes().GetIndexedFields()[workflows.PawlReceipt.GetName()]

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// readEvery is how often a process reads which sources are paused, and lets in some of what has waited for those that
-// are no more.
+// readEvery is how often a process reads which sources are paused, and makes some receipts of resumed sources due.
 const readEvery = time.Second
 
-// watchPauses heeds the pauses of sources until ctx ends. The sweep puts aside what belongs to them.
+// watchPauses keeps d.paused up to date until ctx ends. The sweep postpones the receipts of paused sources.
 func (d *Dispatcher) watchPauses(ctx context.Context) {
 	for wait(ctx, readEvery) {
 		d.readPauses(ctx)
 	}
 }
 
-// readPauses reads which sources are paused, and makes some receipts due of those that are no more. Where that cannot be
-// read, what was known stays.
+// readPauses reads which sources are paused, and makes some receipts of resumed sources due. After a failed read,
+// d.paused stays as it was.
 func (d *Dispatcher) readPauses(ctx context.Context) {
 	list, err := d.cfg.Receipts.SourcePauses(ctx)
 	if err != nil {

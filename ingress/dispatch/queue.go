@@ -11,12 +11,12 @@ import (
 // queued is a receipt that waits in memory.
 type queued struct {
 	receipt.Pending
-	// until is when it may wait no longer: another process's sweep will take it soon.
+	// until is when it must be left to the sweep: another process's sweep may take it soon after.
 	until time.Time
 }
 
-// Offer takes committed events without waiting. What it cannot take, because the queue is full or
-// Temporal is down, is left to the sweep.
+// Offer queues committed events without waiting. The sweep starts those that it does not queue, because the queue is
+// full or Temporal is down.
 func (d *Dispatcher) Offer(events []receipt.Pending) {
 	if d.down.Load() {
 		return
@@ -31,7 +31,7 @@ func (d *Dispatcher) Offer(events []receipt.Pending) {
 	}
 }
 
-// work starts what is queued until ctx ends.
+// work starts queued receipts until ctx ends.
 func (d *Dispatcher) work(ctx context.Context) {
 	for {
 		select {
@@ -56,8 +56,8 @@ func (d *Dispatcher) work(ctx context.Context) {
 	}
 }
 
-// letGo leaves a queued receipt to the sweep, soon. One that has waited for much too long, because all workers hung,
-// may be another sweep's by now and stays as it is.
+// letGo makes a queued receipt due for the sweep within [markEvery]. A receipt that waited for much longer than it
+// may, because all workers hung, may be leased to another process by now and stays as it is.
 func (d *Dispatcher) letGo(q queued) {
 	if d.cfg.Now().Before(q.until.Add(startTimeout)) {
 		d.noting.Lock()
@@ -66,7 +66,7 @@ func (d *Dispatcher) letGo(q queued) {
 	}
 }
 
-// giveBack lets go of all that is queued. The workers have ended: nobody else takes from the queue.
+// giveBack empties the queue. The workers have ended, so nobody else takes from it.
 func (d *Dispatcher) giveBack() {
 	for len(d.queue) > 0 {
 		d.letGo(<-d.queue)

@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 )
 
-// manyRefused receipts, refused one after the other with the same words, have no fault of their own: something is wrong
-// with the namespace, or with how pawl asks. Those before are parked by then.
+// manyRefused is how many receipts in a row, refused with the same words, show that not the receipts are at fault but
+// the namespace, or pawl's requests. The receipts before the last one are parked by then.
 const manyRefused = 3
 
 // refusals are the receipts that Temporal has refused with the same words since it last took one.
@@ -24,8 +24,8 @@ func refused(err error) bool {
 	return errors.As(err, &invalid)
 }
 
-// refusedAlike notes that a receipt was refused, and reports whether others were before it with the same words. Where
-// they were not, Temporal is not down: it answers.
+// refusedAlike notes that a receipt was refused, and reports whether [manyRefused] were in a row with the same words.
+// If not, Temporal is not down: it answers.
 func (d *Dispatcher) refusedAlike(receiptID, words string) bool {
 	r := &d.refusals
 	r.mu.Lock()

@@ -16,12 +16,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// requestMemo is the memo under which a replay's run holds the ID of the request: whoever died after the start, before he
-// could record it, left the run to be recognised.
+// requestMemo is the memo in which a replay's run holds the ID of its request. It identifies the run if the process
+// that started it died before it recorded the start.
 const requestMemo = "pawl-request"
 
-// startRerun starts the run that a person has asked for, under the workflow ID of the one before. Each request starts one:
-// the run of an earlier try is found by its memo, and the receipt's lease keeps two processes from trying at once.
+// startRerun starts the run that a person asked for, under the workflow ID of the previous run. Each request starts
+// one run: the memo identifies the run of an earlier try, and the receipt's lease keeps two processes from trying at
+// once.
 func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workflows.EventInput) (run.Started, error) {
 	ask := p.Rerun
 	in.Replay = &workflows.ReplayInput{Request: ask.Request, Who: ask.Who, Why: ask.Why, Previous: ask.Previous}
@@ -45,7 +46,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 		d.down.Store(false)
 		return started, nil
 	case running && (!ask.Ends || latest.GetExecution().GetRunId() != ask.Previous):
-		// A reset in Temporal came first. It does what was asked for.
+		// A reset in Temporal came first. Its run does the replay's work.
 		d.cfg.Log.Warn("a replay was asked for, and another run of the event goes on: it stands in for it",
 			"workflow_id", started.WorkflowID, "run_id", latest.GetExecution().GetRunId(), "receipt_id", p.ReceiptID)
 		d.down.Store(false)

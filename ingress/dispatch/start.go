@@ -22,15 +22,16 @@ import (
 // errUnable marks a failure of Temporal as a whole, or of the way to it, rather than of one start.
 var errUnable = errors.New("temporal is unable")
 
-// start starts p's workflow and returns what is to be recorded of it. An error leaves the receipt as it
-// is, for the sweep; it is errUnable where no other start would fare better.
+// start starts p's workflow and returns the run to record. An error leaves the receipt as it is, for the sweep; it is
+// errUnable if no other start would succeed either.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started, error) {
 	in := runOf(p)
 	failpoint.Hit("dispatch-before-start")
 	if p.Rerun != nil {
 		return d.startRerun(ctx, p, in)
 	}
-	// Where it has been started before, the search for lost runs finds out within a minute whether that run is its own.
+	// If the ID was started before, the search for lost runs checks within a minute whether that run is this
+	// receipt's.
 	workflowID := cmp.Or(p.WorkflowID, in.ID())
 	runID, already, err := d.executeAs(ctx, workflowID, in.Flow(), in)
 	if err != nil {
@@ -56,7 +57,7 @@ func eventInput(p receipt.Pending) workflows.EventInput {
 	return workflows.EventInput{Ref: p.Ref}
 }
 
-// executeAs is one start under workflowID. Its error wraps errUnable where Temporal as a whole takes no starts.
+// executeAs makes one start under workflowID. Its error wraps errUnable if Temporal as a whole takes no starts.
 func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
 	return d.executeWith(ctx, d.options(workflowID, in), flow, in)
 }
@@ -65,8 +66,8 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	return client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
-		// How long a run stands still when its worker is killed in the middle of a task. The SDK keeps
-		// a task alive for as long as its local activities run, so a slow effect is not cut off.
+		// A run stands still for this long when its worker is killed in the middle of a task. The SDK keeps a task
+		// alive for as long as its local activities run, so a slow effect is not cut off.
 		WorkflowTaskTimeout: taskTimeout,
 		// Together: one run per event for as long as Temporal remembers, and "already started" comes
 		// back as an error instead of somebody else's run. The unique receipt remembers for longer.
@@ -106,8 +107,8 @@ func (d *Dispatcher) executeWith(ctx context.Context, options client.StartWorkfl
 	return "", false, err
 }
 
-// prepare registers what starts need, once however many of them have found that it is missing. What is registered
-// is known to every part of Temporal some seconds later; receipts wait meanwhile.
+// prepare registers the search attributes that starts carry, once for all starts that miss them at a time. Every part
+// of Temporal knows them some seconds later; receipts wait meanwhile.
 func (d *Dispatcher) prepare(ctx context.Context) error {
 	if d.cfg.Prepare == nil || !d.preparing.TryLock() {
 		return nil
@@ -118,9 +119,9 @@ func (d *Dispatcher) prepare(ctx context.Context) error {
 	return d.cfg.Prepare(ctx)
 }
 
-// unregistered reports whether the namespace does not know one of our search attributes: it was made anew, with
-// Temporal's database lost, say. That is no fault of the event whose start is refused for it. Temporal (1.29) tells
-// it by these words only: the first where a namespace has aliases, the second where it has none.
+// unregistered reports whether the namespace does not know one of our search attributes: it was made anew after
+// Temporal's database was lost, say. The event whose start is refused is not at fault. Temporal (1.29) tells it by
+// these words only: the first for a namespace with aliases, the second for one without.
 func unregistered(err error) bool {
 	var invalid *serviceerror.InvalidArgument
 	if !errors.As(err, &invalid) {
@@ -136,20 +137,19 @@ func unregistered(err error) bool {
 	return false
 }
 
-// timedOut reports whether Temporal gave no answer in time. Where a part of it hangs (some of its history shards,
-// say), so do the starts that this part would take, and no others.
+// timedOut reports whether Temporal gave no answer in time. If a part of Temporal hangs (some of its history shards,
+// say), only the starts that go to that part time out.
 func timedOut(err error) bool { return serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded }
 
 // silent notes that a start has timed out; answered is how many starts had been answered when it began. It reports
-// whether Temporal as a whole gives no answers, for which it takes two starts in a row: none was answered while this
-// one waited, and another one had timed out at the same count. A single one may have met the part that hangs.
+// whether Temporal as a whole gives no answers. That takes two starts in a row: no start was answered while this one
+// waited, and another one had timed out at the same count. A single one may have met a part that hangs.
 func (d *Dispatcher) silent(answered int64) bool {
 	return d.answered.Load() == answered && d.timedOutAt.Swap(answered) == answered
 }
 
-// unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does
-// not let us in; of a start that has timed out, see silent first. Whatever else went wrong went wrong for
-// one start, and the next may fare better.
+// unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does not let us
+// in. For a start that timed out, see silent first. Any other error concerns one start, and the next one may succeed.
 func unable(err error) bool {
 	var connection net.Error
 	var notActive *serviceerror.NamespaceNotActive

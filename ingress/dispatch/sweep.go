@@ -12,8 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// sweep takes up what the way in memory has missed, and while Temporal is down it is the one that
-// knocks.
+// sweep starts the receipts that the queue has missed. While Temporal is down, only the sweep tries to reach it.
 func (d *Dispatcher) sweep(ctx context.Context) {
 	pause := firstPause
 	for {
@@ -26,7 +25,7 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 		case d.down.Load():
 			next, pause = pause, min(2*pause, lastPause)
 		case started > 0:
-			// There may be more. One that fails alone is leased for a while and slows nobody.
+			// There may be more. A receipt whose start fails alone waits for its lease and slows down no other.
 			next, pause = 0, firstPause
 		default:
 			pause = firstPause
@@ -38,9 +37,9 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 	}
 }
 
-// SweepOnce starts the receipts that are due, one batch of them, and returns how many it found and how
-// many of those it started. While Temporal is down it tries a single one; a success ends that state. What it
-// could not start because Temporal was unable, or too slow, is due again at once; another start that failed is due
+// SweepOnce starts the receipts that are due, one batch of them, and returns how many it found and how many of those
+// it started. While Temporal is down it tries a single one; a success ends that state. Receipts that it did not start
+// because Temporal was down or too slow are due again at once. A start that failed for another reason is due again
 // after its lease, and stops no other.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
@@ -53,7 +52,7 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 		return 0, 0, fmt.Errorf("sweep: %w", err)
 	}
 	if len(due) == 0 {
-		// Nothing that could show whether Temporal is back, so let the way in memory find out.
+		// No receipt can show whether Temporal is back, so the queue has to try.
 		d.down.Store(false)
 		return 0, 0, nil
 	}
@@ -65,8 +64,8 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 	return len(due), started, nil
 }
 
-// startAll starts due and returns how many it started, and the IDs of those that Temporal was unable to
-// take, or did not take before until, with the first error. After the first of these the rest are not tried.
+// startAll starts due and returns how many it started, with the first error. left has the IDs of those that it did
+// not try, or that Temporal was unable to take: it tries no more after until or after the first errUnable.
 func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, left []string, first error) {
 	var gone atomic.Bool
 	var mu sync.Mutex // guards the results
