@@ -83,6 +83,9 @@ func (f *fields) count(name string) int64 {
 	return n
 }
 
+// none reports whether the quantity is said to be 0, which an absent one does not say.
+func (f *fields) none() bool { return !f.null("quantity") && f.count("quantity") == 0 }
+
 // amount is like count, and must not be absent.
 func (f *fields) amount(name string) int64 {
 	if f.null(name) {

@@ -41,6 +41,7 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 		LookupKey:    p.lookupKey,
 		Product:      p.product,
 		Quantity:     f.count("quantity"),
+		None:         f.none(),
 		Amount:       f.whole("amount"),
 		PeriodStart:  period.time("start"),
 		PeriodEnd:    period.time("end"),

@@ -60,6 +60,7 @@ func (r *reader) items(f *fields) []billing.Item {
 			LookupKey:   p.lookupKey,
 			Product:     p.product,
 			Quantity:    in.count("quantity"),
+			None:        !p.metered && in.none(),
 			Metered:     p.metered,
 			PeriodStart: in.time("current_period_start"),
 			PeriodEnd:   in.time("current_period_end"),

@@ -186,3 +186,22 @@ func TestRead_Subscription_BeforeUnknown_LeftOut(t *testing.T) {
 		})
 	}
 }
+
+// A quantity of 0 is said; a metered item, and some lines of invoices, have none.
+func TestRead_QuantityZero_IsNotAbsent(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		for quantity, want := range map[any]bool{0: true, nil: false, 2: false} {
+			event := subscriptionEvent(t, version, "customer.subscription.updated")
+			itemOf(event)["quantity"] = quantity
+			if got := read(t, event).Subscription.Items[0]; got.None != want {
+				t.Errorf("an item of quantity %v: %+v", quantity, got)
+			}
+			event = invoiceEvent(t, version, "invoice.paid")
+			lineOf(event)["quantity"] = quantity
+			if got := read(t, event).Invoice.Lines[0]; got.None != want {
+				t.Errorf("a line of quantity %v: %+v", quantity, got)
+			}
+		}
+	})
+}

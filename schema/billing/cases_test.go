@@ -313,6 +313,23 @@ var cases = []workedCase{
 	{name: "more seats, granted with the payment, and no invoice was seen", policy: func(p *billing.Policy) { p.GrantOnPayment = true },
 		facts: []billing.Fact{created(0, "active", "pro"), updated(50, "active", "pro", with(func(s *billing.SubscriptionFact) { s.Items[0].Quantity = 5 }))},
 		want:  []string{"sub_1: acme active pro 5", "acme: active pro 5 api,projects"}},
+	{name: "an item of a higher plan is kept at quantity 0",
+		facts: []billing.Fact{created(0, "active", "enterprise"), updated(50, "active", "enterprise", with(keptAtZero)), paid(1, 60, "enterprise", withLines(
+			billing.Line{Price: "price_enterprise", None: true}, billing.Line{Price: "price_unmapped", None: true}, billing.Line{Price: "price_sso", None: true},
+			billing.Line{Price: "price_starter", Quantity: 4, Amount: 1000}))},
+		want: []string{"sub_1: acme active starter 4", "in_1: acme paid starter 1000", "acme: active starter 4 projects"}},
+	{name: "a line without a quantity, and one at quantity 0 that costs something",
+		facts: []billing.Fact{paid(1, 1, "pro", withLines(billing.Line{Price: "price_starter", Quantity: 4, Amount: 1000}, billing.Line{Price: "price_pro", Amount: 1000})),
+			paid(2, 2, "enterprise", withLines(billing.Line{Price: "price_enterprise", None: true, Amount: 1000}), of("in_2", "acme", ""), func(f *billing.Fact) {
+				f.Invoice.Subscription, f.Invoice.Lines[0].Subscription = "sub_2", "sub_2"
+			})},
+		want: []string{"sub_1: acme active pro 0 until+816h0m0s evidence", "sub_2: acme active enterprise 0 until+1536h0m0s evidence", "in_1: acme paid pro 1000",
+			"in_2: acme paid enterprise 1000", "acme: active enterprise 0 api,audit-log,projects,sso"}},
+	{name: "all items are kept at quantity 0, and metadata names a plan",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(50, "active", "pro", with(func(s *billing.SubscriptionFact) {
+			s.Plan, s.Items[0].Quantity, s.Items[0].None = "enterprise", 0, true
+		}))},
+		want: []string{"sub_1: acme active no-plan 0", "acme: suspended"}},
 	{name: "a price that no mapping knows",
 		facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "pro"), updated(60, "active", "")},
 		want:  []string{"sub_1: acme active pro 1 unknown-price=price_", "acme: active pro 1 api,projects"}},
@@ -324,6 +341,28 @@ var cases = []workedCase{
 		facts: []billing.Fact{paid(1, 1, "pro"), paid(2, 2, "")},
 		want: []string{"sub_1: acme active pro 1 until+1536h0m0s evidence unknown-price=price_", "in_1: acme paid pro 1000", "in_2: acme paid 1000",
 			"acme: active pro 1 api,projects"}},
+}
+
+// keptAtZero leaves the items of a subscription at quantity 0, beside four seats of starter.
+func keptAtZero(s *billing.SubscriptionFact) {
+	left := s.Items[0]
+	s.Items[0].Quantity, s.Items[0].None = 0, true
+	left.ID, left.Price, left.Quantity = "si_2", "price_starter", 4
+	sso := s.Items[0]
+	sso.ID, sso.Price = "si_3", "price_sso"
+	s.Items = append(s.Items, left, sso)
+}
+
+// withLines gives an invoice other lines, of its period and subscription.
+func withLines(lines ...billing.Line) change {
+	return func(f *billing.Fact) {
+		was := f.Invoice.Lines[0]
+		f.Invoice.Lines = slices.Clone(lines)
+		for n := range f.Invoice.Lines {
+			l := &f.Invoice.Lines[n]
+			l.Subscription, l.PeriodStart, l.PeriodEnd = was.Subscription, was.PeriodStart, was.PeriodEnd
+		}
+	}
 }
 
 func checkout(id string, second int, account, subscription string) billing.Fact {

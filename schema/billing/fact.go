@@ -137,6 +137,8 @@ type Item struct {
 	LookupKey string `json:",omitempty"`
 	Product   string `json:",omitempty"`
 	Quantity  int64  `json:",omitempty"`
+	// None is set where the quantity is said to be 0: nothing is bought of the price. Metered items say no quantity.
+	None bool `json:",omitempty"`
 	// Metered items are billed by use: they add no seats.
 	Metered bool `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period.
@@ -185,9 +187,11 @@ type Line struct {
 	Subscription string `json:",omitempty"`
 	Price        string `json:",omitempty"`
 	// LookupKey and Product are as an [Item]'s.
-	LookupKey   string `json:",omitempty"`
-	Product     string `json:",omitempty"`
-	Quantity    int64  `json:",omitempty"`
+	LookupKey string `json:",omitempty"`
+	Product   string `json:",omitempty"`
+	Quantity  int64  `json:",omitempty"`
+	// None is set where the quantity is said to be 0. A line may say none, and its Quantity is 0 as well.
+	None        bool `json:",omitempty"`
 	Amount      int64
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`

@@ -32,21 +32,32 @@ type sold struct {
 	means Price
 }
 
-func (p Policy) sold(l Line) sold { return sold{l, p.meaning(l.Price, l.LookupKey, l.Product)} }
+// sold returns a line with its meaning. What is kept at quantity 0 means nothing, unless it costs something.
+func (p Policy) sold(l Line) sold {
+	if l.None = l.None && l.Amount == 0; l.None {
+		return sold{Line: l}
+	}
+	return sold{l, p.meaning(l.Price, l.LookupKey, l.Product)}
+}
 
 // purchase returns what a subscription's items come to.
 func (s *SubscriptionFact) purchase(p Policy) purchase {
 	var list []sold
 	for _, i := range s.Items {
 		list = append(list, p.sold(Line{
-			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, Metered: i.Metered,
+			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, None: i.None, Metered: i.Metered,
 			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
 		}))
 	}
 	if plan := p.plan(s.Plan); plan != "" && len(list) > 0 && !slices.ContainsFunc(list, sold.ofPlan) {
 		// Metadata counts where no price is mapped to a plan, and for one item: the quantities of several would be summed.
-		i := slices.IndexFunc(list, func(i sold) bool { return len(i.means.AddOn) == 0 && !i.Metered })
-		list[max(i, 0)].means = Price{Plan: plan}
+		i := slices.IndexFunc(list, func(i sold) bool { return len(i.means.AddOn) == 0 && !i.Metered && !i.None })
+		if i < 0 {
+			i = slices.IndexFunc(list, func(i sold) bool { return !i.None })
+		}
+		if i >= 0 {
+			list[i].means = Price{Plan: plan}
+		}
 	}
 	return bought(list, p)
 }
@@ -54,7 +65,8 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 func (s sold) ofPlan() bool { return s.means.Plan != "" }
 
 // bought returns what is sold comes to. The highest plan counts, with the seats of all items of it that are not metered.
-// The others add their features. The period is that of the plan's items, of all items where no plan is known.
+// The others add their features; what is kept at quantity 0 adds nothing. The period is that of the
+// plan's items, of all items where no plan is known.
 func bought(list []sold, p Policy) purchase {
 	var b purchase
 	for _, i := range list {
@@ -72,10 +84,10 @@ func bought(list []sold, p Policy) purchase {
 			b.start, b.end = i.PeriodStart, i.PeriodEnd
 		}
 		b.lasts = max(b.lasts, i.means.For)
-		if !i.ofPlan() && len(i.means.AddOn) == 0 {
+		if !i.ofPlan() && !i.None && len(i.means.AddOn) == 0 {
 			b.unknown = cmp.Or(b.unknown, i.Price)
 		}
-		if i.Metered {
+		if i.Metered || i.None {
 			continue
 		}
 		if b.prices = append(b.prices, Bought{i.Price, i.Quantity}); i.ofPlan() {
@@ -132,7 +144,7 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 	}
 	best := -1
 	for n, l := range list {
-		if l.Subscription != subscription || l.Credit || l.Metered || len(l.means.AddOn) > 0 {
+		if l.Subscription != subscription || l.Credit || l.Metered || l.None || len(l.means.AddOn) > 0 {
 			continue
 		}
 		if best < 0 || tells(l.Line, list[best].Line) < 0 {
