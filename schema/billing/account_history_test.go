@@ -361,6 +361,9 @@ func (w *tale) paymentsOf(s *happened) (list []*payment) {
 func (w *tale) paidBack(s *happened) bool {
 	var newest *payment
 	for _, p := range w.paymentsOf(s) {
+		if p.invoice.plan == "" && planOf(&s.is) != "" { // for a price that is not the subscription's
+			continue
+		}
 		if newest == nil || cmp.Or(p.invoice.period.Compare(newest.invoice.period), p.invoice.at.Compare(newest.invoice.at), cmp.Compare(p.invoice.id, newest.invoice.id)) > 0 {
 			newest = p
 		}

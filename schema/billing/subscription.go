@@ -62,8 +62,8 @@ type Subscription struct {
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`
 	LostBy   Cause `json:",omitzero"`
-	// PaidBack is set while its newest paid invoice is refunded in full, where the policy ends access for that; PaidBackBy is
-	// the fact that told of the last of that money.
+	// PaidBack is set while the newest invoice that paid for it is refunded in full, where the policy ends access for that;
+	// one for an add-on or a fee beside it is none. PaidBackBy is the fact that told of the last of that money.
 	PaidBack   bool  `json:",omitempty"`
 	PaidBackBy Cause `json:",omitzero"`
 	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must review them.
@@ -143,10 +143,25 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
 	s.Withheld = withheld(facts, s.Prices)
 	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
-	if newest := newestPaid(invoices); p.EndOnFullRefund && newest.paidBack() {
-		s.PaidBack, s.PaidBackBy = true, newest.RefundedBy
+	of := newestPaid(slices.DeleteFunc(invoices, func(i Invoice) bool { return !s.paidBy(i) }))
+	if p.EndOnFullRefund && of.paidBack() {
+		s.PaidBack, s.PaidBackBy = true, of.RefundedBy
 	}
 	return s
+}
+
+// paidBy reports whether an invoice is for the subscription itself, and not for an add-on, a fee or use beside it. A price
+// that no mapping knows is the subscription's own where its snapshot shows it.
+func (s Subscription) paidBy(i Invoice) bool {
+	switch {
+	case i.Plan != "":
+		return true
+	case i.UnknownPrice != "":
+		return i.UnknownPrice == s.UnknownPrice && !s.Evidence
+	case len(i.AddOns) > 0:
+		return s.Plan == ""
+	}
+	return len(s.Prices) == 0 // a plan that is billed by use
 }
 
 // paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now; nil
