@@ -134,7 +134,7 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 	for i, name := range names {
 		env = append(env, name+"="+strconv.Itoa(ports[i]))
 	}
-	logFile, err := os.Create(t.log)
+	logFile, err := os.OpenFile(t.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

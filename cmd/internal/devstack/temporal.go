@@ -223,7 +223,7 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 		_ = running.Close()
 		return err
 	}
-	logFile, err := os.Create(t.log)
+	logFile, err := os.OpenFile(t.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		_ = running.Close()
 		return fmt.Errorf("start Temporal: %w", err)
