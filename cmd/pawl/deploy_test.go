@@ -348,11 +348,7 @@ func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	}
 	for _, file := range packages {
 		room := strings.Split(filepath.ToSlash(file), "/")[2]
-		found := false
-		for _, line := range ignore {
-			found = found || line == "!"+room
-		}
-		if !found {
+		if !strings.HasPrefix(room, ".") && !slices.Contains(ignore, "!"+room) { // rooms with a dot are no part of pawl
 			t.Fatalf(".dockerignore keeps %s out of the image's build", room)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -16,16 +17,17 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
 	conn := connect(t, dsn)
+	cfg, _ := s.open(t, dsn)
 	if r := s.pawl(t, "rebuild", "--check"); r.code != 0 || !strings.Contains(r.out, "no difference") {
 		t.Errorf("empty: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	fact := billing.Fact{
 		Subject: billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: time.Now()},
 		Kind:    billing.SubscriptionSeen, Object: "sub_1", Rank: billing.RankCreated, Origin: billing.FromEvent,
-		Data: billing.Data{Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Quantity: 1}}}},
+		Data: billing.Data{Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_pro", Quantity: 1}}}},
 	}
 	if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-		_, err := billing.Apply(t.Context(), tx, []billing.Fact{fact}, billing.Policy{Prices: map[string]billing.Price{"price_1": {Plan: "pro"}}}, "apply", time.Now())
+		_, err := billing.Apply(t.Context(), tx, []billing.Fact{fact}, process.BillingPolicy(cfg), "apply", time.Now())
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,8 +101,7 @@ func timeFlag(flags *pflag.FlagSet, at *time.Time, name, usage string) {
 // moment reads a time: a date, a time, or how long ago it was.
 func moment(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n int
-		if _, err := fmt.Sscanf(days+" ", "%d ", &n); err == nil && n >= 0 {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
 			return now.AddDate(0, 0, -n), nil
 		}
 	}
