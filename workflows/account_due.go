@@ -81,6 +81,8 @@ func dueSteps(c billing.Change) []*step {
 		switch d.Why {
 		case billing.DueDunning:
 			steps = append(steps, reminder(subject, d))
+		case billing.DueEnd:
+			steps = append(steps, endedSteps(c, subject, d.Subscription)...)
 		case billing.DueSettle:
 			steps = append(steps, reconcileTask.step(object(subject, d.Object), activities.Task{
 				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object, Subscription: d.Object,

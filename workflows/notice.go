@@ -49,15 +49,20 @@ func changedSteps(c billing.Change) []*step {
 // granted was known.
 func lateEnd(c billing.Change) []*step {
 	before, now := c.Before.Subscription, c.After.Subscription
-	if now == nil || !now.Ended() || !now.EverGranted || before != nil && before.Ended() && before.EverGranted || len(c.After.Access.Grants) > 0 {
+	if before != nil && before.Ended() && before.EverGranted {
 		return nil
 	}
-	return []*step{endedLetter(c.Subject, *now)}
+	return endedSteps(c, c.Subject, now)
 }
 
-func endedLetter(subject billing.Subject, s billing.Subscription) *step {
-	letter := subscriptionLetter("subscription-ended", subject, s)
+// endedSteps tell a customer that a subscription has ended, once the account has no plan any more. An add-on alone is
+// none.
+func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
+	if s == nil || !s.Ended() || !s.EverGranted || c.After.Access.Target.State == billing.WorkspaceActive {
+		return nil
+	}
+	letter := subscriptionLetter("subscription-ended", subject, *s)
 	letter.OccurredAt = s.EndedAt
 	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID}
-	return endedNotice.step(object(subject, s.ID), letter)
+	return []*step{endedNotice.step(object(subject, s.ID), letter)}
 }

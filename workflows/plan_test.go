@@ -57,6 +57,17 @@ func suspended(c *billing.Change) {
 	c.After.Access.Grants, c.After.Access.Target = nil, billing.Target{Version: 8, State: billing.WorkspaceSuspended}
 }
 
+// addOnAlone is granted, and makes no plan.
+func addOnAlone(c *billing.Change) {
+	c.After.Access.Grants = []billing.Grant{{Object: "sub_2", AddOns: []string{"sso"}}}
+}
+
+func periodOver(change func(*billing.Subscription)) billing.Due {
+	s := *planned().After.Subscription
+	change(&s)
+	return billing.Due{Why: billing.DueEnd, Object: "sub_1", Subscription: &s}
+}
+
 func ended(s *billing.Subscription) { s.Status, s.EndedAt = "canceled", began }
 
 func comesDue(due ...billing.Due) func(*billing.Change) {
@@ -139,6 +150,8 @@ func TestPlans_Keys(t *testing.T) {
 
 		{"ended", "SubscriptionEnded", planned(subscriptionIs(ended), suspended), activities.Planning{}, []string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
 		{"10 ended, and another one grants", "SubscriptionEnded", planned(subscriptionIs(ended)), activities.Planning{}, []string{workspace}},
+		{"ended, and an add-on alone stays", "SubscriptionEnded", planned(subscriptionIs(ended), suspended, addOnAlone), activities.Planning{},
+			[]string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
 		{"31 ended, and never granted", "SubscriptionEnded", planned(subscriptionIs(func(s *billing.Subscription) { ended(s); s.EverGranted = false }), func(c *billing.Change) {
 			c.After.Access = billing.Access{Account: "acme"}
 		}), activities.Planning{}, nil},
@@ -147,6 +160,8 @@ func TestPlans_Keys(t *testing.T) {
 		{"recorded, and it says whose it is", "Record", planned(func(c *billing.Change) { c.Before.Access.Target.Version = 6 }), activities.Planning{}, []string{workspace}},
 
 		{"the grace is over", "AccountDue", planned(suspended), activities.Planning{}, []string{suspends}},
+		{"what had ended is over", "AccountDue", planned(suspended, comesDue(periodOver(ended))), activities.Planning{}, []string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
+		{"what had ended is over, and another one grants", "AccountDue", planned(comesDue(periodOver(ended))), activities.Planning{}, nil},
 		{"nothing changes", "AccountDue", planned(), activities.Planning{}, nil},
 		{"all that can be due", "AccountDue", planned(suspended, comesDue(
 			billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 2, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}},

@@ -16,10 +16,5 @@ func SubscriptionEnded(ctx workflow.Context, in EventInput) (EventResult, error)
 var subscriptionEnding = billingPlan{flow: "SubscriptionEnded", make: planSubscriptionEnded}
 
 func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
-	steps := workspaceSteps(c)
-	ended := c.After.Subscription
-	if ended != nil && ended.Ended() && ended.EverGranted && len(c.After.Access.Grants) == 0 {
-		steps = append(steps, endedLetter(c.Subject, *ended))
-	}
-	return plan{steps: steps, review: reviewOf(c)}
+	return plan{steps: append(workspaceSteps(c), endedSteps(c, c.Subject, c.After.Subscription)...), review: reviewOf(c)}
 }

@@ -130,6 +130,9 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			if d.At.After(last.at) {
 				last = lapse{d.At, d.Cause}
 			}
+			if err := a.end(ctx, d); err != nil {
+				return err
+			}
 		case DueDunning:
 			if err := a.remind(ctx, d); err != nil {
 				return err
@@ -147,6 +150,19 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 		return err
 	}
 	return a.tx.SendBatch(ctx, b).Close()
+}
+
+// end adds the end of a paid period to the change, where its subscription had ended before: no event tells of it.
+func (a *applying) end(ctx context.Context, d Due) error {
+	if d.Why != DueEnd {
+		return nil
+	}
+	s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
+	if err == nil && s.Ended() {
+		d.Subscription = &s
+		a.change.Due = append(a.change.Due, d)
+	}
+	return err
 }
 
 // remind adds a step of an invoice's dunning to the change, where it is still the newest.

@@ -132,6 +132,20 @@ func TestApplyDue_Case30_PlannedEnd(t *testing.T) {
 	})
 }
 
+// The end of the paid period names the subscription that had ended before it: the customer is told then.
+func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.policy.EndAtPeriodEnd = true
+		start := years(0)
+		bills := paid(1, start, "pro", func(f *billing.Fact) {
+			f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = at(start), at(start+month)
+		})
+		c.told(start+5*aDay, updated(start, "active", "pro"), bills, deleted(start+5*aDay, "pro"))
+		c.want("before it", c.comes(start+month-1), proActive)
+		c.want("at it", c.comes(start+month), "end sub_1 by evt_3", "acme: suspended")
+	})
+}
+
 // What was planned and taken back is not due any more; what another subscription grants stays.
 func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
 	passing(t, func(c *clock) {

@@ -41,8 +41,9 @@ type Due struct {
 	Until time.Time `json:",omitzero"`
 	// Cause is the fact that made it due: what is done belongs to its receipt.
 	Cause Cause
-	// Invoice is the one of a step whose time has come.
-	Invoice *Invoice `json:",omitempty"`
+	// Invoice is the one of a step whose time has come, Subscription the one that had ended before its access does.
+	Invoice      *Invoice      `json:",omitempty"`
+	Subscription *Subscription `json:",omitempty"`
 }
 
 // Cause names a fact.
