@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -66,7 +68,14 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	pool := schematest.New(t)
+	// The flushes have to wait for each other longer than a session lets them: the machine may be busy.
+	options := schematest.New(t).Config()
+	options.ConnConfig.RuntimeParams["lock_timeout"] = "15s"
+	pool, err := pgxpool.NewWithConfig(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
 	schematest.Receipts(t, pool, "evt_1")
 	s := New(pool)
 	t.Cleanup(s.Close)
