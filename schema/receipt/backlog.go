@@ -8,10 +8,10 @@ import (
 
 const backlogSQL = `select count(*), min(received_at) from receipts where status = 'received' and dispatch_at < 'infinity'`
 
-// Backlog is how many receipts wait for their workflow, but for those of paused sources.
+// Backlog counts the receipts that wait for their workflow. Receipts of paused sources do not count.
 type Backlog struct {
 	Count int
-	// Oldest is when the one that waits longest came in; zero when none waits.
+	// Oldest is when the oldest of them was received; zero when no receipt waits.
 	Oldest time.Time
 }
 

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Clock is what is due of an account, and the receipt of the fact that made it due.
+// Clock names an account's due rows of one time, with the receipt of the fact that made them due.
 type Clock struct {
 	Pending
 	DueAccount string
 	DueAt      time.Time
 }
 
-// clockSQL takes one row for each account and time: the run that is started for it does all that is due by then. What is
+// clockSQL takes one row for each account and time: its run does everything that is due by then. A row whose run is
 // not started, because its receipt is parked or its source is paused, say, is taken again after a lease.
 const clockSQL = `
 update due d set next_at = now() + ` + lease + `
@@ -25,8 +25,8 @@ update due d set next_at = now() + ` + lease + `
 returning ` + PendingColumns + `, d.account as due_account, d.at as due_at,
        exists (select from pauses p where p.kind = 'source' and p.name = r.source and p.until is null) as paused`
 
-// Clock takes up to limit accounts of which something is due, for a while, but for what a paused source has told: what
-// waits may say otherwise.
+// Clock leases up to limit due rows, one for each account and time. It leaves out rows whose receipt's source is
+// paused: events that wait there may change them.
 func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
 	for {
 		found, err := query[struct {
@@ -48,16 +48,16 @@ func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
 	}
 }
 
-// beginSQL reopens a receipt for a run of the clock. One that has another run at work, or a parked one, is left to that.
+// beginSQL reopens a receipt for a run of the clock, unless another run of it is at work or parked.
 const beginSQL = `
 with held as materialized (select id, status, workflow_id from receipts where id = $1 for no key update)
 update receipts r set status = 'processing', workflow_id = $2, reason = '', last_error = '', updated_at = now()
   from held where r.id = held.id and (held.status in ('processed', 'compensated') or held.status = 'processing' and held.workflow_id = $2)
 returning held.status`
 
-// Begin gives a receipt that is at rest to a run of the clock, and returns the status that it had: "" where it has
-// another run, and is left alone. Where the run is not started after all, the dispatcher finds the receipt without one. It
-// may be called twice.
+// Begin gives a receipt that is at rest to a run of the clock, and returns its status before. It returns "" and
+// changes nothing if the receipt has another run. If the run is not started after all, the dispatcher finds the
+// receipt without a run. Begin may be called twice.
 func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, err error) {
 	u, err := ParseID(id)
 	if err != nil {
@@ -74,15 +74,15 @@ func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, e
 	return was, nil
 }
 
-// overdueSQL finds what no run has taken by the index of what the sweep takes: it comes back to such a row after each
-// lease.
+// overdueSQL uses the index of next_at: each lease moves next_at, so a row that no run has taken is at most one lease
+// ahead.
 const overdueSQL = `
 select coalesce(extract(epoch from now() - min(d.at)), 0)::float8
   from due d join receipts r on r.id = d.receipt_id
  where d.next_at <= now() + $1::interval and d.at <= now() and r.status not in ('needs_review', 'dead')`
 
-// Overdue returns how long what is due has waited for a run, what waits longest; 0 where nothing is due. What belongs to
-// a parked receipt is not meant: a person is asked about that already.
+// Overdue returns how long the oldest due row has waited for a run, 0 if no row is due. Rows of parked receipts do
+// not count: a person is asked about them already.
 func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

@@ -16,16 +16,15 @@ func (n *New) byBytes() bool { return n.Identity == ByBytes }
 // unsigned reports whether the same bytes under another key are a replay of n.
 func (n *New) unsigned() bool { return n.Identity != ByID }
 
-// collides tells whether event i is another one than receipt r, which holds its ID with other bytes. Where the bytes
-// identify, it always is. Where the ID does, other bytes are as a rule the same event: Stripe sends one through two
-// endpoints in two API versions. They are another one where two sources that may speak for it do not agree on what
-// it is.
+// collides tells whether event i differs from receipt r's, which has i's ID and other bytes. Under [ByBytes] it
+// always does. Under the other identities, other bytes are as a rule the same event: Stripe sends one event through
+// two endpoints in two API versions. They are another event if both sources want the event and the two disagree on
+// its type, object or time.
 const collides = `r.body_hash <> i.body_hash and (i.identity = 'bytes' or i.status <> 'ignored' and not (` + notWanted + `)
         and (r.type, r.object_id, r.occurred_at) is distinct from (i.type, i.object_id, i.occurred_at))`
 
-// insertApart inserts those events whose ID another one holds under IDs of their own, and puts what became of them into
-// outcomes. An event that its bytes identify runs. Any other is a collision, of which a person
-// decides: two authentic deliveries contradict each other.
+// insertApart inserts the events whose ID another event has, each under an ID of its own, and sets their outcomes. An
+// event under [ByBytes] runs. Any other is a collision of two authentic deliveries, and parks for a person.
 func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	apart := &insertion{Delivery: in.Delivery, header: in.header}
 	var at []int
@@ -51,7 +50,7 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 	if len(at) == 0 {
 		return nil
 	}
-	// It may meet other bytes again, which then hold the longer ID: each round needs one more receipt.
+	// The longer ID may belong to other bytes again. Each such round needs one more receipt.
 	entered, err := s.insert(ctx, apart)
 	if err != nil {
 		return err
@@ -62,10 +61,10 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 	return nil
 }
 
-// maxID is what receipts.event_id holds.
+// maxID is the greatest length of receipts.event_id in bytes.
 const maxID = 200
 
-// ApartID returns the ID under which an event is held that may not have the ID that it came with: "<id>~<mark>".
+// ApartID returns "<id>~<mark>", the ID of a receipt whose event cannot be stored under id.
 func ApartID(id, mark string) string {
 	suffix := "~" + mark
 	if len(id)+len(suffix) > maxID {
@@ -75,7 +74,7 @@ func ApartID(id, mark string) string {
 	return id + suffix
 }
 
-// apartByHash returns the ID under which other bytes are held than those that id belongs to.
+// apartByHash returns the ID for bytes with this hash, when id belongs to other bytes.
 func apartByHash(id string, hash [sha256.Size]byte) string {
 	return ApartID(id, hex.EncodeToString(hash[:8]))
 }
@@ -85,9 +84,9 @@ select ` + collides + ` from receipts r
  cross join (select $5::bytea as body_hash, $6::text as identity, $7::text as status, $8::text as type, $9::text as object_id, $10::timestamptz as occurred_at) i
  where provider = $1 and account = $2 and mode = $3 and event_id = $4`
 
-// compareHeld compares those duplicates of which ask is true with what holds their ID, without waiting for it: the
-// insert could not see that row, because it was locked, came in the same flush, or was committed while the insert ran.
-// A row that has been erased meanwhile cannot be compared: its event stays a duplicate.
+// compareHeld compares the duplicates that ask selects with the row of their ID, without waiting for its lock. The
+// insert could not see that row: it was locked, came in the same flush, or was committed while the insert ran. An
+// event whose row was erased meanwhile stays a duplicate.
 func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outcome, ask func(Outcome, *row) bool) error {
 	batch := &pgx.Batch{}
 	for i := range outcomes {

@@ -56,7 +56,7 @@ select * from unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[])
 on conflict (source, label) do update
    set uses = secret_uses.uses + excluded.uses, last_used = greatest(secret_uses.last_used, excluded.last_used)`
 
-// CountSecretUses adds uses that were summed in memory; each (source, label) stands once.
+// CountSecretUses adds uses that were summed in memory. uses must have each (source, label) once.
 func (s *Store) CountSecretUses(ctx context.Context, uses []SecretUse) error {
 	if len(uses) == 0 {
 		return nil
@@ -79,8 +79,8 @@ func (s *Store) CountSecretUses(ctx context.Context, uses []SecretUse) error {
 
 const secretUsesSQL = `select source, label, uses, last_used from secret_uses order by source, label`
 
-// SecretUses returns how often each secret has admitted a request, and when last. A secret that never
-// has is missing. The last few seconds' uses may not be in it yet.
+// SecretUses returns how often each secret has admitted a request, and when last. A secret without any use is
+// missing. The uses of the last few seconds may be missing, too.
 func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
 	uses, err := query[SecretUse](ctx, s, secretUsesSQL)
 	if err != nil {

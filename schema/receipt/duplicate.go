@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// repeat is one more delivery of an event that is held.
+// repeat is one more delivery of an event that has a receipt.
 type repeat struct {
 	key Key
 	in  *insertion
@@ -23,10 +23,10 @@ type repeats []repeat
 // Size is what the repeats write.
 func (r repeats) Size() groupcommit.Size { return groupcommit.Size{Rows: len(r)} }
 
-// countRest enters the duplicates among outcomes that the insert could not count, and fills in what is
-// held. What turns out to be another event, or to take over what is held, is not counted. It has a commit of its own,
-// because a conflicting row may be invisible to the statement that met it. The answer does not depend on it: the first
-// delivery is committed either way.
+// countRest records the duplicates that the insert could not count, and fills in their outcomes from the first
+// receipt. It does not count an event that turns out to be another one, or to take the receipt over. It has a commit
+// of its own, because a conflicting row may be invisible to the statement that met it. The answer does not depend on
+// that commit: the first delivery is committed either way.
 func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var again repeats
 	var at []int
@@ -50,7 +50,7 @@ func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome
 	}
 }
 
-// count enters what came again. It goes on when ctx ends: the caller's answer is 2xx by then, and no other
+// count records repeated deliveries. It goes on when ctx ends: the caller's answer is 2xx by then, and no other
 // delivery will make up for one that was not counted.
 func (s *Store) count(ctx context.Context, again repeats) ([]Outcome, error) {
 	type result struct {
@@ -121,7 +121,7 @@ func (s *Store) flushDuplicates(ctx context.Context, reqs []repeats) ([][]Outcom
 	}
 	held := make([]Outcome, n)
 	for i := range held {
-		// An erased receipt: the event was held when the insert met it.
+		// This stays for a receipt that was erased after the insert had met it.
 		held[i] = Outcome{Duplicate: true, Uncounted: ErrNotFound}
 	}
 	var at int

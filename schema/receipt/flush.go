@@ -13,9 +13,9 @@ import (
 	"github.com/pawlhq/pawl/schema/failpoint"
 )
 
-// insertSQL writes the receipts that are new and their bodies, and counts the deliveries of those that
-// are held. A held row that this statement's snapshot does not show yet, or that somebody has locked,
-// is simply missing from the result: nothing here waits for the sake of a count.
+// insertSQL writes new receipts and their bodies, and counts the deliveries of existing ones. An existing row that
+// this statement's snapshot does not show yet, or that is locked, is missing from the result: a count is not worth
+// waiting for.
 var insertSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
@@ -28,7 +28,7 @@ with input as materialized (` + insertInput + `
     returning id, status, reason
 ), ` + insertRest(`body`, `input i join receipts r using (provider, account, mode, event_id)`, `true`)
 
-// insertOneSQL is insertSQL for a single row, in three quarters of the time: who is alone does not pay for the others.
+// insertOneSQL is insertSQL for a single row, in three quarters of the time.
 const insertOneSQL = `
 with fresh as (
     insert into receipts (` + insertColumns + `)
@@ -55,8 +55,8 @@ select id as asked, id, status, reason, false as duplicate, false as other, fals
 union all
 select $1, id, status, reason, true, other, wanted from held`
 
-// The bodies ($18, $19) are kept out of it, because each use of it copies its rows. Rows come and are
-// inserted in the order of the arrays, which is that of their keys.
+// insertInput leaves out the bodies ($18, $19), because each use of it copies its rows. The rows are inserted in the
+// order of the arrays, which is that of their keys.
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
@@ -68,8 +68,8 @@ const insertInput = `
 const insertColumns = `id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
         occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
 
-// insertRest stores the bodies of what is fresh, and counts the deliveries of what is held. body is what is stored;
-// held joins each input i with the receipt r that holds it, and byID says whether r is held under i's ID.
+// insertRest stores the bodies of new receipts and counts the deliveries of existing ones. body is the SQL of the
+// body to store. held joins each input i with its existing receipt r, and byID says whether r has i's ID.
 func insertRest(body, held, byID string) string {
 	return `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
@@ -95,8 +95,7 @@ union all
 select asked, id, status, reason, true, other, wanted from held`
 }
 
-// listed bounds how many later deliveries of an event are listed, whoever sends them; all are counted. No provider tries
-// that often.
+// listed bounds how many later deliveries of an event are listed; all are counted. No provider tries that often.
 const listed = `duplicates < 1000`
 
 // lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
@@ -119,7 +118,7 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 	for i, req := range reqs {
 		results[i] = make([]Outcome, len(req.rows))
 		for j := range req.rows {
-			// Not there: it met a row that could not be counted at once, or an equal event of this flush.
+			// A missing event met a row that could not be counted at once, or an equal event of this flush.
 			out, ok := entered[req.rows[j].id]
 			if !ok {
 				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded}
@@ -132,7 +131,7 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 
 const outlastSQL = `select pg_logical_emit_message(true, 'pawl', 'held')`
 
-// outlast returns when whatever was committed before is on the standbys that commits wait for.
+// outlast returns when all earlier commits are on the standbys that commits wait for.
 //
 // The first delivery of an event may have been given up while its commit waited for a standby: it was answered with a
 // failure, though its row is committed here and would be lost with this server. A duplicate that meets such a row must
@@ -143,16 +142,16 @@ func (s *Store) outlast(ctx context.Context) error {
 	return err
 }
 
-// insertRow is a row in one flush. A flush that fails on account of another row is made anew without that.
+// insertRow is a row in one flush. If a flush fails because of another row, it is repeated without that row.
 type insertRow struct {
 	*row
 	in *insertion
 }
 
-// distinct returns the first row of each event, sorted by key: two flushes that insert the same
-// events then wait for each other in one direction only. unsigned reports whether any of them
-// has an ID that no signature covers. Of the same bytes under several such IDs it returns the first row; the others
-// are crowded, and have to be inserted when that one is committed.
+// distinct returns the first row of each event, sorted by key: two flushes that insert the same events then wait for
+// each other in one direction only. unsigned reports whether any of them has an ID that no signature covers. If the
+// same bytes come under several such IDs, distinct returns only the first row. It marks the others as crowded: they
+// have to be inserted when the first is committed.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type body struct {
@@ -190,12 +189,12 @@ func compareKeys(a, b Key) int {
 		cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.EventID, b.EventID))
 }
 
-// insertRows returns an outcome for each row that is new, or held and counted, by the row's ID.
+// insertRows returns, by the row's ID, an outcome for each row that it inserted or counted as a duplicate.
 func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool) (map[uuid.UUID]Outcome, error) {
 	switch {
 	case failpoint.Enabled:
-		// The statement below is its own transaction and leaves no place between insert and commit;
-		// kill tests get one here.
+		// The other statements are transactions of their own, without a place between insert and commit. Kill tests
+		// get one here.
 		var entered map[uuid.UUID]Outcome
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			entered, err = sendInsert(ctx, tx, rows)
@@ -266,7 +265,7 @@ func insertOneArgs(r insertRow) []any {
 	}
 }
 
-// occurred is nil where the provider does not tell.
+// occurred is nil if the provider does not give the time.
 func (r *row) occurred() *time.Time {
 	if r.OccurredAt.IsZero() {
 		return nil

@@ -29,7 +29,7 @@ type row struct {
 	crowded bool
 }
 
-// largeRows and largeBytes are what an insertion may have that shares its flush with those of other deliveries.
+// An insertion of more than largeRows or largeBytes does not share its flush with those of other deliveries.
 const (
 	largeRows  = 100
 	largeBytes = 256 << 10
@@ -40,7 +40,7 @@ func (in *insertion) Size() groupcommit.Size {
 	return sizeOf(in.rows, func(r *row) []byte { return r.Body })
 }
 
-// sizeOf is what events write, whose bodies body returns.
+// sizeOf returns the size of events; body returns the body of one.
 func sizeOf[E any](events []E, body func(*E) []byte) groupcommit.Size {
 	size := groupcommit.Size{Rows: len(events)}
 	for i := range events {
@@ -55,7 +55,7 @@ func (in *insertion) large() bool {
 	return size.Rows > largeRows || size.Bytes > largeBytes
 }
 
-// partRows and partBytes are what one transaction takes of a delivery.
+// partRows and partBytes bound the part of a delivery that one transaction commits.
 const (
 	partRows  = 2000
 	partBytes = 4 << 20
@@ -66,7 +66,7 @@ func (d *Delivery) CommitTime() time.Duration {
 	return sizeOf(d.Events, func(e *New) []byte { return e.Body }).Time()
 }
 
-// part returns d's first events, as many as one transaction takes: one at least.
+// part returns d with only its first events: as many as one transaction takes, and at least one.
 func (d *Delivery) part() Delivery {
 	first := *d
 	var bytes int
@@ -80,19 +80,20 @@ func (d *Delivery) part() Delivery {
 }
 
 // Insert commits the events of d together with the deliveries that wait at the same moment, and returns one outcome
-// per event in order. Up to 2,000 events and 4 MiB are committed all or none; what is more takes several transactions.
+// per event in order. Up to 2,000 events and 4 MiB are committed all or none; a larger delivery takes several
+// transactions.
 //
-// A nil error means that every event is committed, now or by an earlier delivery. With an error
-// nothing may be acknowledged; the commit may be in doubt, or done in part, and the same delivery again is
-// harmless. An event that stands twice in d is one receipt and a duplicate.
+// A nil error means that every event is committed, now or by an earlier delivery. With an error nothing may be
+// acknowledged; the commit may be in doubt, or done in part, and the same delivery again is harmless. An event that
+// occurs twice in d is one receipt and a duplicate.
 //
-// An event that is held as not wanted and that d wants takes the receipt over: it is no duplicate then, and d's bytes
-// run.
+// An event that d's source wants takes over a receipt that was ignored as not wanted: it is no duplicate then, and
+// d's bytes run.
 //
-// An event that another source's receipt runs is a duplicate; where d's source relays, it gets a receipt that does only
-// that.
+// An event that another source's receipt runs is a duplicate. If d's source relays, the event also gets a receipt
+// that is only relayed.
 //
-// An event whose ID another one holds is held under an ID of its own: see [ByBytes] and [IDCollision].
+// An event whose ID belongs to another event gets a receipt under an ID of its own: see [ByBytes] and [IDCollision].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 	if err := s.suspect(ctx, &d); err != nil {
 		return nil, err
@@ -139,10 +140,10 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// settleRest settles those outcomes that the insert could not: duplicates of rows that it could not see or lock, and
-// events that are none. What it must know before the answer is an error where it cannot be known.
+// settleRest settles the outcomes that the insert left open: duplicates whose row was locked or not yet visible, and
+// events that turned out to be new. It returns an error if it cannot find out what the answer depends on.
 func (s *Store) settleRest(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	// Other bytes are stored before anything waits for the row that holds their ID.
+	// Other bytes are stored before anything waits for the row of their ID.
 	if err := s.compareHeld(ctx, in, outcomes, func(o Outcome, r *row) bool {
 		return o.Duplicate && o.ReceiptID == "" && r.byBytes()
 	}); err != nil {

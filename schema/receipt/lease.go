@@ -8,17 +8,17 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Lease is for how long a receipt belongs to one process, which starts its workflow meanwhile: to the one that has
-// taken the event in, or to the one whose sweep has found the receipt due. After it the receipt is due (again), unless it
-// has been marked as started. It is long enough for a start that takes its time and for its mark, so that no start is
-// made twice, and short enough that a crash costs seconds.
+// Lease is how long a receipt belongs to the process that starts its workflow: the one that received the event, or
+// the one whose sweep found the receipt due. After the lease the receipt is due (again), unless it was marked as
+// started. The lease is long enough for a slow start and its mark, so that no start is made twice. It is short enough
+// that a crash costs only seconds.
 const (
 	Lease = 10 * time.Second
 	lease = "interval '10 seconds'"
 )
 
-// dueSQL orders by due time, so that what was missed longest is started first. What belongs to a paused source is put
-// aside, so that it stands before nothing else.
+// dueSQL orders by due time, so that the receipt that has been due longest is started first. It postpones receipts of
+// paused sources, so that they hold up no others.
 const dueSQL = `
 with ` + schema.Lazy + `
 update receipts r set dispatch_at = case when due.pause is null then now() + ` + lease + ` else 'infinity' end,
@@ -30,11 +30,11 @@ update receipts r set dispatch_at = case when due.pause is null then now() + ` +
  where r.id = due.id
 returning ` + PendingColumns + `, due.pause is not null as paused`
 
-// PendingColumns are those of a [Pending], of receipts r.
+// PendingColumns are the columns of receipts r for a [Pending].
 const PendingColumns = `r.id::text as receipt_id, r.source, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.received_at, r.workflow_id, r.relay_of, r.rerun`
 
-// Due takes up to limit receipts whose workflow nobody has started, for the length of [Lease]. Those of a paused source
-// it puts aside, until [Store.LetIn].
+// Due leases up to limit receipts whose workflow nobody has started, for [Lease]. It postpones those of a paused
+// source until [Store.LetIn].
 func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
 	for {
 		found, err := query[struct {
@@ -62,7 +62,7 @@ update receipts r set dispatch_at = now()
   from (select id from receipts where id = any($1::uuid[]) and status = (select 'received') order by id for no key update) held cross join lazy
  where r.id = held.id` // see [schema.Handling]
 
-// Release makes receipts due at once whose [Lease] the caller has, and does not need any more.
+// Release ends the caller's [Lease] of receipts: they are due at once.
 func (s *Store) Release(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil

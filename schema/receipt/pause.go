@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pauseWords say of a pause p who began it and why, in words that follow a source's name.
+// pauseWords say who began pause p, when and why. They follow a source's name.
 const pauseWords = `'is paused since ' || to_char(p.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' by ' || p.who || ': ' || p.why`
 
 // SourcePause is a source that is paused, or was before.
@@ -39,7 +39,7 @@ update receipts r set dispatch_at = now(), reason = '', updated_at = now()
          order by d.id limit $2 for no key update skip locked) oldest
  where r.id = oldest.id`
 
-// LetIn makes up to limit receipts due that have waited for the end of a source's pause, the oldest first.
+// LetIn makes due up to limit receipts that waited for the end of a source's pause, the oldest first.
 func (s *Store) LetIn(ctx context.Context, source string, limit int) error {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

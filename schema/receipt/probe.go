@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Probe is a delivery that an operator sent to see whether one arrives. No event is in it.
+// Probe is a delivery without an event. An operator sent it to see whether deliveries arrive.
 type Probe struct {
 	ID, Source  string
 	ReceivedAt  time.Time
@@ -33,7 +33,7 @@ func (s *Store) KeepProbe(ctx context.Context, p Probe) error {
 
 const probeSQL = `select id, source, received_at, secret_label from probes where source = $2 and id = $1`
 
-// Probe returns a probe of a source, and [ErrNotFound] where none of this ID has arrived.
+// Probe returns a probe of a source, or [ErrNotFound] if no probe of this ID has arrived.
 func (s *Store) Probe(ctx context.Context, source, id string) (Probe, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

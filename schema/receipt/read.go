@@ -31,7 +31,8 @@ func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
 	return found[0], nil
 }
 
-// heldBody is the body of a row b of receipt_bodies: a replay's is found where it was first.
+// heldBody is the body of a row b of receipt_bodies. A replay's body is that of the first receipt with the same
+// bytes.
 const heldBody = `coalesce(b.body, (
            select o.body from receipts r
              join receipts f on f.provider = r.provider and f.body_hash = r.body_hash and f.identity <> 'id' and not f.replayed
@@ -40,7 +41,7 @@ const heldBody = `coalesce(b.body, (
 
 const bodySQL = `select b.headers, ` + heldBody + ` from receipt_bodies b where b.receipt_id = $1`
 
-// Body returns what came in, or [ErrNotFound] when there is no such receipt or its body is erased.
+// Body returns a receipt's body, or [ErrNotFound] if there is no such receipt or its body is erased.
 func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	u, err := ParseID(id)
 	if err != nil {
@@ -64,7 +65,7 @@ select ` + receiptColumns + `, b.headers, ` + heldBody + ` as body
   from receipts r left join receipt_bodies b on b.receipt_id = r.id
  where r.id = $1`
 
-// Load returns a receipt and what came in, or [ErrNotFound]. Of a receipt whose body is erased, Bytes is nil.
+// Load returns a receipt and its body, or [ErrNotFound]. Bytes is nil if the body is erased.
 func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	u, err := ParseID(id)
 	if err != nil {
@@ -93,14 +94,14 @@ union all
 select 'received', count(*), extract(epoch from now() - min(received_at))::float8
   from receipts where status = 'received' having count(*) > 0`
 
-// Waiting is how many receipts have a status that is no end, and the age of the oldest of them.
+// Waiting is how many receipts have an open status, and the age of the oldest of them.
 type Waiting struct {
 	Count  int
 	Oldest time.Duration
 }
 
-// Waiting returns how many receipts wait for their workflow, are being worked on, or are parked, per
-// status; a status that nothing is in is missing.
+// Waiting counts, per status, the receipts that wait for their workflow, are being worked on, or are parked. A status
+// without receipts is missing.
 func (s *Store) Waiting(ctx context.Context) (map[Status]Waiting, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
@@ -121,7 +122,7 @@ func (s *Store) Waiting(ctx context.Context) (map[Status]Waiting, error) {
 	return open, nil
 }
 
-// query collects the rows of a statement, which has the read time-out.
+// query collects the rows of a statement, within the read time-out.
 func query[T any](ctx context.Context, s *Store, sql string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// Key identifies an event. Account is "" where the provider has no tenants.
+// Key identifies an event. Account is "" if the provider has no tenants.
 type Key struct {
 	Provider, Account, Mode, EventID string
 }
@@ -19,45 +19,46 @@ type Key struct {
 type Delivery struct {
 	Source   string
 	Provider string
-	// Generic marks a Provider that is no one sender: what another source of it has sent is no replay.
+	// Generic marks a Provider that stands for many senders: the same bytes from another source of it are no replay.
 	Generic bool
 	// Relays says that the source has consumers of its own.
 	Relays     bool
 	ReceivedAt time.Time
 	// Secret is the label of the secret that admitted the request, or [ByAPI].
 	Secret string
-	// Correlation ties what came in one request together.
+	// Correlation is the same for all events of one request.
 	Correlation string
-	// Header is kept beside the body. The caller has taken out what must not be stored.
+	// Header is kept beside the body. The caller has removed the headers that must not be stored.
 	Header http.Header
-	// Transmission, where it is set, has the events parked when other bytes came before under its ID.
+	// Transmission, if set, parks the events when other bytes came before under its ID.
 	Transmission Transmission
 	Events       []New
 }
 
-// ByAPI stands for the secret of what no secret has admitted: the provider's API has shown it.
+// ByAPI takes the place of the secret's label for events that no secret admitted, but the provider's API showed.
 const ByAPI = "(api)"
 
-// Identity says what identifies an event, which decides what is a duplicate, a replay or an event of its own.
+// Identity says how an event is identified. That decides whether a delivery is a duplicate, a replay or an event of
+// its own.
 //
-// Where the signature does not cover an event's whole key, whoever sends signed bytes again can change it. The same
-// bytes under another key are then a suspected replay. One is kept, parked and not run; any more are counted there as
-// duplicates.
+// If the signature does not cover an event's whole key, anybody who sends signed bytes again can change the key. The
+// same bytes under another key are then a suspected replay. One replay is kept and parked, not run; further ones
+// count as its duplicates.
 type Identity string
 
 const (
-	// ByID says that the key is signed. Other bytes under it are a duplicate, but see [IDCollision].
+	// ByID: the key is signed. Other bytes under it are a duplicate, but see [IDCollision].
 	ByID Identity = "id"
-	// ByBytes says that it is not, and identifies an event only together with the bytes. Other bytes under it are another
-	// event, which is held under an ID of its own, "<ID>~" and 16 digits of its hash.
+	// ByBytes: the key is not signed, and identifies an event only together with the bytes. Other bytes under it are
+	// another event, whose receipt has an ID of its own: "<ID>~" and 16 digits of its hash.
 	ByBytes Identity = "bytes"
-	// ByIDOrBytes says that it is not, or not all of it. Other bytes under it are as with ByID: those of one event may
-	// differ.
+	// ByIDOrBytes: the key is not signed, or only in part. Other bytes under it are treated as with ByID: the bytes
+	// of one event may differ.
 	ByIDOrBytes Identity = "id_or_bytes"
 )
 
-// New is one event of a delivery. Its strings are valid UTF-8 without NUL: Postgres' text holds
-// nothing else, and the ingress has seen to it.
+// New is one event of a delivery. Its strings must be valid UTF-8 without NUL: Postgres' text holds nothing else, and
+// the ingress sees to it.
 type New struct {
 	Account    string
 	Mode       string
@@ -72,8 +73,8 @@ type New struct {
 	Reason string
 	// Body holds the event's own bytes, kept as they are.
 	Body []byte
-	// Signed stands for the bytes wherever bytes are compared: it is what their signature covers, where they can be
-	// written otherwise under the same one, or what does not differ between attempts. nil means Body.
+	// Signed replaces Body wherever bytes are compared; nil means Body. It is set to the signed content if one
+	// signature fits several spellings of a body, or to the part that is the same in every attempt.
 	Signed []byte
 }
 
@@ -88,44 +89,43 @@ func (n *New) hash() [sha256.Size]byte {
 // committed.
 type Outcome struct {
 	ReceiptID string
-	// EventID is the ID under which the event is held: its own, unless [New] says otherwise.
+	// EventID is the receipt's event ID: the event's own, or one made by [ApartID].
 	EventID string
-	// Duplicate is true when the event was held already; ReceiptID and Status are then the first
-	// one's.
+	// Duplicate is true if the event had a receipt already; ReceiptID and Status are then of that receipt.
 	Duplicate bool
 	Status    Status
 	// Reason says why Status is not Received.
 	Reason string
-	// Uncounted is why the duplicate could not be entered, nil when it was. The event is safe all
-	// the same; ReceiptID is then unknown.
+	// Uncounted is why the duplicate could not be counted, nil if it was. The event is safe all the same, but its
+	// ReceiptID is unknown.
 	Uncounted error
 
-	// other is set on an event whose ID another one holds; wanted on one that takes over what holds it; crowded on one
-	// that was left out of its flush.
+	// other: another event has this event's ID. wanted: the event takes over the receipt of its ID. crowded: the
+	// event was left out of its flush.
 	other, wanted, crowded bool
 }
 
-// Pending is a receipt that waits for its workflow: what a start needs, and no payload.
+// Pending is a receipt that waits for its workflow. It has all that a start needs, and no payload.
 type Pending struct {
 	event.Ref
 	Source     string
 	ReceivedAt time.Time
-	// WorkflowID is what to start it under; "" is the event's own.
+	// WorkflowID is the ID to start the workflow under; "" means the event's own.
 	WorkflowID string
-	// Rerun is set where a person has asked for another run.
+	// Rerun is set if a person asked for another run.
 	Rerun *Rerun
 }
 
 // Receipt is the durable record of one event.
 type Receipt struct {
 	ID string
-	// Source is the one that the event is run for: its secret has verified the bytes.
+	// Source is the source whose secret verified the bytes. The event runs for it.
 	Source   string
 	Provider string
 	Account  string
 	Mode     string
 	EventID  string
-	// RelayOf is the ID of an event that another source's receipt runs, and this one only relays; else "".
+	// RelayOf is set if this receipt only relays the event: the ID of the event, which another source's receipt runs.
 	RelayOf       string
 	Identity      Identity
 	Type          string
@@ -153,13 +153,13 @@ func (r Receipt) Ref() event.Ref {
 	}
 }
 
-// Body is what came in: the event's bytes as received, and the headers that were kept.
+// Body is an event's bytes as received, with the headers that were kept.
 type Body struct {
 	Bytes  []byte
 	header []byte
 }
 
-// Header returns the headers that were kept. Few ask for them.
+// Header decodes the headers that were kept, which few callers need.
 func (b Body) Header() (h http.Header, err error) {
 	if err := json.Unmarshal(b.header, &h); err != nil {
 		return nil, fmt.Errorf("read kept headers: %w", err)

@@ -7,8 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// relayMissingSQL finds those of the events that a receipt of another source runs, and that this source, $1, has no
-// receipt of yet.
+// relayMissingSQL finds the events that a receipt of another source runs and that source $1 has no receipt of yet.
 const relayMissingSQL = `
 select i.n from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) with ordinality
     as i(provider, account, mode, event_id, apart, n)
@@ -17,7 +16,8 @@ select i.n from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[
    and not exists (select from receipts own
                     where (own.provider, own.account, own.mode, own.event_id) = (i.provider, i.account, i.mode, i.apart))`
 
-// relaySQL inserts them, due at once. The ID that they are held under is ours, so that no bytes can be a replay of it.
+// relaySQL inserts receipts for them, due at once. Their identity is 'id', because pawl made the ID: no bytes can be
+// a replay of it.
 const relaySQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
@@ -32,8 +32,9 @@ insert into receipt_bodies (receipt_id, headers, body)
 select id, headers::json, body from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body)
  where (id in (select id from fresh)) is true`
 
-// relayToo gives the source of in a receipt of its own for each event that another source's receipt runs, so that its
-// consumers get the event, too. It is held under the event's ID, "~" and the source's name, and only relays.
+// relayToo inserts a receipt for in's source for each event that another source's receipt runs, so that the source's
+// consumers get the event, too. The receipt's ID is the event's ID, "~" and the source's name, and it is only
+// relayed.
 //
 // It has to be committed before the answer: a delivery that was answered 2xx is not sent again.
 func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome) error {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// sameBytes tells whether receipt r has the bytes of event i under another ID. The same event is none of these, kept
-// apart for a source that may not speak for it: see [ApartID].
+// sameBytes tells whether receipt r has the bytes of event i under another ID. It is false for i's own event under an
+// ID that ends with r's source: see [ApartID].
 const sameBytes = `r.provider = i.provider and r.body_hash = i.body_hash
              and r.identity <> 'id' and (not i.generic or r.source = i.source)
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
@@ -16,9 +16,10 @@ const sameBytes = `r.provider = i.provider and r.body_hash = i.body_hash
 // after lockHashesSQL: of two requests with the same bytes that come together, the second looks
 // only when the first is committed.
 //
-// One event of the same bytes runs. One replay of each type is parked, up to 16, as a person may know that it is an event of
-// its own: Shopify sends one body under several topics. A replay has the body of the first. The rest is counted at the
-// replay, or at the first if its type is not wanted: anybody who holds one delivery can send it under any number of IDs.
+// Only one event with the same bytes runs. One replay of each type is parked, up to 16 of them, since a person may
+// know that it is an event of its own: Shopify sends one body under several topics. A replay shares the first
+// receipt's body. Further replays count as duplicates of the parked one, or of the first if their type is not wanted:
+// anybody who has one delivery can send it under any number of IDs.
 var insertUnsignedSQL = `
 with input as materialized (` + insertInput + `
 ), judged as materialized (
@@ -42,8 +43,8 @@ with input as materialized (` + insertInput + `
 ), ` + insertRest(`case when id not in (select id from fresh where replayed) then body end`,
 	`judged i join receipts r on r.id = coalesce(i.own_id, i.replay_id, i.first_id)`, `i.own_id is not null`)
 
-// insertCrowded inserts, one by one, those events whose bytes were in the flush under another ID: they look for those
-// bytes now that they are committed.
+// insertCrowded inserts, one by one, the events whose bytes were in the flush under another ID. Those bytes are
+// committed by now, so each insert finds them.
 func (s *Store) insertCrowded(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	for i := range outcomes {
 		if !outcomes[i].crowded {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Status says where a receipt stands.
+// Status is the state of a receipt.
 type Status string
 
-// The statuses. Received waits for its workflow; Processing and Retrying have one at work;
-// NeedsReview (a rule says that a person must decide) and Dead (retries used up) are parked;
-// Processed, Compensated and Ignored are at rest.
+// The statuses. A Received receipt waits for its workflow; Processing and Retrying have one at work; NeedsReview (a
+// rule says that a person must decide) and Dead (retries used up) are parked; Processed, Compensated and Ignored are
+// at rest.
 const (
 	Received    Status = "received"
 	Processing  Status = "processing"
@@ -25,39 +25,39 @@ const (
 // Codes of reasons. A reason is a code, or a code, ": " and words; Postgres keeps the code apart, as reason_code. Codes
 // are stored and filtered by, so they are never renamed.
 const (
-	// Of what is Ignored: its source is not for events of this mode or account, or does not list the type.
+	// Reasons for Ignored: the source is not for events of this mode or account, or does not list the type.
 	ModeNotWanted    = "mode_not_wanted"
 	AccountNotWanted = "account_not_wanted"
 	TypeNotWanted    = "type_not_wanted"
 
-	// Of what is NeedsReview before any run. UnknownMode: the event says a mode that is neither live nor test.
-	// SuspectedReplay: it repeats the bytes of another event, under an ID that nothing signs. IDCollision: its ID is held
-	// by an event of another type, object or time, and both were verified for sources that may speak for them.
-	// SuspectedForgery: its sender signs a checksum alone, and other bytes came first with it.
+	// Reasons for NeedsReview before any run. UnknownMode: the event's mode is neither live nor test.
+	// SuspectedReplay: the event repeats the bytes of another one, under an ID that no signature covers. IDCollision:
+	// an event of another type, object or time has its ID, and both were verified for sources that want them.
+	// SuspectedForgery: the sender signs only a checksum, and other bytes came first under it.
 	UnknownMode      = "unknown_mode"
 	SuspectedReplay  = "suspected_replay"
 	IDCollision      = "id_collision"
 	SuspectedForgery = "suspected_forgery"
 
-	// Of what is NeedsReview because of its run. RunEnded: its run has ended and will not finish it. RunStuck: no
-	// worker can go on with its run. AnotherRun: the run that Temporal has of its event is of another receipt.
-	// StartRefused: Temporal does not take its start.
+	// Reasons for NeedsReview after a start. RunEnded: the run ended without finishing the receipt. RunStuck: no
+	// worker can continue the run. AnotherRun: Temporal's run of the event is not this receipt's. StartRefused:
+	// Temporal does not take the start.
 	RunEnded   = "run_ended"
 	RunStuck   = "run_stuck"
 	AnotherRun = "another_run"
 
 	StartRefused = "start_refused"
 
-	// Dismissed: of what is Ignored, or ends as Processed, because a person decided that nothing shall be done.
+	// Dismissed, a reason for Ignored and Processed: a person decided that nothing shall be done.
 	Dismissed = "dismissed"
 
-	// Of what is Retrying. SinkOut: its sink is out, and the words begin with the sink's name. SinkBusy: all places at
-	// its sink are taken.
+	// Reasons for Retrying. SinkOut: a sink does not answer; the words begin with its name. SinkBusy: all places at a
+	// sink are taken.
 	SinkOut  = "sink_out"
 	SinkBusy = "sink_busy"
 
-	// Of what is Retrying, because a person has paused its sink, and the words begin with the sink's name; or of what is
-	// Received, because its source is paused.
+	// Paused, a reason for Retrying: a person paused the sink, and the words begin with its name. A reason for
+	// Received: the source is paused.
 	Paused = "paused"
 )
 
@@ -75,7 +75,7 @@ var next = map[Status][]Status{
 	// suspected replay, an unreadable body): a person sends it on its way, or dismisses it.
 	NeedsReview: {Received, Processing, Retrying, Dead, Processed, Compensated, Ignored},
 	Dead:        {Received, Processing, Retrying, NeedsReview, Processed, Compensated, Ignored},
-	// A reset or a replay reopens what is at rest, on purpose; it may park like any run. It is received
+	// A reset or a replay reopens a receipt that is at rest; its run may park like any other. The receipt is received
 	// while a replay waits for its start.
 	Processed:   {Received, Processing, Retrying, NeedsReview, Dead, Compensated},
 	Compensated: {Received, Processing, Retrying, NeedsReview, Dead, Processed},
@@ -90,8 +90,8 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("a receipt that is %s cannot become %s", e.From, e.To)
 }
 
-// Next decides whether a receipt may go from one status to another; nil means yes. Every write of
-// a status, here and in SQL, follows it.
+// Next returns nil if a receipt may go from one status to another. Every write of a status, here and in SQL, follows
+// it.
 func Next(from, to Status) error {
 	if _, known := next[from]; known && from == to {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// ErrNotFound is returned where no such receipt is held.
+// ErrNotFound means that there is no such receipt.
 var ErrNotFound = errors.New("no such receipt")
 
 // Options tunes a [Store]; the zero value is right for production.
 type Options struct {
-	// Timeout bounds each write, commit included; default 700 ms, which with the ingress' own
-	// deadline makes a stuck lock or commit a 503 within a second. What is large has longer.
+	// Timeout bounds each write, commit included; default 700 ms, which with the ingress' own deadline makes a stuck
+	// lock or commit a 503 within a second. Large writes get longer.
 	Timeout time.Duration
 	// ReadTimeout bounds each read; default 5 s.
 	ReadTimeout time.Duration
@@ -26,7 +26,7 @@ type Options struct {
 	Commit groupcommit.Config
 }
 
-// WithDefaults returns o with what is not set filled in.
+// WithDefaults returns o with the defaults of unset fields.
 func (o Options) WithDefaults() Options {
 	if o.Timeout <= 0 {
 		o.Timeout = 700 * time.Millisecond
@@ -46,7 +46,7 @@ type Store struct {
 	readTimeout time.Duration
 
 	inserts *groupcommit.Committer[*insertion, []Outcome]
-	// bulk is for what would keep the inserts of others waiting: see [insertion.large].
+	// bulk is for inserts that would keep others waiting: see [insertion.large].
 	bulk       *groupcommit.Committer[*insertion, []Outcome]
 	duplicates *groupcommit.Committer[repeats, []Outcome]
 }
@@ -63,8 +63,7 @@ func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	return s
 }
 
-// Close refuses new group-committed writes and returns when those that wait are written. The pool
-// is the caller's.
+// Close refuses new group-committed writes and returns when the waiting ones are written. It does not close the pool.
 func (s *Store) Close() {
 	s.inserts.Close()
 	s.bulk.Close()
@@ -105,7 +104,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// ParseID reads the ID of a receipt. Its error is [ErrNotFound]: what is no ID names no receipt.
+// ParseID parses a receipt's ID. Its error is [ErrNotFound]: a malformed ID belongs to no receipt.
 func ParseID(id string) (uuid.UUID, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wantsOver tells whether event i takes receipt r over, which is held under its ID: r was kept as what its source did
-// not want, and i is wanted. It does not where i is another event, nor with the same bytes under another type: nothing signs
-// the type then, and whoever holds what was ignored could call it what is wanted.
+// wantsOver tells whether event i takes over receipt r of its ID: r's source did not want the event, and i's source
+// does. Another event does not take over. The same bytes under another type do not either: the type is unsigned then,
+// and anybody who has the ignored bytes could send them as a wanted type.
 const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
         and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
 
-// notWanted tells whether receipt r was kept as what its source did not want; see [schema.Handling].
+// notWanted tells whether receipt r was ignored because its source did not want the event; see [schema.Handling].
 const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeNotWanted + `', '` + AccountNotWanted + `', '` + TypeNotWanted + `'])::text[])`
 
-// takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several
-// does. What was ignored was compared with nothing, so the same bytes under another ID are looked for here, but for
-// those that are ignored or suspected replays themselves. Bodies are replaced without an upsert: that asks for the right
-// to read what it writes, and an ingress may read no body.
+// takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several does. An
+// ignored event was not checked for a replay, so takeOverSQL looks for the same bytes under another ID. It leaves out
+// ignored receipts and suspected replays. It replaces bodies without an upsert: an upsert needs the right to read the
+// table, and an ingress may read no body.
 const takeOverSQL = `
 with input as materialized (` + insertInput + `
 ), held as materialized (
@@ -56,11 +56,11 @@ update receipts r
   from judged j where r.id = j.held_id
 returning j.id, r.id, r.status, r.reason`
 
-// takeOver has those events take over the receipt that holds their ID which in's source wants, and which the source
-// did not want that they came through first: other types, accounts or another mode, or this one wanted less then. What
-// was verified for a source that may not speak for an event is never run as that event, so everything of the receipt
-// becomes the wanting delivery's: bytes, headers, source and what is read of them. The first delivery stays among the
-// deliveries. In outcomes such events are new.
+// takeOver lets events of in take over the receipts of their IDs. in's source wants these events; the source of the
+// first delivery did not: it lists other types, accounts or another mode, or it is the same source and listed less
+// then. Bytes from a source that does not want an event never run as that event. So the receipt takes everything from
+// the new delivery: bytes, headers, source and the fields read from them. The first delivery stays in the list of
+// deliveries. The outcomes of such events are new, not duplicates.
 //
 // It has to be committed before the answer: a delivery that was answered 2xx is not sent again.
 func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome) error {
@@ -69,7 +69,7 @@ func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome)
 	seen := map[Key]bool{}
 	for i, o := range outcomes {
 		r := &in.rows[i]
-		// What could not be counted may stand as ignored.
+		// The receipt of an uncounted duplicate may be an ignored one.
 		if (o.wanted || o.Uncounted != nil && r.Status != Ignored) && !seen[r.key] {
 			seen[r.key], at[r.id] = true, i
 			rows = append(rows, insertRow{row: r, in: in})

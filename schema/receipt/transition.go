@@ -25,37 +25,37 @@ with held as materialized (
 )
 select held.status, held.outrun, exists (select from moved) from held`
 
-// Transition moves a receipt to a status with the reason and the last error that go with it ("" for
-// none). A receipt that becomes received is due for dispatch at once. A status that the graph does
-// not allow changes nothing and returns a *[TransitionError]; a receipt that has the status
-// already takes the reason and the error, so that the call may be repeated.
+// Transition sets a receipt's status, with its reason and last error ("" for none). A receipt that becomes received
+// is due for dispatch at once. A status that the graph does not allow changes nothing and returns a
+// *[TransitionError]; a receipt that has the status already takes the new reason and error, so that the call may be
+// repeated.
 func (s *Store) Transition(ctx context.Context, id string, to Status, reason, lastError string) error {
 	return s.TransitionAsOf(ctx, time.Time{}, id, to, reason, lastError)
 }
 
-// TransitionAsOf is Transition by a workflow task that began at asOf. Where a later one has written the
-// status, it changes nothing and returns [ErrOutrun]. The zero time is never too old.
+// TransitionAsOf is Transition by a workflow task that began at asOf. If a later task has written the status, it
+// changes nothing and returns [ErrOutrun]. The zero time is never too old.
 func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string) error {
 	return s.transition(ctx, asOf, id, to, reason, lastError, nil)
 }
 
 // Waits is what a parked run waits for.
 type Waits struct {
-	// Decisions are those that the run takes.
+	// Decisions lists the decisions that the run accepts.
 	Decisions []string `json:"decisions"`
-	// Effects are those that are not done, and that a decision can be about.
+	// Effects lists the open effects that a decision can be about.
 	Effects []OpenEffect `json:"effects,omitempty"`
-	// Steps are the effects that the run has come to, in order; none where it waits before its first.
+	// Steps lists the effects that the run has reached, in order; it is empty if the run waits before its first one.
 	Steps []Step `json:"steps,omitempty"`
-	// Undoing is set where the run takes back what was done, or has done so.
+	// Undoing: the run compensates its effects, or has done so.
 	Undoing bool `json:"undoing,omitempty"`
 }
 
-// Step is an effect that a parked run has come to.
+// Step is an effect that a parked run has reached.
 type Step struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
-	// Skipped is set where a person has told this run to skip it.
+	// Skipped: a person told this run to skip the effect.
 	Skipped bool `json:"skipped,omitempty"`
 }
 
@@ -63,14 +63,14 @@ type Step struct {
 type OpenEffect struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
-	// State is what it came to in the run, "" where it was not begun.
+	// State is the effect's outcome in the run, "" if it was not begun.
 	State string `json:"state"`
-	// Uncertain is set where nobody knows whether it has happened, ByHand where a person can say that it has.
+	// Uncertain: nobody knows whether the effect has happened. ByHand: a person can say that it has.
 	Uncertain bool `json:"uncertain,omitempty"`
 	ByHand    bool `json:"by_hand,omitempty"`
 }
 
-// Park is [Store.TransitionAsOf] to needs_review or dead, for a reason, by a run that waits for a decision from then on.
+// Park is [Store.TransitionAsOf] to needs_review or dead, by a run that then waits for a decision.
 func (s *Store) Park(ctx context.Context, asOf time.Time, id string, to Status, reason string, waits Waits) error {
 	return s.transition(ctx, asOf, id, to, reason, reason, &waits)
 }
@@ -99,7 +99,7 @@ func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to St
 	return nil
 }
 
-// Fence is asOf as the database has it: null for the zero time.
+// Fence returns asOf as the database stores it: null for the zero time.
 func Fence(asOf time.Time) *time.Time {
 	if asOf.IsZero() {
 		return nil

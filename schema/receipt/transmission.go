@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Transmission is one sending of a delivery, by an ID that its sender signs and uses once. It is for schemes whose
-// signature does not hold the bytes fast.
+// Transmission is one attempt to send a delivery, under an ID that its sender signs and uses once. It is for schemes
+// whose signature does not bind the bytes.
 type Transmission struct {
 	ID   string
 	Body [sha256.Size]byte
 }
 
-// suspect parks the events of d, under IDs of their own, where other bytes came before under its transmission. The bytes that came first hold the
-// transmission for good: nobody can say later which were the sender's.
+// suspect parks the events of d, under IDs of their own, if other bytes came before under its transmission. The
+// transmission belongs to the first bytes for good: nobody can say later which were the sender's.
 func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	if d.Transmission.ID == "" {
 		return nil
@@ -42,8 +42,8 @@ func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	return nil
 }
 
-// transmissionSQL returns the hash of the bytes that came first. The update writes nothing new: it is there to return the
-// row, and to wait for who is just writing it.
+// transmissionSQL returns the hash of the bytes that came first. The update changes nothing: it makes the statement
+// return the row, and wait for a concurrent insert of it.
 const transmissionSQL = `
 insert into transmissions (provider, id, body_hash) values ($1, $2, $3)
 on conflict (provider, id) do update set id = excluded.id
