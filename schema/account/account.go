@@ -1,5 +1,5 @@
-// Package account reads what is known about one account, across all tables: what it may use and why, its
-// subscriptions and invoices, what was booked for it, and what a person has to do about it. It only reads.
+// Package account reads everything about one account from all tables: its access and the reasons, its subscriptions
+// and invoices, its finance entries, and its open tasks. Only [Done] writes.
 package account
 
 import (
@@ -28,71 +28,71 @@ type Account struct {
 	Customer string `json:"customer"`
 	Provider string `json:"provider"`
 	Access   Access `json:"access"`
-	// Grants are what gives the access: a subscription each, or what was bought once.
+	// Grants give the access: each is a subscription or a one-time purchase.
 	Grants        []Grant        `json:"grants"`
 	Subscriptions []Subscription `json:"subscriptions"`
-	// Invoices are the newest, [MostInvoices] of them; MoreInvoices says that there are others.
+	// Invoices has the newest [MostInvoices] ones; MoreInvoices is true if there are others.
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
 	Entries      []Entry   `json:"entries"`
-	// Claims are refunds, disputes and credit notes, the newest [MostInvoices] of them.
+	// Claims has the newest [MostInvoices] refunds, disputes and credit notes.
 	Claims []Claim `json:"claims"`
-	// Due is what the clock will do, the next first.
+	// Due lists what the clock will do, the next first.
 	Due       []Due      `json:"due"`
 	Workspace *Workspace `json:"workspace"`
-	// Tasks are those that are open.
+	// Tasks lists the open tasks.
 	Tasks []Task `json:"tasks"`
 }
 
 // MostInvoices is how many of an account's invoices, and of its entries, are shown.
 const MostInvoices = 24
 
-// Access is what the account's outside systems shall have. Version 0 means that nothing was ever granted.
+// Access is the target that the outside systems are brought to. Version 0 means that nothing was ever granted.
 type Access struct {
 	Version  int64    `json:"version"`
 	State    string   `json:"state"`
 	Plan     string   `json:"plan"`
 	Quantity int64    `json:"quantity"`
 	Features []string `json:"features"`
-	// Held is set while a hold is on all that the account has.
+	// Held is set while a hold is on the whole account.
 	Held bool `json:"held"`
 }
 
-// Grant is what one object gives the account.
+// Grant is the access that one object gives the account.
 type Grant struct {
 	Object   string   `json:"object"`
 	Plan     string   `json:"plan"`
 	Quantity int64    `json:"quantity"`
 	AddOns   []string `json:"add_ons"`
-	// Until is when it is expected to end, Ends when the clock ends it; nil for never.
+	// Until is when the grant is expected to end, Ends when the clock ends it; nil means never.
 	Until *time.Time `json:"until"`
 	Ends  *time.Time `json:"ends"`
 	// Because is the event that decides.
 	Because string `json:"because"`
 }
 
-// Subscription is what its facts fold to.
+// Subscription is a subscription as folded from its facts.
 type Subscription struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"`
 	Plan     string `json:"plan"`
 	Quantity int64  `json:"quantity"`
-	// PeriodEnd and the other times are nil where there is none. EndsAt is when the clock ends what it grants.
+	// Times are nil if unset. EndsAt is when the clock ends the subscription's grant.
 	PeriodEnd    *time.Time `json:"period_end"`
 	EndsAt       *time.Time `json:"ends_at"`
 	PastDueSince *time.Time `json:"past_due_since"`
 	EndedAt      *time.Time `json:"ended_at"`
 	// Because is the event that decides.
 	Because string `json:"because"`
-	// Withheld is set while what it grants is taken back, Held while a hold is on it, PaidBack while it grants nothing since
-	// it was refunded in full, Uncertain where the order of two of its facts cannot be told.
+	// Withheld: its grant is taken back. PaidBack: it was refunded in full and grants nothing. Held: a hold is on it.
+	// Uncertain: the order of two of its facts is unknown.
 	Withheld  bool `json:"withheld"`
 	PaidBack  bool `json:"paid_back"`
 	Held      bool `json:"held"`
 	Uncertain bool `json:"uncertain"`
 }
 
-// Standing says in words how a subscription stands at a time: what it grants, or does not, follows from that.
+// Standing describes in words a subscription's state at a time, which explains its grant or the lack of one.
 func (s Subscription) Standing(at time.Time) string {
 	over := s.EndedAt == nil && s.EndsAt != nil && !s.EndsAt.After(at)
 	switch {
@@ -112,7 +112,7 @@ func (s Subscription) Standing(at time.Time) string {
 	return "is " + strings.ReplaceAll(s.Status, "_", " ")
 }
 
-// Invoice is what its facts fold to. Amounts are in minor units of Currency.
+// Invoice is an invoice as folded from its facts. Amounts are in minor units of Currency.
 type Invoice struct {
 	ID           string `json:"id"`
 	Subscription string `json:"subscription"`
@@ -121,7 +121,8 @@ type Invoice struct {
 	Paid         int64  `json:"paid"`
 	Refunded     int64  `json:"refunded"`
 	Currency     string `json:"currency"`
-	// Attempts is how often the provider tried to have it paid. NextAttempt, DueAt and PaidAt are nil where there is none.
+	// Attempts is how often the provider tried to collect the payment. NextAttempt, DueAt and PaidAt are nil if
+	// unset.
 	Attempts    int        `json:"attempts"`
 	NextAttempt *time.Time `json:"next_attempt"`
 	DueAt       *time.Time `json:"due_at"`
@@ -132,7 +133,7 @@ type Invoice struct {
 	Because string `json:"because"`
 }
 
-// Entry is what finance has booked. Amounts are in minor units of Currency.
+// Entry is an entry in finance's books. Amounts are in minor units of Currency.
 type Entry struct {
 	At        time.Time `json:"at"`
 	Kind      string    `json:"kind"`
@@ -144,7 +145,7 @@ type Entry struct {
 	Reference string    `json:"reference"`
 }
 
-// Claim is money that goes back, or is asked back. Amount is in minor units of Currency.
+// Claim is money that is paid back, or claimed back. Amount is in minor units of Currency.
 type Claim struct {
 	// Kind is "refund", "dispute" or "credit_note".
 	Kind     string `json:"kind"`
@@ -160,13 +161,14 @@ type Due struct {
 	At     time.Time   `json:"at"`
 	Why    billing.Why `json:"why"`
 	Object string      `json:"object"`
-	// Step counts the steps of dunning, 0 for what has none.
+	// Step counts the steps of dunning; it is 0 for any other Why.
 	Step int `json:"step"`
-	// Event is the one that made it due.
+	// Event is the event that made it due.
 	Event string `json:"event"`
 }
 
-// Workspace is what the workspace was last brought to. It lags behind [Access] while that is on its way.
+// Workspace is the last state that the workspace was brought to. It lags behind [Access] until a change has been
+// applied.
 type Workspace struct {
 	Version   int64     `json:"version"`
 	State     string    `json:"state"`
@@ -179,8 +181,8 @@ type Workspace struct {
 // Name is an account of ours in one mode.
 type Name struct{ Mode, ID string }
 
-// Find returns the accounts that id names: by our ID of the account, or by the provider's of a customer, of a subscription
-// or of an invoice. mode is "live", "test", or "" for both.
+// Find returns the accounts that id names: our ID of an account, or the provider's ID of a customer, a subscription
+// or an invoice. mode is "live", "test", or "" for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := []string{"live", "test"}
 	if mode != "" {
@@ -194,7 +196,8 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	return names, nil
 }
 
-// Show returns everything about an account, as of one moment. One that is not there is [pgx.ErrNoRows].
+// Show returns everything about an account, as of one moment. The error is [pgx.ErrNoRows] if there is no such
+// account.
 func Show(ctx context.Context, db DB, name Name) (*Account, error) {
 	a := &Account{Mode: name.Mode, ID: name.ID}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -242,7 +245,7 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// folded reads a state as the fold wrote it, and shows of it what show returns.
+// folded decodes a state as the fold wrote it, and converts it by show.
 func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 	return func(row pgx.CollectableRow) (T, error) {
 		var raw []byte

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Customer is a customer of the provider's that an account was seen with. Account is the connected account that it is of,
-// "" for the provider's own.
+// Customer is a provider's customer that an account was seen with. Account is the connected account that the customer
+// belongs to, "" for our own account at the provider.
 type Customer struct{ ID, Account string }
 
 const customersSQL = `
@@ -49,7 +49,7 @@ select 'dispute', id, customer from objects where kind = 'dispute' and mode = $1
    and state ->> 'Status' in ('needs_response', 'under_review', 'warning_needs_response', 'warning_under_review')
 order by 1 desc, 2`
 
-// OpenObjects returns what can still change of an account's subscriptions, invoices, refunds and disputes.
+// OpenObjects returns an account's subscriptions, invoices, refunds and disputes that can still change.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
 	rows, _ := db.Query(ctx, openObjectsSQL, name.Mode, name.ID) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenObject])

@@ -53,7 +53,8 @@ const dueSQL = `select at, why, object, step, event_id from due where account = 
 const workspaceSQL = `
 select version, state, plan, quantity, features, updated_at from workspaces where mode = $1 and account = $2`
 
-// whose is the account of a task. A review names its object alone, after its provider and mode: whose that is may change.
+// whose is the account of a task. A review has only its object, after the provider and mode: the object's account may
+// change.
 const whose = `coalesce(nullif(t.account, ''),
     (select account from invoices where mode = t.mode and id = substring(t.object from '[^:]*$')),
     (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Task is something that a person has to do about an object, and that is open; there is one of a kind for each.
+// Task is an open task for a person about an object. An object has at most one task of each kind.
 type Task struct {
 	Mode    string    `json:"mode"`
 	Kind    string    `json:"kind"`
@@ -21,7 +21,7 @@ type Task struct {
 	Event string `json:"event"`
 }
 
-// OpenTasks lists what is open, the oldest first; mode may be "" for both.
+// OpenTasks lists the open tasks, the oldest first; mode may be "" for both.
 func OpenTasks(ctx context.Context, db DB, mode string, limit int) ([]Task, error) {
 	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, mode, limit)
 	if err != nil {
@@ -39,7 +39,7 @@ func OpenAbout(ctx context.Context, db DB, object string) ([]Task, error) {
 	return tasks, nil
 }
 
-// Done closes an open task as done. It returns false where none is open.
+// Done closes an open task as done. It returns false if there is no such open task.
 func Done(ctx context.Context, db interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, t Task) (bool, error) {

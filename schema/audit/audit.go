@@ -29,28 +29,28 @@ type Store struct {
 	page int
 }
 
-// New returns the trail of a migrated database. log is told of each action with the head of the chain after it: where
-// logs are kept elsewhere, so is the head, and who rewrites the chain, or cuts off its end, is found out.
+// New returns the trail of a migrated database. Each action is logged to log with the chain's new head: logs that are
+// kept elsewhere show whether somebody has rewritten the chain or cut off its end.
 func New(pool *pgxpool.Pool, log *slog.Logger) *Store { return &Store{pool, log, verifyPage} }
 
-// Action is one deed of an operator.
+// Action is one action of an operator.
 type Action struct {
 	// RequestID makes the record idempotent: a second one with the same ID changes nothing.
 	RequestID string
 	Actor     string
-	// Action is what was done: a verb of an event ("retry", "skip", "compensate", "done", "resend", "approve", "reject",
-	// "run", "replay"), "admit" of a refused request, ...
+	// Action is the verb: for an event "retry", "skip", "compensate", "done", "resend", "approve", "reject", "run" or
+	// "replay"; for a refused request "admit"; and so on.
 	Action string
-	// Target is what it was done to: the ID of an event, of a refused request, of a job, of an object. It is logged, and
-	// holds no personal data.
+	// Target is the ID of an event, of a refused request, of a job or of an object. It is logged, and must hold no
+	// personal data.
 	Target string
 	Reason string
-	// Before and After are what the operator saw and what was to become of it.
+	// Before is the state that the operator saw, After the state that the action asked for.
 	Before, After map[string]any
 }
 
-// appendSQL extends the chain in one statement, so that no writer that is gone holds it. Of two that extend it at once
-// from the same row, prev_hash lets one through.
+// appendSQL extends the chain in one statement, so that a writer that dies keeps no lock. prev_hash is unique: only
+// one of two concurrent writers extends the same row.
 const appendSQL = `
 insert into operator_actions (request_id, at, actor, action, target, reason, before, after, prev_hash, hash)
 select $1, $2, $3, $4, $5, $6, $7, $8, head.hash, sha256(head.hash || $9::bytea)
@@ -67,9 +67,10 @@ func (s *Store) Append(ctx context.Context, a Action) error {
 	return err
 }
 
-// AppendWith adds the action to the chain in one transaction with what change does to the database: both are committed, or
-// neither. It returns false, and change is not called, if an action with its RequestID is recorded already. change may be
-// nil. It may be called more than once, in transactions that all but one are rolled back; its error is returned as it is.
+// AppendWith adds the action to the chain in one transaction with what change does to the database: both are
+// committed, or neither. It returns false, and change is not called, if an action with its RequestID is recorded
+// already. change may be nil. It may be called several times: at most one of its transactions is committed. Its error
+// is returned as it is.
 func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Context, pgx.Tx) error) (added bool, err error) {
 	var changed error
 	added, err = s.appendBy(ctx, a, func(ctx context.Context, sql string, args []any) (head string, err error) {
@@ -90,7 +91,7 @@ func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Co
 	return added, err
 }
 
-// newHead reads the head after an action was added, "" where it was there.
+// newHead reads the head after an action was added, "" if the action was there already.
 func newHead(row pgx.Row) (head string, err error) {
 	if err = row.Scan(&head); errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
@@ -124,7 +125,7 @@ func (s *Store) appendBy(
 	return true, nil
 }
 
-// wasExtended reports whether somebody else has extended the chain at the same moment.
+// wasExtended reports whether another writer extended the chain at the same moment.
 func wasExtended(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.ConstraintName == "operator_actions_prev_hash_key"
@@ -172,8 +173,7 @@ func canonical(m map[string]any) (json.RawMessage, error) {
 	return json.Marshal(m)
 }
 
-// normal undoes what jsonb does to spacing and order of keys, so that a row hashes the same when it
-// comes back.
+// normal undoes jsonb's changes of spacing and key order, so that a stored row has the same hash.
 func normal(raw json.RawMessage) string {
 	var m map[string]any
 	if json.Unmarshal(raw, &m) != nil {

@@ -12,7 +12,7 @@ import (
 
 // Row is one action of the trail.
 type Row struct {
-	// ID grows with time. There are gaps between the IDs, which mean nothing.
+	// ID grows with time. Gaps between IDs mean nothing.
 	ID        int64     `json:"id"`
 	RequestID string    `json:"request_id"`
 	At        time.Time `json:"at"`
@@ -20,7 +20,7 @@ type Row struct {
 	Action    string    `json:"action"`
 	Target    string    `json:"target"`
 	Reason    string    `json:"reason"`
-	// Before and After are what the operator saw and what was to become of it.
+	// Before is the state that the operator saw, After the state that the action asked for.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
 	// Hash is the chain's head after the action, in hex.
@@ -30,11 +30,11 @@ type Row struct {
 // Filter narrows a list; empty fields let everything pass.
 type Filter struct {
 	Target, Actor, Action string
-	// Since is the earliest time of an action that passes. The zero time is none.
+	// Since lets pass actions at this time or later. The zero time sets no bound.
 	Since time.Time
-	// OlderThan is the ID of a row: those before it pass. It is how a list goes on; 0 for none.
+	// OlderThan is the ID of a row: those before it pass. It continues a list; 0 sets no bound.
 	OlderThan int64
-	// Limit is how many rows at most, the newest first.
+	// Limit is the most rows to return, the newest first.
 	Limit int
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DecisionID names in the trail what was decided about a receipt, or its run, by its request's ID.
+// DecisionID returns the trail's request ID of a decision about a receipt or its run.
 func DecisionID(receiptID, requestID string) string { return receiptID + "/" + requestID }
 
 const recordedSQL = `select actor, action, target, reason, before, after from operator_actions where request_id = $1`
@@ -20,7 +20,7 @@ type Recorded struct {
 	Before, After                 json.RawMessage
 }
 
-// Recorded returns the action with this RequestID, nil where none is recorded.
+// Recorded returns the action with this RequestID, nil if there is no such action.
 func (s *Store) Recorded(ctx context.Context, requestID string) (*Recorded, error) {
 	rows, _ := s.pool.Query(ctx, recordedSQL, requestID) // CollectOneRow returns its error
 	r, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByName[Recorded])

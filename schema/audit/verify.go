@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// verifyPage is how many rows are read at once: a trail of any length is walked in the same memory.
+// verifyPage is how many rows are read at once: a trail of any length needs the same memory.
 const verifyPage = 500
 
-// pageSQL goes by the IDs, which are in the order of the chain: who extends it takes its ID after it has read the row
-// that it follows. There are gaps between them, of those who came second.
+// pageSQL reads in the order of the IDs, which is that of the chain: a writer takes its ID after it has read the row
+// before. Writers that lost a race leave gaps between the IDs.
 const pageSQL = `
 select id, request_id, at, actor, action, target, reason, before, after, prev_hash, hash
   from operator_actions where id > $1 order by id limit $2`
@@ -24,11 +24,11 @@ select id, request_id, at, actor, action, target, reason, before, after, prev_ha
 // ErrBroken says that the chain has been tampered with; the wrapped text names the first bad row.
 var ErrBroken = errors.New("audit chain is broken")
 
-// Verify walks the chain in pages. It returns the head, which is the last row's hash in hex and is to be kept elsewhere,
-// and the number of rows. kept is the head of an earlier call, or one that was logged; "" for none. The error is
-// [ErrBroken] at the first row that does not follow from the one before, and where no row has the hash that was kept:
-// then the chain's end was cut off since, or all of it written anew. What is appended meanwhile is walked, too, or not
-// yet.
+// Verify walks the chain in pages. It returns the head, which is the last row's hash in hex and is to be kept
+// elsewhere, and the number of rows. kept is the head of an earlier call, or one that was logged; "" for none. The
+// error is [ErrBroken] at the first row that does not follow from the one before, and where no row has the hash that
+// was kept: then the chain's end was cut off since, or all of it written anew. Verify may or may not see rows that
+// are appended meanwhile.
 func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int, err error) {
 	kept = strings.ToLower(kept)
 	found := kept == ""

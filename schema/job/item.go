@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// takeSQL has what was tried in vain last, so that it holds up nothing.
+// takeSQL puts items after failed tries last, so that they hold up no others.
 const takeSQL = `
 select i.receipt_id::text as receipt_id, i.event_id, i.attempts, i.result, i.note, i.ended_at
   from job_items i join jobs j on j.id = i.job
  where i.job = $1 and j.state = (select 'running') and i.result = '' order by i.attempts, i.receipt_id limit $2`
 
-// Take returns the next items of a job that have no result, most at once; none where the job does not run. It claims
-// nothing: who works on a job works on it alone, or does twice what is done once.
+// Take returns up to most items of a job that have no result, and no items if the job is not running. It claims
+// nothing: only one caller at a time may work on a job.
 func (s *Store) Take(ctx context.Context, id string, most int) ([]Item, error) {
 	return collect[Item](ctx, s.pool, "read the items of job "+id, takeSQL, id, most)
 }
@@ -25,7 +25,7 @@ update jobs
    set done = done + ($3 = 'done')::int, refused = refused + ($3 = 'refused')::int, failed = failed + ($3 = 'failed')::int, changed_at = now()
  where id = $1 and exists (select from ended)`
 
-// End records what came of an item. It may be called twice; the first result stays.
+// End records the result of an item. It may be called twice; the first result stays.
 func (s *Store) End(ctx context.Context, id, receiptID string, r Result, note string) error {
 	if _, err := s.pool.Exec(ctx, endSQL, id, receiptID, string(r), note); err != nil {
 		return fmt.Errorf("record the result of %s in job %s: %w", receiptID, id, err)
@@ -43,14 +43,14 @@ func (s *Store) Tried(ctx context.Context, id, receiptID, note string) error {
 	return nil
 }
 
-// itemsSQL has first what a person has to review.
+// itemsSQL puts the items that a person has to review first.
 const itemsSQL = `
 select receipt_id::text as receipt_id, event_id, attempts, result, note, ended_at
   from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
  order by array_position(array['failed', 'refused', '', 'done'], result), receipt_id limit $3`
 
-// Items returns items of a job, those first that failed or were refused. only narrows them to a result, or to "open";
-// "" is all.
+// Items returns items of a job, the failed and refused ones first. only narrows them to a result, or to "open"; ""
+// means all.
 func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, error) {
 	return collect[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
 }
@@ -60,14 +60,14 @@ select r.status, r.reason_code, count(*)::int as events
   from job_items i join receipts r on r.id = i.receipt_id
  where i.job = $1 and i.result = 'done' group by r.status, r.reason_code order by 3 desc, 1, 2`
 
-// Standing is how many events have a status, for a reason.
+// Standing counts the events with one status and reason.
 type Standing struct {
 	Status     string `json:"status"`
 	ReasonCode string `json:"reason_code"`
 	Events     int    `json:"events"`
 }
 
-// Standing returns how the events stand now about which the job has decided.
+// Standing counts the events that the job has decided about, by their present status and reason.
 func (s *Store) Standing(ctx context.Context, id string) ([]Standing, error) {
 	return collect[Standing](ctx, s.pool, "count the events of job "+id, standingSQL, id)
 }

@@ -1,5 +1,5 @@
-// Package job keeps the bulk jobs of operators: one decision about many events, whose events are fixed when the job is
-// made, and what came of each.
+// Package job stores the bulk jobs of operators. A job is one decision about many events, which are fixed when the
+// job is made, with the result for each.
 package job
 
 import (
@@ -19,11 +19,11 @@ var Statements = map[string]string{
 	"take": takeSQL, "end": endSQL, "tried": triedSQL, "items": itemsSQL, "standing": standingSQL,
 }
 
-// State says where a job stands.
+// State is the state of a job.
 type State string
 
-// The states. Finished: each item has its result. Cancelled: somebody has stopped it for good, and what was not begun
-// stays as it was.
+// The states. Finished: each item has its result. Cancelled: somebody stopped the job for good, and the remaining
+// events stay as they were.
 const (
 	Running   State = "running"
 	Paused    State = "paused"
@@ -31,11 +31,12 @@ const (
 	Finished  State = "finished"
 )
 
-// Result is what came of an item.
+// Result is the result of an item.
 type Result string
 
-// The results. Done: the decision was taken; what the event comes to since stands on its receipt. Refused: it could not be
-// taken, as the note says, and nothing was changed. Failed: it was tried in vain, and nobody knows better than the note.
+// The results. Done: the decision was taken; the event's receipt shows its further course. Refused: the decision
+// could not be taken, for the reason in the note, and nothing was changed. Failed: all tries failed, the last one as
+// the note says.
 const (
 	Open    Result = ""
 	Done    Result = "done"
@@ -43,33 +44,33 @@ const (
 	Failed  Result = "failed"
 )
 
-// Results are those that an item ends with.
+// Results lists the results of items that have ended.
 var Results = []Result{Done, Refused, Failed}
 
 // Job is one decision about many events.
 type Job struct {
-	// ID is the ID of the request: who repeats the request gets this job.
+	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is what is done about each event: retry, skip, replay or run. Effect narrows a skip.
+	// Action is the decision about each event: retry, skip, replay or run. Effect narrows a skip.
 	Action string `json:"action"`
 	Effect string `json:"effect,omitempty"`
-	// Filter is what chose the events, in the words of the command's flags.
+	// Filter is the filter that chose the events, by the names of the command's flags.
 	Filter map[string]string `json:"filter"`
 	Who    string            `json:"who"`
 	Why    string            `json:"why"`
-	// Rate is how many events are begun in a second, at most.
+	// Rate is the most events that are begun in a second.
 	Rate float64 `json:"rate"`
-	// Money is what the events are about, in minor units by currency, as far as it is known.
+	// Money is the sum of the events' known amounts, in minor units by currency.
 	Money map[string]int64 `json:"money"`
 	State State            `json:"state"`
-	// StateNote says who has paused or cancelled it, and why.
+	// StateNote says who paused or cancelled the job, and why.
 	StateNote string `json:"state_note,omitempty"`
 	// Items counts the events, and Done, Refused and Failed those that have a result.
 	Items   int `json:"items"`
 	Done    int `json:"done"`
 	Refused int `json:"refused"`
 	Failed  int `json:"failed"`
-	// CreatedAt is when it was made, ChangedAt when anything was last done for it.
+	// CreatedAt is when the job was made, ChangedAt when it last made progress or changed its state.
 	CreatedAt  time.Time  `json:"created_at"`
 	ChangedAt  time.Time  `json:"changed_at"`
 	FinishedAt *time.Time `json:"finished_at"`
@@ -146,12 +147,13 @@ func (s *Store) Open(ctx context.Context) ([]Job, error) {
 	return collect[Job](ctx, s.pool, "list open jobs", openSQL)
 }
 
-// unstartedSQL leaves a job alone that is being made: who makes it starts it.
+// unstartedSQL leaves out jobs of the last seconds: their maker is just starting them.
 const unstartedSQL = `
 select ` + columns + ` from jobs
  where started_at is null and state = (select 'running') and created_at < now() - interval '10 seconds' order by created_at, id`
 
-// Unstarted returns the running jobs whose run Temporal has not taken: it was away, or who made the job died in between.
+// Unstarted returns the running jobs that have no run in Temporal: Temporal was away, or the process that made the
+// job died.
 func (s *Store) Unstarted(ctx context.Context) ([]Job, error) {
 	return collect[Job](ctx, s.pool, "list jobs that are not started", unstartedSQL)
 }
@@ -191,7 +193,7 @@ update jobs set state = 'finished', state_note = '', changed_at = now(), finishe
  where id = $1 and state = 'running' and not exists (select from job_items i where i.job = jobs.id and i.result = '')
 returning ` + columns
 
-// Finish ends a running job of which each item has its result, and returns it, ended or not.
+// Finish ends a running job if each of its items has a result, and returns the job in either case.
 func (s *Store) Finish(ctx context.Context, id string) (*Job, error) {
 	j, err := one(ctx, s.pool, "finish job "+id, finishSQL, id)
 	if errors.Is(err, ErrNotFound) {

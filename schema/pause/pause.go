@@ -1,6 +1,6 @@
-// Package pause keeps what operators have paused: sinks, whose effects wait then, and sources, whose runs do. A pause lasts
-// until somebody ends it, whatever is started anew meanwhile. It is kept when it is over: the time that an effect has for
-// its tries goes on without it.
+// Package pause stores the operators' pauses of sinks and sources. The effects of a paused sink wait, and so do the
+// runs of a paused source. A pause lasts until somebody ends it, across restarts. It is kept after its end, because
+// the time of a pause does not count against an effect's time for retries.
 package pause
 
 import (
@@ -17,7 +17,7 @@ import (
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{"now": nowSQL, "of sinks": ofSinksSQL, "begin": beginSQL, "end": endSQL, "tell": tellSQL}
 
-// Kind is a kind of what can be paused.
+// Kind says whether a sink or a source is paused.
 type Kind string
 
 // The kinds. A consumer is a sink, as "consumers:" and its name.
@@ -29,14 +29,16 @@ const (
 // Pause is one pause.
 type Pause struct {
 	Kind Kind
-	// Name is the sink's as breakers have it, with ":live" or ":test" where it is per mode, or the source's.
+	// Name is the source's name or, for a sink, the name of its breaker: a sink per mode has ":live" or ":test" at
+	// the end.
 	Name  string
 	Since time.Time
-	// Who has paused it, and why.
+	// The person who paused it, and the reason.
 	Who, Why string
 }
 
-// Words say who has paused it and why, in words that follow its name. They are short enough for a timer's summary.
+// Words returns who began the pause, when and why, as words that follow the name. They are short enough for a timer's
+// summary.
 func (p Pause) Words() string {
 	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Who, 40), cut(p.Why, 140))
 }
@@ -58,10 +60,10 @@ func cut(text string, most int) string {
 type Span struct {
 	Pause
 	ID int64
-	// Ago is how long ago it began. Over says that it has ended, EndedAgo ago.
+	// Ago is how long ago the pause began. If it is Over, it ended EndedAgo ago.
 	Ago, EndedAgo time.Duration
 	Over          bool
-	// Told says that some process has begun to let in who waits for the sink.
+	// Told: some process has begun to wake the effects that wait for the sink.
 	Told bool
 }
 
@@ -79,10 +81,10 @@ func New(db DB) *Store { return &Store{db} }
 
 const nowSQL = `select kind, name, since, who, why from pauses where until is null order by kind, name`
 
-// Now returns what is paused.
+// Now returns the current pauses.
 func (s *Store) Now(ctx context.Context) ([]Pause, error) { return Now(ctx, s.db) }
 
-// Now returns what is paused; db is a pool, or a transaction.
+// Now returns the current pauses; db is a pool or a transaction.
 func Now(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }) ([]Pause, error) {
@@ -97,12 +99,12 @@ func Now(ctx context.Context, db interface {
 	return list, nil
 }
 
-// ofSinksSQL leaves out what is over for longer than any sink is tried.
+// ofSinksSQL leaves out pauses that ended longer ago than any effect is tried.
 const ofSinksSQL = `
 select id, kind, name, since, who, why, now() - since as ago, coalesce(now() - until, interval '0') as ended_ago, until is not null as over, told
   from pauses where kind = 'sink' and (until is null or until > now() - interval '30 days') order by id`
 
-// OfSinks returns the pauses of sinks that are not over for long.
+// OfSinks returns the current pauses of sinks and those that ended within 30 days.
 func (s *Store) OfSinks(ctx context.Context) ([]Span, error) {
 	rows, err := s.db.Query(ctx, ofSinksSQL)
 	if err != nil {
@@ -118,7 +120,7 @@ func (s *Store) OfSinks(ctx context.Context) ([]Span, error) {
 const beginSQL = `
 insert into pauses (kind, name, who, why) values ($1, $2, $3, $4) on conflict (kind, name) where until is null do nothing`
 
-// Begin pauses it, and returns false where it is paused already: that pause stays as it is.
+// Begin begins a pause. It returns false and changes nothing if the sink or source is paused already.
 func (s *Store) Begin(ctx context.Context, p Pause) (begun bool, err error) {
 	tag, err := s.db.Exec(ctx, beginSQL, p.Kind, p.Name, p.Who, p.Why)
 	if err != nil {
@@ -129,7 +131,7 @@ func (s *Store) Begin(ctx context.Context, p Pause) (begun bool, err error) {
 
 const endSQL = `update pauses set until = now() where kind = $1 and name = $2 and until is null`
 
-// End ends a pause, and returns false where it is not paused.
+// End ends a pause. It returns false if the sink or source is not paused.
 func (s *Store) End(ctx context.Context, kind Kind, name string) (ended bool, err error) {
 	tag, err := s.db.Exec(ctx, endSQL, kind, name)
 	if err != nil {
@@ -140,7 +142,8 @@ func (s *Store) End(ctx context.Context, kind Kind, name string) (ended bool, er
 
 const tellSQL = `update pauses set told = true where id = $1 and until is not null and not told`
 
-// Tell asks to be the one that lets in who waits for a sink whose pause is over, and returns whether the caller is.
+// Tell returns true to exactly one caller for each pause of a sink that is over: that caller wakes the waiting
+// effects.
 func (s *Store) Tell(ctx context.Context, id int64) (bool, error) {
 	tag, err := s.db.Exec(ctx, tellSQL, id)
 	if err != nil {
@@ -149,7 +152,7 @@ func (s *Store) Tell(ctx context.Context, id int64) (bool, error) {
 	return tag.RowsAffected() > 0, nil
 }
 
-// Find returns the pause of one of a list, false where it is not paused.
+// Find returns the pause of a sink or source in list, and false if list has none.
 func Find(list []Pause, kind Kind, name string) (Pause, bool) {
 	for _, p := range list {
 		if p.Kind == kind && p.Name == name {

@@ -8,25 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Backlog is what is not at rest, as of one moment.
+// Backlog counts the open events, as of one moment.
 type Backlog struct {
-	// Parked is what waits for a person, by cause; Waiting what goes on by itself. The most come first.
+	// Parked counts the events that wait for a person, by cause; Waiting those that go on by themselves. The most
+	// frequent cause comes first.
 	Parked  []Cause `json:"parked"`
 	Waiting []Cause `json:"waiting"`
-	// Oldest is the open event that was received first, nil where all are at rest.
+	// Oldest is the open event that was received first, nil if no event is open.
 	Oldest *Open `json:"oldest"`
 }
 
 // Cause is a status, a reason for it, and the events that have both.
 type Cause struct {
 	Status string `json:"status"`
-	// ReasonCode is "" where nothing is wrong, or words alone say what is.
+	// ReasonCode is "" if nothing is wrong, or if the reason has words and no code.
 	ReasonCode string `json:"reason_code"`
 	Events     int    `json:"events"`
 	// Oldest is when the first of them was received.
 	Oldest time.Time `json:"oldest"`
-	// Money is what the parked events are about, in minor units by currency. Several events about one object count once.
-	// What an event that was parked before it was read is about is not known, and not in it.
+	// Money is the sum of the parked events' amounts, in minor units by currency. Several events about one object
+	// count once. An event that was parked before it was read has no known amount.
 	Money map[string]int64 `json:"money,omitempty"`
 }
 
@@ -64,7 +65,7 @@ union all
 select 'received', '', count(*)::int, min(received_at), null from receipts where status = 'received' having count(*) > 0
  order by 3 desc, 1, 2`
 
-// oldestSQL asks for the first of each status, which an index has.
+// oldestSQL takes the first receipt of each status from an index.
 const oldestSQL = `
 select r.id::text as id, r.event_id, r.type, r.status, r.reason_code, r.received_at
   from receipts r
@@ -80,7 +81,7 @@ select r.id::text as id, r.event_id, r.type, r.status, r.reason_code, r.received
                        (select id, received_at from receipts where status = 'received' order by dispatch_at limit 1)) first
                 order by received_at limit 1)`
 
-// ReadBacklog returns what is not at rest.
+// ReadBacklog counts the open events.
 func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 	b := new(Backlog)
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}

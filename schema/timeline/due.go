@@ -14,7 +14,7 @@ type Due struct {
 	Object string `json:"object"`
 }
 
-// String says it to a person.
+// String says in words what will happen.
 func (d Due) String() string {
 	return map[string]string{
 		"end": "the access that was to end by then ends", "grace": "the time of grace is over", "one_off": "what was bought once ends",
@@ -23,7 +23,7 @@ func (d Due) String() string {
 	}[d.Why] + " (" + d.Object + ")"
 }
 
-// dueSQL goes by the account, which has few rows; those of an event that is about no account stand nowhere else.
+// dueSQL selects by the account, which has few rows. An event without an account has its rows under account "".
 const dueSQL = `
 select at, why, object from due where account = $1 and mode = $2 and receipt_id = $3::uuid order by at, object limit 20`
 

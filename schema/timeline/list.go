@@ -9,14 +9,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// A list is read by what narrows it most, so that it costs the same with ten million receipts as with ten thousand: by an
-// index of what is unusual, by one of sources and types, or by the receipts' own order where what passes is common. Each way is a
-// statement of its own: one with all conditions would be planned for none of them.
+// A list is read by the most selective index, so that it costs the same with ten million receipts as with ten
+// thousand: an index of the unusual receipts, one of sources and types, or the primary key if most receipts pass.
+// Each way is a statement of its own: the plan of one statement with all conditions would fit none of them.
 //
-// The indexes hold nothing of a receipt that is received or being worked on, and of one that was processed as it should be
-// a single entry: the way of an event to its answer writes to none of them.
+// The indexes have no entry for a receipt that is received or being worked on, and a single entry for one that was
+// processed without trouble. So the answer to a delivery waits for no write to them.
 
-// listed are the columns of what was found, a table of IDs. Whose events they are is asked for those that are shown alone.
+// listed reads the columns of the receipts that found selects by ID. It looks up the accounts of only those that are
+// shown.
 func listed(found string) string {
 	return `
 with found as (` + found + `
@@ -25,17 +26,17 @@ with found as (` + found + `
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 }
 
-// passing are the conditions of a [Filter], less what it is about. An ID holds the time it was made at, so that a list
-// ends where its time does.
+// passing has the conditions of a [Filter], except About. An ID begins with the time when it was made, so that the
+// bounds on the ID end the scan.
 const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
    and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7`
 
-// listSQL reads backwards what is common: every receipt, or those that were processed.
+// listSQL reads all receipts backwards, for lists that most of them pass.
 var listSQL = listed(`
 select r.id from receipts r where ` + passing)
 
-// open are those that are not at rest, by two partial indexes. It is materialized, as what is few and may be old has to
-// be: for the newest of them alone, the planner would look through all receipts, from the newest back.
+// open reads the receipts that are not at rest, by two partial indexes. It is materialized, because they are few and
+// may be old: otherwise the planner would look for the newest of them through all receipts, from the newest back.
 const open = `open as materialized (
     select r.id from receipts r where r.status in ('processing', 'retrying', 'needs_review', 'dead') and ` + passing + `
     union all
@@ -44,16 +45,16 @@ const open = `open as materialized (
 
 var listOpenSQL = listed(`with ` + open + ` select id from open`)
 
-// listEndedSQL reads what came to an unusual end.
+// listEndedSQL reads the receipts that ended as compensated or ignored.
 var listEndedSQL = listed(`
 select r.id from receipts r where r.status in ('compensated', 'ignored') and r.status = $1 and ` + passing)
 
-// listReasonSQL reads what has a reason.
+// listReasonSQL reads the receipts that have a reason code.
 var listReasonSQL = listed(`
 select r.id from receipts r where r.reason_code = $4 and r.reason_code <> '' and ` + passing)
 
-// listKindSQL reads by source and type: of each pair that there is, and that passes, the newest of what is at rest, and of
-// what is not. The pairs are found by jumping from one to the next in their index; there are some hundred.
+// listKindSQL reads by source and type. For each pair that passes, it takes the newest receipts at rest; it adds the
+// open ones. It finds the pairs, some hundred, by jumping from one to the next in their index.
 var listKindSQL = `
 with recursive pairs as (
     (select source, type from receipts where status in ('processed', 'compensated', 'ignored') order by source, type limit 1)
@@ -76,8 +77,8 @@ with recursive pairs as (
 )
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 
-// listAboutSQL goes by what events told: the objects are the provider's, its customers among them. A parked event that
-// told nothing is found by the object that its envelope names.
+// listAboutSQL selects by the facts of events: their objects are the provider's, customers among them. A parked event
+// without facts is found by the object that its envelope names.
 var listAboutSQL = `
 with told as materialized (
     select receipt_id as id from facts where object = any($9)
@@ -102,7 +103,7 @@ func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
 	return receipts, nil
 }
 
-// statement is what is asked, with its arguments.
+// statement returns the SQL of the list and its arguments.
 func (f Filter) statement() (sql string, args []any) {
 	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, firstID(f.Since), cmp.Or(f.OlderThan, uuid.Max.String()), f.Since, cmp.Or(max(f.Limit, 0), defaultLimit)}
 	if sql = f.way(); sql == listAboutSQL {
@@ -111,7 +112,7 @@ func (f Filter) statement() (sql string, args []any) {
 	return sql, args
 }
 
-// way is the statement that reads least of what f lets pass.
+// way returns the statement that reads the fewest rows for f.
 func (f Filter) way() string {
 	switch {
 	case f.About != nil:

@@ -19,9 +19,9 @@ type Receipt struct {
 	Account  string `json:"account"`
 	Mode     string `json:"mode"`
 	EventID  string `json:"event_id"`
-	// RelayOf is the ID of an event that another source's receipt runs, and this one only relays; else "".
+	// RelayOf is set if this receipt only relays the event: the ID of the event, which another source's receipt runs.
 	RelayOf string `json:"relay_of,omitempty"`
-	// Identity is what identifies the event: "id", "bytes", or "id_or_bytes".
+	// Identity says how the event is identified: "id", "bytes", or "id_or_bytes".
 	Identity      string     `json:"identity"`
 	Type          string     `json:"type"`
 	ObjectID      string     `json:"object_id"`
@@ -32,20 +32,19 @@ type Receipt struct {
 	SecretLabel   string     `json:"secret_label"`
 	CorrelationID string     `json:"correlation_id"`
 	Status        string     `json:"status"`
-	// Reason says why Status is not simply good: a code, or a code, ": " and words. ReasonCode is that code, "" where
-	// nothing is wrong.
+	// Reason explains the status: a code, or a code, ": " and words. ReasonCode is that code, "" if nothing is wrong.
 	Reason     string    `json:"reason"`
 	ReasonCode string    `json:"reason_code"`
 	WorkflowID string    `json:"workflow_id"`
 	LastError  string    `json:"last_error"`
 	Duplicates int       `json:"duplicates"`
 	UpdatedAt  time.Time `json:"updated_at"`
-	// StartAt is when a sweep starts the run of an event that is received, nil for any other, and for one that waits for the
-	// end of a pause.
+	// StartAt is when a sweep starts the run of a received event. It is nil for any other status, and while the event
+	// waits for the end of a pause.
 	StartAt *time.Time `json:"start_at,omitempty"`
-	// OurAccount is the account of ours that the event is about, "" where it is about none or has not been read yet.
+	// OurAccount is the account of ours that the event is about, "" if it has none or has not been read yet.
 	OurAccount string `json:"our_account"`
-	// Amount is the money that it is about, in minor units of Currency; nil where it is about none.
+	// Amount is the event's amount in minor units of Currency; nil if it has none.
 	Amount   *int64 `json:"amount"`
 	Currency string `json:"currency"`
 	// Waits is what the receipt's parked run waits for, nil for one that is not parked.
@@ -57,18 +56,18 @@ type Filter struct {
 	Status, ReasonCode, Source, Type string
 	// About lists the provider's objects, customers among them; events about any of them pass.
 	About []string
-	// Since is the earliest time at which an event that passes was received. The zero time is none.
+	// Since lets pass events that were received at this time or later. The zero time sets no bound.
 	Since time.Time
-	// OlderThan is the ID of a receipt: those before it pass. It is how a list goes on.
+	// OlderThan is the ID of a receipt: those before it pass. It continues a list.
 	OlderThan string
-	// Limit is how many receipts at most, the newest first; 0 means 50.
+	// Limit is the most receipts to return, the newest first; 0 means 50.
 	Limit int
 }
 
 const defaultLimit = 50
 
-// firstID is before every ID that was made at a time: they begin with its milliseconds (RFC 9562, version 7). A minute is
-// taken off, since whoever makes an ID does not read the clock that said when the request came.
+// firstID returns an ID that sorts before every ID made at a time: an ID begins with its milliseconds (RFC 9562,
+// version 7). It subtracts a minute, since IDs and receiving times come from different clocks.
 func firstID(at time.Time) string {
 	var id uuid.UUID
 	if !at.IsZero() {

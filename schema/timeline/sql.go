@@ -28,9 +28,9 @@ const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.ev
     case when r.status = 'received' and isfinite(r.dispatch_at) then r.dispatch_at end as start_at,
     coalesce(about.account, '') as our_account, about.amount, coalesce(about.currency, '') as currency`
 
-// about is what the event's facts tell in a line: whose it is, as it is folded now, and how much money it is about. An
-// event that tells of several objects is about the one with money. Objects are compared in the order of the projections'
-// keys, which is not that of the facts'.
+// about reads an event's account and amount from its facts; the account is the one that its object belongs to now.
+// For an event with facts about several objects it takes the one with an amount. It compares objects in the collation
+// of the projections' keys, which is not that of the facts.
 const about = `
   left join lateral (
       select coalesce((select o.account
@@ -50,8 +50,8 @@ const about = `
 
 const receiptSQL = `select ` + columns + ` from receipts r` + about + ` where r.id = $1::uuid`
 
-// findSQL looks an ID up under each of its meanings. One that is no UUID cannot be a receipt's. An event that may not
-// have the ID that it came with is held under that ID, "~" and a mark: it is found where nothing has the ID itself.
+// findSQL looks an ID up under each of its meanings. Only a UUID can be a receipt's ID. An event whose ID belongs to
+// another event has a receipt under that ID, "~" and a mark: it is found if no receipt has the ID itself.
 const findSQL = `
 with found as (
     select id from receipts where event_id = $1
@@ -72,8 +72,8 @@ const deliveriesSQL = `
 select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
   from deliveries where receipt_id = $1::uuid order by received_at, outcome = 'duplicate'`
 
-// runsSQL ends a run, of which nobody has said how it ended, where the next one begins: a workflow ID has
-// one open run at most, and a run that is reset while it waits can say nothing any more.
+// runsSQL takes the start of the next run as the end of a run that has no recorded end: a workflow ID has at most one
+// open run, and a run that is reset while it waits cannot record its end.
 const runsSQL = `
 select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at,
        coalesce(closed_at, lead(started_at) over later) as closed_at,
@@ -83,8 +83,8 @@ select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started
 window later as (partition by workflow_id order by started_at, run_id)
  order by started_at, run_id`
 
-// effectsSQL takes a receipt's own effects, and those of other receipts that it met. A union, because an
-// "or" over two tables would read the whole ledger.
+// effectsSQL takes a receipt's own effects, and those of other receipts that it found already done. A union, because
+// an "or" over two tables would read the whole ledger.
 const effectsSQL = `
 with met as (
     select key from effects where receipt_id = $1::uuid
@@ -100,7 +100,8 @@ select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class,
   from met join effects e using (key)
  order by e.claimed_at, e.key`
 
-// stepsSQL says of an effect that was met how it stood: the note of a sighting begins with its state.
+// stepsSQL gives the state of an effect that another receipt had claimed: the error column of such an attempt begins
+// with that state.
 const stepsSQL = `
 select a.ended_at as at,
        'effect-' || case when a.outcome = 'already_done' and split_part(a.error, ' ', 1) in ('failed', 'uncertain', 'skipped', 'compensated')
@@ -123,9 +124,9 @@ select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by
   from interventions where receipt_id = $1::uuid
  order by at`
 
-// actionsSQL takes what an operator did to the receipt, which each such action names, and that one of its deliveries was
-// admitted: that was done to a refused request, which has no name but where and when it came. The offset has
-// Postgres begin with the deliveries, which are few, and not with all that was ever admitted.
+// actionsSQL takes the operators' actions on the receipt, which name the receipt, and the admission of one of its
+// deliveries, which names the refused request by its source and time. The offset makes Postgres begin with the
+// deliveries, which are few, and not with all admissions.
 const actionsSQL = `
 with about as (
     select o.id, o.at, o.actor, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text

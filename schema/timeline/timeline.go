@@ -1,6 +1,5 @@
-// Package timeline reads what is known about one event, across all tables: the receipt, its
-// deliveries and runs, the effects that it claimed or found already done, and every step in the
-// order of time. It only reads.
+// Package timeline reads everything about one event from all tables: the receipt, its deliveries and runs, the
+// effects that it claimed or found already done, and every step in the order of time. It only reads.
 package timeline
 
 import (
@@ -27,8 +26,8 @@ type Event struct {
 	Receipt    Receipt    `json:"receipt"`
 	Deliveries []Delivery `json:"deliveries"`
 	Runs       []Run      `json:"runs"`
-	// Effects are those that the receipt claimed, and those that it met already done by another
-	// event (SatisfiedBy); in the order of their claims.
+	// Effects lists the effects that the receipt claimed, and those that another event had already done
+	// (SatisfiedBy), in the order of their claims.
 	Effects  []Effect `json:"effects"`
 	Timeline []Entry  `json:"timeline"`
 }
@@ -37,8 +36,8 @@ type Event struct {
 type Delivery struct {
 	ReceivedAt time.Time `json:"received_at"`
 	Source     string    `json:"source"`
-	// Outcome is "new" or "replay" for the one delivery whose bytes are kept and run. Of the others it is "duplicate", or
-	// "ignored" for one that came first, to a source that did not want the event.
+	// Outcome is "new" or "replay" for the one delivery whose bytes are kept and run. Other deliveries are
+	// "duplicate", or "ignored" for a first one to a source that did not want the event.
 	Outcome     string `json:"outcome"`
 	BodyHash    string `json:"body_hash"`
 	SecretLabel string `json:"secret_label"`
@@ -71,35 +70,35 @@ type Effect struct {
 	Generation int        `json:"generation"`
 	// DoneBy is the ID of the event that claimed the effect.
 	DoneBy string `json:"done_by"`
-	// SatisfiedBy is set to DoneBy where that is another event than this receipt's: the effect was
-	// met, in whatever state, and nothing was done again.
+	// SatisfiedBy is DoneBy if that is another event than this receipt's: this receipt found the effect claimed, in
+	// any state, and did nothing again.
 	SatisfiedBy string          `json:"satisfied_by,omitempty"`
 	RunID       string          `json:"run_id"`
 	Result      json.RawMessage `json:"result"`
-	// UncertainOrder is set where the effect folded changes of one second whose order cannot be told.
+	// UncertainOrder: the effect folded changes of the same second whose order is unknown.
 	UncertainOrder bool `json:"uncertain_order,omitempty" db:"-"`
-	// MayHaveHappened is set where an attempt, of any generation, was not answered or ended in doubt: that
-	// stays so when the effect is refused later, or skipped.
+	// MayHaveHappened: an attempt, of any generation, was not answered or ended in doubt. It stays set when the
+	// effect is refused later, or skipped.
 	MayHaveHappened bool `json:"may_have_happened"`
 }
 
 // Entry is one step of the timeline.
 type Entry struct {
 	At time.Time `json:"at"`
-	// What is a stable word: delivered, duplicate, ignored, replay, received, run-started, run-closed,
-	// run-cancelled, run-terminated and run-reset for what somebody did in Temporal,
-	// effect-claimed, effect-done, effect-failed, effect-uncertain, effect-skipped, effect-already-{state}
-	// for one that was met, order-uncertain, event-queued, event-published, or operator-{action}.
+	// The words are stable: delivered, duplicate, ignored, replay, received, run-started, run-closed, run-cancelled,
+	// run-terminated and run-reset for what somebody did in Temporal, effect-claimed, effect-done, effect-failed,
+	// effect-uncertain, effect-skipped, effect-already-{state} for one that another event had claimed,
+	// order-uncertain, event-queued, event-published, or operator-{action}.
 	What string `json:"what"`
-	// Detail says it for a person; Key, RunID and Error are set where there are such.
+	// Detail describes the step for a person. Key, RunID and Error are "" if the step has none.
 	Detail string `json:"detail"`
 	Key    string `json:"key,omitempty"`
 	RunID  string `json:"run_id,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
-// Show returns everything about the receipt with that ID, as of one moment. A receipt that is not
-// there is [pgx.ErrNoRows].
+// Show returns everything about the receipt with that ID, as of one moment. The error is [pgx.ErrNoRows] if there is
+// no such receipt.
 func Show(ctx context.Context, db DB, receiptID string) (*Event, error) {
 	var event *Event
 	// One snapshot, so that an effect is never done in one part and not claimed in another.
@@ -140,13 +139,13 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	}
 	e.Timeline = slices.Concat(steps, actions)
 	e.addRows()
-	// Stable: what happened in one moment stays in the order of cause.
+	// The sort is stable: steps of one moment stay in the order of cause.
 	slices.SortStableFunc(e.Timeline, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return e, nil
 }
 
-// addRows puts the deliveries, the receipt, the runs and the open claims in front of the other
-// entries, because a cause comes before what it causes when both have one time.
+// addRows puts the deliveries, the receipt, the runs and the open claims before the other entries, so that a cause
+// comes before its effects of the same time.
 func (e *Event) addRows() {
 	var entries []Entry
 	for _, d := range e.Deliveries {
@@ -188,7 +187,7 @@ func (e *Event) addRows() {
 
 const uncertainOrder = "uncertain_order: two changes of the subscription are of one second, and nothing tells which was the last; the one that grants more was taken, until Stripe is asked or a later event tells"
 
-// leftOrderOpen reports whether what an effect came to is a change that says so.
+// leftOrderOpen reports whether an effect's result is a change of uncertain order.
 func leftOrderOpen(result json.RawMessage) bool {
 	var change struct {
 		After struct {
