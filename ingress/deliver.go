@@ -109,8 +109,8 @@ func isNumber(b []byte) bool {
 	return len(b) > 0 && len(b) <= 20 && !slices.ContainsFunc(b, func(c byte) bool { return c < '0' || c > '9' })
 }
 
-// greet answers a request that is no POST. It is a handshake that the provider has and the verifier admits, or a HEAD with
-// which the provider checks the URL. Any other one gets 405.
+// greet answers a request that is no POST: the provider's handshake, if the verifier admits it, or a HEAD if the
+// provider checks URLs by HEAD. Any other request gets 405.
 func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from netip.Addr, l *label) error {
 	asked := r.Method == http.MethodHead && source.Provider.Contract.AsksWithHead
 	answerer, ok := source.Verifier.(webhook.Answerer)

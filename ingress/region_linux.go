@@ -8,7 +8,7 @@ func newRegion(size int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = syscall.Madvise(region, syscall.MADV_NOHUGEPAGE) // a huge page is 2 MiB; where there are none, it fails
+	_ = syscall.Madvise(region, syscall.MADV_NOHUGEPAGE) // a huge page is 2 MiB; the call fails on a system without them
 	return region, nil
 }
 

@@ -131,8 +131,8 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	return false
 }
 
-// inspect says what shows without any secret. Where a secret fits in the source's scheme, the provider's hints are left
-// out: they guess why none does.
+// inspect adds the findings that need no secret. It leaves out the provider's hints if a secret fits in the source's
+// scheme: the hints guess why no secret does.
 func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
@@ -157,8 +157,8 @@ func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.E
 	}
 }
 
-// otherSignatures returns the names of headers that look like signatures of another scheme, at most
-// four. Where another part of the provider's own scheme is missing, its signature may be there.
+// otherSignatures returns the names of headers that look like signatures of another scheme, at most four. It returns
+// nil if missing is not a signature header: the provider's own signature may be in the request then.
 func (p *probe) otherSignatures(r *webhook.Request, missing string) []string {
 	if !namesSignature(missing) {
 		return nil

@@ -19,13 +19,13 @@ import (
 // [NewConnections]; it is safe for concurrent use. The server's ConnState and ConnContext must be [Connections.State] and
 // [WithConn].
 //
-// When all places are taken, a new connection takes the place of another. The longest idle one goes first: between two
-// requests, or a second after it was opened without one. If there is none, the sender with most unproven connections
-// loses the one that has stood still longest. So a sender has what the others leave, and in a crowd no more than each of
-// them. A whole /24 or /48 has no more than another one. A network that has delivered an event lately is spared while it
-// has no more than half of all places. A connection is unproven until its request is verified: the deliveries of many
-// senders behind one load balancer do not count against each other. A verified request is never cut: where all are, the
-// new connection is refused.
+// When all places are taken, a new connection takes the place of another. The longest idle one goes first: between
+// two requests, or a second after it was opened without one. If no connection is idle, the sender with the most
+// unproven connections loses the one that has stood still longest. So a sender has what the others leave, and in a
+// crowd no more than each of them. A whole /24 or /48 has no more than another one. A network that has delivered an
+// event lately is spared while it has no more than half of all places. A connection is unproven until its request is
+// verified: the deliveries of many senders behind one load balancer do not count against each other. A verified
+// request is never cut: where all are, the new connection is refused.
 type Connections struct {
 	most                 int
 	log                  *slog.Logger

@@ -6,7 +6,7 @@ import (
 )
 
 // sameBytes tells whether receipt r has the bytes of event i under another ID. It is false for i's own event under an
-// ID that ends with r's source: see [ApartID].
+// ID that ends with r's source, which may not speak for the event: see [ApartID].
 const sameBytes = `r.provider = i.provider and r.body_hash = i.body_hash
              and r.identity <> 'id' and (not i.generic or r.source = i.source)
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)

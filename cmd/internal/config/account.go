@@ -11,10 +11,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Accounts says which provider-side accounts of a source are run, or which of ours they are. What a connected account
-// says of itself decides about an account of ours only where it is mapped.
+// Accounts lists the provider-side accounts whose events are run, or maps them to our accounts. A connected account's
+// own data decides about an account of ours only if it is mapped to it.
 type Accounts struct {
-	// Routed, when the file has a list, are the only ones that are run; events of others are recorded as ignored.
+	// Routed, when the file has a list, has the only accounts whose events run; events of others are recorded as
+	// ignored.
 	Routed []string
 	// Ours, when the file has a mapping, holds our account for each of theirs.
 	Ours map[string]string
@@ -48,8 +49,8 @@ func (c *checker) accounts(key string, s Source) {
 	}
 }
 
-// mappedOtherwise reports whether another source maps a connected account to another one of ours: what it has sent is
-// folded by one mapping, whichever source it came through.
+// mappedOtherwise reports whether another source maps a connected account to another account of ours. That is a
+// fault, because an account's events are folded by one mapping, through whichever source they came.
 func (c *checker) mappedOtherwise(s Source, theirs string) bool {
 	for _, other := range c.cfg.Sources {
 		ours, mapped := other.Accounts.Ours[theirs]

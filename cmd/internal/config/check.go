@@ -23,9 +23,9 @@ type checker struct {
 	env       func(string) (string, bool)
 	now       time.Time
 	providers map[string]webhook.Provider
-	// ask has the providers asked about their sources.
+	// ask: the check also asks each source's provider.
 	ask bool
-	// asks is set for a command that asks the database only: a secret that cannot be read is a warning.
+	// asks: the command needs only the database, so that any other unreadable secret is a warning.
 	asks bool
 }
 
@@ -88,13 +88,13 @@ func (c *checker) resolve(r *Ref, key string) {
 	}
 }
 
-// stands reports whether the file has something under key.
+// stands reports whether the file sets key.
 func (c *checker) stands(key string) bool {
 	_, ok := c.lines[key]
 	return ok
 }
 
-// warn tells what is doubtful about the setting at key, and no fault.
+// warn adds a warning about the setting at key.
 func (c *checker) warn(key, problem, fix string) {
 	c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: problem, Fix: fix})
 }

@@ -12,9 +12,10 @@ import (
 
 // Config is the whole configuration, checked and with every reference resolved.
 type Config struct {
-	// Dev allows what only a developer's machine may do: short secrets, and those that are none. Only `pawl dev` writes it.
+	// Dev relaxes the checks for a developer's machine, such as those of secrets: short ones and placeholders pass.
+	// Only `pawl dev` writes it.
 	Dev bool `yaml:"dev"`
-	// Day is how long a day lasts, of what the clock does; default 24h. Only dev may have a shorter one.
+	// Day is the length of a day for the billing clock; default 24h. Only dev may have a shorter one.
 	Day time.Duration `yaml:"day"`
 	// Database is the Postgres DSN, by reference because it holds a password; default env:DATABASE_URL.
 	Database Ref      `yaml:"database"`
@@ -32,8 +33,8 @@ type Config struct {
 	Plans     Plans               `yaml:"plans"`
 	Policy    Policy              `yaml:"policy"`
 
-	// Warnings are what Load found doubtful but usable: a secret file that others may read, say, or two senders with
-	// one secret.
+	// Warnings lists settings that are usable but doubtful: a secret file that others may read, say, or two senders
+	// with one secret.
 	Warnings Faults `yaml:"-"`
 }
 
@@ -65,7 +66,7 @@ type Ingress struct {
 	Limits        Limits        `yaml:"limits"`
 }
 
-// Limits bounds what the public listener takes on; what is over is answered 503 with Retry-After.
+// Limits bounds the work of the public listener; requests above a limit are answered 503 with Retry-After.
 type Limits struct {
 	// PerSource and PerAddress bound the requests of one source and of one remote address. Unset
 	// means unbounded.
@@ -76,8 +77,8 @@ type Limits struct {
 	TrustedProxies []Network `yaml:"trusted_proxies"`
 	// MaxConcurrent bounds the deliveries that are verified and committed at once; default 1024.
 	MaxConcurrent int `yaml:"max_concurrent"`
-	// MaxConnections bounds the open connections; default 2048. None is turned away: who has most unproven ones
-	// loses one.
+	// MaxConnections bounds the open connections; default 2048. No new connection is turned away: the sender with the
+	// most unproven ones loses one.
 	MaxConnections int `yaml:"max_connections"`
 }
 
@@ -110,7 +111,8 @@ type Source struct {
 	// Tolerance bounds the clock difference in both directions; zero means the provider's default.
 	Tolerance time.Duration     `yaml:"tolerance"`
 	Options   map[string]string `yaml:"options"`
-	// APIKey may read the provider's objects: what events do not tell for sure is asked for. Without one nothing is.
+	// APIKey may read the provider's objects. pawl asks the API if events leave something uncertain, and never
+	// without a key.
 	APIKey Ref `yaml:"api_key"`
 	// APIURL is where the API is, "" for the provider's own.
 	APIURL string `yaml:"api_url"`
@@ -125,8 +127,8 @@ type Secret struct {
 	Value     Ref       `yaml:"value"`
 	NotBefore time.Time `yaml:"not_before"`
 	NotAfter  time.Time `yaml:"not_after"`
-	// ByPlace is set where the label is only that of the place: what is counted under it may have been
-	// another secret's.
+	// ByPlace: the label is the default one. The counts under it may come from another secret that had this place
+	// before.
 	ByPlace bool `yaml:"-"`
 }
 

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// shortestDay is the provider's finest time: with a shorter day, what is days apart would be of one second.
+// shortestDay is the resolution of the provider's times: with a shorter day, events of different days would have the
+// same second.
 const shortestDay = time.Second
 
-// leastSettle is the least that is waited for an event that is missing: it comes as late as it comes, also where days are
-// short.
+// leastSettle is the shortest wait for a missing event: deliveries take their time even if days are short.
 const leastSettle = 10 * time.Second
 
 func (c *checker) day() {
@@ -22,7 +22,7 @@ func (c *checker) day() {
 	}
 }
 
-// Lasts returns how long a time of the policy lasts: as long as it says, or less where days are short.
+// Lasts returns the real length of a policy's time, which is less than the time says if days are short.
 func (c *Config) Lasts(d time.Duration) time.Duration {
 	if c.Day == day || c.Day == 0 {
 		return d
@@ -30,7 +30,7 @@ func (c *Config) Lasts(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / float64(day) * float64(c.Day))
 }
 
-// Settles returns how long an event that is missing is waited for. Deliveries take their time, also where days are short.
+// Settles returns how long to wait for a missing event. Deliveries take their time even if days are short.
 func (c *Config) Settles() time.Duration {
 	return max(c.Lasts(c.Policy.Settle), min(c.Policy.Settle, leastSettle))
 }

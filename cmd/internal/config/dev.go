@@ -22,11 +22,11 @@ type DevParams struct {
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
 	// SubscriberTypes are the internal events that the subscriber takes, with commas; "" for all.
 	SubscriberTypes string
-	// TemporalUI is where the Temporal UI is, "" where there is none.
+	// TemporalUI is the URL of the Temporal UI, "" for none.
 	TemporalUI string
 	// StripeAPI is the stand-in for Stripe's API, "" for none.
 	StripeAPI string
-	// Consumer is where the events of Sources are relayed to; "" where there are none.
+	// Consumer is the URL that the events of Sources are relayed to, "" for none.
 	Consumer string
 	// Sources are those beside Stripe's.
 	Sources []DevSource

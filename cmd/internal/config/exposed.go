@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// exposed warns of what others on the way could read or forge. On a developer's machine nothing leaves it.
+// exposed warns of connections that others on the way could read or forge. In dev nothing leaves the machine.
 func (c *checker) exposed() {
 	if c.cfg.Dev {
 		return

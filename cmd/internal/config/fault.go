@@ -10,9 +10,9 @@ import (
 type Fault struct {
 	// Key is the path of the setting: sources.stripe.secrets[0].value.
 	Key string `json:"key"`
-	// Line is its line in the file, 0 where it does not stand there.
+	// Line is the setting's line in the file, 0 if the file does not set it.
 	Line int `json:"line,omitempty"`
-	// Problem says what is wrong, Fix what to write instead. Neither holds a secret.
+	// Problem describes the fault, Fix says what to write instead. Neither holds a secret.
 	Problem string `json:"problem"`
 	Fix     string `json:"fix"`
 }
@@ -46,7 +46,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sort puts faults in the order of the file; what stands nowhere in it comes last.
+// sort puts faults in the order of the file; those without a line come last.
 func (f Faults) sort() {
 	slices.SortStableFunc(f, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {

@@ -43,7 +43,7 @@ func load(path string, c checker) (*Config, error) {
 	return c.parse(bytes.TrimPrefix(content, []byte(byteOrderMark)))
 }
 
-// parse reads content, for which c knows all but the file's own.
+// parse reads and checks content, the text of a file.
 func (c checker) parse(content []byte) (*Config, error) {
 	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey()) // the decoder tells them, with all else
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Config) setDefaults(dir string) {
 	}
 }
 
-// or sets *v to def where it is zero.
+// or sets *v to def if it is zero.
 func or[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {

@@ -11,16 +11,15 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// The parts of a file of one's own that `pawl dev` runs with: always what is sold and decided, and where it is asked for,
-// also who sends and what is reached.
+// The sections that `pawl dev` takes from a user's file: always ownRules, and on request ownWorld, too.
 var (
 	ownRules = []string{"plans", "policy", "mail"}
 	ownWorld = []string{"sources", "consumers", "sinks"}
 )
 
-// DevOf returns the configuration of `pawl dev` with parts of a file of one's own in the place of its own: what is sold
-// and decided; with world, also its sources, consumers and sinks, so that events come from the provider and effects reach
-// real systems. Where things are in the file, relative to itself, stays there. The file is only read.
+// DevOf returns the configuration of `pawl dev` with sections of the user's file own, which was read from path:
+// plans, policy and mail; with world, also its sources, consumers and sinks, so that events come from the provider
+// and effects reach real systems. Relative paths in those sections still refer to the user's file.
 func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 	own = bytes.TrimPrefix(own, []byte(byteOrderMark))
 	if _, err := parser.ParseBytes(own, 0, parser.AllowDuplicateMapKey()); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Plans says what is sold.
+// Plans describes the plans, and the prices that buy them.
 type Plans struct {
 	// Prices says what a price ID, lookup key or product ID means.
 	Prices map[string]Price `yaml:"prices"`

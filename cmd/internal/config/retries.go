@@ -22,7 +22,7 @@ const (
 	retryFor   = 24 * time.Hour
 )
 
-// setDefaults fills in what is not written; a sink that forgets keys is tried no longer than it remembers them.
+// setDefaults fills in unset fields. A sink that forgets keys is tried no longer than it remembers them.
 func (r *Retries) setDefaults(keyLifetime time.Duration) {
 	or(&r.First, retryFirst)
 	or(&r.Max, max(retryMax, r.First))

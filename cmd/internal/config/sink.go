@@ -45,7 +45,7 @@ func (s *Sending) setDefaults(timeout, keyLifetime time.Duration) {
 	s.Bounds.setDefaults()
 }
 
-// Sink is a sink or a consumer, whatever it speaks: the value from which gates, settings, reports and checks are made.
+// Sink is a sink or a consumer of any protocol. Gates, settings, reports and checks are built from it.
 type Sink struct {
 	// Name is the catalogue's; that of a consumer begins with "consumers:".
 	Name string
@@ -75,7 +75,7 @@ type Served struct {
 	Sink        Sink
 }
 
-// Of is the name under which a mode is served.
+// Of returns the name of the sink for a mode.
 func (s Sink) Of(mode string) string {
 	if s.PerMode {
 		return s.Name + ":" + mode
@@ -162,7 +162,8 @@ func perMode[E any](both E, live, test *E, configured func(E) bool) map[string]E
 	return modes
 }
 
-// eachMode checks what serves both modes, or what serves each. What is not written at all is not configured.
+// eachMode checks the part that serves both modes, or the parts that serve one each. A sink without any setting is
+// not configured.
 func eachMode[E any](c *checker, key string, both, live, test *E, check func(key string, e *E), settings ...string) {
 	atTop := slices.ContainsFunc(settings, func(name string) bool { return c.stands(key + "." + name) })
 	if live == nil && test == nil {

@@ -66,7 +66,7 @@ func (c *checker) mailServer(key string, s *MailServer) {
 		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
 	} else {
 		c.hostPort(key+".address", s.Address)
-		// It is dialled and not listened on: without a host there is none whose certificate could be checked.
+		// The address is dialled, not listened on: without a host, no certificate could be checked.
 		if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
 			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address), "write the SMTP server's host:port")
 		}

@@ -64,8 +64,8 @@ func (s *HTTPSink) setDefaults() {
 	}
 }
 
-// Refusal is an answer by which a sink says that this customer cannot have what was asked for. In the file it is a
-// status, or a status and a code.
+// Refusal is a sink's answer that this customer cannot have the requested change. In the file it is a status, or a
+// status and a code.
 type Refusal struct {
 	Status int `yaml:"status"`
 	// Code is what the JSON body must say as "code" or "error.code"; "" for any answer of the status.

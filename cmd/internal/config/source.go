@@ -61,7 +61,7 @@ func (c *checker) source(name string, s Source) {
 	}
 }
 
-// apiRate leaves the company's own programs four fifths of what Stripe takes by the second.
+// apiRate is a fifth of Stripe's limit by the second: the rest is for the company's own programs.
 const apiRate = 20
 
 // api holds the key of the provider's API against the source: a key of the other mode finds nothing, and one that may
@@ -95,8 +95,8 @@ func (c *checker) api(name string, s Source) {
 	}
 }
 
-// provider adds what the source's provider has against it. It is asked without what is faulty already, so
-// that nothing is told twice; without one secret that could be right it has nothing to say.
+// provider adds the faults that the source's provider finds. It leaves out the settings that are faulty already, so
+// that nothing is reported twice, and asks nothing if no secret could be right.
 func (c *checker) provider(name string, s Source, p webhook.Provider) {
 	key := "sources." + name
 	if s.Mode == "" && p.Contract.Mode == "" {

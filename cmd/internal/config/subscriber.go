@@ -18,7 +18,7 @@ type Subscriber struct {
 	Types []string `yaml:"types"`
 }
 
-// internalEvents are the nouns of internal events, and what is told of each; of a dispute each status that Stripe shows.
+// internalEvents maps the nouns of internal events to their verbs; those of a dispute are Stripe's statuses.
 // docs/sinks.openapi.yaml describes them.
 var internalEvents = map[string][]string{
 	"access":       {"changed"},

@@ -71,8 +71,7 @@ func (t Temporal) Namespace() (string, error) {
 	return cmp.Or(opts.Namespace, client.DefaultNamespace), nil
 }
 
-// Page is where the Temporal UI shows a run, "" where the configuration does not say where that is. Without a run ID it
-// is the latest run.
+// Page returns the URL of a run in the Temporal UI, "" if no UI is configured. An empty runID means the latest run.
 func (t Temporal) Page(workflowID, runID string) string {
 	namespace, err := t.Namespace()
 	if t.UIURL == "" || workflowID == "" || err != nil {
