@@ -39,6 +39,9 @@ func changedSteps(c billing.Change) []*step {
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
+	if before.Evidence && now.Plan == before.Plan && now.Quantity == before.Quantity { // a paid invoice tells no planned end
+		return nil
+	}
 	letter := subscriptionLetter("subscription-changed", c.Subject, *now)
 	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, c.Subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version}

@@ -144,6 +144,8 @@ func TestPlans_Keys(t *testing.T) {
 		{"began", "SubscriptionChanged", planned(), activities.Planning{}, []string{workspace}},
 		{"changed", "SubscriptionChanged", planned(subscriptionIs(func(s *billing.Subscription) { s.Version = 2 }),
 			subscriptionWas(func(s *billing.Subscription) { s.Version = 1 })), activities.Planning{}, []string{workspace, "subscription-changed-notice:stripe:live:sub_1:v2"}},
+		{"began, and was paid before, until a planned end", "SubscriptionChanged", planned(subscriptionIs(func(s *billing.Subscription) { s.Version, s.PlannedEnd = 2, trial }),
+			subscriptionWas(func(s *billing.Subscription) { s.Version, s.Evidence, s.PlannedEnd = 1, true, time.Time{} })), activities.Planning{}, []string{workspace}},
 		{"renewed", "SubscriptionChanged", planned(subscriptionWas(func(*billing.Subscription) {})), activities.Planning{}, []string{workspace}},
 		{"became active", "SubscriptionChanged", planned(subscriptionIs(func(s *billing.Subscription) { s.Version = 2 }),
 			subscriptionWas(func(s *billing.Subscription) { s.Status, s.Version = "incomplete", 1 })), activities.Planning{}, []string{workspace}},
