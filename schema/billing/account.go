@@ -17,7 +17,7 @@ type Access struct {
 
 // Grant is what one object gives its account.
 type Grant struct {
-	// Object is the ID of what grants: a subscription, or the one-off invoice or checkout that was paid for.
+	// Object is the ID of the subscription, or of the paid one-off invoice or checkout, that grants.
 	Object   string
 	Plan     string
 	Quantity int64    `json:",omitempty"`
@@ -46,7 +46,7 @@ const (
 	WorkspaceReleased  = "released"
 )
 
-// Kept names what is kept of an account while it has no access: its workspace, each time that it was suspended.
+// Kept names the workspace of an account without access. Each suspension has a name of its own.
 func (t Target) Kept(account string) string { return account + ":v" + strconv.FormatInt(t.Version, 10) }
 
 // Same reports whether two targets are the same, whatever their version.
@@ -90,7 +90,8 @@ func (o Order) due() []Due {
 	return []Due{{At: o.ends(), Why: DueOneOff, Object: o.ID, Cause: o.cause}}
 }
 
-// lapsed returns when what was bought once was over, at a time: it was used up, paid back, or lost in a dispute.
+// lapsed returns when the order ended, as seen at a time. It ends when its time is over, when it is refunded in full,
+// or when a dispute about it is lost.
 func (o Order) lapsed(at time.Time) (used lapse) {
 	if !o.sold || o.For == 0 || o.held && o.lostBy == (Cause{}) {
 		return lapse{}
@@ -104,8 +105,8 @@ func (o Order) lapsed(at time.Time) (used lapse) {
 	return used.earlier(lapsedBy(o.lostBy))
 }
 
-// Grants returns what objects grant, the highest plan first. What a hold is on, and what was taken back, gives nothing.
-// What the clock ends is among them: see [TargetOf].
+// Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
+// Grants that have ended by the clock are included; [TargetOf] leaves them out.
 func Grants(list []Object, p Policy) (grants []Grant) {
 	for _, o := range list {
 		grants = append(grants, o.grants()...)
@@ -155,14 +156,14 @@ func (t Target) After(before Target) Target {
 	return t
 }
 
-// AccountOf returns our account of an object that names the account itself, or "", and of a customer with these facts.
-// Without any link, a customer is an account of its own.
+// AccountOf returns our account of an object that names the account itself, or "", and of a customer with these
+// facts. A customer without any link is an account of its own.
 func AccountOf(named, customer string, facts []Fact) string {
 	return cmp.Or(named, linkOf(facts), customer)
 }
 
-// linkOf returns the account that a customer's facts link it to: by the last link that is not a checkout's, else by the
-// first of a checkout. "" is none.
+// linkOf returns the account that a customer's facts link it to, or "". The last link that no checkout made decides,
+// else the first that a checkout made.
 func linkOf(facts []Fact) string {
 	facts = InOrder(facts)
 	return cmp.Or(linkedTo(facts), linkedByCheckout(facts))

@@ -14,10 +14,10 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Apply appends the facts of one event, folds what they are about, and writes what that comes to: rows, and news in the
-// outbox. It does so in tx, which also holds the effect's ledger row. Facts that are there already are not appended
-// again. at decides which planned ends have passed. Zero means the database's clock, read under the account's lock, so
-// that it never runs backwards for one account.
+// Apply appends the facts of one event, folds what they are about, and writes what that comes to: rows, and news in
+// the outbox. It does so in tx, which also holds the effect's ledger row. Facts that the table already has are not
+// appended again. at decides which planned ends have passed. Zero means the database's clock, read under the
+// account's lock, so that it never runs backwards for one account.
 //
 // Apply locks, in this order: the payment, then the invoice, that the facts are about or that these belong to; then the
 // provider's customers, so that facts of one customer are applied one after the other; then the rows of the accounts
@@ -36,7 +36,7 @@ type manner int
 const (
 	// normal writes the rows that have changed.
 	normal manner = iota
-	// inScratch is normal where nobody else sees what is written: nothing is locked.
+	// inScratch is normal, but takes no locks, because nobody else sees the rows.
 	inScratch
 	// repairing writes rows also where the fold says what it did: their columns may say something else.
 	repairing
@@ -72,8 +72,8 @@ type applying struct {
 	about  names
 	linked bool
 	holds  string
-	// known are facts by their object. before is what was known of objects, now what is known by these facts; folded are
-	// those that were folded anew.
+	// known holds facts by their object. before holds the objects as they were, now as these facts leave them. folded
+	// names those that were folded anew.
 	known       map[string][]Fact
 	before, now objects
 	folded      map[key]bool
@@ -118,7 +118,7 @@ func (a *applying) read(ctx context.Context) error {
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	// Nothing follows from what was imported, or occurred before effects began.
+	// Nothing follows from a fact that was imported, or that occurred before effects began.
 	a.change.Silent = a.facts[0].Origin == FromImport || s.OccurredAt.Before(a.policy.EffectsFrom)
 	return nil
 }
@@ -230,7 +230,7 @@ func (a *applying) concerned(o Object) bool {
 	return a.folded[keyOf(o)] || a.linked && ref.Customer == a.subject.Customer
 }
 
-// announce keeps what was announced of an object, and adds what its facts call for.
+// announce keeps an object's earlier announcements, and adds those that its facts call for.
 func announce(o, was Object) {
 	ref := o.ref()
 	if was != nil {

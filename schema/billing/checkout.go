@@ -31,10 +31,10 @@ type Checkout struct {
 	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid; PaidBy is that fact.
 	PaidAt time.Time `json:",omitzero"`
 	PaidBy Cause     `json:",omitzero"`
-	// Refunded is what was paid back of it, RefundedBy the fact that told of the last of that; see [Payment].
+	// Refunded is the amount that was paid back, RefundedBy the fact that told of the last refund; see [Payment].
 	Refunded   int64 `json:",omitempty"`
 	RefundedBy Cause `json:",omitzero"`
-	// Withheld is set while what it grants is taken back, Held while a hold is on it; LostBy is a subscription's.
+	// Withheld is set while its grant is taken back, Held while it is on hold. LostBy is as a [Subscription]'s.
 	Withheld bool   `json:",omitempty"`
 	Held     bool   `json:",omitempty"`
 	LostBy   Cause  `json:",omitzero"`
@@ -48,7 +48,7 @@ func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
 // Paid reports whether it was paid, or nothing had to be paid.
 func (c Checkout) Paid() bool { return !c.PaidAt.IsZero() }
 
-// FoldCheckout makes a checkout session of the facts about it. Its Account and what was refunded are left to Apply.
+// FoldCheckout makes a checkout session of the facts about it. Apply sets its account and its refunds.
 func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	facts = InOrder(facts)
 	c := Checkout{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
@@ -87,7 +87,7 @@ func foldCheckout(id string, with related) Object {
 
 func (*Checkout) kind() kind { return kindCheckout }
 
-// assign also says what was paid back, and what disputes hold back: the payment is folded after the session.
+// assign also sets the refunds and the holds of disputes, because the payment is folded after the session.
 func (c *Checkout) assign(with related) {
 	c.Account = with.accountOf(c.Named, c.Customer)
 	facts := with.facts[c.ID]

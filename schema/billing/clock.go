@@ -11,11 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// The rows of what is due, and what applies them.
-
-// schedule writes the rows of what the clock does about the objects, in place of those that were there. What is due by
-// now is in the change: the event's own run does it. A row whose time has come stays until the clock's run takes it, since
-// that one may have begun.
+// schedule replaces the due rows of the objects. Steps that are due by now go into the change, and the event's own
+// run does them. A row whose time has come stays until the clock's run takes it, since that one may have begun.
 func (a *applying) schedule(b *pgx.Batch) {
 	before, now := related{a.known, a.before, a.policy}, related{a.known, a.now, a.policy}
 	for _, o := range a.touched() {
@@ -23,7 +20,7 @@ func (a *applying) schedule(b *pgx.Batch) {
 		if was != nil && was.ref().Account != ref.Account {
 			b.Queue(moveDueSQL, a.subject.Mode, ref.ID, ref.Account)
 		}
-		if ref.Account == "" || !a.folded[keyOf(o)] { // what moves with its customer is what it was
+		if ref.Account == "" || !a.folded[keyOf(o)] { // an object that only moves with its customer has the same due times
 			continue
 		}
 		var had []Due
@@ -92,9 +89,9 @@ func (a *applying) scheduleRelease(b *pgx.Batch, before Target, after Access, la
 	a.change.Due = append(a.change.Due, dueBy(a.at, due)...)
 }
 
-// ApplyDue does what is due of an account at a time, or since, in the database: it brings access to what is granted by
-// now, takes the rows away, and writes news to the outbox. It does so in tx, which also holds the effect's ledger row.
-// What follows is planned from the change. No fold changes: no fact has come, and none asks what time it is.
+// ApplyDue takes the rows of an account that are due by a time, or by now if that is later. It brings access to the
+// grants that still hold, and writes news to the outbox. It does so in tx, which also holds the effect's ledger row.
+// The change says all that a plan needs. No fold changes, because no fact has come and no fold asks what time it is.
 //
 // It locks the account's row alone. The facts of its customers wait at that, too, before they write anything.
 func ApplyDue(ctx context.Context, tx ledger.Tx, s Subject, account string, at time.Time, p Policy, effectKey string) (Change, error) {

@@ -12,7 +12,7 @@ type Credit struct {
 	Ref
 	// Status is issued or void: one that is void stays so.
 	Status string
-	// Amount is what was credited, but for what its refunds pay back; of the first snapshot.
+	// Amount is the credited amount of the first snapshot, less the part that its refunds pay back.
 	Amount int64
 	// Tax is the part of Amount that is tax.
 	Tax      int64 `json:",omitempty"`

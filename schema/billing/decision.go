@@ -31,8 +31,8 @@ func holdOf(facts []Fact) (last Fact, held bool) {
 	return last, held
 }
 
-// lostBy returns the fact by which the dispute was lost that holds the object back, zero for any other hold and for none.
-// Nobody decides any more about what is lost: it is over.
+// lostBy returns the fact that told that the dispute that holds the object was lost. It is zero for any other hold
+// and for none. A lost object is over: nobody decides about it any more.
 func lostBy(facts []Fact) Cause {
 	hold, held := holdOf(facts)
 	if !held || hold.Decision.By != hold.Object || stage(hold.Decision.Why) != "lost" {

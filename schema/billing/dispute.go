@@ -19,7 +19,7 @@ type Dispute struct {
 	Amount      int64
 	Currency    string
 	EvidenceDue time.Time `json:",omitzero"`
-	// Since is the fact with which the present stage began: open, won, lost, or none of these.
+	// Since is the fact that began the present stage: open, won, lost, or none of these.
 	Since Cause
 	// Movements are all that any fact told of, by ID: the money is what they are, whatever the status.
 	Movements []Movement `json:",omitempty"`
@@ -74,8 +74,8 @@ func (d Dispute) AwaitsEvidence() bool {
 	return d.Status == "needs_response" || d.Status == "warning_needs_response"
 }
 
-// hold returns the fact that the dispute adds to those of what was paid for: a hold while it is open, or lost, where that
-// is the policy. A person can release it.
+// hold returns the fact that the dispute adds to those of the disputed purchase: a hold while the dispute is open, or
+// lost, if the policy says so. A person can release it.
 func (d *Dispute) hold(p Policy) []Fact {
 	if !(p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost") {
 		return nil
@@ -114,7 +114,7 @@ func (d *Dispute) tasks() (tasks []settledTask) {
 	return tasks
 }
 
-// disputeNews is the data of dispute.STATUS: Status is what it is now.
+// disputeNews is the data of dispute.STATUS. Status is the present one.
 type disputeNews struct {
 	Account     string `json:"account"`
 	Mode        string `json:"mode"`

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// What the clock does is a row for each time at which something changes by itself. The rows follow from the facts: who
-// folds an object writes those of it anew. Nothing sleeps meanwhile, and a payment takes away what a failed one made due.
+// Each change that time alone brings about has a row. The rows follow from the facts: each fold of an object replaces
+// its rows. Nothing sleeps meanwhile, and a payment takes away what a failed one made due.
 
 // Why says what the clock does.
 type Why string
 
-// What the clock does.
+// The steps of the clock.
 const (
-	// DueEnd: what the object grants ends, as was planned. DueGrace: the grace of what is past due is over. DueOneOff: the
-	// time is over for which something was bought.
+	// DueEnd: the object's grant ends as planned. DueGrace: the grace of a past due subscription is over. DueOneOff:
+	// the time of a one-off purchase is over.
 	DueEnd    Why = "end"
 	DueGrace  Why = "grace"
 	DueOneOff Why = "one_off"
@@ -33,13 +33,13 @@ const (
 type Due struct {
 	At  time.Time
 	Why Why
-	// Object is what it is about: a subscription, an invoice, or an account.
+	// Object is a subscription, an invoice, or an account.
 	Object string
 	// Step counts the steps of the dunning of an invoice, the first is 1.
 	Step int `json:",omitempty"`
 	// Until is when the next step of the dunning is due, zero after the last.
 	Until time.Time `json:",omitzero"`
-	// Cause is the fact that made it due: what is done belongs to its receipt.
+	// Cause is the fact that made it due. Its receipt is that of the effects.
 	Cause Cause
 	// Invoice is the one of a step whose time has come, Subscription the one that had ended before its access does.
 	Invoice      *Invoice      `json:",omitempty"`
@@ -67,8 +67,8 @@ func laterCause(a, b Cause) Cause {
 	return a
 }
 
-// due is what the clock does about the subscription and its invoices. What does not settle is given its time from now on
-// where its facts came late: the event that is missing may be as late.
+// due is what the clock does about the subscription and its invoices. If the facts of a payment came late, its time
+// to settle counts from now: the missing event may be as late.
 func (s *Subscription) due(with related, now time.Time) []Due {
 	var due []Due
 	if s.gives() && !s.EndsAt.IsZero() {
@@ -94,8 +94,8 @@ func (s *Subscription) due(with related, now time.Time) []Due {
 	return due
 }
 
-// dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed. A
-// step at once is none of the clock's: the event tells of it.
+// dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed.
+// The clock has no part in a step without delay: the event tells of it.
 func (i Invoice) dunning(p Policy) []Due {
 	if !i.Failing() || i.FailedBy.At.Before(p.EffectsFrom) {
 		return nil
@@ -114,8 +114,8 @@ func (i Invoice) dunning(p Policy) []Due {
 	return due
 }
 
-// dueBy returns what is due at a time. Only the newest step of an invoice's dunning is: nobody is reminded twice because
-// the clock stood still.
+// dueBy returns the steps that are due by a time. It returns only the newest step of an invoice's dunning, so that
+// nobody is reminded twice because the clock stood still.
 func dueBy(at time.Time, due []Due) []Due {
 	var list []Due
 	for _, d := range due {
@@ -130,7 +130,7 @@ func dueBy(at time.Time, due []Due) []Due {
 	return list
 }
 
-// lapse is when something did not grant access any more, and by which fact; zero for what still does.
+// lapse is the time and the fact that ended a grant. It is zero while the grant lasts.
 type lapse struct {
 	at    time.Time
 	cause Cause
@@ -138,7 +138,7 @@ type lapse struct {
 
 func lapsedBy(fact Cause) lapse { return lapse{fact.At, fact} }
 
-// earlier returns the one that was first, of two of which either may be zero.
+// earlier returns the earlier of two lapses. Either may be zero.
 func (l lapse) earlier(other lapse) lapse {
 	if l.at.IsZero() || !other.at.IsZero() && other.at.Before(l.at) {
 		return other
@@ -177,7 +177,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// forgetDueSQL takes away what is not due any more. What still is stays, also where its time has come: see stays.
+// forgetDueSQL deletes the rows that are not due any more. Rows that are still due stay, even if their time has come:
+// see stays.
 const forgetDueSQL = `
 delete from due where owner = $2 and mode = $1
    and object || ' ' || why || ' ' || (extract(epoch from at) * 1000000)::bigint <> all($3)`

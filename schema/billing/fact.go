@@ -76,13 +76,13 @@ func (s Subject) Scope() string {
 	return scope
 }
 
-// Fact is what one event says about one object: prices, amounts and names as they stand there. What we make of them,
-// plans and accounts, is up to the folds. It travels through workflow histories and outlives the event's body: it holds
-// no personal data.
+// Fact is what one event says about one object: prices, amounts and names as they stand there. The folds turn them
+// into plans and accounts. It travels through workflow histories and outlives the event's body: it holds no personal
+// data.
 type Fact struct {
 	Subject
 	Kind Kind
-	// Object is the provider's ID of what the fact is about: a subscription, an invoice, …
+	// Object is the provider's ID of the subscription, invoice, … that the fact is about.
 	Object string
 	Rank   Rank
 	Origin Origin
@@ -124,8 +124,8 @@ type SubscriptionFact struct {
 	// left out: they could name any.
 	Account string `json:",omitempty"`
 	Plan    string `json:",omitempty"`
-	// Before is the same subscription as it was before the change, where the event says what it was: the snapshot with
-	// previous_attributes laid over it.
+	// Before is the same subscription before the change, if the event tells: the snapshot with previous_attributes
+	// laid over it.
 	Before *SubscriptionFact `json:",omitempty"`
 }
 
@@ -209,8 +209,8 @@ type PaymentFact struct {
 	Charge   string `json:",omitempty"`
 	Amount   int64
 	Currency string
-	// Refunded is what the provider says is refunded of the charge so far; it is cumulative. Only a charge says so: it is
-	// nil for what is none.
+	// Refunded is what the provider says is refunded of the charge so far; it is cumulative. Only a charge says so;
+	// it is nil for anything else.
 	Refunded *int64 `json:",omitempty"`
 }
 
@@ -227,8 +227,8 @@ type CheckoutFact struct {
 	Amount   int64
 	Currency string
 	Tax      int64 `json:",omitempty"`
-	// Lines are what was bought, where they are known: an event does not carry them. Price is metadata.price, which can name
-	// it instead.
+	// Lines list the purchase where they are known: an event does not carry them. Price is metadata.price, which can
+	// name it instead.
 	Lines []Line `json:",omitempty"`
 	Price string `json:",omitempty"`
 }
@@ -261,7 +261,8 @@ type Movement struct {
 	ID       string
 	Amount   int64
 	Currency string
-	// OccurredAt is when it was made; where it does not say so, of what is folded, when the first event told of it.
+	// OccurredAt is when it was made. If it does not say so, the fold sets the time of the first event that told of
+	// it.
 	OccurredAt time.Time `json:",omitzero"`
 }
 
@@ -270,8 +271,8 @@ type CreditFact struct {
 	// Status is issued or void.
 	Status  string
 	Invoice string
-	// Amount is what was credited of money that had been received, without what its refunds pay back. Tax is the part of
-	// it that is tax.
+	// Amount is the credited part of money that had been received, without the part that its refunds pay back. Tax is
+	// the part of it that is tax.
 	Amount   int64
 	Tax      int64 `json:",omitempty"`
 	Currency string
@@ -311,7 +312,7 @@ type DecisionFact struct {
 
 const factColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, data`
 
-// appendFactSQL keeps a fact that is there as it is: a fact is never changed.
+// appendFactSQL leaves an existing fact as it is: a fact is never changed.
 const appendFactSQL = `
 insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, data)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13)

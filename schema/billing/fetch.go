@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// LacksLines reports whether the fact is of a paid invoice of which it does not hold all lines: what was bought is then
-// not known for sure.
+// LacksLines reports whether the fact shows a paid invoice without all of its lines. The purchase is then not known
+// for sure.
 func (f Fact) LacksLines() bool {
 	return f.Invoice != nil && f.Invoice.Partial && f.Invoice.Status == "paid"
 }
 
-// AsksInvoice reports whether money of a payment intent has moved, and nothing tells which invoice it has paid. What was
-// paid in a checkout session of its own has none.
+// AsksInvoice reports whether money of a payment intent has moved, and nothing tells which invoice it has paid. A
+// payment in a one-off checkout session has no invoice.
 func (c Change) AsksInvoice() bool {
 	p := c.After.Payment
 	if p == nil || p.Invoice != "" || c.After.Checkout != nil || p.Charge == p.ID {
@@ -28,8 +28,8 @@ func (c Change) AsksInvoice() bool {
 	return intent
 }
 
-// Decided returns the change from before an event to what is known since the provider has answered: what the answer came
-// to stands in the place of what the event's own facts had left open.
+// Decided returns the change from before an event to after the provider's answer. The answer fills in what the
+// event's own facts had left open.
 func (c Change) Decided(by Change) Change {
 	known, is := by.After, &c.After
 	if known.Subscription != nil {
@@ -79,11 +79,11 @@ func (s *SubscriptionFact) Over() bool { return terminal(s.Status) }
 // catchesUp is how long after a change an answer may come from a copy of the provider's data that does not have it yet.
 const catchesUp = time.Minute
 
-// Behind reports whether a snapshot that was fetched shows an object as it was before what is known of it: of an invoice,
-// a lower status; of a subscription, nothing from after the newest second, or a state from before it, or what a change of
-// that second led away from, and none that a change led to. The provider then answered too early, or from a copy that has
-// not caught up. Once [catchesUp] is over, a subscription that shows an earlier state has come back to it, and the event
-// that says so is late, or lost.
+// Behind reports whether a fetched snapshot is older than the known facts. An invoice is older if its status is
+// lower. A subscription is older if the snapshot tells nothing from after the newest second. It is also older if it
+// shows a state from before that second, or one that a change of that second left and no change reached. The provider
+// then answered too early, or from a copy that has not caught up. Once [catchesUp] is over, a subscription that shows
+// an earlier state has come back to it, and the event that says so is late, or lost.
 func Behind(fetched Fact, known []Fact) bool {
 	switch {
 	case fetched.Invoice != nil:

@@ -49,17 +49,17 @@ type Invoice struct {
 	DueAt       time.Time `json:",omitzero"`
 	// OccurredAt is when the first snapshot at the highest status was made.
 	OccurredAt time.Time
-	// PaidAt is when the first fact showed it as paid, ClosedAt when the first showed it as void or uncollectible; zero
-	// while none did. What is uncollectible can still be paid.
+	// PaidAt is when the first fact showed it as paid, ClosedAt when the first showed it as void or uncollectible;
+	// zero while none did. An uncollectible invoice can still be paid.
 	PaidAt   time.Time `json:",omitzero"`
 	ClosedAt time.Time `json:",omitzero"`
-	// Refunded is what was paid back of it, RefundedBy the fact that told of the last of that; see [Payment].
+	// Refunded is the amount that was paid back, RefundedBy the fact that told of the last refund; see [Payment].
 	Refunded   int64 `json:",omitempty"`
 	RefundedBy Cause `json:",omitzero"`
 	// Partial is set where no fact carried all of its lines.
 	Partial bool `json:",omitempty"`
-	// Withheld is set while what it grants outside of any subscription is taken back, Held while a hold is on that; LostBy is
-	// a subscription's.
+	// Withheld is set while its grant outside of any subscription is taken back, Held while that is on hold. LostBy
+	// is as a [Subscription]'s.
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`
 	LostBy   Cause `json:",omitzero"`
@@ -90,7 +90,7 @@ func (i Invoice) paid() bool { return i.Status == "paid" }
 func (i Invoice) Closed() bool { return i.Status == "void" || i.Status == "uncollectible" }
 
 // Failing reports whether a payment of the invoice has failed, and can still be made. The first invoice of a
-// subscription is none: the customer is at the checkout.
+// subscription does not count: the customer is still at the checkout.
 func (i Invoice) Failing() bool {
 	return i.Status == "open" && len(i.Failures) > 0 && i.Reason != "subscription_create"
 }
@@ -106,8 +106,7 @@ func (i Invoice) NewestFailure() int {
 // paidBack reports whether all that was paid was refunded.
 func (i Invoice) paidBack() bool { return i.Refunded > 0 && i.Refunded >= i.Paid }
 
-// FoldInvoice makes an invoice of the facts about it. Its Account is left to [AccountOf], what was
-// refunded to Apply.
+// FoldInvoice makes an invoice of the facts about it. [AccountOf] decides its account, and Apply sets its refunds.
 func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, InvoiceSeen)
@@ -169,8 +168,8 @@ func (i *Invoice) note(f Fact) {
 	}
 }
 
-// reviewOf returns what about an invoice a person must review. It follows from the facts together: one that is there
-// stays there, in whichever order they came.
+// reviewOf returns what about an invoice a person must review. It follows from all facts together: further facts do
+// not end a review, and their order does not matter.
 func reviewOf(snapshots []Fact) string {
 	paid := slices.IndexFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "paid" })
 	if paid < 0 {
@@ -186,8 +185,7 @@ func reviewOf(snapshots []Fact) string {
 	return ""
 }
 
-// linesOf returns the fact whose lines count: the one that decides, or, where it does not carry them all, the last that
-// does.
+// linesOf returns the fact whose lines count: the one that decides or, if that lacks some, the last complete one.
 func linesOf(decides Fact, snapshots []Fact) *InvoiceFact {
 	for _, f := range slices.Backward(snapshots) {
 		if decides.Invoice.Partial && !f.Invoice.Partial {

@@ -42,7 +42,7 @@ func (f Fact) holdsAccount() bool { return f.Decision != nil && f.Decision.Accou
 // linksCustomer reports whether the fact links a customer, which may move all that is the customer's.
 func (f Fact) linksCustomer() bool { return f.Kind == Linked && f.Object == f.Customer }
 
-// add takes over what is not known by now.
+// add fills in the names that are still unknown.
 func (n names) add(more names) {
 	for k, id := range more {
 		n[k] = cmp.Or(n[k], id)
@@ -57,8 +57,8 @@ func (n names) claims() []string {
 	return []string{n[kindRefund], n[kindDispute], n[kindWarning], n[kindCredit]}
 }
 
-// Of payment $2, invoice $3, subscription $4 and checkout session $5 any may be unknown, "". These are the ones that are
-// meant.
+// Payment $2, invoice $3, subscription $4 and checkout session $5 may each be unknown, "". These expressions look
+// them up.
 const (
 	thePayment      = `coalesce(nullif($2, ''), (select payment from objects where mode = $1 and id = $5 and kind = 'checkout'), '')`
 	theInvoice      = `coalesce(nullif($3, ''), (select invoice from objects where mode = $1 and id = $2 and kind = 'payment'), '')`
@@ -111,8 +111,8 @@ union all select kind, state from objects where mode = $1 and invoice = (select 
 union all select kind, state from objects
  where mode = $1 and subscription = (select subscription from named) and subscription <> '' and kind in ('dispute', 'fraud_warning')`
 
-// ofCustomerSQL reads what moves with a customer: subscriptions, what no invoice that is known decides about, and what
-// has a task.
+// ofCustomerSQL reads the objects that move with a customer: subscriptions, objects without a known invoice, and
+// objects with a task.
 const ofCustomerSQL = `
 select 'subscription' as kind, state from subscriptions where mode = $1 and customer = $2 and customer <> ''
 union all select 'invoice', state from invoices where mode = $1 and customer = $2 and customer <> '' and subscription = ''

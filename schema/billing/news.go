@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// News is what an account's consumers are told: the type of an internal event, and what it says. No personal data.
+// news is an internal event for an account's consumers: its type and its data. It holds no personal data.
 type news struct {
 	account, kind string
 	data          any

@@ -16,9 +16,9 @@ import (
 type Object interface {
 	kind() kind
 	ref() *Ref
-	// assign sets the account that the object belongs to, and what it shares with what it refers to.
+	// assign sets the object's account, and the fields that it takes from the objects that it refers to.
 	assign(with related)
-	// grants is what the object gives its account now, lapsed when what it gave was over.
+	// grants lists the object's grants to its account now. lapsed says when its grant ended.
 	grants() []Grant
 	lapsed(at time.Time) lapse
 	// due is what the clock does about it.
@@ -32,7 +32,8 @@ type Object interface {
 	row() (sql string, columns []any)
 }
 
-// Ref is what an object is called, and what it refers to; "" for nothing, or for what is not known yet.
+// Ref holds the names of an object and of those that it refers to. "" stands for none, or for one that is not known
+// yet.
 type Ref struct {
 	ID string
 	// Account is ours.
@@ -41,8 +42,8 @@ type Ref struct {
 	Payment      string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
 	Subscription string `json:",omitempty"`
-	// Announced is what was announced of it. Nothing is before its account is known, which a payment can lose again by
-	// naming an invoice that is not known yet.
+	// Announced lists the announcements that were made about it. It is empty until its account is known. A payment
+	// can lose its account again by naming an invoice that is not known yet.
 	Announced []string `json:",omitempty"`
 }
 
@@ -55,7 +56,8 @@ func (*Ref) announces() []string          { return nil }
 func (*Ref) news(Subject, Object) []news  { return nil }
 func (*Ref) tasks() []settledTask         { return nil }
 
-// assign is that of what names a payment. It belongs to whom the payment belongs to, and moves with what that paid for.
+// assign serves the kinds that name a payment. Their account is the payment's, and they move with the payment's
+// purchase.
 func (r *Ref) assign(with related) {
 	p, s, i := find[*Payment](with.objects, r.Payment), find[*Subscription](with.objects, r.Subscription), find[*Invoice](with.objects, r.Invoice)
 	switch {
@@ -87,7 +89,7 @@ func (r *Ref) newsSince(before Object, data any) (list []news) {
 	return list
 }
 
-// known says how much is known of what an object belongs to.
+// known ranks how much is known about the object's owner: nothing, its account, or its invoice too.
 func (r *Ref) known() int {
 	switch {
 	case r.Account == "":
@@ -117,8 +119,8 @@ func (k kind) waits() bool {
 	return k == kindRefund || k == kindDispute || k == kindWarning || k == kindCredit
 }
 
-// kinds are all kinds of objects, in the order in which they are folded: each before what is folded with it. fold returns
-// nil where no fact tells of the object.
+// kinds are all kinds of objects, in the order of folding: a kind comes before the kinds that are folded with it.
+// fold returns nil if no fact tells of the object.
 var kinds = []struct {
 	kind kind
 	none func() Object
@@ -149,7 +151,7 @@ var kinds = []struct {
 // listed is the order in which objects are written and announced.
 var listed = []kind{kindInvoice, kindSubscription, kindPayment, kindRefund, kindDispute, kindCheckout, kindCredit, kindWarning}
 
-// related is what an object is folded with: facts by their object, and what is known of other objects.
+// related holds the inputs of a fold: facts by their object, and other objects.
 type related struct {
 	facts   map[string][]Fact
 	objects objects
@@ -161,7 +163,7 @@ func (w related) accountOf(named, customer string) string {
 	return AccountOf(named, customer, w.facts[customer])
 }
 
-// withHolds adds the holds of disputes to the facts of what was paid for.
+// withHolds adds the holds of disputes to the facts of the disputed purchase.
 func (w related) withHolds(facts []Fact, of func(*Dispute) bool) []Fact {
 	facts = slices.Clone(facts)
 	for _, d := range each[*Dispute](w.objects) {
@@ -172,7 +174,7 @@ func (w related) withHolds(facts []Fact, of func(*Dispute) bool) []Fact {
 	return facts
 }
 
-// disputed returns the invoice of what is disputed, "" for none.
+// disputed returns the invoice of the disputed payment, "" for none.
 func (w related) disputed(d *Dispute) string {
 	if p := find[*Payment](w.objects, d.Payment); p != nil {
 		return p.Invoice
@@ -180,7 +182,7 @@ func (w related) disputed(d *Dispute) string {
 	return d.Invoice
 }
 
-// refunded sums what was paid back of payments, and returns the fact that told of the last of it.
+// refunded sums the refunds of payments, and returns the fact that told of the last one.
 func (w related) refunded(of func(*Payment) bool) (sum int64, by Cause) {
 	for _, p := range each[*Payment](w.objects) {
 		if of(p) {
@@ -238,7 +240,7 @@ func each[O Object](o objects) (list []O) {
 	return list
 }
 
-// find returns one of them, nil where it is not known.
+// find returns one of them, or nil if it is not known.
 func find[O Object](o objects, id string) (found O) {
 	found, _ = o[key{found.kind(), id}].(O)
 	return found

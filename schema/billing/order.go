@@ -44,8 +44,8 @@ func chain(snapshots []Fact, p Policy) (certain bool) {
 	return certain
 }
 
-// stateBefore returns the last state from before a second, or the one that was created in it; nil for none. What else is
-// seen in that second was seen in the midst of its changes.
+// stateBefore returns the last state from before a second, or the one that was created in it; nil for none. The other
+// snapshots of that second were taken between its changes.
 func stateBefore(snapshots []Fact, second time.Time) *SubscriptionFact {
 	for _, f := range slices.Backward(snapshots) {
 		if f.OccurredAt.Before(second) || f.Rank == RankCreated {
@@ -57,10 +57,10 @@ func stateBefore(snapshots []Fact, second time.Time) *SubscriptionFact {
 
 func sameMoment(a, b Fact) bool { return a.OccurredAt.Equal(b.OccurredAt) && a.Rank == b.Rank }
 
-// lastChange returns which of the changes of one second is the last. A change leads from what was before to what is.
-// So the last state is the one that is reached more often than it is left. Where there is none, the changes go in a
-// circle: they end where they began. Where neither tells, lastChange returns false, and the change
-// to the state that grants more, then the one with the greater event ID.
+// lastChange returns which of the changes of one second is the last. A change leads from one state to another, so the
+// last state is reached more often than it is left. If no state is, the changes go in a circle and end in the state
+// that they began in. If that does not decide either, lastChange returns false, and the change to the state that
+// grants more, then the one with the greater event ID.
 func lastChange(changes []Fact, before *SubscriptionFact, p Policy) (last int, certain bool) {
 	states := statesOf(changes)
 	ends := slices.DeleteFunc(slices.Clone(states), func(s reached) bool { return s.times <= 0 })
@@ -90,8 +90,8 @@ type reached struct {
 	times int
 }
 
-// statesOf returns the states that changes lead to and from. A snapshot that does not say what was before, or that
-// changed nothing that is kept here, tells that its state was there: it is reached once where no change leads to it or
+// statesOf returns the states that changes lead to and from. A snapshot without an earlier state, or without a change
+// that is kept here, tells only that its state existed. That state counts as reached once if no change leads to it or
 // away from it.
 func statesOf(changes []Fact) []reached {
 	var states []reached
@@ -129,7 +129,7 @@ func compareGiven(a, b *SubscriptionFact, p Policy) int {
 		compareEnds(plannedEnd(a, boughtA.end), plannedEnd(b, boughtB.end)))
 }
 
-// compareEnds orders two times at which something ends; none at all is the latest.
+// compareEnds orders two end times. No end at all is the latest.
 func compareEnds(a, b time.Time) int {
 	switch {
 	case a.IsZero() && b.IsZero():
@@ -142,7 +142,7 @@ func compareEnds(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// same reports whether two snapshots show the same subscription, whatever they say about what was before.
+// same reports whether two snapshots show the same subscription, whatever earlier state they name.
 func (s *SubscriptionFact) same(o *SubscriptionFact) bool {
 	return s.Status == o.Status && s.CancelAtPeriodEnd == o.CancelAtPeriodEnd && s.CollectionPaused == o.CollectionPaused &&
 		s.CollectionMethod == o.CollectionMethod && s.Account == o.Account && s.Plan == o.Plan &&

@@ -15,8 +15,8 @@ type Payment struct {
 	Status   string
 	Amount   int64
 	Currency string
-	// Refunded is the larger of what the last snapshots of its charges say and what the refunds that succeeded sum up to:
-	// whichever of them comes first.
+	// Refunded is the larger of two sums: the refunds that the last snapshots of its charges tell of, and the refunds
+	// that succeeded. Either may come first.
 	Refunded int64 `json:",omitempty"`
 	// RefundedBy is the fact that told of the last money that was paid back; zero while none was.
 	RefundedBy Cause  `json:",omitzero"`
@@ -27,7 +27,7 @@ type Payment struct {
 func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 	p := Payment{Ref: Ref{ID: id}}
 	refunded := map[string]Fact{} // what each charge says last
-	since := map[string]Cause{}   // by which fact it says so
+	since := map[string]Cause{}   // the fact that says so
 	for _, f := range InOrder(facts, PaymentSeen) {
 		seen := f.Payment
 		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice), cmp.Or(seen.Charge, p.Charge)
@@ -135,7 +135,7 @@ func (p *Payment) assign(with related) {
 	}
 }
 
-// Replaced returns what was known, with what is known now in the place of those that have its IDs.
+// Replaced returns the known objects, with each of now in the place of the one that has its ID.
 func Replaced[O interface{ id() string }](known []O, now ...O) []O {
 	known = slices.DeleteFunc(slices.Clone(known), func(o O) bool {
 		return slices.ContainsFunc(now, func(n O) bool { return n.id() == o.id() })

@@ -26,8 +26,8 @@ type Policy struct {
 	EndAtPeriodEnd bool
 	// EndOnFullRefund ends what a subscription grants while its newest paid invoice is refunded in full.
 	EndOnFullRefund bool
-	// HoldOnDispute holds back what was paid for with a charge that is disputed, until that is decided; EndOnLostDispute
-	// while the dispute is lost.
+	// HoldOnDispute holds the purchase of a disputed charge until the dispute is decided, EndOnLostDispute while the
+	// dispute is lost.
 	HoldOnDispute, EndOnLostDispute bool
 	// GrantOnPayment grants a higher plan, or more seats, once an invoice for them is paid, and not with the change.
 	GrantOnPayment bool

@@ -32,7 +32,7 @@ type sold struct {
 	means Price
 }
 
-// sold returns a line with its meaning. What is kept at quantity 0 means nothing, unless it costs something.
+// sold returns a line with its meaning. A price that is kept at quantity 0 means nothing, unless it costs something.
 func (p Policy) sold(l Line) sold {
 	if l.None = l.None && l.Amount == 0; l.None {
 		return sold{Line: l}
@@ -64,9 +64,9 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 
 func (s sold) ofPlan() bool { return s.means.Plan != "" }
 
-// bought returns what is sold comes to. The highest plan counts, with the seats of all items of it that are not metered.
-// The others add their features; what is kept at quantity 0 adds nothing. The period is that of the
-// plan's items, of all items where no plan is known.
+// bought sums up list as one purchase. The highest plan counts, with the seats of all items of it that are not
+// metered. The others add their features; those at quantity 0 add nothing. The period is that of the plan's items, of
+// all items where no plan is known.
 func bought(list []sold, p Policy) purchase {
 	var b purchase
 	for _, i := range list {
@@ -101,10 +101,9 @@ func bought(list []sold, p Policy) purchase {
 	return b
 }
 
-// boughtByLines returns what the lines of an invoice come to: those of its newest period, and what was bought beside
-// them that is not over when it begins. A credit, what was used before (metered), and what belongs to another
-// subscription do not count. Without a subscription there are no periods: all lines count. named is the plan that the
-// subscription's metadata names.
+// boughtByLines sums up the lines of an invoice's newest period, and the one-off purchases that last beyond its
+// beginning. Credits, metered lines and lines of another subscription do not count. An invoice outside of any
+// subscription has no periods: all of its lines count. named is the plan that the subscription's metadata names.
 func boughtByLines(lines []Line, subscription, named string, p Policy) purchase {
 	var counting []sold
 	var newest sold
@@ -125,8 +124,8 @@ func boughtByLines(lines []Line, subscription, named string, p Policy) purchase 
 	return bought(counting, p)
 }
 
-// soldBy returns lines with the meaning of their prices. Where none is mapped to a plan, the plan that metadata names goes
-// to the one line of the subscription that tells best what was bought.
+// soldBy returns lines with the meaning of their prices. If no price is mapped to a plan, the plan that metadata
+// names goes to the subscription's first line by [tells].
 func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 	for _, l := range lines {
 		s := p.sold(l)
@@ -134,7 +133,7 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 			s.means.For = 0
 		}
 		if s.means.For > 0 && !l.PeriodStart.IsZero() {
-			// The period of what is sold once is the moment of the sale.
+			// A one-off line has the moment of the sale as its period.
 			s.PeriodEnd = l.PeriodStart.Add(s.means.For)
 		}
 		list = append(list, s)
@@ -157,8 +156,8 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 	return list
 }
 
-// tells orders two lines, the one first that tells better what was bought: what is no proration, then what ends last, then
-// what is for longer. The order of an invoice's lines means nothing.
+// tells puts the line first that is better evidence of the purchase: one that is no proration, then one that ends
+// later, then one of a longer period. The order of an invoice's lines means nothing.
 func tells(a, b Line) int {
 	if a.Proration != b.Proration {
 		if b.Proration {

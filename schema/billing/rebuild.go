@@ -33,13 +33,13 @@ type Difference struct {
 type projection struct {
 	name string
 	key  string // beside the mode
-	// except lists what does not follow from the facts alone: times of writing, versions, what was seen last.
+	// except lists the columns that do not follow from the facts alone: versions, times of writing and the like.
 	except []string
 	// where leaves rows out that say nothing.
 	where string
-	// data is what is compared of a row t; "" for all of it.
+	// data selects the part of a row t that is compared, "" for all of it.
 	data string
-	// clock says of which rows t the clock may have taken some already.
+	// clock is the condition of the rows t that the clock may already have taken.
 	clock string
 	// follows is set where the rows of an account follow the clock: they are left to it while its time has come.
 	follows bool
@@ -57,8 +57,8 @@ var projections = []projection{
 	// That something was announced is history.
 	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
 	{name: "grants", key: "object"},
-	// What does not settle counts from when that was seen; whether a workspace is there to be kept, or to follow a hold, is
-	// history.
+	// A settle row counts from the moment that it was written. Whether a workspace exists to be kept, or to follow a
+	// hold, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep', 'hold')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
@@ -69,15 +69,15 @@ var written = []string{"outbox", "tasks"}
 // Progress is told how many of the objects are folded.
 type Progress func(done, all int)
 
-// Scope is what is folded anew: one account in one mode, or everything where it is zero.
+// Scope selects what to fold anew: one account in one mode, or everything if it is zero.
 type Scope struct{ Mode, Account string }
 
 // Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from what
 // that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it, and no row
 // is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary tables.
 //
-// at is the time for what the clock ends. A row of what is due may still be there at its time, until the clock's run takes
-// it, or be gone; what the account has is not compared in between.
+// at is the time for what the clock ends. A row whose time has come may be there, or taken by the clock's run;
+// neither is a difference. The account's access is not compared in between.
 func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) (differences []Difference, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
@@ -123,10 +123,10 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 // rebuilt stands for the effect's key where a rebuild announces a change.
 const rebuilt = "rebuild"
 
-// Repair folds what belongs to an account anew, and writes the rows, the target and the news of what that changes: each
-// object in a transaction of its own, as its events do. at is the time for what the clock ends, the zero time the database's own. It returns how many
-// objects it has folded. An account's objects are those that its rows name, those that facts about its customers are
-// about, and the refunds, disputes and warnings of all of these.
+// Repair folds the objects of an account anew, and writes the rows, the target and the news that change. Each object
+// has a transaction of its own, as for its events. at is the time that decides which grants the clock has ended; zero
+// means the database's clock. It returns how many objects it has folded. An account's objects are those that its rows
+// name, those that facts about its customers are about, and the refunds, disputes and warnings of all of these.
 func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
 	facts, err := of.facts(ctx, pool)
 	if err != nil {
@@ -136,7 +136,7 @@ func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time
 	for _, f := range facts {
 		known = append(known, f.Object)
 	}
-	// First: what no fact tells of would grant access to what is folded.
+	// Rows that no fact tells of go first: they would still grant access.
 	if _, err := pool.Exec(ctx, takeUnknownSQL, of.Mode, of.Account, known); err != nil {
 		return 0, fmt.Errorf("repair account %s: %w", of.Account, err)
 	}
@@ -162,7 +162,8 @@ func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of a row that is gone only facts know. The first look finds what the customers have, the second what is about that.
+	// Only facts know of a lost row. The first query finds the objects of the customers, the second the objects about
+	// those.
 	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
 		rows, _ := db.Query(ctx, sql, objects, s.Mode) // CollectRows returns its error
 		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -311,7 +312,7 @@ func flat(row map[string]any) map[string]any {
 	return out
 }
 
-// String says the difference in one line, without what it comes to.
+// String names the difference in one line, without its values.
 func (d Difference) String() string {
 	row := d.Table + " " + d.Row + " (" + d.Mode + ")"
 	switch {
@@ -323,7 +324,7 @@ func (d Difference) String() string {
 	return row + ": " + strings.Join(d.Columns, ", ")
 }
 
-// says puts the facts of a payment first that name its invoice: what it belongs to is read before it is folded.
+// says puts the payment facts that name an invoice first: the payment's owner is read before the payment is folded.
 const says = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
 
 // objectsSQL takes one fact of each object: one that shows it, rather than what a person decided about it.

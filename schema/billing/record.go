@@ -10,7 +10,7 @@ func RecordWorkspace(mode, account string, t Target, effectKey string) ledger.St
 	return ledger.Statement{SQL: workspaceSQL, Args: []any{mode, account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features), effectKey}}
 }
 
-// Entry is what finance has booked: under which account, and for which connected account.
+// Entry is a booking of finance. ProviderAccount is the connected account, "" for the provider's own.
 type Entry struct {
 	Mode, Account, ProviderAccount, Object, Invoice, Kind string
 	// Amount and Tax are in minor units of Currency.
@@ -52,8 +52,8 @@ const (
 	TaskCancelled = "cancelled"
 )
 
-// OpenTask is the statement that opens a task; one that is open or done stays as it is. Where its subscription has ended,
-// the task is cancelled from the beginning.
+// OpenTask is the statement that opens a task; one that is open or done stays as it is. The task is cancelled from
+// the beginning if its subscription has ended.
 func OpenTask(t Task) ledger.Statement {
 	return ledger.Statement{SQL: openTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, t.Subscription}}
 }

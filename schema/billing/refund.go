@@ -14,7 +14,7 @@ type Refund struct {
 	// Status is the highest of pending, requires_action < succeeded < failed, canceled.
 	Status string
 	Amount int64
-	// Tax is the part of Amount that is tax, in proportion to what was paid for; 0 as long as that is not known.
+	// Tax is the part of Amount that is tax, in proportion to the purchase; 0 as long as that is not known.
 	Tax      int64 `json:",omitempty"`
 	Currency string
 	// SucceededAt and FailedAt are when the first fact said so, zero while none did. One that succeeded can still fail:

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Row is a row that facts fold to, without what does not follow from them alone: versions, times of writing, what was
-// told. After the same facts, in every order, an account has the same rows.
+// Row is a row that facts fold to, without the columns that do not follow from facts alone: versions, times of
+// writing, announcements. After the same facts, in every order, an account has the same rows.
 type Row struct {
 	Table string          `json:"table"`
 	Key   string          `json:"key"`
@@ -53,7 +53,7 @@ func (p projection) rowsSQL() string {
 	return `select ` + p.key + `, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] from ` + p.name + ` t where ` + where
 }
 
-// Differing says how rows that should be the same are not. Is holds what is there of got, Folded what is of want.
+// Differing says how rows that should be the same are not. Is holds the values of got, Folded those of want.
 func Differing(got, want []Row) (differences []Difference, err error) {
 	is, err := byKey(got)
 	if err != nil {

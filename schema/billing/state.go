@@ -1,6 +1,6 @@
 package billing
 
-// State is what is known after, or before, facts were applied: of the objects that they are about, and of the account.
+// State holds the objects that facts are about, and the account, before or after the facts were applied.
 type State struct {
 	Subscription *Subscription `json:",omitempty"`
 	Invoice      *Invoice      `json:",omitempty"`

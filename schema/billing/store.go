@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Store reads facts and what they fold to. What changes them is [Apply], in a transaction that the ledger's row shares.
+// Store reads facts and what they fold to. [Apply] writes them, in one transaction with the ledger's row.
 type Store struct{ db rowQuerier }
 
 // New returns the store of a migrated database.
@@ -32,17 +32,17 @@ func (s *Store) Target(ctx context.Context, mode, account string) (Target, error
 	return row.target(), nil
 }
 
-// Invoice returns what is known of an invoice; the zero invoice where nothing is.
+// Invoice returns an invoice, or the zero invoice if it is not known.
 func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
 	return known[Invoice](ctx, s.db, invoiceSQL, mode, id)
 }
 
-// Unclaimed is money that moved, and of which nothing has told whose it is: it is not booked.
+// Unclaimed counts money that moved, but whose account is not known: it is not booked.
 type Unclaimed struct {
 	Refunds, Disputes, Credits int
 }
 
-// Unclaimed counts what has waited for longer than a time for a fact that tells whose it is.
+// Unclaimed counts the objects that have waited for longer than a time for a fact that tells their account.
 func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (u Unclaimed, err error) {
 	if err := s.db.QueryRow(ctx, unclaimedSQL, longer, "").Scan(&u.Refunds, &u.Disputes, &u.Credits); err != nil {
 		return u, fmt.Errorf("count money of nobody: %w", err)
@@ -50,12 +50,12 @@ func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (u Unclaime
 	return u, nil
 }
 
-// Subscription returns what is known of a subscription; the zero subscription where nothing is.
+// Subscription returns a subscription, or the zero subscription if it is not known.
 func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription, error) {
 	return known[Subscription](ctx, s.db, subscriptionSQL, mode, id)
 }
 
-// known reads the state of an object, the zero state where there is none.
+// known reads the state of an object, or the zero state if it is not known.
 func known[S any](ctx context.Context, db querier, sql, mode, id string) (state S, err error) {
 	rows, err := db.Query(ctx, sql, mode, id)
 	if err == nil {
@@ -172,7 +172,8 @@ func one[R any](ctx context.Context, db querier, sql string, args ...any) (R, er
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[R])
 }
 
-// unclaimedSQL counts what is of account $2, "", by the indexes of accounts. A refund that never succeeded moved nothing.
+// unclaimedSQL counts the objects of account $2, which is "". It uses the indexes of accounts. A refund that never
+// succeeded moved nothing.
 const unclaimedSQL = `
 select count(*) filter (where kind = 'refund' and state ? 'SucceededAt'), count(*) filter (where kind = 'dispute' and state ? 'Movements'),
        count(*) filter (where kind = 'credit_note')

@@ -21,7 +21,7 @@ type Subscription struct {
 	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
 	// Prices are those of the plan, as [DecisionFact] names them.
 	Prices []Bought `json:",omitempty"`
-	// Paid is what is granted while more was ordered than is paid for, nil where what was ordered is: see Policy.GrantOnPayment.
+	// Paid is granted instead while more was ordered than is paid for; nil otherwise. See Policy.GrantOnPayment.
 	Paid *PaidFor `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.
 	PeriodStart time.Time `json:",omitzero"`
@@ -33,8 +33,8 @@ type Subscription struct {
 	Version int64 `json:",omitempty"`
 	// Until is when access is expected to end, zero where no end is in sight. It only informs.
 	Until time.Time `json:",omitzero"`
-	// EndsAt is when the clock ends what it grants: a planned end, or the end of the grace of what is past due, or the end
-	// of the paid period of what has ended (by policy). Zero where no clock ends it.
+	// EndsAt is when the clock ends its grant, zero for never: the planned end, the end of grace while it is past
+	// due, or, if the policy says so, the end of the paid period once it has ended.
 	EndsAt time.Time `json:",omitzero"`
 	// PastDueSince is the first fact of the present run of past_due, zero outside of one.
 	PastDueSince time.Time `json:",omitzero"`
@@ -57,8 +57,8 @@ type Subscription struct {
 	UnknownPrice string `json:",omitempty"`
 	// EverUnknown is set once any fact showed such a price.
 	EverUnknown bool `json:",omitempty"`
-	// Withheld is set while the plan and quantity are those that were taken back, Held while a hold is on it; LostBy is the
-	// fact by which the dispute was lost that holds it, zero for any other hold.
+	// Withheld is set while the plan and quantity are those that were taken back, Held while it is on hold. LostBy is
+	// the fact that told that the dispute that holds it was lost, zero for any other hold.
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`
 	LostBy   Cause `json:",omitzero"`
@@ -93,13 +93,13 @@ func (s Subscription) TrialEndsOn(at time.Time) bool {
 	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
 }
 
-// changedFrom reports whether the subscription is another one to its customer than it was before; nil for what was not
-// known.
+// changedFrom reports whether plan, quantity or planned end differ from before. before is nil for a subscription that
+// was not known.
 func (s Subscription) changedFrom(before *Subscription) bool {
 	return before == nil || s.Plan != before.Plan || s.Quantity != before.Quantity || !s.PlannedEnd.Equal(before.PlannedEnd)
 }
 
-// after returns the subscription with its version, given what it was before.
+// after returns the subscription with its version, given its earlier state.
 func (s Subscription) after(before *Subscription) Subscription {
 	if before != nil {
 		s.Version = before.Version
@@ -110,8 +110,8 @@ func (s Subscription) after(before *Subscription) Subscription {
 	return s
 }
 
-// FoldSubscription makes a subscription of the facts about it and of its folded invoices. Its Account is left to
-// [AccountOf], and its Version to what it was before.
+// FoldSubscription makes a subscription of the facts about it and of its folded invoices. [AccountOf] decides its
+// account, and its earlier state its version.
 func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Subscription {
 	invoices = slices.Clone(invoices)
 	slices.SortFunc(invoices, compareInvoices)
@@ -164,8 +164,8 @@ func (s Subscription) paidBy(i Invoice) bool {
 	return len(s.Prices) == 0 // a plan that is billed by use
 }
 
-// paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now; nil
-// otherwise. What costs less is granted with the change, and what no invoice was seen of, too.
+// paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now;
+// nil otherwise. A lower plan, or one without any paid invoice, is granted with the change.
 func (s Subscription) paidFor(invoices []Invoice, p Policy) *PaidFor {
 	for _, i := range slices.Backward(invoices) {
 		if !i.paid() || i.Plan == "" {
@@ -268,7 +268,7 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 		s.Status = "trialing"
 	}
 	of, addOns := newest, []string(nil)
-	for _, i := range slices.Backward(paid) { // what is invoiced between for an add-on, or for use, leaves the plan
+	for _, i := range slices.Backward(paid) { // an invoice for an add-on, or for use, leaves the plan
 		addOns = append(addOns, i.AddOns...)
 		if i.Plan != "" || i.UnknownPrice != "" {
 			of = i
@@ -301,7 +301,7 @@ func paidOf(invoices []Invoice) []Invoice {
 	return slices.DeleteFunc(slices.Clone(invoices), func(i Invoice) bool { return !i.paid() })
 }
 
-// newestPaid returns the last of the paid invoices, which are sorted; one that says nothing where there is none.
+// newestPaid returns the last paid one of sorted invoices, or the zero invoice.
 func newestPaid(invoices []Invoice) (newest Invoice) {
 	for _, i := range paidOf(invoices) {
 		newest = i

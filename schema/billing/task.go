@@ -13,7 +13,8 @@ const (
 	TaskStuck = "finalization_failed"
 )
 
-// settledTask is what a task that follows from facts shall be: open or cancelled. What a person has done stays done.
+// settledTask is what a task that follows from facts shall be: open or cancelled. A task that a person has done stays
+// done.
 type settledTask struct {
 	Kind, Object, Account, State, Title string
 }
@@ -27,9 +28,9 @@ func taskWhile(open bool, kind string, about Ref, title string) settledTask {
 	return t
 }
 
-// openTaskSQL opens the one task of its kind about an object. What a person has done stays done; one that was cancelled
-// is opened again. A task of a subscription asks whether that has ended, and locks it: whoever ends it meanwhile comes
-// after, and finds the task; see endTasksSQL.
+// openTaskSQL opens the one task of its kind about an object. A task that a person has done stays done; a cancelled
+// one is opened again. A task of a subscription asks whether that has ended, and locks it: whoever ends it meanwhile
+// comes after, and finds the task; see endTasksSQL.
 const openTaskSQL = `
 with ended as materialized (select ended from subscriptions where mode = $1 and id = $7 and id <> '' for share)
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, subscription)
@@ -43,7 +44,7 @@ const endTasksSQL = `update tasks set state = 'cancelled', updated_at = now() wh
 const closeTaskSQL = `
 update tasks set state = $4, updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
 
-// settleTaskSQL makes a task what the facts say, open or cancelled. What a person has done stays done.
+// settleTaskSQL opens or cancels a task, as the facts say. A task that a person has done stays done.
 const settleTaskSQL = `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, $5, $6, $7)
     on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),

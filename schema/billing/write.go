@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// write writes what has changed: objects with their tasks, what they grant, what is due of them, the targets of their
-// accounts, and the news.
+// write writes the changes: objects with their tasks, grants and due rows, the targets of their accounts, and the
+// news.
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
 	for _, o := range a.now.list() {
@@ -30,7 +30,7 @@ func (a *applying) write(ctx context.Context) error {
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
-// writeObject writes an object that is not what it was.
+// writeObject writes an object if it has changed.
 func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 	ref, mode := o.ref(), a.subject.Mode
 	if was != nil && reflect.DeepEqual(o, was) && !(a.how == repairing && a.folded[keyOf(o)]) {
@@ -69,7 +69,7 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 	return nil
 }
 
-// writeGrants writes what the objects that were touched grant, in the place of what they did.
+// writeGrants replaces the grants of the objects that were touched.
 func (a *applying) writeGrants(b *pgx.Batch) {
 	mode, had, has := a.subject.Mode, map[string]bool{}, map[string]bool{}
 	for account, grants := range a.granted {
