@@ -136,7 +136,8 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return b.kept(ctx, in, result)
 	}
 	if hash := sha256.Sum256(body.Bytes); !bytes.Equal(hash[:], held.BodyHash) {
-		result.Code, result.Reason = CodeBodyChanged, "the body that is held is not the one that was received: its hash is another"
+		result.Code, result.Reason = CodeBodyChanged,
+			"the body that is held is not the one that was received: its hash is another"
 		return result, nil
 	}
 	var review *stripe.ReviewError
@@ -159,7 +160,8 @@ func (b *Billing) kept(ctx context.Context, in LoadFactsInput, result LoadFactsR
 		return result, err
 	}
 	if result.Facts = facts; len(facts) == 0 {
-		result.Code, result.Reason = CodeBodyErased, "the receipt's body is no longer held, and no facts of it were kept"
+		result.Code, result.Reason = CodeBodyErased,
+			"the receipt's body is no longer held, and no facts of it were kept"
 	}
 	return result, nil
 }
@@ -178,7 +180,8 @@ func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect
 	return b.apply(ctx, in.Effect, in.For.Facts)
 }
 
-func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.Fact, also ...ledger.Statement) (effect.Result, error) {
+func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.Fact,
+	also ...ledger.Statement) (effect.Result, error) {
 	var queue string
 	if len(facts) > 0 { // what billing.Apply locks first
 		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
@@ -253,9 +256,9 @@ func WithholdingOf(c billing.Change) Withholding {
 	return w
 }
 
-// WithholdGrant takes back what a subscription, or an order, grants, for as long as it is of the same prices and quantities: a fact, from
-// which the account's access is folded anew. A task asks a person what becomes of the customer's money. The result's
-// Value is a billing.Change.
+// WithholdGrant takes back what a subscription, or an order, grants, for as long as it is of the same prices and
+// quantities: a fact, from which the account's access is folded anew. A task asks a person what becomes of the
+// customer's money. The result's Value is a billing.Change.
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
 	w := in.For
 	if w.Object == "" { // there is nothing that was granted
@@ -277,7 +280,9 @@ func (w Withholding) facts(compensates string) []billing.Fact {
 		return nil
 	}
 	return []billing.Fact{{
-		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange, Origin: billing.FromEvent,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + compensates, Prices: w.Prices, Invoice: w.Invoice, Checkout: w.Checkout}},
+		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange,
+		Origin: billing.FromEvent,
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + compensates,
+			Prices: w.Prices, Invoice: w.Invoice, Checkout: w.Checkout}},
 	}}
 }

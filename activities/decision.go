@@ -72,9 +72,10 @@ type RecordDecisionResult struct {
 // ErrTypeNotRecorded is the type of the error that refuses a decision which the audit trail does not hold.
 const ErrTypeNotRecorded = "DecisionNotRecorded"
 
-// RecordDecision shows on the receipt that its run goes on. It takes a decision only as the audit trail holds it: pawl
-// records a decision before it tells the run, so that whoever can write to Temporal alone decides in nobody's name. If the
-// ledger holds all that the run waits for as done or skipped by now, the decision is not followed: see [DoneMeanwhile].
+// RecordDecision shows on the receipt that its run goes on. It takes a decision only as the audit trail holds it:
+// pawl records a decision before it tells the run, so that whoever can write to Temporal alone decides in nobody's
+// name. If the ledger holds all that the run waits for as done or skipped by now, the decision is not followed: see
+// [DoneMeanwhile].
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
 	before, err := r.own(ctx, in.Ref)
 	if err != nil {
@@ -102,7 +103,8 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if late := DoneMeanwhile(in.Effects, standings(found)); late != "" {
 		return RecordDecisionResult{DoneMeanwhile: late}, nil
 	}
-	if err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Processing, "", before.LastError); err != nil && !settledOtherwise(err) {
+	if err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Processing, "",
+		before.LastError); err != nil && !settledOtherwise(err) {
 		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)
 	}
 	return RecordDecisionResult{}, nil

@@ -86,7 +86,8 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 	}
 	entry := in.For
 	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)
-	entry.PeriodStart, entry.PeriodEnd, entry.OccurredAt = entry.PeriodStart.UTC(), entry.PeriodEnd.UTC(), entry.OccurredAt.UTC()
+	entry.PeriodStart, entry.PeriodEnd, entry.OccurredAt = entry.PeriodStart.UTC(), entry.PeriodEnd.UTC(),
+		entry.OccurredAt.UTC()
 	body, err := json.Marshal(entry)
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("encode entry of %s: %w", entry.Object, err)

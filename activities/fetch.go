@@ -26,7 +26,8 @@ type Objects struct {
 // Wanted is an object that is asked for.
 type Wanted struct {
 	billing.Subject
-	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, or PaymentSeen, which is the invoice of a payment intent.
+	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, or PaymentSeen, which is the invoice of a payment
+	// intent.
 	Kind   billing.Kind
 	Object string
 	// After is a second that shall be over when it is asked for; zero where any time will do.
@@ -36,8 +37,8 @@ type Wanted struct {
 // FetchedObject is what the ledger keeps of an answer.
 type FetchedObject struct{ Facts []billing.Fact }
 
-// settled is how long after a second its last state is asked for: clocks differ, and a copy of the provider's data needs
-// its time to catch up.
+// settled is how long after a second its last state is asked for: clocks differ, and a copy of the provider's data
+// needs its time to catch up.
 const settled = 2 * time.Second
 
 // FetchObject asks for one object. The result's Value is a [FetchedObject]. One that the provider does not have is left
@@ -117,7 +118,8 @@ func (o *Objects) caughtUp(ctx context.Context, w Wanted, answer billing.Fact) e
 		return effect.Infrastructure(err)
 	}
 	if billing.Behind(answer, known) {
-		return &effect.Failure{Class: ledger.Transient, RetryAfter: settled, Err: fmt.Errorf("%s was shown as it had been before what is known already", w.Object)}
+		return &effect.Failure{Class: ledger.Transient, RetryAfter: settled,
+			Err: fmt.Errorf("%s was shown as it had been before what is known already", w.Object)}
 	}
 	return nil
 }

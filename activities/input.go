@@ -7,9 +7,9 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// EffectInput is what the activity of an effect takes: which effect it is, and what the outside system is to be told, in
-// a noun of that system's own. It stands in workflow histories: fields of nouns can be added, and none holds personal
-// data.
+// EffectInput is what the activity of an effect takes: which effect it is, and what the outside system is to be told,
+// in a noun of that system's own. It stands in workflow histories: fields of nouns can be added, and none holds
+// personal data.
 type EffectInput[N any] struct {
 	Effect effect.Call
 	For    N
@@ -31,5 +31,6 @@ var errNotConfigured = &effect.NotWanted{Reason: "not configured"}
 // leaveOut records that an effect is not wanted, because its sink is not configured.
 func leaveOut(ctx context.Context, effects *effect.Runner, c effect.Call) (effect.Result, error) {
 	policy := effect.Policy{Timeout: time.Second, Marks: true}
-	return effects.Do(ctx, c, policy, nil, func(context.Context, *effect.Attempt) (any, error) { return nil, errNotConfigured })
+	return effects.Do(ctx, c, policy, nil,
+		func(context.Context, *effect.Attempt) (any, error) { return nil, errNotConfigured })
 }

@@ -82,8 +82,8 @@ type sentMail struct {
 	MessageID string
 }
 
-// SendLetter sends a letter to the address on the object. A letter that is off, one that is not true any more, and one to
-// an object without an address, is skipped.
+// SendLetter sends a letter to the address on the object. A letter that is off, one that is not true any more, and
+// one to an object without an address, is skipped.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -111,7 +111,8 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		if sink.AtLeastOnce {
 			pointOfNoReturn = func() error { return nil }
 		}
-		if err := sink.Mailer.Send(ctx, Message{From: sink.From, To: to.Email, Data: message}, pointOfNoReturn); err != nil {
+		if err := sink.Mailer.Send(ctx, Message{From: sink.From, To: to.Email, Data: message},
+			pointOfNoReturn); err != nil {
 			return nil, sink.failure(err)
 		}
 		return sentMail{MessageID: id}, nil
@@ -140,7 +141,8 @@ func (m *Mail) wanted(ctx context.Context, l Letter) (stripe.Addressee, error) {
 // that the mail may have been taken: when a later attempt is refused, a correction has to follow it.
 func (s MailSink) failure(err error) error {
 	if class, _ := effect.Classify(err); class == ledger.Ambiguous && s.AtLeastOnce {
-		return &effect.Failure{Class: ledger.Transient, Unanswered: true, Err: errors.New("outcome unknown, sent again"), Said: err.Error()}
+		return &effect.Failure{Class: ledger.Transient, Unanswered: true,
+			Err: errors.New("outcome unknown, sent again"), Said: err.Error()}
 	}
 	return err
 }

@@ -187,9 +187,9 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// definite classifies a failure that leaves no doubt that the mail was not taken. A 5xx answer will be given again (RFC
-// 5321 §4.2.1): before there is a recipient it is about us, and a fault, and then about this letter. Everything else may
-// pass; that we are not let in is for everything that would be sent, and waits for its mend.
+// definite classifies a failure that leaves no doubt that the mail was not taken. A 5xx answer will be given again
+// (RFC 5321 §4.2.1): before there is a recipient it is about us, and a fault, and then about this letter. Everything
+// else may pass; that we are not let in is for everything that would be sent, and waits for its mend.
 func definite(step string, err error) error {
 	var answer *smtp.SMTPError
 	if !errors.As(err, &answer) {

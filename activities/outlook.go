@@ -32,8 +32,8 @@ type Outlooks struct {
 	Pauses   *pause.Store
 }
 
-// outlookPatience bounds how long an outlook waits for a lock that a run holds. An outlook holds the locks of one event's
-// facts itself until it is closed.
+// outlookPatience bounds how long an outlook waits for a lock that a run holds. An outlook holds the locks of one
+// event's facts itself until it is closed.
 const outlookPatience = 3 * time.Second
 
 // Open begins the preview of one run. The caller ends it with [Outlook.Close].
@@ -94,7 +94,8 @@ type Forecast struct {
 
 // ForecastFacts is the forecast of [Billing.ApplyFacts].
 func (l *Outlook) ForecastFacts(ctx context.Context, in EffectInput[Facts]) (Forecast, error) {
-	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) { return l.apply(ctx, in.Effect, in.For.Facts) })
+	return l.forecast(ctx, in.Effect, effect.Policy{},
+		func() (any, error) { return l.apply(ctx, in.Effect, in.For.Facts) })
 }
 
 // ForecastWithholding is the forecast of [Billing.WithholdGrant].
@@ -107,7 +108,8 @@ func (l *Outlook) ForecastWithholding(ctx context.Context, in EffectInput[Withho
 // ForecastDue is the forecast of [Billing.ApplyDue].
 func (l *Outlook) ForecastDue(ctx context.Context, in EffectInput[AccountDue]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) {
-		change, err := billing.ApplyDue(ctx, l.tx, in.For.Subject, in.For.Account, in.For.At, l.of.Billing.Policy, in.Effect.Key)
+		change, err := billing.ApplyDue(ctx, l.tx, in.For.Subject, in.For.Account, in.For.At, l.of.Billing.Policy,
+			in.Effect.Key)
 		return change, effect.Infrastructure(err)
 	})
 }
@@ -160,14 +162,15 @@ func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (
 	})
 }
 
-// ForecastFetch is the forecast of [Objects.FetchObject]. What the provider would answer is not known: it is done, without
-// a value.
+// ForecastFetch is the forecast of [Objects.FetchObject]. What the provider would answer is not known: it is done,
+// without a value.
 func (l *Outlook) ForecastFetch(ctx context.Context, in EffectInput[Wanted]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, l.of.Objects.Policy, func() (any, error) { return nil, nil })
 }
 
 // forecastAt is the forecast of an effect that is done wherever its mode has a sink.
-func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.Policy, sinks map[string]S, mode string) (Forecast, error) {
+func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.Policy, sinks map[string]S,
+	mode string) (Forecast, error) {
 	return l.forecast(ctx, c, p, func() (any, error) {
 		if _, configured := sinks[mode]; !configured {
 			return nil, errNotConfigured
@@ -176,9 +179,10 @@ func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.
 	})
 }
 
-// forecast holds an effect against its policy: one whose key the sink has forgotten is in doubt, and one whose sink is out
-// or paused waits first. What do leaves in our database is rolled back with the preview.
-func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, do func() (any, error)) (f Forecast, err error) {
+// forecast holds an effect against its policy: one whose key the sink has forgotten is in doubt, and one whose sink
+// is out or paused waits first. What do leaves in our database is rolled back with the preview.
+func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, do func() (any, error)) (f Forecast,
+	err error) {
 	stands, err := l.Standings(ctx, []string{c.Key})
 	if err != nil {
 		return f, err
@@ -195,7 +199,8 @@ func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, 
 }
 
 // waitsFor is [Forecast.WaitsFor].
-func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, stands effect.Standing) (words string, err error) {
+func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, stands effect.Standing) (words string,
+	err error) {
 	if p.Gate == nil {
 		return "", nil
 	}

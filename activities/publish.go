@@ -112,8 +112,8 @@ func (p *Publisher) RunOnce(ctx context.Context) (published bool, err error) {
 	return p.round(ctx, publishBatch, p.lease())
 }
 
-// round publishes what is due of up to limit accounts, and records what came of those that were settled within patience;
-// the others are recorded when they are. It reports whether it published any.
+// round publishes what is due of up to limit accounts, and records what came of those that were settled within
+// patience; the others are recorded when they are. It reports whether it published any.
 func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
 	if limit <= 0 {
 		return false, nil
@@ -151,7 +151,8 @@ func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration
 // publishInOrder publishes an account's events one after the other, until one is not taken, or it has taken
 // publishPatience; the others stay behind it.
 func (p *Publisher) publishInOrder(ctx context.Context, queue []outbox.Event) (settled []outbox.Settled) {
-	for begin, i := time.Now(), 0; i < len(queue) && (i == 0 || settled[i-1].Published && time.Since(begin) < publishPatience); i++ {
+	for begin, i := time.Now(), 0; i < len(queue) &&
+		(i == 0 || settled[i-1].Published && time.Since(begin) < publishPatience); i++ {
 		settled = append(settled, p.publish(ctx, queue[i]))
 	}
 	return settled
@@ -168,7 +169,8 @@ func (p *Publisher) leave(ctx context.Context, results <-chan []outbox.Settled, 
 				settled = append(settled, <-results...)
 			}
 			if err := p.record(ctx, settled); err != nil {
-				p.Log.WarnContext(ctx, "published events not recorded, they will be sent again", "count", len(settled), "error", err)
+				p.Log.WarnContext(ctx, "published events not recorded, they will be sent again", "count", len(settled),
+					"error", err)
 			}
 			n -= accounts
 			p.slow.Add(-int64(accounts))
@@ -208,7 +210,8 @@ func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled 
 			settled.Published = false
 			settled.Error = fmt.Sprintf("subscriber %s: %v", s.Name, err)
 			settled.RetryIn = min(time.Second<<min(max(e.Attempts-1, 0), 16), publishBackoff)
-			p.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID, "attempt", e.Attempts, "error", err)
+			p.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID,
+				"attempt", e.Attempts, "error", err)
 			continue
 		}
 		settled.DeliveredTo = append(settled.DeliveredTo, s.Name)
@@ -232,7 +235,8 @@ func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) erro
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // read to the end, so that the connection is used again
+	// read to the end, so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return fmt.Errorf("answered %d", resp.StatusCode)
 	}

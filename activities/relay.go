@@ -130,7 +130,8 @@ func (c *Consumers) held(ctx context.Context, in EffectInput[Delivery]) (receipt
 
 // post makes one request: under the effect's key, which tells the consumer the message, and the attempt's, which is
 // another one once an operator has had it sent again.
-func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, attemptKey string, r receipt.Receipt, body receipt.Body) (any, error) {
+func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, attemptKey string, r receipt.Receipt,
+	body receipt.Body) (any, error) {
 	kept, err := body.Header()
 	if err != nil {
 		return nil, effect.Infrastructure(err)
@@ -145,7 +146,8 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 	req.Header["idempotency-key"] = []string{headerText(attemptKey)}
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
-		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
+		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,
+		"Pawl-Scheme": kept.Get("Pawl-Scheme"),
 	} {
 		if value != "" {
 			req.Header.Set(name, headerText(value))

@@ -139,8 +139,8 @@ type RecordCancellationResult struct{ Words string }
 // readingHistory bounds the reading of a run's history.
 const readingHistory = 5 * time.Second
 
-// RecordCancellation records who cancelled the run, and why: the run itself is told neither. Where its history cannot be
-// read, the cancellation is recorded without.
+// RecordCancellation records who cancelled the run, and why: the run itself is told neither. Where its history cannot
+// be read, the cancellation is recorded without.
 func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return RecordCancellationResult{}, err
@@ -183,9 +183,11 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	info := activity.GetInfo(ctx)
 	finished := run.Finished{
 		Ref: in.Ref, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,
-		Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt, AsOf: in.AsOf,
+		Outcome: in.Status, Status: receipt.Status(in.Status), Reason: in.Reason, StartedAt: in.StartedAt,
+		AsOf: in.AsOf,
 	}
-	finished.Kind, finished.RequestedBy, finished.RunReason, finished.PreviousRunID = lineage(in.ResetOf, in.Replay, false)
+	finished.Kind, finished.RequestedBy, finished.RunReason,
+		finished.PreviousRunID = lineage(in.ResetOf, in.Replay, false)
 	err := r.Runs.MarkFinished(ctx, finished)
 	if err != nil && !settledOtherwise(err) {
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)

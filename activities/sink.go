@@ -95,7 +95,8 @@ func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Fa
 	case resp.StatusCode == http.StatusUnprocessableEntity && repeat:
 		// It may be about the key, which an earlier try has used, and not about the customer.
 		failure.Unanswered = true
-	case slices.ContainsFunc(s.Refusals, func(r Refusal) bool { return r.Status == resp.StatusCode && (r.Code == "" || r.Code == code) }):
+	case slices.ContainsFunc(s.Refusals,
+		func(r Refusal) bool { return r.Status == resp.StatusCode && (r.Code == "" || r.Code == code) }):
 		failure.Class, failure.Health = ledger.Permanent, effect.Answered
 	}
 	return failure

@@ -30,8 +30,8 @@ type Task struct {
 	Title        string
 }
 
-// Tasks opens and closes tasks in our own database: exactly once, since a task is written in the commit that records the
-// effect as done.
+// Tasks opens and closes tasks in our own database: exactly once, since a task is written in the commit that records
+// the effect as done.
 type Tasks struct {
 	Effects *effect.Runner
 }
@@ -60,13 +60,15 @@ func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statem
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
 	}
-	return t.Effects.Do(ctx, in.Effect, effect.Policy{Timeout: taskTimeout, Marks: true}, nil, func(_ context.Context, a *effect.Attempt) (any, error) {
-		a.Also(s)
-		return nil, nil
-	})
+	return t.Effects.Do(ctx, in.Effect, effect.Policy{Timeout: taskTimeout, Marks: true}, nil,
+		func(_ context.Context, a *effect.Attempt) (any, error) {
+			a.Also(s)
+			return nil, nil
+		})
 }
 
 func row(in EffectInput[Task]) billing.Task {
 	t := in.For
-	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Subscription: t.Subscription, Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
+	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Subscription: t.Subscription, Account: t.Account,
+		Title: t.Title, EffectKey: in.Effect.Key}
 }

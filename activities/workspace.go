@@ -71,8 +71,9 @@ func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[Workspac
 		return effect.Result{}, fmt.Errorf("read the target of %s: %w", in.For.Account, err)
 	}
 	return w.bring(ctx, EffectInput[Workspace]{Effect: in.Effect, For: Workspace{
-		Account: in.For.Account, Mode: in.For.Mode, Plan: newest.Plan, Quantity: newest.Quantity, Features: newest.Features,
-		State: newest.State, Version: newest.Version,
+		Account: in.For.Account, Mode: in.For.Mode, Plan: newest.Plan, Quantity: newest.Quantity,
+		Features: newest.Features,
+		State:    newest.State, Version: newest.Version,
 	}})
 }
 

@@ -69,7 +69,8 @@ func (s *Source) statusOf(c webhook.Class) int {
 }
 
 // confirm writes the 2xx, or the provider's own answer where it wants one.
-func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary, outcomes []receipt.Outcome) error {
+func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary,
+	outcomes []receipt.Outcome) error {
 	if answerer, ok := source.Verifier.(webhook.Answerer); ok {
 		if a, yes := answerer.Answer(r); yes {
 			return reply(c, a)

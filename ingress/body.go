@@ -37,8 +37,8 @@ const (
 	shedConnection shedError = "connections"
 )
 
-// reader reads one body. A body over smallBody is read into memory outside of Go's heap: as garbage, the bodies that are
-// refused or shed would take several times the memory that all bodies may take.
+// reader reads one body. A body over smallBody is read into memory outside of Go's heap: as garbage, the bodies that
+// are refused or shed would take several times the memory that all bodies may take.
 type reader struct {
 	s      *Server
 	c      echo.Context
@@ -148,7 +148,8 @@ func (b *reader) unsigned() error {
 	asked.Body = nil
 	_, err := b.source.Verifier.Verify(&asked)
 	if class, ok := webhook.ClassOf(err); ok && class == webhook.MissingHeader {
-		return webhook.Errorf(webhook.TooLarge, "%s, and of what is not signed no more than %d bytes are read", detailOf(err), len(b.r.Body))
+		return webhook.Errorf(webhook.TooLarge, "%s, and of what is not signed no more than %d bytes are read",
+			detailOf(err), len(b.r.Body))
 	}
 	return nil
 }
@@ -176,13 +177,15 @@ func (b *reader) ended(err error) error {
 	case throttle.ConnOf(b.c.Request().Context()).Displaced():
 		return shedConnection
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return webhook.Errorf(webhook.SlowBody, "of the body %d bytes had come %s after the request", len(b.r.Body), time.Since(b.began).Round(time.Second))
+		return webhook.Errorf(webhook.SlowBody, "of the body %d bytes had come %s after the request", len(b.r.Body),
+			time.Since(b.began).Round(time.Second))
 	}
 	return webhook.Errorf(webhook.UnreadableBody, "the connection ended, or the body's framing is wrong")
 }
 
 func (b *reader) tooLarge() error {
-	return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", b.limit, b.source.Name)
+	return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", b.limit,
+		b.source.Name)
 }
 
 func (s *Server) bodyLimit(source *Source) int64 {

@@ -29,7 +29,8 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			// The value may quote the body, so only its type is told. A 503 comes again, a 500 may not.
-			s.cfg.Log.Error("delivery panicked", "source", l.source, "error", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			s.cfg.Log.Error("delivery panicked", "source", l.source, "error", fmt.Sprintf("%T", p), "stack",
+				string(debug.Stack()))
 			l.outcome, l.class = unfinished, "panic"
 			err = nil
 			if !c.Response().Committed {
@@ -48,7 +49,8 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		return answer(c, http.StatusNotFound, l.class)
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
-	r := &webhook.Request{Method: c.Request().Method, URL: source.CalledURL(c.Request().URL.RawQuery), Header: c.Request().Header, ReceivedAt: begun}
+	r := &webhook.Request{Method: c.Request().Method, URL: source.CalledURL(c.Request().URL.RawQuery),
+		Header: c.Request().Header, ReceivedAt: begun}
 	from := s.sender(c.Request())
 	if r.Method != http.MethodPost {
 		return s.greet(c, &source, r, from, &l)
@@ -91,8 +93,9 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	return s.keep(c, &source, r, match, &l)
 }
 
-// keepsAlive reports whether the connection of r, which has brought an event, stays open after the answer. A chunked one does not:
-// net/http hides whether it had a Content-Length too, after which a proxy may disagree on where the next request begins.
+// keepsAlive reports whether the connection of r, which has brought an event, stays open after the answer. A chunked
+// one does not: net/http hides whether it had a Content-Length too, after which a proxy may disagree on where the
+// next request begins.
 func (s *Server) keepsAlive(r *http.Request) bool {
 	return len(r.TransferEncoding) == 0 && !s.connections.Crowded() && !s.cfg.Leaving()
 }
@@ -159,12 +162,14 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 
 // refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the rejection
 // and shows it to whoever keeps rejections. An err that is no *[webhook.Error] refuses nothing.
-func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error, from netip.Addr) error {
+func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error,
+	from netip.Addr) error {
 	var rejection *webhook.Error
 	if !errors.As(err, &rejection) {
 		// The verifier lacks something that it needs, such as a certificate: the delivery should come again.
 		s.unverified.Do(func() {
-			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error", err)
+			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error",
+				err)
 		})
 		l.outcome, l.class = unfinished, "verifier"
 		return unavailable(c, "unavailable")
@@ -191,7 +196,8 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	if err != nil {
 		s.missed.Add(1)
 		s.uncommitted.Do(func() {
-			s.cfg.Log.Warn("deliveries not committed", "count", s.missed.Swap(0), "provider", d.Provider, "source", d.Source, "error", err)
+			s.cfg.Log.Warn("deliveries not committed", "count", s.missed.Swap(0), "provider", d.Provider, "source",
+				d.Source, "error", err)
 		})
 		l.outcome = unfinished
 		return unavailable(c, "unavailable")
@@ -206,7 +212,8 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		}
 	}
 	if uncounted > 0 {
-		s.cfg.Log.Warn("duplicates not counted", "provider", d.Provider, "source", d.Source, "count", uncounted, "event_id", last.EventID, "error", last.Uncounted)
+		s.cfg.Log.Warn("duplicates not counted", "provider", d.Provider, "source", d.Source, "count", uncounted,
+			"event_id", last.EventID, "error", last.Uncounted)
 	}
 	l.outcome = sum.outcome()
 	news := sum.fresh+sum.ignored > 0
@@ -214,7 +221,8 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		throttle.ConnOf(c.Request().Context()).Delivers()
 	}
 	// A duplicate under an ID that is not signed may be one captured request, sent again and again: it proves no sender.
-	if (news || slices.ContainsFunc(d.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) && s.keepsAlive(c.Request()) {
+	if (news || slices.ContainsFunc(d.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) &&
+		s.keepsAlive(c.Request()) {
 		c.Response().Header().Del("Connection")
 	}
 	err = s.confirm(c, source, r, sum, outcomes)
@@ -227,7 +235,8 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	for i, o := range outcomes {
 		if e := &d.Events[i]; !o.Duplicate && o.Status == receipt.Received {
 			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: event.Ref{
-				ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: o.EventID, Type: e.Type, ObjectID: e.Object,
+				ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: o.EventID,
+				Type: e.Type, ObjectID: e.Object,
 			}})
 		}
 	}

@@ -17,18 +17,21 @@ import (
 // maxText bounds types, objects and versions, in bytes: they are words, and a longer one is nobody's.
 const maxText = 255
 
-// maxEvents is how many events of a delivery are run. No provider sends more than some thousand at once. A delivery with
-// more is kept whole, as one event that waits for a person.
+// maxEvents is how many events of a delivery are run. No provider sends more than some thousand at once. A delivery
+// with more is kept whole, as one event that waits for a person.
 const maxEvents = 20_000
 
 // delivery returns the rows of a verified request, live or readmitted.
 func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...func(*webhook.Event)) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	if len(events) > maxEvents {
-		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents, len(events), maxEvents)}}
+		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents,
+			len(events), maxEvents)}}
 	}
-	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic, Relays: s.Relays, ReceivedAt: r.ReceivedAt,
-		Secret: match.Secret, Correlation: uuid.NewString(), Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
+	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic,
+		Relays: s.Relays, ReceivedAt: r.ReceivedAt,
+		Secret: match.Secret, Correlation: uuid.NewString(),
+		Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
 	for i, e := range events {
 		for _, change := range changes {
 			change(&e)
@@ -43,8 +46,8 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...fu
 	return d
 }
 
-// accept turns the provider's event into a row, and decides whether it is run. It takes any authentic payload: no event is
-// refused here.
+// accept turns the provider's event into a row, and decides whether it is run. It takes any authentic payload: no
+// event is refused here.
 func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if e.Body != nil {
 		body = e.Body
@@ -103,11 +106,16 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, 
 	entitled = s.routes(n.Account)
 	switch {
 	case known && s.Mode != "" && n.Mode != string(s.Mode):
-		return receipt.Ignored, fmt.Sprintf("%s: a %s event on a %s source", receipt.ModeNotWanted, n.Mode, s.Mode), false
+		return receipt.Ignored, fmt.Sprintf("%s: a %s event on a %s source", receipt.ModeNotWanted, n.Mode, s.Mode),
+			false
 	case !entitled && (n.Account != "" || e.Problem == ""):
-		return receipt.Ignored, text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountNotWanted, s.Name, n.Account)), false
+		return receipt.Ignored,
+			text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountNotWanted, s.Name,
+				n.Account)), false
 	case !s.wants(n.Type) && (n.Type != "" || e.Problem == ""):
-		return receipt.Ignored, text(fmt.Sprintf("%s: source %s neither runs nor relays %q", receipt.TypeNotWanted, s.Name, n.Type)), entitled
+		return receipt.Ignored,
+			text(fmt.Sprintf("%s: source %s neither runs nor relays %q", receipt.TypeNotWanted, s.Name, n.Type)),
+			entitled
 	case e.Problem != "":
 		return receipt.NeedsReview, text(e.Problem), entitled
 	case !known:

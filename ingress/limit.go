@@ -16,12 +16,13 @@ type Limits struct {
 	Body int64
 	// Header bounds the time to the end of a request's headers and Read that to the end of its body, both from its
 	// first byte, and Total that from its headers to the end of the answer; default 5 s, 10 s and 15 s. A body earns
-	// another second for each 256 KiB. Go has no such bounds by default: one sleeping client would hold a connection for ever.
+	// another second for each 256 KiB. Go has no such bounds by default: one sleeping client would hold a connection
+	// for ever.
 	Header, Read, Total time.Duration
 	// Connections is how many connections are open at once; default 2048. [throttle.Connections] shares them out.
 	Connections int
-	// Bodies bounds the bytes of all bodies over 8 KiB that are held at once. [throttle.Memory] shares them out. Default 64 MiB: with the body limit alone, a thousand strangers could
-	// have us hold a thousand times it.
+	// Bodies bounds the bytes of all bodies over 8 KiB that are held at once. [throttle.Memory] shares them out.
+	// Default 64 MiB: with the body limit alone, a thousand strangers could have us hold a thousand times it.
 	Bodies int64
 	// InFlight is how many deliveries are verified and committed at once; default 1024. [throttle.Slots] shares them out.
 	InFlight int

@@ -24,10 +24,12 @@ func (s *Source) probe(r *webhook.Request, match webhook.Match) (webhook.Probe, 
 
 // keepProbe commits that a probe arrived and answers it as a delivery that nothing follows from. It counts neither as
 // an event nor as a use of its secret.
-func (s *Server) keepProbe(c echo.Context, source *Source, p webhook.Probe, r *webhook.Request, match webhook.Match, l *label) error {
+func (s *Server) keepProbe(c echo.Context, source *Source, p webhook.Probe, r *webhook.Request, match webhook.Match,
+	l *label) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.cfg.Limits.Ack)
 	defer cancel()
-	if err := s.cfg.Receipts.KeepProbe(ctx, receipt.Probe{ID: p.ID, Source: source.Name, ReceivedAt: r.ReceivedAt, SecretLabel: match.Secret}); err != nil {
+	if err := s.cfg.Receipts.KeepProbe(ctx,
+		receipt.Probe{ID: p.ID, Source: source.Name, ReceivedAt: r.ReceivedAt, SecretLabel: match.Secret}); err != nil {
 		s.cfg.Log.Warn("probe not committed", "source", source.Name, "error", err)
 		l.outcome = unfinished
 		return unavailable(c, "unavailable")

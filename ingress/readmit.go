@@ -24,10 +24,11 @@ func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
 	return s.delivery(&again, match), nil
 }
 
-// Filed returns the delivery of an event that never came, and that the caller has from the provider's API. It is like a live
-// one of the same bytes, with [receipt.ByAPI] as its secret. account is the event's connected account, if the event does
-// not say it.
+// Filed returns the delivery of an event that never came, and that the caller has from the provider's API. It is like
+// a live one of the same bytes, with [receipt.ByAPI] as its secret. account is the event's connected account, if the
+// event does not say it.
 func (s *Source) Filed(body []byte, account string, at time.Time) receipt.Delivery {
-	return s.delivery(&webhook.Request{Method: http.MethodPost, URL: s.CalledURL(""), Header: http.Header{}, Body: body, ReceivedAt: at},
+	return s.delivery(&webhook.Request{Method: http.MethodPost, URL: s.CalledURL(""), Header: http.Header{},
+		Body: body, ReceivedAt: at},
 		webhook.Match{Secret: receipt.ByAPI}, func(e *webhook.Event) { e.Account = cmp.Or(e.Account, account) })
 }

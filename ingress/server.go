@@ -109,7 +109,8 @@ func New(cfg Config) (*Server, error) {
 		cfg.Refused = func(string, *webhook.Request, *webhook.Error, string) {}
 	}
 	cfg.Limits.setDefaults()
-	connections, memory := throttle.NewConnections(cfg.Limits.Connections, cfg.Log), throttle.NewMemory(cfg.Limits.Bodies)
+	connections, memory := throttle.NewConnections(cfg.Limits.Connections, cfg.Log),
+		throttle.NewMemory(cfg.Limits.Bodies)
 	metrics, err := newMetrics(cfg.Meter)
 	faults = append(faults, observe(cfg.Meter, connections, memory))
 	if err := errors.Join(append(faults, err)...); err != nil {

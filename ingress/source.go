@@ -50,7 +50,8 @@ func (s *Source) check(name string) error {
 	case s.Mode == webhook.Live, s.Mode == webhook.Test:
 	case s.Mode == "" && s.Provider.Contract.Mode != "":
 	case s.Mode == "":
-		faults = append(faults, fmt.Errorf("source %q: events of %s do not say their mode: set mode to live or test", name, s.Provider.Name))
+		faults = append(faults, fmt.Errorf("source %q: events of %s do not say their mode: set mode to live or test",
+			name, s.Provider.Name))
 	default:
 		faults = append(faults, fmt.Errorf("source %q: mode is %q, want live or test", name, s.Mode))
 	}

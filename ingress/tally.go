@@ -87,8 +87,8 @@ func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// flush writes the counts, and logs the rejections that were written. Counts that cannot be written are kept for the next
-// time.
+// flush writes the counts, and logs the rejections that were written. Counts that cannot be written are kept for the
+// next time.
 func (t *tally) flush(ctx context.Context) {
 	t.mu.Lock()
 	rejections, uses := t.rejections, t.uses

@@ -34,13 +34,15 @@ func grantIngress(ctx context.Context, tx pgx.Tx, role string) error {
 // trail, to which it only adds.
 func grantWorker(ctx context.Context, tx pgx.Tx, role string) error {
 	return grant(ctx, tx, role, "grant select, insert, update, delete on all tables in schema public to %s",
-		"revoke update, delete on operator_actions from %s", "revoke insert, update, delete on "+versionTable+" from %s")
+		"revoke update, delete on operator_actions from %s", "revoke insert, update, delete on "+versionTable+
+			" from %s")
 }
 
 // grant gives role what the statements say, and takes what it had.
 func grant(ctx context.Context, tx pgx.Tx, role string, statements ...string) error {
 	statements = append([]string{
-		"revoke all on all tables in schema public from %s", "grant usage on schema public to %s", "grant select on " + versionTable + " to %s",
+		"revoke all on all tables in schema public from %s", "grant usage on schema public to %s", "grant select on " +
+			versionTable + " to %s",
 	}, statements...)
 	for _, sql := range statements {
 		if _, err := tx.Exec(ctx, fmt.Sprintf(sql, pgx.Identifier{role}.Sanitize())); err != nil {

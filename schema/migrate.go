@@ -39,7 +39,8 @@ const connectWithin = 10 * time.Second
 type NewerError struct{ Database, Binary int }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("the database is at version %d and this binary knows %d: use the newer pawl", e.Database, e.Binary)
+	return fmt.Sprintf("the database is at version %d and this binary knows %d: use the newer pawl", e.Database,
+		e.Binary)
 }
 
 // Migrate brings the database at dsn to the latest version. It is safe to call by many
@@ -116,7 +117,8 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 			return err
 		}
 		if fresh { // asked first: who may not create tables may find that nothing is to be done
-			if _, err := tx.Exec(ctx, `create table `+versionTable+` (version int4 not null); insert into `+versionTable+` values (0)`); err != nil {
+			if _, err := tx.Exec(ctx, `create table `+versionTable+` (version int4 not null); insert into `+
+				versionTable+` values (0)`); err != nil {
 				return err
 			}
 		}

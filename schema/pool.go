@@ -56,7 +56,8 @@ func Pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.Query
 func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var lockTimeout string
-	if err := conn.QueryRow(ctx, `select pg_backend_pid(), current_setting('lock_timeout')`).Scan(&pid, &lockTimeout); err != nil {
+	if err := conn.QueryRow(ctx, `select pg_backend_pid(), current_setting('lock_timeout')`).Scan(&pid,
+		&lockTimeout); err != nil {
 		return fmt.Errorf("check session: %w", err)
 	}
 	switch pooled := Pooled(conn.Config()); {

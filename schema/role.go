@@ -59,7 +59,8 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 					}
 				}
 				err := boundRole(ctx, tx, role, database, Bounds.and(Handling))
-				if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" { // insufficient_privilege
+				// insufficient_privilege
+				if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 					log.InfoContext(ctx, "the role's time-outs cannot be set, which it needs behind a pooler only: "+
 						"migrate as a superuser, or with ADMIN OPTION on the role", "role", role)
 				} else if err != nil {

@@ -50,9 +50,9 @@ func DueOf(workflowID string) (*DueInput, bool) {
 	return &DueInput{Account: account, At: at}, err == nil
 }
 
-// AccountDue is what the clock does about an account: what was planned to end ends, grace is over, a customer is reminded
-// of an invoice that is still open, a person is asked about what does not settle. It is planned like what follows from an
-// event, and belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
+// AccountDue is what the clock does about an account: what was planned to end ends, grace is over, a customer is
+// reminded of an invoice that is still open, a person is asked about what does not settle. It is planned like what
+// follows from an event, and belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
 func AccountDue(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return accountDue.run(ctx, in)
 }
@@ -85,8 +85,9 @@ func dueSteps(c billing.Change) []*step {
 			steps = append(steps, endedSteps(c, subject, d.Subscription)...)
 		case billing.DueSettle:
 			steps = append(steps, reconcileTask.step(object(subject, d.Object), activities.Task{
-				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object, Subscription: d.Object,
-				Title: "Subscription " + d.Object + " was paid for, and no event says that it is active: review it in the provider's dashboard",
+				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object,
+				Subscription: d.Object,
+				Title:        "Subscription " + d.Object + " was paid for, and no event says that it is active: review it in the provider's dashboard",
 			}))
 		case billing.DueKeep:
 			if s := release(subject, d.Object, c); s != nil {

@@ -113,7 +113,8 @@ func (w *billingFlow) run() (EventResult, error) {
 		return w.takeAllBack(whyUndo)
 	}
 	if due := w.in.Due; due != nil && due.Compensated {
-		return w.finish(compensated, reason{codeCompensated, "what the event had done was taken back before; what is due is done"})
+		return w.finish(compensated,
+			reason{codeCompensated, "what the event had done was taken back before; what is due is done"})
 	}
 	return w.finish(processed, reason{})
 }

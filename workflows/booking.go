@@ -5,9 +5,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// Bookings are the entries about refunds, disputes and credit notes. They follow from what their facts hold together, and
-// their keys name the object: refund.created, charge.refunded and charge.refund.updated meet at the same. They are part of
-// every plan, since any event can be the one that makes their account known.
+// Bookings are the entries about refunds, disputes and credit notes. They follow from what their facts hold together,
+// and their keys name the object: refund.created, charge.refunded and charge.refund.updated meet at the same. They
+// are part of every plan, since any event can be the one that makes their account known.
 func bookings(c billing.Change) []*step {
 	var steps []*step
 	for _, r := range c.After.Refunds {
@@ -72,8 +72,8 @@ func bookedFor(subject billing.Subject, kind activities.EntryKind, id string, of
 	}
 }
 
-// planMoney is the plan of events about money that has moved. It cannot be taken back, and neither can what follows: what
-// the policy makes of access may be refused, and is then reviewed by a person.
+// planMoney is the plan of events about money that has moved. It cannot be taken back, and neither can what follows:
+// what the policy makes of access may be refused, and is then reviewed by a person.
 func planMoney(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	for _, s := range p.steps {

@@ -39,34 +39,41 @@ const (
 var (
 	catalogue []Kind
 
-	fetchObject        = register("fetch-object", SinkStripe, objects.FetchObject, Outlook.ForecastFetch, "")
-	applyFacts         = register("apply-facts", SinkDatabase, billingState.ApplyFacts, Outlook.ForecastFacts, "withhold-grant")
-	withholdGrant      = register("withhold-grant", SinkDatabase, billingState.WithholdGrant, Outlook.ForecastWithholding, "")
+	fetchObject = register("fetch-object", SinkStripe, objects.FetchObject, Outlook.ForecastFetch, "")
+	applyFacts  = register("apply-facts", SinkDatabase, billingState.ApplyFacts, Outlook.ForecastFacts,
+		"withhold-grant")
+	withholdGrant = register("withhold-grant", SinkDatabase, billingState.WithholdGrant,
+		Outlook.ForecastWithholding, "")
 	applyDue           = register("apply-due", SinkDatabase, billingState.ApplyDue, Outlook.ForecastDue, "")
-	provisionWorkspace = register("provision-workspace", SinkWorkspaces, workspaces.ProvisionWorkspace, Outlook.ForecastWorkspace, "")
-	alignWorkspace     = register("align-workspace", SinkWorkspaces, workspaces.AlignWorkspace, Outlook.ForecastAlignment, "")
-	financeExport      = register("finance-export", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "reverse-finance-entry")
-	reverseEntry       = register("reverse-finance-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	refundEntry        = register("refund-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	refundReversal     = register("refund-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	creditEntry        = register("credit-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	creditReversal     = register("credit-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	disputeEntry       = register("dispute-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	orderEmail         = register("order-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
-	receiptEmail       = register("receipt-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
-	correctionNotice   = register("correction-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	endedNotice        = register("subscription-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	actionNotice       = register("action-required-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	dunningNotice      = register("dunning-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	trialEndingNotice  = register("trial-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	changedNotice      = register("subscription-changed-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	onboardingTask     = register("onboarding-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "cancel-onboarding-task")
-	cancelOnboarding   = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, Outlook.ForecastTask, "")
-	reconcileTask      = register("reconcile-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
-	releaseTask        = register("release-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
-	reviewTask         = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
-	closeReview        = register("close-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
-	relayEvent         = register("relay", SinkConsumers, consumers.RelayEvent, Outlook.ForecastRelay, "")
+	provisionWorkspace = register("provision-workspace", SinkWorkspaces, workspaces.ProvisionWorkspace,
+		Outlook.ForecastWorkspace, "")
+	alignWorkspace = register("align-workspace", SinkWorkspaces, workspaces.AlignWorkspace,
+		Outlook.ForecastAlignment, "")
+	financeExport = register("finance-export", SinkFinance, finance.PostEntry, Outlook.ForecastEntry,
+		"reverse-finance-entry")
+	reverseEntry   = register("reverse-finance-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	refundEntry    = register("refund-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	refundReversal = register("refund-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	creditEntry    = register("credit-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	creditReversal = register("credit-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	disputeEntry   = register("dispute-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
+	orderEmail     = register("order-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
+	receiptEmail   = register("receipt-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter,
+		"correction-notice")
+	correctionNotice  = register("correction-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	endedNotice       = register("subscription-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	actionNotice      = register("action-required-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	dunningNotice     = register("dunning-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	trialEndingNotice = register("trial-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	changedNotice     = register("subscription-changed-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	onboardingTask    = register("onboarding-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask,
+		"cancel-onboarding-task")
+	cancelOnboarding = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, Outlook.ForecastTask, "")
+	reconcileTask    = register("reconcile-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	releaseTask      = register("release-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	reviewTask       = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	closeReview      = register("close-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
+	relayEvent       = register("relay", SinkConsumers, consumers.RelayEvent, Outlook.ForecastRelay, "")
 )
 
 // Kind is a kind of effect.

@@ -7,12 +7,12 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// CheckoutPaid is what happens when a checkout session is completed, or a delayed payment of it has come: it says whose the
-// customer and the subscription are. What was bought once, and has no invoice, is an order: it is provisioned, booked and
-// confirmed by letter.
+// CheckoutPaid is what happens when a checkout session is completed, or a delayed payment of it has come: it says
+// whose the customer and the subscription are. What was bought once, and has no invoice, is an order: it is
+// provisioned, booked and confirmed by letter.
 //
-// When provisioning is refused for good, what the order grants is withheld, its entry reversed, a correction mailed, and a
-// task asks a person what becomes of the money.
+// When provisioning is refused for good, what the order grants is withheld, its entry reversed, a correction mailed,
+// and a task asks a person what becomes of the money.
 func CheckoutPaid(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return checkoutPaid.run(ctx, in)
 }

@@ -10,8 +10,8 @@ import (
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
 //
 // Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has
-// not done. So a run that was interrupted refreshes its undos, and takes back what it finds done by then. A run that does
-// such an effect later sees the undos, and takes it back itself.
+// not done. So a run that was interrupted refreshes its undos, and takes back what it finds done by then. A run that
+// does such an effect later sees the undos, and takes it back itself.
 func (f *flow) compensate() error {
 	f.undoing, f.undone = true, true
 	left := slices.Clone(f.steps)
@@ -23,7 +23,8 @@ func (f *flow) compensate() error {
 			}
 		}
 		// What is left is neither settled nor possibly done by this run: another one may have done it.
-		left = slices.DeleteFunc(left, func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
+		left = slices.DeleteFunc(left,
+			func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
 		if !f.interrupted || len(left) == 0 {
 			return nil
 		}

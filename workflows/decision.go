@@ -12,8 +12,8 @@ import (
 )
 
 // The updates that a parked run takes. Each takes a DecisionInput and returns a DecisionResult as soon as the run has
-// found the decision in the audit trail; the run then goes on by itself. The update's ID is the request's: the same ID twice
-// is one decision.
+// found the decision in the audit trail; the run then goes on by itself. The update's ID is the request's: the same
+// ID twice is one decision.
 const (
 	// UpdateRetry tries again what is not done. What may have happened it leaves alone: see UpdateResend.
 	UpdateRetry = "retry"
@@ -75,8 +75,8 @@ const (
 	ErrTypeInvalidDecision = "InvalidDecision"
 )
 
-// MaxWho, MaxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each effect,
-// and Temporal ends a run whose result is too large.
+// MaxWho, MaxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each
+// effect, and Temporal ends a run whose result is too large.
 const (
 	MaxWho       = 200
 	MaxWhy       = 2000
@@ -110,7 +110,8 @@ func (f *flow) validate(action string, in DecisionInput) error {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
 		return invalid("who and why are required: both go into the audit trail")
 	case !holdable(in.Who, MaxWho) || !holdable(in.Why, MaxWhy) || !holdable(in.Reference, maxReference):
-		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", MaxWho, MaxWhy, maxReference)
+		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", MaxWho, MaxWhy,
+			maxReference)
 	case f.resetBegins && lasts(action) && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
 		return nil
 	case !f.parked || f.decided != nil:
@@ -128,15 +129,15 @@ func invalid(format string, args ...any) error {
 	return temporal.NewApplicationError(fmt.Sprintf(format, args...), ErrTypeInvalidDecision)
 }
 
-// lasts reports whether a decision is kept over a reset. What a retry, a done and a resend came to is in the ledger, and
-// what parks after them has to be read anew.
+// lasts reports whether a decision is kept over a reset. What a retry, a done and a resend came to is in the ledger,
+// and what parks after them has to be read anew.
 func lasts(action string) bool {
 	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
 }
 
-// CheckDecision returns the keys of the effects that a decision about a parked run is about, none for one about the whole
-// run, or why it cannot be taken for what it names. open are the effects that the run waits for. The error is an application
-// error of type [ErrTypeInvalidDecision].
+// CheckDecision returns the keys of the effects that a decision about a parked run is about, none for one about the
+// whole run, or why it cannot be taken for what it names. open are the effects that the run waits for. The error is
+// an application error of type [ErrTypeInvalidDecision].
 func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput) (about []string, err error) {
 	var may func(activities.OpenEffect) bool
 	switch action {
@@ -195,9 +196,9 @@ func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
-// take has the decision looked up in the audit trail and lets the run go on. An error leaves the run waiting for another
-// decision: the trail does not hold this one, or somebody failed the activity by hand. A decision that a reset re-applies
-// before its run has come to anything is kept until the run parks again.
+// take has the decision looked up in the audit trail and lets the run go on. An error leaves the run waiting for
+// another decision: the trail does not hold this one, or somebody failed the activity by hand. A decision that a
+// reset re-applies before its run has come to anything is kept until the run parks again.
 func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	if !f.parked {
 		f.kept = append(f.kept, d)
@@ -230,8 +231,8 @@ func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 }
 
 // recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
-// same effects was not done or, where none is open now, for the same reason. What was decided about another question has
-// to be decided anew.
+// same effects was not done or, where none is open now, for the same reason. What was decided about another question
+// has to be decided anew.
 func (f *flow) recall(why reason) (decision, bool, error) {
 	open := keysOf(f.unsettled())
 	for i, d := range f.kept {

@@ -21,7 +21,8 @@ const longestWhy = 300
 
 // showParked shows why the run waits, and what can be done about that.
 func (f *flow) showParked(status string, why reason) {
-	workflow.SetCurrentDetails(f.ctx, "**"+why.as(status)+"** "+prose(why.text)+"\n\n"+f.standing()+"\n\n```\n"+strings.Join(f.commands(), "\n")+"\n```\n")
+	workflow.SetCurrentDetails(f.ctx, "**"+why.as(status)+"** "+prose(why.text)+"\n\n"+f.standing()+"\n\n```\n"+
+		strings.Join(f.commands(), "\n")+"\n```\n")
 }
 
 // show shows what the run does, and how its effects stand.
@@ -29,7 +30,8 @@ func (f *flow) show(headline string) {
 	if f.preview != nil {
 		return
 	}
-	workflow.SetCurrentDetails(f.ctx, "**"+prose(headline)+"**\n\n"+f.standing()+"\n\n```\n"+f.command("show")+"\n```\n")
+	workflow.SetCurrentDetails(f.ctx, "**"+prose(headline)+"**\n\n"+f.standing()+"\n\n```\n"+f.command("show")+
+		"\n```\n")
 }
 
 // standing lists the effects by how they stand, those that are not done first.

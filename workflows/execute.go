@@ -91,7 +91,8 @@ func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 		// A try that is under way when the run is cancelled says what it came to; one that waits for its next try ends.
 		WaitForCancellation: true,
 		// Without a limit: the ledger counts the tries of an effect, and their time, and ends them.
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
+			MaximumInterval: time.Minute},
 	})
 	err := a.begin(regular, workflow.ExecuteActivity).Get(ctx, result)
 	if effect.NotDone(err, result) {

@@ -9,19 +9,20 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// What an event does not tell for sure is asked for, where its source has a key of the provider's API. Asking is a step
-// like any other: it is tried, retried and parked, and what it came to stands in the ledger. Where there is no key, or no
-// such object, the order of the model decides.
+// What an event does not tell for sure is asked for, where its source has a key of the provider's API. Asking is a
+// step like any other: it is tried, retried and parked, and what it came to stands in the ledger. Where there is no
+// key, or no such object, the order of the model decides.
 
-// complete asks for the lines of a paid invoice of which the event carries only the first, before anything is told of it.
-// It is done once for each invoice, whichever event of it comes first.
+// complete asks for the lines of a paid invoice of which the event carries only the first, before anything is told of
+// it. It is done once for each invoice, whichever event of it comes first.
 func (w *billingFlow) complete() (whyUndo string, err error) {
 	i := slices.IndexFunc(w.facts, billing.Fact.LacksLines)
 	if i < 0 || !w.fetches {
 		return "", nil
 	}
 	f := w.facts[i]
-	ask := fetchObject.step(object(f.Subject, f.Object), activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object})
+	ask := fetchObject.step(object(f.Subject, f.Object),
+		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object})
 	if whyUndo, err := w.settle(ask); err != nil || whyUndo != "" {
 		return whyUndo, err
 	}
@@ -29,8 +30,8 @@ func (w *billingFlow) complete() (whyUndo string, err error) {
 	return "", nil
 }
 
-// decide asks for what applying the event's facts has left open, and applies what comes. It is the event that has left it
-// open which asks.
+// decide asks for what applying the event's facts has left open, and applies what comes. It is the event that has
+// left it open which asks.
 func (w *billingFlow) decide(done effect.Result) *step {
 	change, ok := applied(done)
 	if !w.fetches || !ok {
@@ -60,12 +61,14 @@ func (w *billingFlow) askForOrder(change billing.Change) *step {
 	if s == nil || !s.Uncertain {
 		return nil
 	}
-	i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.Kind == billing.SubscriptionSeen && f.Object == s.ID })
+	i := slices.IndexFunc(w.facts,
+		func(f billing.Fact) bool { return f.Kind == billing.SubscriptionSeen && f.Object == s.ID })
 	if i < 0 {
 		return nil
 	}
 	f := w.facts[i]
-	return fetchObject.step(object(f.Subject, s.ID+":"+f.EventID), activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
+	return fetchObject.step(object(f.Subject, s.ID+":"+f.EventID),
+		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
 }
 
 // askForInvoice asks which invoice a payment intent has paid, where money of it has moved and nothing has told: since
@@ -75,7 +78,8 @@ func (w *billingFlow) askForInvoice(change billing.Change) *step {
 	if p == nil || !change.AsksInvoice() {
 		return nil
 	}
-	return fetchObject.step(object(change.Subject, p.ID), activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: p.ID})
+	return fetchObject.step(object(change.Subject, p.ID),
+		activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: p.ID})
 }
 
 // fetched returns the facts that were asked for, none where there is no such object.

@@ -231,8 +231,8 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	return "", nil
 }
 
-// tryAgain has a replay that a person has asked for try again, once, what had failed before it began: like a retry, it is
-// the person's word. What may have happened stays in doubt.
+// tryAgain has a replay that a person has asked for try again, once, what had failed before it began: like a retry,
+// it is the person's word. What may have happened stays in doubt.
 func (f *flow) tryAgain(steps []*step) (some bool) {
 	if f.in.Replay == nil || f.in.Replay.Request == "" {
 		return false
@@ -289,7 +289,8 @@ func (f *flow) attemptAll(steps []*step) error {
 	}
 	if f.isCancelled() {
 		for _, s := range toTry(steps) {
-			s.result = effect.Result{State: effect.Failed, Round: s.result.Round, Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
+			s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
+				Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
 		}
 		return nil
 	}
@@ -306,7 +307,8 @@ func (f *flow) attemptAll(steps []*step) error {
 				err = f.waitForSink(ctx, s)
 			}
 			if temporal.IsCanceledError(err) && f.isCancelled() {
-				s.result = effect.Result{State: effect.Failed, Round: s.result.Round, Reason: "not done when the run was cancelled"}
+				s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
+					Reason: "not done when the run was cancelled"}
 			} else if err != nil && failed == nil {
 				failed = fmt.Errorf("%s: %w", s.key, err)
 			}
@@ -370,14 +372,16 @@ func (f *flow) skip(d decision, steps []*step) error {
 	return nil
 }
 
-// sayDone records that steps have happened, as a person says: nothing is sent. One that another run has done meanwhile is
-// that one's.
+// sayDone records that steps have happened, as a person says: nothing is sent. One that another run has done
+// meanwhile is that one's.
 func (f *flow) sayDone(d decision, steps []*step) error {
 	for _, s := range steps {
 		call := f.call(s)
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
-		s.decided, s.result = true, effect.Result{} // a result is decoded into what stands there: an old reason would stay
-		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, start: s.starter(call), byHand: s}, &s.result); err != nil {
+		// a result is decoded into what stands there: an old reason would stay
+		s.decided, s.result = true, effect.Result{}
+		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, start: s.starter(call), byHand: s},
+			&s.result); err != nil {
 			return err
 		}
 	}
@@ -402,7 +406,8 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		if s.result.State == "" { // neither this run nor another has begun it
 			continue
 		}
-		result.Effects = append(result.Effects, EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
+		result.Effects = append(result.Effects,
+			EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
 	}
 	if f.preview != nil {
 		return result, nil

@@ -26,20 +26,24 @@ const relayFlow = "Relay"
 func Flows() []Flow {
 	return []Flow{
 		{
-			Name: "InvoicePaid", Run: InvoicePaid, plan: invoicePaid, Types: stripe("invoice.paid", "invoice.payment_succeeded"),
-			Does: "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
+			Name: "InvoicePaid", Run: InvoicePaid, plan: invoicePaid,
+			Types: stripe("invoice.paid", "invoice.payment_succeeded"),
+			Does:  "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
 		},
 		{
-			Name: "PaymentFailed", Run: PaymentFailed, plan: paymentFailed, Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
-			Does: "tells the customer where to pay, once for each attempt; access stays for the time of grace",
+			Name: "PaymentFailed", Run: PaymentFailed, plan: paymentFailed,
+			Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
+			Does:  "tells the customer where to pay, once for each attempt; access stays for the time of grace",
 		},
 		{
-			Name: "InvoiceClosed", Run: InvoiceClosed, plan: invoiceClosed, Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
-			Does: "ends the reminders, books what was paid of it",
+			Name: "InvoiceClosed", Run: InvoiceClosed, plan: invoiceClosed,
+			Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
+			Does:  "ends the reminders, books what was paid of it",
 		},
 		{
-			Name: "SubscriptionEnded", Run: SubscriptionEnded, plan: subscriptionEnding, Types: stripe("customer.subscription.deleted"),
-			Does: "ends access, suspends the workspace where nothing else grants it, says so by mail, closes its onboarding task",
+			Name: "SubscriptionEnded", Run: SubscriptionEnded, plan: subscriptionEnding,
+			Types: stripe("customer.subscription.deleted"),
+			Does:  "ends access, suspends the workspace where nothing else grants it, says so by mail, closes its onboarding task",
 		},
 		{
 			Name: "SubscriptionChanged", Run: SubscriptionChanged, plan: subscriptionChanged, Types: stripe(
@@ -48,12 +52,14 @@ func Flows() []Flow {
 			Does: "brings access and workspace to the plan, the seats and the status of the subscription; tells of a change by mail",
 		},
 		{
-			Name: "TrialEnding", Run: TrialEnding, plan: trialEnding, Types: stripe("customer.subscription.trial_will_end"),
-			Does: "says so by mail, while the trial lasts and the subscription goes on after it",
+			Name: "TrialEnding", Run: TrialEnding, plan: trialEnding,
+			Types: stripe("customer.subscription.trial_will_end"),
+			Does:  "says so by mail, while the trial lasts and the subscription goes on after it",
 		},
 		{
-			Name: "CheckoutPaid", Run: CheckoutPaid, plan: checkoutPaid, Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
-			Does: "links the customer and the subscription to an account; of what is bought once: provisions it, books the payment, confirms the order by mail",
+			Name: "CheckoutPaid", Run: CheckoutPaid, plan: checkoutPaid,
+			Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
+			Does:  "links the customer and the subscription to an account; of what is bought once: provisions it, books the payment, confirms the order by mail",
 		},
 		{
 			Name: "RefundChanged", Run: RefundChanged, plan: refundChanged, Types: stripe(
@@ -62,23 +68,29 @@ func Flows() []Flow {
 		},
 		{
 			Name: "DisputeChanged", Run: DisputeChanged, plan: disputeChanged, Types: stripe(
-				"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
-				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created", "radar.early_fraud_warning.updated"),
+				"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed",
+				"charge.dispute.funds_withdrawn",
+				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created",
+				"radar.early_fraud_warning.updated"),
 			Does: "books what moves, opens and closes the task about it; holds or ends access where that is the policy",
 		},
 		{
-			Name: "CreditNoteIssued", Run: CreditNoteIssued, plan: creditNoteIssued, Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
-			Does: "books what of a credit note is no refund, and that it was voided",
+			Name: "CreditNoteIssued", Run: CreditNoteIssued, plan: creditNoteIssued,
+			Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
+			Does:  "books what of a credit note is no refund, and that it was voided",
 		},
 		{
-			Name: "AccountLinked", Run: AccountLinked, plan: accountLinked, Types: stripe("customer.created", "customer.updated"),
-			Does: "links a customer, or a subscription, to an account of ours, and brings the workspaces of both accounts to what they have",
+			Name: "AccountLinked", Run: AccountLinked, plan: accountLinked,
+			Types: stripe("customer.created", "customer.updated"),
+			Does:  "links a customer, or a subscription, to an account of ours, and brings the workspaces of both accounts to what they have",
 		},
 		{
 			Name: "Record", Run: Record, plan: record, Types: stripe(
 				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
-				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated", "invoice.sent", "invoice.deleted",
-				"invoice.will_be_due", "invoice.overpaid", "invoice_payment.paid", "charge.succeeded", "payment_intent.succeeded",
+				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated",
+				"invoice.sent", "invoice.deleted",
+				"invoice.will_be_due", "invoice.overpaid", "invoice_payment.paid", "charge.succeeded",
+				"payment_intent.succeeded",
 				"checkout.session.async_payment_failed", "checkout.session.expired"),
 			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known, and the task to mend an invoice that Stripe cannot finalize",
 		},

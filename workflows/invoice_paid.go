@@ -28,7 +28,8 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	if before := c.Before.Invoice; before != nil && before.Closed() && before.Paid > 0 {
 		// What was paid before it was given up is booked already.
 		rest := restPayment(c.Subject, *before, *invoice)
-		steps = append(steps, financeExport.step(of+":rest", rest).undoneBy(reverseEntry.step(of+":rest", reversal(rest))))
+		steps = append(steps, financeExport.step(of+":rest",
+			rest).undoneBy(reverseEntry.step(of+":rest", reversal(rest))))
 	} else if invoice.Due > 0 || p.BookZero {
 		entry := payment(c.Subject, *invoice)
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))

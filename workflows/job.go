@@ -48,8 +48,8 @@ func (p JobProgress) String() string {
 const stretchesOfARun = 500
 
 // Job works through a bulk job: an activity at a time, which takes item after item at the job's rate and ends after a
-// while. How the job stands, and what came of each item, is in Postgres; the run keeps it going. While the job is paused
-// the run waits for a signal. Cancelling the run cancels the job.
+// while. How the job stands, and what came of each item, is in Postgres; the run keeps it going. While the job is
+// paused the run waits for a signal. Cancelling the run cancels the job.
 func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	changed := workflow.GetSignalChannel(ctx, SignalJobChanged)
 	working := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -57,7 +57,8 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 		// When the run is cancelled it does not wait for the activity, which sees within a second that the job is, and lets
 		// the items end that are under way.
 		WaitForCancellation: false,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute},
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2,
+			MaximumInterval: time.Minute},
 	})
 	for range stretchesOfARun {
 		drain(changed) // the activity reads how it stands
@@ -98,7 +99,8 @@ func drain(c workflow.ReceiveChannel) {
 // stopJob cancels the job of a run that was cancelled.
 func stopJob(ctx workflow.Context, in JobInput) (p JobProgress, err error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	stopping := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{Summary: in.ID, StartToCloseTimeout: defaultTimeout})
+	stopping := workflow.WithActivityOptions(ctx,
+		workflow.ActivityOptions{Summary: in.ID, StartToCloseTimeout: defaultTimeout})
 	err = workflow.ExecuteActivity(stopping, ActivityStopJob, in).Get(ctx, &p)
 	return p, err
 }

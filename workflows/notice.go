@@ -14,7 +14,8 @@ func actionRequired(subject billing.Subject, i billing.Invoice) *step {
 	attempt := i.Failures[len(i.Failures)-1]
 	letter := invoiceLetter("action-required", subject, i)
 	letter.Amount, letter.OccurredAt = i.Remaining, subject.OccurredAt
-	letter.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: i.ID, Subscription: i.Subscription, Attempt: attempt}
+	letter.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: i.ID, Subscription: i.Subscription,
+		Attempt: attempt}
 	return actionNotice.step(object(subject, i.ID)+":"+strconv.Itoa(attempt), letter)
 }
 
@@ -22,7 +23,8 @@ func actionRequired(subject billing.Subject, i billing.Invoice) *step {
 func reminder(subject billing.Subject, d billing.Due) *step {
 	letter := invoiceLetter("dunning", subject, *d.Invoice)
 	letter.Amount, letter.OccurredAt = d.Invoice.Remaining, d.At
-	letter.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: d.Object, Subscription: d.Invoice.Subscription, Until: d.Until}
+	letter.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: d.Object,
+		Subscription: d.Invoice.Subscription, Until: d.Until}
 	return dunningNotice.step(object(subject, d.Object)+":"+strconv.Itoa(d.Step), letter)
 }
 
@@ -33,13 +35,15 @@ func trialNotice(subject billing.Subject, s billing.Subscription) *step {
 	return trialEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.TrialEnd.Unix(), 10), letter)
 }
 
-// changedSteps tell a customer what a subscription is now: once for each version of it, and none where it has just begun.
+// changedSteps tell a customer what a subscription is now: once for each version of it, and none where it has just
+// begun.
 func changedSteps(c billing.Change) []*step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
-	if before.Evidence && now.Plan == before.Plan && now.Quantity == before.Quantity { // a paid invoice tells no planned end
+	// a paid invoice tells no planned end
+	if before.Evidence && now.Plan == before.Plan && now.Quantity == before.Quantity {
 		return nil
 	}
 	letter := subscriptionLetter("subscription-changed", c.Subject, *now)

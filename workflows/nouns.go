@@ -10,7 +10,8 @@ import (
 func workspaceFor(mode string, access billing.Access) activities.Workspace {
 	t := access.Target
 	return activities.Workspace{
-		Account: access.Account, Mode: mode, Plan: t.Plan, Quantity: t.Quantity, Features: t.Features, State: t.State, Version: t.Version,
+		Account: access.Account, Mode: mode, Plan: t.Plan, Quantity: t.Quantity, Features: t.Features, State: t.State,
+		Version: t.Version,
 	}
 }
 
@@ -52,7 +53,8 @@ func reversal(of activities.Entry) activities.Entry {
 func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) activities.Letter {
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: i.Account, Object: i.ID, ReceiptID: subject.ReceiptID,
-		Amount: i.Due, Currency: i.Currency, Plan: i.Plan, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: i.PaidAt,
+		Amount: i.Due, Currency: i.Currency, Plan: i.Plan, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
+		OccurredAt: i.PaidAt,
 	}
 }
 
@@ -60,16 +62,18 @@ func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) 
 // invoice does.
 func subscriptionLetter(template string, subject billing.Subject, s billing.Subscription) activities.Letter {
 	return activities.Letter{
-		Template: template, Mode: subject.Mode, Account: s.Account, Object: s.ID, Customer: s.Customer, ReceiptID: subject.ReceiptID,
-		Plan: s.Plan, Quantity: s.Quantity,
+		Template: template, Mode: subject.Mode, Account: s.Account, Object: s.ID, Customer: s.Customer,
+		ReceiptID: subject.ReceiptID,
+		Plan:      s.Plan, Quantity: s.Quantity,
 	}
 }
 
 // onboarding is the task to welcome an account on a plan.
 func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 	return activities.Task{
-		Kind: activities.TaskOnboarding, Mode: subject.Mode, Account: i.Account, Object: i.Bought() + ":" + i.Plan, Subscription: i.Subscription,
-		Title: "Welcome " + i.Account + " on " + i.Plan,
+		Kind: activities.TaskOnboarding, Mode: subject.Mode, Account: i.Account, Object: i.Bought() + ":" + i.Plan,
+		Subscription: i.Subscription,
+		Title:        "Welcome " + i.Account + " on " + i.Plan,
 	}
 }
 
@@ -77,7 +81,8 @@ func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 func orderPayment(subject billing.Subject, c billing.Checkout) activities.Entry {
 	return activities.Entry{
 		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: c.Account, ProviderAccount: subject.ProviderAccount,
-		Object: c.ID, Plan: c.Plan, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, How: "charge", OccurredAt: c.PaidAt,
+		Object: c.ID, Plan: c.Plan, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, How: "charge",
+		OccurredAt: c.PaidAt,
 	}
 }
 

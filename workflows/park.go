@@ -81,9 +81,12 @@ func (f *flow) parkCancelled(before string) (decision, error) {
 		if err := f.mark(""); err != nil {
 			return decision{}, err
 		}
-		return decision{action: UpdateCompensate, input: DecisionInput{Who: "Temporal", Why: "the run was " + cancelled.Words + ", and policy.cancel is compensate"}}, nil
+		return decision{action: UpdateCompensate,
+			input: DecisionInput{Who: "Temporal", Why: "the run was " + cancelled.Words +
+				", and policy.cancel is compensate"}}, nil
 	}
-	return f.park(needsReview, reason{codeCancelled, "the run was " + cancelled.Words + "; what was done stays done. " + before})
+	return f.park(needsReview,
+		reason{codeCancelled, "the run was " + cancelled.Words + "; what was done stays done. " + before})
 }
 
 // whyParked is dead when trying by itself will not finish an effect, and needs_review when a person must judge.
@@ -150,8 +153,8 @@ func (f *flow) newSettledSignals() workflow.ReceiveChannel {
 	return signals
 }
 
-// park shows on the receipt that a person must decide, and waits until one has. It returns the zero decision when others
-// have settled meanwhile what the run waits for.
+// park shows on the receipt that a person must decide, and waits until one has. It returns the zero decision when
+// others have settled meanwhile what the run waits for.
 func (f *flow) park(status string, why reason) (decision, error) {
 	f.decided, f.recorded, f.interrupted = nil, false, true
 	settled := f.newSettledSignals()
@@ -184,7 +187,8 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	}
 	f.showParked(status, why)
 	meanwhile := func() bool { return f.settledMeanwhile || settled.Len() > 0 }
-	if err := workflow.Await(f.ctx, func() bool { return f.recorded || f.decided == nil && (f.isCancelled() || meanwhile()) }); err != nil {
+	if err := workflow.Await(f.ctx,
+		func() bool { return f.recorded || f.decided == nil && (f.isCancelled() || meanwhile()) }); err != nil {
 		return decision{}, err
 	}
 	f.parked = false

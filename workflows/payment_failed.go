@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// PaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer is
-// told where to pay, once for each attempt. Access stays for the time of grace.
+// PaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer
+// is told where to pay, once for each attempt. Access stays for the time of grace.
 func PaymentFailed(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return paymentFailed.run(ctx, in)
 }

@@ -15,13 +15,15 @@ func object(s billing.Subject, id string) string { return s.Scope() + ":" + id }
 
 func invoiceObject(c billing.Change, id string) string { return object(c.Subject, id) }
 
-// workspaceSteps bring the workspaces of the account to its target, and of the other accounts where something has moved.
+// workspaceSteps bring the workspaces of the account to its target, and of the other accounts where something has
+// moved.
 func workspaceSteps(c billing.Change) []*step {
 	var steps []*step
 	if s := workspaceOf(c.Subject, c.After.Access); s != nil {
 		// Who cannot have what was paid for shall not pay for it; that a workspace is not suspended is no such case. Where
 		// the event names nothing that could be withheld, a customer's link say, a person is asked.
-		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive && activities.WithholdingOf(c).Object != ""
+		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive &&
+			activities.WithholdingOf(c).Object != ""
 		steps = append(steps, s)
 	}
 	for _, other := range c.Others {
@@ -81,7 +83,9 @@ func reviewOf(c billing.Change) *review {
 		return &review{object: invoiceObject(c, i.ID), reason: reason{i.Review, "invoice " + i.ID + " " + words}}
 	}
 	if s := c.After.Subscription; s != nil && s.Review == billing.ReviewImport {
-		return &review{object: object(c.Subject, s.ID), reason: reason{s.Review, "subscription " + s.ID + " has ended by an event, and was alive when it was imported"}}
+		return &review{object: object(c.Subject, s.ID),
+			reason: reason{s.Review, "subscription " + s.ID +
+				" has ended by an event, and was alive when it was imported"}}
 	}
 	return paidAfterEnd(c)
 }
@@ -96,6 +100,7 @@ func paidAfterEnd(c billing.Change) *review {
 	invoice := s.PaidAfterEnd[0]
 	return &review{
 		object: invoiceObject(c, invoice),
-		reason: reason{"paid_after_end", "invoice " + invoice + " was paid after its subscription " + s.ID + " had ended, for a time after the end: refund it, or give access by hand"},
+		reason: reason{"paid_after_end", "invoice " + invoice + " was paid after its subscription " + s.ID +
+			" had ended, for a time after the end: refund it, or give access by hand"},
 	}
 }

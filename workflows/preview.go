@@ -47,8 +47,9 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Preview says what a run would do: a parked one that is told a decision, or a new one. The flow itself runs here, on an
-// engine that asks the ledger instead of running activities. So it plans, settles, parks and takes back as the run would.
+// Preview says what a run would do: a parked one that is told a decision, or a new one. The flow itself runs here, on
+// an engine that asks the ledger instead of running activities. So it plans, settles, parks and takes back as the run
+// would.
 //
 // It assumes that every sink answers. An effect whose sink is out or paused now says that it waits. The error is a
 // [*RefusedError] if the run would not take the decision.
@@ -56,8 +57,8 @@ func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, erro
 	return newPreview(ctx, outlook, asked).of()
 }
 
-// Outlined lists the effects of an event's run as far as they are known: as they stand, and those that wait for their turn.
-// No effect is refused in it, and no run parks.
+// Outlined lists the effects of an event's run as far as they are known: as they stand, and those that wait for their
+// turn. No effect is refused in it, and no run parks.
 func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, error) {
 	p := newPreview(ctx, outlook, Asked{In: in})
 	p.outlining = true
@@ -66,7 +67,8 @@ func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, e
 
 // Fold returns what a fact would come to. A preview of what follows from it, with the same outlook, finds it folded.
 func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billing.Change, err error) {
-	folded, err := outlook.ForecastFacts(ctx, activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
+	folded, err := outlook.ForecastFacts(ctx,
+		activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
 	if err == nil {
 		err = json.Unmarshal(folded.Value, &change)
 	}
@@ -97,7 +99,8 @@ type preview struct {
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
 		Asked: asked, flow: asked.In.Flow(), context: ctx, outlook: outlook, parked: asked.Action != "",
-		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{}, held: map[string]string{},
+		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{},
+		held: map[string]string{},
 	}
 }
 
@@ -114,7 +117,8 @@ func (p *preview) of() (Previewed, error) {
 		return Previewed{}, err
 	}
 	for _, s := range p.seen {
-		if p.outlining && s.kind == closeReview.Name && p.stands[s.key] == nil { // a person decides whether it comes to that
+		// a person decides whether it comes to that
+		if p.outlining && s.kind == closeReview.Name && p.stands[s.key] == nil {
 			continue
 		}
 		p.ended.Effects = append(p.ended.Effects, p.effect(s))
@@ -260,7 +264,8 @@ func (p *preview) attempt(f *flow, s *step) error {
 		s.result = effect.Result{State: effect.Failed, Reason: "not begun"}
 		return nil
 	case p.parked && stands.Claimable(0), p.parked && stands.UnderWay():
-		s.begun, s.result = true, effect.Result{State: effect.Failed, Round: stands.Round, Reason: "not done when the run parked"}
+		s.begun, s.result = true,
+			effect.Result{State: effect.Failed, Round: stands.Round, Reason: "not done when the run parked"}
 		return nil
 	}
 	s.begun = true
@@ -323,8 +328,8 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 	return nil
 }
 
-// decide answers a run that waits for a person. It repeats the decisions that brought the run to its present park, gives
-// the asked one there, and ends the preview at the next park.
+// decide answers a run that waits for a person. It repeats the decisions that brought the run to its present park,
+// gives the asked one there, and ends the preview at the next park.
 func (p *preview) decide(f *flow, why reason) (decision, error) {
 	f.interrupted = true
 	before := func(action string) (decision, error) {

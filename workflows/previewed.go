@@ -42,15 +42,19 @@ const (
 // String says it to a person.
 func (w Will) String() string {
 	return map[Will]string{
-		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run", WillAsk: "may have happened: will ask", WillRefuse: "refused", WillNotBeDone: "not done",
-		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back", WillLeave: "will be left",
-		WillSkip: "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays", WasTakenBack: "taken back, stays", WillWait: "waits",
+		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run",
+		WillAsk: "may have happened: will ask", WillRefuse: "refused", WillNotBeDone: "not done",
+		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back",
+		WillLeave: "will be left",
+		WillSkip:  "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays",
+		WasTakenBack: "taken back, stays", WillWait: "waits",
 	}[w]
 }
 
 // Wills are all of them, in the order of interest.
 func Wills() []Will {
-	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip, WillMark, WillLeave, WasTakenBack, WillRefuse, WillNotBeDone, WillWait}
+	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip,
+		WillMark, WillLeave, WasTakenBack, WillRefuse, WillNotBeDone, WillWait}
 }
 
 // PreviewedEffect is what would happen to one effect.
@@ -68,7 +72,8 @@ type PreviewedEffect struct {
 	// Undo is the kind of effect that would take it back; Undoes the key of what this one takes back.
 	Undo   string `json:"undo,omitempty"`
 	Undoes string `json:"undoes,omitempty"`
-	// Amount is what an entry books, in minor units of Currency, negative for what it takes away; nil where nothing is booked.
+	// Amount is what an entry books, in minor units of Currency, negative for what it takes away; nil where nothing
+	// is booked.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
 }

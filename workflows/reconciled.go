@@ -18,7 +18,8 @@ const (
 // reconciledFlows are the flows of receipts of fetched objects, by the receipt's type. Of money that has moved they are
 // those of its events: they mail nothing, and cannot be taken back either.
 var reconciledFlows = map[string]string{
-	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged", ReconciledType + ".refund": "RefundChanged",
+	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged",
+	ReconciledType + ".refund":  "RefundChanged",
 	ReconciledType + ".dispute": "DisputeChanged", ReconciledType + ".early_fraud_warning": "DisputeChanged",
 	ReconciledType + ".credit_note": "CreditNoteIssued",
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// refresh brings the steps up to what the ledger holds. Another run for the same fact may have done an effect meanwhile,
-// which is then not done again; or taken one back that this run saw done: refresh then returns the reason to take back
-// the rest as well.
+// refresh brings the steps up to what the ledger holds. Another run for the same fact may have done an effect
+// meanwhile, which is then not done again; or taken one back that this run saw done: refresh then returns the reason
+// to take back the rest as well.
 func (f *flow) refresh() (whyUndo string, err error) {
 	if f.undoing {
 		return "", nil
@@ -15,8 +15,8 @@ func (f *flow) refresh() (whyUndo string, err error) {
 	return f.refreshSteps(f.steps)
 }
 
-// refreshSteps takes over what the ledger holds of steps. It returns a reason when everything that was done is to be taken
-// back.
+// refreshSteps takes over what the ledger holds of steps. It returns a reason when everything that was done is to be
+// taken back.
 func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 	in := activities.ReadEffectsInput{EventID: f.in.EventID, Keys: keysOf(steps)}
 	for _, s := range steps {

@@ -6,12 +6,13 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// SignalSinkBack tells a run that waits for a sink that one is back. It takes nothing and decides nothing: the run tries
-// again, and learns from that.
+// SignalSinkBack tells a run that waits for a sink that one is back. It takes nothing and decides nothing: the run
+// tries again, and learns from that.
 const SignalSinkBack = "sink-back"
 
-// waitForSink waits for as long as the sink of a step is out, and tries the step when it may be back: after the wait that
-// the last try was told, or when a worker says so. The timer in the Temporal UI names the sink. A wait spends no try.
+// waitForSink waits for as long as the sink of a step is out, and tries the step when it may be back: after the wait
+// that the last try was told, or when a worker says so. The timer in the Temporal UI names the sink. A wait spends no
+// try.
 func (f *flow) waitForSink(ctx workflow.Context, s *step) error {
 	for s.result.State == effect.Waits {
 		f.listenForSinks()
@@ -20,7 +21,8 @@ func (f *flow) waitForSink(ctx workflow.Context, s *step) error {
 			f.show(s.result.Reason)
 		}
 		back := f.sinksBack
-		options := workflow.AwaitOptions{Timeout: s.result.Wait, TimerOptions: workflow.TimerOptions{Summary: s.kind + " waits: " + s.result.Reason}}
+		options := workflow.AwaitOptions{Timeout: s.result.Wait,
+			TimerOptions: workflow.TimerOptions{Summary: s.kind + " waits: " + s.result.Reason}}
 		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return f.sinksBack != back }); err != nil {
 			return err
 		}

@@ -16,5 +16,6 @@ func SubscriptionEnded(ctx workflow.Context, in EventInput) (EventResult, error)
 var subscriptionEnding = billingPlan{flow: "SubscriptionEnded", make: planSubscriptionEnded}
 
 func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
-	return plan{steps: append(workspaceSteps(c), endedSteps(c, c.Subject, c.After.Subscription)...), review: reviewOf(c)}
+	return plan{steps: append(workspaceSteps(c), endedSteps(c, c.Subject, c.After.Subscription)...),
+		review: reviewOf(c)}
 }

@@ -92,8 +92,10 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 		s.t.Errorf("%s %s with %s: %v", r.Method, r.URL, body, err)
 	}
 	in := Request{
-		Method: r.Method, Path: r.URL.Path, Key: r.Header.Get("Idempotency-Key"), Authorization: r.Header.Get("Authorization"),
-		ContentType: r.Header.Get("Content-Type"), Body: string(body), Pawl: map[string]string{}, CloudEvent: map[string]string{},
+		Method: r.Method, Path: r.URL.Path, Key: r.Header.Get("Idempotency-Key"),
+		Authorization: r.Header.Get("Authorization"),
+		ContentType:   r.Header.Get("Content-Type"), Body: string(body), Pawl: map[string]string{},
+		CloudEvent: map[string]string{},
 	}
 	for _, name := range []string{"Pawl-Mode", "Pawl-Target-Version"} {
 		if value := r.Header.Get(name); value != "" {

@@ -198,9 +198,9 @@ func (b Breaking) mayProbe(o outage, about string) bool {
 	return !time.Now().Before(due)
 }
 
-// held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its time
-// is over, or waits. Where the sink is paused, it waits: its time stands still. What the ledger holds as ended is
-// neither: the claim tells.
+// held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its
+// time is over, or waits. Where the sink is paused, it waits: its time stands still. What the ledger holds as ended
+// is neither: the claim tells.
 func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, last bool, waits *Result, err error) {
 	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
@@ -299,8 +299,8 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 // watching is how often a process reads what others have seen.
 const watching = time.Second
 
-// Watch keeps the gates at what the breakers say, until ctx ends. waiting counts the runs that wait for each sink; it is
-// asked while one is out.
+// Watch keeps the gates at what the breakers say, until ctx ends. waiting counts the runs that wait for each sink; it
+// is asked while one is out.
 func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	tick := time.NewTicker(watching)
 	defer tick.Stop()
@@ -347,6 +347,7 @@ func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.C
 			g.set(nil)
 			continue
 		}
-		g.set(&outage{since: b.Since, Failures: b.Failures, probes: b.Probes, probeAt: time.Now().Add(b.ProbeIn), waiting: counts[g.sink]})
+		g.set(&outage{since: b.Since, Failures: b.Failures, probes: b.Probes, probeAt: time.Now().Add(b.ProbeIn),
+			waiting: counts[g.sink]})
 	}
 }

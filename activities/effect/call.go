@@ -81,9 +81,10 @@ const (
 	Skipped     State = "skipped"      // an operator, or newer state, said that it shall not be done
 	Compensated State = "compensated"  // done before and undone since
 	Refused     State = "refused"      // the other side said that this cannot be had
-	Failed      State = "failed"       // trying by itself will not finish it: its time is used up, or it is a fault of ours
-	Uncertain   State = "uncertain"    // nobody knows whether it happened; a person decides
-	Waits       State = "waits"        // not tried: its sink is out, and the flow waits for it
+	// trying by itself will not finish it: its time is used up, or it is a fault of ours
+	Failed    State = "failed"
+	Uncertain State = "uncertain" // nobody knows whether it happened; a person decides
+	Waits     State = "waits"     // not tried: its sink is out, and the flow waits for it
 )
 
 // Known reports whether s is one of these states.

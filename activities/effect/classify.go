@@ -82,7 +82,8 @@ func Broken(who string, unanswered bool, err error) *Failure {
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &certificate):
 		how = "cannot be reached"
 	}
-	return &Failure{Class: ledger.Transient, Unanswered: unanswered, Health: Down, Err: fmt.Errorf("%s: %s", who, how), Said: err.Error()}
+	return &Failure{Class: ledger.Transient, Unanswered: unanswered, Health: Down, Err: fmt.Errorf("%s: %s", who, how),
+		Said: err.Error()}
 }
 
 // Doubt returns a failure that leaves open whether the effect happened.
@@ -191,8 +192,8 @@ func describe(err error) string {
 	return s
 }
 
-// healthOf says what the end of an attempt says about the sink, in which words of ours, and in which of the sink's. What
-// an attempt came to without a failure, it came to at the sink.
+// healthOf says what the end of an attempt says about the sink, in which words of ours, and in which of the sink's.
+// What an attempt came to without a failure, it came to at the sink.
 func healthOf(err error) (health Health, reason, said string) {
 	var failure *Failure
 	switch {

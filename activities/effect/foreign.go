@@ -13,7 +13,8 @@ const TypeForeign = "NotOfItsReceipt"
 // Foreign returns the error of an activity whose input is not what the receipt of the event says. pawl starts no such
 // run: somebody else has written to Temporal. It is not tried again, and its run fails.
 func Foreign(of event.Ref, cause error) error {
-	return temporal.NewNonRetryableApplicationError("refused: this is not what receipt "+of.ReceiptID+" says", TypeForeign, cause)
+	return temporal.NewNonRetryableApplicationError("refused: this is not what receipt "+of.ReceiptID+" says",
+		TypeForeign, cause)
 }
 
 // Check refuses, as [Foreign] does, what is of another mode than the call's event.

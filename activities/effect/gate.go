@@ -10,8 +10,9 @@ import (
 )
 
 // Gate is what the effects of one sink go through in this process: so many at once and, where it is said, so many a
-// second; none but probes while the sink is out, and none while it is paused. What waits at a gate holds no connection to the database, and no more of the worker's slots than the gate has
-// places: a sink that hangs takes nothing from another. It is safe for concurrent use.
+// second; none but probes while the sink is out, and none while it is paused. What waits at a gate holds no
+// connection to the database, and no more of the worker's slots than the gate has places: a sink that hangs takes
+// nothing from another. It is safe for concurrent use.
 type Gate struct {
 	sink    string
 	size    int

@@ -27,7 +27,8 @@ type ShowNotDone struct {
 }
 
 // InterceptActivity implements [interceptor.WorkerInterceptor].
-func (*ShowNotDone) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (*ShowNotDone) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	i := &showNotDone{}
 	i.Next = next
 	return i
@@ -44,6 +45,8 @@ func (i *showNotDone) ExecuteActivity(ctx context.Context, in *interceptor.Execu
 	if err != nil || !ok || (result.State != Failed && result.State != Refused && result.State != Uncertain) {
 		return value, err
 	}
-	return nil, temporal.NewApplicationErrorWithOptions(activity.GetInfo(ctx).ActivityType.Name+": the effect is "+string(result.State)+": "+result.Reason, TypeNotDone,
-		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{result}, Category: temporal.ApplicationErrorCategoryBenign})
+	return nil, temporal.NewApplicationErrorWithOptions(activity.GetInfo(ctx).ActivityType.Name+": the effect is "+
+		string(result.State)+": "+result.Reason, TypeNotDone,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{result},
+			Category: temporal.ApplicationErrorCategoryBenign})
 }

@@ -20,7 +20,8 @@ func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, erro
 	if result.By != "" {
 		note += " by " + g.EventID
 	}
-	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
+	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID,
+		RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
 	if err := r.Ledger.Sight(ctx, sighting); err != nil {
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record what %s is", c.Key)
 	}
@@ -85,7 +86,8 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 		return ledger.Finish{State: ledger.Done, Result: encoded, Also: o.also}, Result{State: Done}, 0, err
 	}
 	if unwanted, ok := errors.AsType[*NotWanted](o.err); ok {
-		return ledger.Finish{State: ledger.Skipped, Error: unwanted.Reason}, Result{State: Skipped, Reason: unwanted.Reason}, 0, nil
+		return ledger.Finish{State: ledger.Skipped, Error: unwanted.Reason},
+			Result{State: Skipped, Reason: unwanted.Reason}, 0, nil
 	}
 	class, wait := Classify(o.err)
 	finish := ledger.Finish{State: ledger.Failed, Class: class, Error: describe(o.err)}
@@ -99,7 +101,8 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 }
 
 // record writes what an attempt came to and turns it into what the flow or Temporal needs.
-func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result, error) {
+func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result,
+	error) {
 	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
 		// Nothing is recorded: the claim runs out, and the next attempt takes over. Where it may have come
 		// as far as the answer, that one keeps it known; see Policy.Marks.

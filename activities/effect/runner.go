@@ -77,12 +77,14 @@ const claiming = 2 * time.Second
 //
 // Whatever the flow has to decide on comes as a result, without an error. An error means "try again":
 // Temporal does, with the same arguments, and the ledger makes that safe.
-func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn func(context.Context, *Attempt) (any, error)) (Result, error) {
+func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
+	fn func(context.Context, *Attempt) (any, error)) (Result, error) {
 	if c.ByHand != nil {
 		return r.assert(ctx, c, p)
 	}
 	p.Timeout = cmp.Or(c.Timeout, p.Timeout)
-	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+claiming {
+	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+
+		claiming {
 		// A local try waits for its turn in its own time. What is left could cut the call off, and leave a mail in
 		// doubt that the server is about to take; the regular activity that follows has all its time.
 		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
@@ -118,7 +120,8 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte, fn fu
 	}
 	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request, Repeat: grant.Age > 0}
+	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request,
+		Repeat: grant.Age > 0}
 	attempt.commit = func() error {
 		held, err := r.mark(attemptCtx, c.Key, grant.Token)
 		reached(c, "after-mark")
@@ -163,7 +166,8 @@ func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err
 	if !info.IsLocalActivity {
 		r.Waits(ctx, c, p.Gate.sink, words, SinkBusy)
 	}
-	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind, p.Gate.sink, words)
+	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind,
+		p.Gate.sink, words)
 }
 
 // mark sets the mark of the point of no return. One that may have been set makes the effect uncertain, though
@@ -228,12 +232,14 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 		if err != nil {
 			return ledger.Grant{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
 		}
-		held := !grant.Granted && (grant.State == ledger.Claimed || grant.State == ledger.Failed && grant.Class == ledger.Transient)
+		held := !grant.Granted &&
+			(grant.State == ledger.Claimed || grant.State == ledger.Failed && grant.Class == ledger.Transient)
 		if !held {
 			return grant, nil
 		}
 		if time.Since(begin) >= patience {
-			return ledger.Grant{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done by another", c.Key)
+			return ledger.Grant{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done by another",
+				c.Key)
 		}
 		select {
 		case <-time.After(jitter(pause)):
@@ -252,7 +258,8 @@ func reached(c Call, step string) {
 
 // again returns the error with which Temporal tries the activity once more, after the wait. Without one, it is that of
 // our own trouble.
-func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cause error, format string, args ...any) error {
+func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cause error, format string,
+	args ...any) error {
 	if wait <= 0 {
 		wait = jitter(ownWait(activity.GetInfo(ctx).Attempt))
 	}
@@ -271,5 +278,6 @@ func (r *Runner) Stale(ctx context.Context, c Call) {
 }
 
 func (r *Runner) count(ctx context.Context, c Call, outcome State) {
-	r.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind), attribute.String("outcome", string(outcome))))
+	r.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind),
+		attribute.String("outcome", string(outcome))))
 }

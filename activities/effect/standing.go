@@ -42,8 +42,8 @@ func (s Standing) UnderWay() bool { return s.State == ledger.Claimed }
 // Settled reports whether nothing more is to be done about it.
 func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
 
-// Met is the result that a run gets for an effect which it may not do: how the effect ended before, and by which event if
-// that was another one.
+// Met is the result that a run gets for an effect which it may not do: how the effect ended before, and by which
+// event if that was another one.
 func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
 
 // Beyond says how an effect ends that a call would begin now, if its sink stays out or paused for longer than its time.
@@ -54,15 +54,17 @@ func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
 	remembers, begun := p.KeyLifetime-s.Age, s.Attempt > 0 && c.Round <= s.Round
 	switch keeps := p.KeyLifetime > 0 && s.Attempt > 0 && ledger.Grant(s).KeepsKey(); {
 	case keeps && remembers > 0 && (h.Paused || remembers < p.Retries.For):
-		return fmt.Sprintf("if it is %s beyond %s, it has forgotten the first try, and this is in doubt", held, now.Add(remembers).UTC().Format(time.RFC3339))
+		return fmt.Sprintf("if it is %s beyond %s, it has forgotten the first try, and this is in doubt", held,
+			now.Add(remembers).UTC().Format(time.RFC3339))
 	case !h.Paused && !begun && p.Retries.For > 0 && (!keeps || remembers > 0):
-		return fmt.Sprintf("if it is %s beyond %s, when the last try comes, this is dead", held, now.Add(p.Retries.For).UTC().Format(time.RFC3339))
+		return fmt.Sprintf("if it is %s beyond %s, when the last try comes, this is dead", held,
+			now.Add(p.Retries.For).UTC().Format(time.RFC3339))
 	}
 	return ""
 }
 
-// Forgotten returns the doubt that a claim would end in because the sink has forgotten the key of an earlier attempt, and
-// nil if the sink still knows it.
+// Forgotten returns the doubt that a claim would end in because the sink has forgotten the key of an earlier attempt,
+// and nil if the sink still knows it.
 func (p Policy) Forgotten(s Standing) error {
 	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !ledger.Grant(s).KeepsKey() {
 		return nil
@@ -70,8 +72,8 @@ func (p Policy) Forgotten(s Standing) error {
 	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another could be applied twice", s.Age.Round(time.Minute), p.KeyLifetime)
 }
 
-// Foreseen is the result that a run would get for an effect that returns value and err. Trouble of our own is returned as
-// an error.
+// Foreseen is the result that a run would get for an effect that returns value and err. Trouble of our own is
+// returned as an error.
 func Foreseen(value any, err error) (Result, error) {
 	finish, result, _, encodeErr := outcome{value: value, err: err}.conclude()
 	switch {

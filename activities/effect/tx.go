@@ -19,7 +19,8 @@ const txLease = 10 * time.Second
 //
 // queue names what fn locks first, such as "account acme (live)": effects that queue for the same wait for each other
 // without a connection. Where somebody else holds its lock, the receipt says so, and since when.
-func (r *Runner) DoTx(ctx context.Context, c Call, queue string, fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
+func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
+	fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	started := time.Now()
 	var encoded json.RawMessage
 	finish := ledger.Finish{Compensates: c.Compensates, StartedAt: started}

@@ -15,12 +15,14 @@ import (
 
 // Histories is where runs are read; a client.Client.
 type Histories interface {
-	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
+	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool,
+		filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
 }
 
 // Find returns the latest intervention of a kind in a run's history, and false if there was no such one. The
 // receipt's ID is for the caller to fill in.
-func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, runID string) (found run.Intervention, ok bool, err error) {
+func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, runID string) (found run.Intervention,
+	ok bool, err error) {
 	filter := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
 	if what == run.Terminated {
 		filter = enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT

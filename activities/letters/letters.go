@@ -33,7 +33,8 @@ const (
 
 // Names lists them.
 func Names() []string {
-	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, Dunning, TrialEnding, SubscriptionChanged, SubscriptionEnded}
+	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, Dunning, TrialEnding,
+		SubscriptionChanged, SubscriptionEnded}
 }
 
 // English is the language of the built-in letters.
@@ -58,8 +59,10 @@ type Content struct {
 
 // sample is what each template is tried with before any letter is sent.
 var sample = Content{
-	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD", Quantity: 3, URL: "https://invoice.stripe.com/i/1",
-	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(), EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
+	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD", Quantity: 3,
+	URL:         "https://invoice.stripe.com/i/1",
+	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(),
+	EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
 }
 
 // Set holds the letters of one language.

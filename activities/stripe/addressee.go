@@ -71,7 +71,8 @@ func shown(s string) string {
 // link returns a page of the web, "" where s is something else.
 func link(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || Unusable(s, 2000) != "" || strings.ContainsAny(s, " <>\"") {
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || Unusable(s, 2000) != "" ||
+		strings.ContainsAny(s, " <>\"") {
 		return ""
 	}
 	return s

@@ -43,7 +43,8 @@ func (r *reader) sessionLines(f *fields) (lines []billing.Line) {
 		in := list.in(o, "data[]")
 		p := r.price(in)
 		lines = append(lines, billing.Line{
-			Price: p.id, LookupKey: p.lookupKey, Product: p.product, Quantity: in.count("quantity"), Amount: in.count("amount_total"),
+			Price: p.id, LookupKey: p.lookupKey, Product: p.product, Quantity: in.count("quantity"),
+			Amount: in.count("amount_total"),
 		})
 		list.keep(in)
 	}

@@ -19,8 +19,9 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Client asks Stripe's API for objects. It only reads: a restricted key that may read what is asked for is enough. It asks in one API version, that of stripe-go v76, and keeps the answers as bytes: the readers of this
-// package understand them like any event's.
+// Client asks Stripe's API for objects. It only reads: a restricted key that may read what is asked for is enough. It
+// asks in one API version, that of stripe-go v76, and keeps the answers as bytes: the readers of this package
+// understand them like any event's.
 type Client struct {
 	// Pace, when set, is asked before each request, and waits until it may be made.
 	Pace func(context.Context) error
@@ -30,9 +31,9 @@ type Client struct {
 	key     string
 }
 
-// NewClient returns the client of the account whose secret or restricted key is given, which makes its requests through
-// another: that one's time-out bounds each of them. base is Stripe's own API where it is empty. The key is never part of
-// an error.
+// NewClient returns the client of the account whose secret or restricted key is given, which makes its requests
+// through another: that one's time-out bounds each of them. base is Stripe's own API where it is empty. The key is
+// never part of an error.
 func NewClient(key, base string, through *http.Client) (*Client, error) {
 	if base == "" {
 		base = api.APIURL
@@ -79,7 +80,8 @@ func (c *Client) Subscription(ctx context.Context, id, account string) (Fetched,
 }
 
 // Invoice returns an invoice with all of its lines, of which the first come with it and the rest by further requests;
-// if there are more than 500, the rest is left out, and the fact is partial. It is like [Client.Subscription] otherwise.
+// if there are more than 500, the rest is left out, and the fact is partial. It is like [Client.Subscription]
+// otherwise.
 func (c *Client) Invoice(ctx context.Context, id, account string) (Fetched, error) {
 	fetched, err := c.get(ctx, api.FormatURLPath("/v1/invoices/%s", id), account, nil)
 	if err != nil {
@@ -133,7 +135,8 @@ func (c *Client) InvoiceLines(ctx context.Context, id, account string) (Fetched,
 			return Fetched{}, effect.Fault("%s: a line without an ID, after which nothing can be asked for", c.host)
 		}
 		if !more || len(all) >= mostElements {
-			body, err := json.Marshal(map[string]any{"object": "list", "data": all[:min(len(all), mostElements)], "has_more": more || len(all) > mostElements})
+			body, err := json.Marshal(map[string]any{"object": "list", "data": all[:min(len(all), mostElements)],
+				"has_more": more || len(all) > mostElements})
 			return Fetched{body, at}, err
 		}
 	}
@@ -170,7 +173,8 @@ func (c *Client) get(ctx context.Context, path, account string, query *form.Valu
 	return c.ask(ctx, path, account, query, http.Header{})
 }
 
-func (c *Client) ask(ctx context.Context, path, account string, query *form.Values, header http.Header) (Fetched, error) {
+func (c *Client) ask(ctx context.Context, path, account string, query *form.Values, header http.Header) (Fetched,
+	error) {
 	header.Set("X-Stripe-Client-User-Agent", "{}") // instead of what uname says, which is our host's name, too
 	params := &api.Params{Context: ctx, Headers: header}
 	if account != "" {

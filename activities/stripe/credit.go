@@ -2,8 +2,8 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing"
 
-// creditNote reads a credit note. What it credits is what it takes back of money that had been received, but for what its
-// refunds pay back: these are events of their own. Of an invoice that was open, it only lowers what is due.
+// creditNote reads a credit note. What it credits is what it takes back of money that had been received, but for what
+// its refunds pay back: these are events of their own. Of an invoice that was open, it only lowers what is due.
 func (r *reader) creditNote(f *fields) *billing.Fact {
 	credited := f.amount("amount")
 	switch {
@@ -20,7 +20,8 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 		taxes = "tax_amounts"
 	}
 	fact.Credit = &billing.CreditFact{
-		Status: status, Invoice: f.needed("invoice", f.link("invoice")), Amount: credited, Currency: f.currency("currency"), Reason: f.word("reason"),
+		Status: status, Invoice: f.needed("invoice", f.link("invoice")), Amount: credited,
+		Currency: f.currency("currency"), Reason: f.word("reason"),
 		Tax: billing.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
 	}
 	return fact

@@ -21,7 +21,8 @@ func (r *reader) dispute(f *fields) *billing.Fact {
 				in.fail("amount", "absent")
 			}
 			seen.Movements = append(seen.Movements, billing.Movement{
-				ID: in.needed("id", in.word("id")), Amount: in.whole("amount"), Currency: in.currency("currency"), OccurredAt: in.time("created"),
+				ID: in.needed("id", in.word("id")), Amount: in.whole("amount"), Currency: in.currency("currency"),
+				OccurredAt: in.time("created"),
 			})
 			f.keep(in)
 		}

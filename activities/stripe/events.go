@@ -58,7 +58,8 @@ func (c *Client) Events(ctx context.Context, q EventsQuery) (page []Event, more 
 		}
 		_ = json.Unmarshal(l.Body, &head) // what cannot be read is shown without
 		page = append(page, Event{
-			Listed: l, Type: head.Type, Object: head.Data.Object.ID, Created: time.Unix(head.Created, 0).UTC(), Pending: head.PendingWebhooks > 0,
+			Listed: l, Type: head.Type, Object: head.Data.Object.ID, Created: time.Unix(head.Created, 0).UTC(),
+			Pending: head.PendingWebhooks > 0,
 		})
 	}
 	return page, more, err

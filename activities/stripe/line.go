@@ -65,5 +65,6 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 // parent since.
 func isOwn(l object) bool {
 	parent := l.object("parent")
-	return l.text("type") == "subscription" || len(parent.object("subscription_item_details")) > 0 && parent.text("type") != "invoice_item_details"
+	return l.text("type") == "subscription" || len(parent.object("subscription_item_details")) > 0 &&
+		parent.text("type") != "invoice_item_details"
 }

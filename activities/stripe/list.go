@@ -38,8 +38,9 @@ func (l Listed) ImportedFacts(s billing.Subject) ([]billing.Fact, error) {
 	return ReadObject(l.Body, s, billing.FromImport)
 }
 
-// Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there are more.
-// An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Subscription] otherwise.
+// Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there
+// are more. An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Subscription]
+// otherwise.
 func (c *Client) Page(ctx context.Context, list List, after, account string) (page []Listed, more bool, err error) {
 	query := &form.Values{}
 	if list.query[0] != "" {
@@ -49,7 +50,8 @@ func (c *Client) Page(ctx context.Context, list List, after, account string) (pa
 }
 
 // page is a page of any list, which query narrows.
-func (c *Client) page(ctx context.Context, name string, query *form.Values, after, account string) (page []Listed, more bool, err error) {
+func (c *Client) page(ctx context.Context, name string, query *form.Values, after, account string) (page []Listed,
+	more bool, err error) {
 	const most = 100
 	query.Add("limit", strconv.Itoa(most))
 	if after != "" {

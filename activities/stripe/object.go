@@ -21,9 +21,9 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
-// Unusable says why s, of at most the given number of bytes, cannot be stored or stand in a key, "" when it
-// can. It does not repeat s: the words stand in histories and reasons, and s may be an address. Postgres refuses a NUL each time it is tried; and encoding/json puts U+FFFD where escapes are broken,
-// so that two IDs would be one.
+// Unusable says why s, of at most the given number of bytes, cannot be stored or stand in a key, "" when it can. It
+// does not repeat s: the words stand in histories and reasons, and s may be an address. Postgres refuses a NUL each
+// time it is tried; and encoding/json puts U+FFFD where escapes are broken, so that two IDs would be one.
 func Unusable(s string, most int) string {
 	if len(s) > most {
 		return fmt.Sprintf("has %d bytes, at most %d can be stored", len(s), most)

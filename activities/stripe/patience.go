@@ -22,7 +22,8 @@ func (p Patience) Do(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
 		class, wait := effect.Classify(err)
-		if err == nil || errors.Is(err, ErrNotFound) || class != ledger.Transient || try >= p.Tries || ctx.Err() != nil {
+		if err == nil || errors.Is(err, ErrNotFound) || class != ledger.Transient || try >= p.Tries ||
+			ctx.Err() != nil {
 			return err
 		}
 		select {

@@ -6,9 +6,9 @@ type price struct {
 	metered                bool
 }
 
-// price reads the price of an item or a line: price up to 2025-02 and on items, pricing.price_details on lines since, plan
-// of old. Since then a line carries only the price's ID, which does not tell its lookup key, nor whether it is metered. A
-// connected account could give its prices any lookup key: it is left out.
+// price reads the price of an item or a line: price up to 2025-02 and on items, pricing.price_details on lines since,
+// plan of old. Since then a line carries only the price's ID, which does not tell its lookup key, nor whether it is
+// metered. A connected account could give its prices any lookup key: it is left out.
 func (r *reader) price(f *fields) price {
 	p := readPrice(f.object)
 	p.id, p.product = f.usable("price", p.id, mostPrice), f.usable("price.product", p.product, mostPrice)

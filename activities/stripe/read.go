@@ -7,8 +7,8 @@ import (
 )
 
 // Read returns the facts that an event's body tells; none, without an error, where the event is about nothing that we
-// keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt and the connected account,
-// to which Read adds the time and the customer.
+// keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt and the connected
+// account, to which Read adds the time and the customer.
 //
 // Every error is a [ReviewError].
 func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {

@@ -48,14 +48,15 @@ const (
 	mostWarned = 100
 )
 
-// OfCustomer returns what Stripe holds of a customer: the customer itself, all subscriptions, those that have ended, too,
-// the invoices, the credit notes, the checkout sessions that were paid for and have no invoice, and the charges that were
-// paid back, disputed or warned of, with their refunds, disputes and early fraud warnings. A customer that Stripe does not
-// have is [ErrNotFound].
+// OfCustomer returns what Stripe holds of a customer: the customer itself, all subscriptions, those that have ended,
+// too, the invoices, the credit notes, the checkout sessions that were paid for and have no invoice, and the charges
+// that were paid back, disputed or warned of, with their refunds, disputes and early fraud warnings. A customer that
+// Stripe does not have is [ErrNotFound].
 //
-// leftOut says what of a list was not read, and why: the key may not read it, where it is one of money; or there is more
-// of it than one call reads.
-func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience) (held []Listed, leftOut map[string]string, err error) {
+// leftOut says what of a list was not read, and why: the key may not read it, where it is one of money; or there is
+// more of it than one call reads.
+func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience) (held []Listed,
+	leftOut map[string]string, err error) {
 	var customer Fetched
 	if err := p.Do(ctx, func() (err error) {
 		customer, err = c.get(ctx, api.FormatURLPath("/v1/customers/%s", id), account, nil)
@@ -63,10 +64,12 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience)
 	}); err != nil {
 		return nil, nil, err
 	}
-	r := reading{Client: c, account: account, patience: p, held: []Listed{listed(customer.Body, customer.At)}, leftOut: map[string]string{}}
+	r := reading{Client: c, account: account, patience: p, held: []Listed{listed(customer.Body, customer.At)},
+		leftOut: map[string]string{}}
 	for _, of := range []part{
 		{"subscriptions", map[string]string{"customer": id, "status": "all"}},
-		{"invoices", map[string]string{"customer": id, "status": "open"}}, {"invoices", map[string]string{"customer": id}},
+		{"invoices", map[string]string{"customer": id, "status": "open"}},
+		{"invoices", map[string]string{"customer": id}},
 	} {
 		list, err := r.all(ctx, of)
 		if err != nil {
@@ -152,14 +155,15 @@ func (r *reading) money(ctx context.Context, id string) error {
 		}
 	}
 	if len(charges) > mostWarned {
-		r.leftOut["early fraud warnings of older charges"] = fmt.Sprintf("they are asked for of the newest %d", mostWarned)
+		r.leftOut["early fraud warnings of older charges"] = fmt.Sprintf("they are asked for of the newest %d",
+			mostWarned)
 	}
 	r.orders(sessions, paid)
 	return nil
 }
 
-// orders adds the sessions in which something was bought once: they were paid for, and no invoice was made. Each is as of
-// when its charge was made, by the charge's payment intent; of a free one, as of when the session was.
+// orders adds the sessions in which something was bought once: they were paid for, and no invoice was made. Each is
+// as of when its charge was made, by the charge's payment intent; of a free one, as of when the session was.
 func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 	for _, session := range sessions {
 		var is struct {
@@ -170,7 +174,8 @@ func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 			Created       int64
 		}
 		_ = json.Unmarshal(session.Body, &is) // as a charge
-		if is.Mode != "payment" || is.Status != "complete" || is.PaymentStatus == "unpaid" || len(is.Invoice) > 0 && string(is.Invoice) != "null" {
+		if is.Mode != "payment" || is.Status != "complete" || is.PaymentStatus == "unpaid" || len(is.Invoice) > 0 &&
+			string(is.Invoice) != "null" {
 			continue
 		}
 		at, known := paid[is.Intent]
@@ -251,8 +256,8 @@ func (c *Client) Object(ctx context.Context, kind billing.Kind, id, account stri
 }
 
 // Envelope returns the body of a receipt that holds the object. Its time is that of the object's facts: when it was
-// fetched, or when it came to its end, since it has been like this from then on. That of a refund that has succeeded, and
-// of a credit note, is when it was made; that of a checkout session, when it was paid for.
+// fetched, or when it came to its end, since it has been like this from then on. That of a refund that has succeeded,
+// and of a credit note, is when it was made; that of a checkout session, when it was paid for.
 func (l Listed) Envelope(eventID string) ([]byte, error) {
 	var o struct {
 		Object            string

@@ -9,7 +9,8 @@ import (
 
 func (r *reader) subscription(f *fields) *billing.Fact {
 	now := r.subscriptionSeen(f)
-	ended := now.Status == "canceled" || now.Status == "incomplete_expired" || r.subject.EventType == "customer.subscription.deleted"
+	ended := now.Status == "canceled" || now.Status == "incomplete_expired" ||
+		r.subject.EventType == "customer.subscription.deleted"
 	fact := r.fact(f, billing.SubscriptionSeen, ended)
 	f.needed("customer", fact.Customer)
 	if len(r.previous) > 0 {
@@ -71,6 +72,7 @@ func (r *reader) items(f *fields) []billing.Item {
 		list.keep(in)
 		items = append(items, item)
 	}
-	slices.SortStableFunc(items, func(a, b billing.Item) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Price, b.Price)) })
+	slices.SortStableFunc(items,
+		func(a, b billing.Item) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Price, b.Price)) })
 	return items
 }

@@ -43,7 +43,8 @@ func writeAccount(a *app, acc *account.Account) error {
 	}
 	head = append(head, whyOf(acc, time.Now())...)
 	head = append(head, []string{"workspace", workspaceOf(acc)})
-	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), claimRows(acc.Claims), entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
+	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), claimRows(acc.Claims),
+		entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
 	return tables(a.out, parts...)
 }
 
@@ -154,7 +155,8 @@ func subscriptionRows(subscriptions []account.Subscription) [][]string {
 				notes = append(notes, n.text)
 			}
 		}
-		rows = append(rows, []string{s.ID, cmp.Or(s.Status, "unknown"), planOf(s.Plan, s.Quantity), date(s.PeriodEnd), strings.Join(notes, "; "), s.Because})
+		rows = append(rows, []string{s.ID, cmp.Or(s.Status, "unknown"), planOf(s.Plan, s.Quantity), date(s.PeriodEnd),
+			strings.Join(notes, "; "), s.Because})
 	}
 	return rows
 }
@@ -175,7 +177,8 @@ func invoiceRows(acc *account.Account) [][]string {
 		if i.PaidAt == nil && i.NextAttempt != nil {
 			notes = append(notes, "next "+date(i.NextAttempt))
 		}
-		rows = append(rows, []string{i.ID, i.Status, stripe.Money(i.Due, i.Currency), date(i.PaidAt), strings.Join(notes, "; "), i.Because})
+		rows = append(rows, []string{i.ID, i.Status, stripe.Money(i.Due, i.Currency), date(i.PaidAt),
+			strings.Join(notes, "; "), i.Because})
 	}
 	if acc.MoreInvoices {
 		rows = append(rows, []string{"older ones are not shown"})
@@ -194,7 +197,8 @@ func entryRows(entries []account.Entry) [][]string {
 func claimRows(claims []account.Claim) [][]string {
 	rows := [][]string{{"CLAIM", "KIND", "STATUS", "INVOICE", "AMOUNT"}}
 	for _, c := range claims {
-		rows = append(rows, []string{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice, stripe.Money(c.Amount, c.Currency)})
+		rows = append(rows, []string{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice,
+			stripe.Money(c.Amount, c.Currency)})
 	}
 	return rows
 }
@@ -203,9 +207,12 @@ func dueRows(due []account.Due) [][]string {
 	rows := [][]string{{"DUE", "WHAT", "OBJECT", "BY"}}
 	for _, d := range due {
 		what := map[billing.Why]string{
-			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends", billing.DueOneOff: "the time that was paid for ends",
-			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step), billing.DueSettle: "a person is asked whether it is active",
-			billing.DueKeep: "a person is asked to release the workspace", billing.DueHold: "the workspace follows a hold, or its end",
+			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends",
+			billing.DueOneOff:  "the time that was paid for ends",
+			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step),
+			billing.DueSettle:  "a person is asked whether it is active",
+			billing.DueKeep:    "a person is asked to release the workspace",
+			billing.DueHold:    "the workspace follows a hold, or its end",
 		}[d.Why]
 		rows = append(rows, []string{date(&d.At), what, d.Object, d.Event})
 	}

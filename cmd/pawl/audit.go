@@ -98,7 +98,8 @@ that is repeated.`,
 	}, func(a *app, found []audit.Row) error {
 		rows := [][]string{{"NUMBER", "TIME", "WHO", "ACTION", "TARGET", "WHY"}}
 		for _, r := range found {
-			rows = append(rows, []string{strconv.FormatInt(r.ID, 10), clock(r.At), r.Actor, r.Action, r.Target, r.Reason})
+			rows = append(rows,
+				[]string{strconv.FormatInt(r.ID, 10), clock(r.At), r.Actor, r.Action, r.Target, r.Reason})
 		}
 		return table(a.out, rows)
 	})

@@ -87,7 +87,8 @@ The first run builds Temporal's server, which takes some minutes.`,
 			default:
 				return usagef("--server: %q is no server: use dev, postgres or both", server)
 			}
-			if err := positive("--in-flight, --events and --rounds", append(cfg.InFlight, cfg.Events, cfg.Rounds)...); err != nil {
+			if err := positive("--in-flight, --events and --rounds",
+				append(cfg.InFlight, cfg.Events, cfg.Rounds)...); err != nil {
 				return err
 			}
 			for _, mode := range cfg.Modes {
@@ -117,18 +118,21 @@ The first run builds Temporal's server, which takes some minutes.`,
 	flags.StringSliceVar(&cfg.Modes, "mode", bench.FlowModes, "`modes` to measure")
 	flags.IntSliceVar(&cfg.InFlight, "in-flight", []int{1, 32}, "how many events are under way at once")
 	flags.IntVar(&cfg.Events, "events", 400, "events of a round; a quarter with one in flight")
-	flags.BoolVar(&cfg.TwoProcesses, "two-processes", false, "run ingress and worker apart, not as pawl ingress --worker")
+	flags.BoolVar(&cfg.TwoProcesses, "two-processes", false,
+		"run ingress and worker apart, not as pawl ingress --worker")
 	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")
 	return cmd
 }
 
 // cpuTable shows the CPU time of an event by part.
 func cpuTable(results []bench.FlowResult) [][]string {
-	rows := [][]string{{}, {"SERVER", "IN FLIGHT", "MODE", "CPU MS: PAWL", "ITS POSTGRES", "TEMPORAL", "TEMPORAL'S POSTGRES", "SANDBOX"}}
+	rows := [][]string{{}, {"SERVER", "IN FLIGHT", "MODE", "CPU MS: PAWL", "ITS POSTGRES", "TEMPORAL",
+		"TEMPORAL'S POSTGRES", "SANDBOX"}}
 	for _, r := range results {
 		rows = append(rows, []string{
 			r.Server, strconv.Itoa(r.InFlight), r.Mode,
-			number(r.CPU.Pawl, 1), number(r.CPU.Postgres, 1), number(r.CPU.Temporal, 1), number(r.CPU.TemporalPostgres, 1), number(r.CPU.Sandbox, 1),
+			number(r.CPU.Pawl, 1), number(r.CPU.Postgres, 1), number(r.CPU.Temporal, 1),
+			number(r.CPU.TemporalPostgres, 1), number(r.CPU.Sandbox, 1),
 		})
 	}
 	return rows
@@ -136,7 +140,8 @@ func cpuTable(results []bench.FlowResult) [][]string {
 
 // flowTable shows each row beside the naive one and the floor of the same server and load.
 func flowTable(results []bench.FlowResult) [][]string {
-	rows := [][]string{{"SERVER", "IN FLIGHT", "MODE", "PER SECOND", "OF NAIVE", "OF FLOOR", "P50 MS", "P99 MS", "HISTORY EVENTS", "TRANSITIONS", "COMMITS"}}
+	rows := [][]string{{"SERVER", "IN FLIGHT", "MODE", "PER SECOND", "OF NAIVE", "OF FLOOR", "P50 MS", "P99 MS",
+		"HISTORY EVENTS", "TRANSITIONS", "COMMITS"}}
 	beside := func(r bench.FlowResult, mode string) float64 {
 		i := slices.IndexFunc(results, func(o bench.FlowResult) bool {
 			return o.Server == r.Server && o.InFlight == r.InFlight && o.Mode == mode
@@ -150,7 +155,8 @@ func flowTable(results []bench.FlowResult) [][]string {
 		rows = append(rows, []string{
 			r.Server, strconv.Itoa(r.InFlight), r.Mode, number(r.PerSecond, 1),
 			factor(r.PerSecond, beside(r, "naive")), factor(r.PerSecond, beside(r, "floor")),
-			number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0), number(r.Commits, 1),
+			number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0),
+			number(r.Commits, 1),
 		})
 	}
 	return rows

@@ -34,7 +34,8 @@ events a second with forged signatures.`,
 					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.AcceptModes, ", "))
 				}
 			}
-			if err := positive("--connections, --seconds and --rounds", append(cfg.Connections, seconds, cfg.Rounds)...); err != nil {
+			if err := positive("--connections, --seconds and --rounds",
+				append(cfg.Connections, seconds, cfg.Rounds)...); err != nil {
 				return err
 			}
 			cfg.Length = time.Duration(seconds) * time.Second
@@ -74,7 +75,8 @@ events a second with forged signatures.`,
 
 // acceptTable shows each row beside the rivals at the same load.
 func acceptTable(results []bench.AcceptResult) [][]string {
-	rows := [][]string{{"CONNECTIONS", "DUPLICATES", "MODE", "PER SECOND", "OF NO-STORAGE", "OF INSERT", "OF INLINE-START", "P50 MS", "P99 MS"}}
+	rows := [][]string{{"CONNECTIONS", "DUPLICATES", "MODE", "PER SECOND", "OF NO-STORAGE", "OF INSERT",
+		"OF INLINE-START", "P50 MS", "P99 MS"}}
 	beside := func(r bench.AcceptResult, mode string) float64 {
 		i := slices.IndexFunc(results, func(o bench.AcceptResult) bool {
 			return o.Connections == r.Connections && o.Duplicates == r.Duplicates && o.Mode == mode
@@ -87,7 +89,8 @@ func acceptTable(results []bench.AcceptResult) [][]string {
 	for _, r := range results {
 		rows = append(rows, []string{
 			strconv.Itoa(r.Connections), number(100*r.Duplicates, 0) + " %", r.Mode, number(r.RPS, 0),
-			factor(r.RPS, beside(r, "no-storage")), factor(r.RPS, beside(r, "insert")), factor(r.RPS, beside(r, "inline-start")),
+			factor(r.RPS, beside(r, "no-storage")), factor(r.RPS, beside(r, "insert")),
+			factor(r.RPS, beside(r, "inline-start")),
 			number(r.P50, 2), number(r.P99, 2),
 		})
 	}

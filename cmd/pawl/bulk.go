@@ -62,7 +62,8 @@ func bulkFlags(cmd *cobra.Command) *bulk {
 
 // isBulk reports whether a call is about many events.
 func isBulk(cmd *cobra.Command) bool {
-	return cmd.Flags().Lookup("rate") != nil && slices.ContainsFunc(append([]string{"rate"}, filterFlags...), cmd.Flags().Changed)
+	return cmd.Flags().Lookup("rate") != nil &&
+		slices.ContainsFunc(append([]string{"rate"}, filterFlags...), cmd.Flags().Changed)
 }
 
 // targets wants what a verb is about: one ID, or none and a filter if it can be about many.
@@ -89,7 +90,8 @@ func (b *bulk) check(v operator.Verb, d operator.Decision) error {
 	case !slices.Contains(v.Many, b.filter.Status):
 		return usagef("--status %s: %s acts on %s", b.filter.Status, v.Name, strings.Join(v.Many, " or "))
 	case b.rate < operator.LeastJobRate || b.rate > operator.MostJobRate:
-		return usagef("--rate: write a number of events a second, from %g to %g", operator.LeastJobRate, operator.MostJobRate)
+		return usagef("--rate: write a number of events a second, from %g to %g", operator.LeastJobRate,
+			operator.MostJobRate)
 	case len(d.Request) > operator.MaxJobID || strings.Contains(d.Request, " "):
 		return usagef("--request-id: the request ID of a job has %d characters at most, without spaces", operator.MaxJobID)
 	}
@@ -130,9 +132,11 @@ func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Deci
 	if d.Request == "" {
 		d.Request = v.Name + "-" + uuid.NewString()[:8]
 	}
-	made := &operator.NewJob{Job: job.Job{Action: v.Name, Effect: d.Effect, Filter: b.words(), Rate: b.rate}, Chosen: chosen}
+	made := &operator.NewJob{Job: job.Job{Action: v.Name, Effect: d.Effect, Filter: b.words(), Rate: b.rate},
+		Chosen: chosen}
 	return a.decide(ctx, operator.Decision{
-		Verb: operator.VerbStartJob, Target: d.Request, Who: d.Who, Why: d.Why, Request: d.Request, Args: operator.Args{Found: made},
+		Verb: operator.VerbStartJob, Target: d.Request, Who: d.Who, Why: d.Why, Request: d.Request,
+		Args: operator.Args{Found: made},
 	})
 }
 
@@ -151,7 +155,8 @@ func (b *bulk) preview(ctx context.Context, a *app, d operator.Decision, chosen 
 // confirmNumber has a person type how many events a job acts on.
 func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 	n := len(chosen.Events)
-	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, plural(n, "event"), inBrackets(moneyOf(chosen.Money)))
+	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, plural(n, "event"),
+		inBrackets(moneyOf(chosen.Money)))
 	if a.ask(question) != strconv.Itoa(n) {
 		return fmt.Errorf("not confirmed, and nothing done: type %d, or write --yes; --dry-run shows what would happen", n)
 	}
@@ -162,7 +167,8 @@ func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 func writeJobPreview(a *app, p *operator.JobPreview) error {
 	rows := [][]string{{"EVENT", "TYPE", "STATUS", "REASON", "ACCOUNT", "AMOUNT"}}
 	for _, e := range p.Events[:min(shownItems, len(p.Events))] {
-		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account, amount(e.Amount, e.Currency)})
+		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account,
+			amount(e.Amount, e.Currency)})
 	}
 	if err := table(a.out, rows); err != nil {
 		return err
@@ -170,7 +176,8 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 	if more := len(p.Events) - shownItems; more > 0 {
 		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
 	}
-	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, plural(p.Count, "event"), inBrackets(moneyOf(p.Chosen.Money)))
+	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, plural(p.Count, "event"),
+		inBrackets(moneyOf(p.Chosen.Money)))
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
 		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
@@ -185,7 +192,8 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 	if p.Previewed < p.Count {
 		newest = fmt.Sprintf("of the newest %d, ", p.Previewed)
 	}
-	_, err := fmt.Fprintf(a.out, "%s%s\neffects: %s\n", newest, strings.Join(ends, ", "), clean(totals(p.Counts, p.Sums)))
+	_, err := fmt.Fprintf(a.out, "%s%s\neffects: %s\n", newest, strings.Join(ends, ", "),
+		clean(totals(p.Counts, p.Sums)))
 	return err
 }
 

@@ -111,7 +111,8 @@ func plainly(err error) error {
 		return err
 	}
 	want := map[reflect.Kind]string{
-		reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Float64: "a number", reflect.Bool: "true or false",
+		reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Float64: "a number",
+		reflect.Bool: "true or false",
 	}[wrong.Type.Kind()]
 	where := strings.TrimSuffix(err.Error(), wrong.Error()) // what our own decoders say
 	if wrong.Field != "" {
@@ -161,7 +162,8 @@ func (c *captured) settings() webhook.Settings {
 		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds * float64(time.Second)),
 		Options: map[string]string{webhook.AllowShortSecrets: "true"},
 	}
-	for name, value := range map[string]string{"scheme": c.Scheme, "webhook_id": c.WebhookID, "certificate_pem": c.CertificatePEM} {
+	for name, value := range map[string]string{"scheme": c.Scheme, "webhook_id": c.WebhookID,
+		"certificate_pem": c.CertificatePEM} {
 		if value != "" {
 			s.Options[name] = value
 		}
@@ -176,7 +178,8 @@ func (c *captured) settings() webhook.Settings {
 	// For a provider whose sources have no public keys, one would verify whatever anybody signs with it. Where there is a
 	// certificate, its key stands in that.
 	contract := providers()[c.Provider].Contract
-	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" && (contract.PublicKeys || prefix != "") {
+	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" &&
+		(contract.PublicKeys || prefix != "") {
 		keys = append(keys, prefix+strings.TrimPrefix(c.PublicKey, prefix))
 	}
 	for _, key := range keys {
@@ -188,7 +191,8 @@ func (c *captured) settings() webhook.Settings {
 }
 
 func (c *captured) request() *webhook.Request {
-	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header(c.Headers), Body: *c.Body, ReceivedAt: time.Now()}
+	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header(c.Headers), Body: *c.Body,
+		ReceivedAt: time.Now()}
 	if c.Method != "" {
 		r.Method = c.Method
 	}

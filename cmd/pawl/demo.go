@@ -24,7 +24,8 @@ const demoPatience = 60 * time.Second
 // demo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
 func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*timeline.Event, error) {
 	flags := sendFlags{source: "stripe", count: 1, concurrency: 1}
-	flags.Type, flags.Plan, flags.Account, flags.Amount, flags.Currency = "invoice.paid", "enterprise", "demo", 49900, "usd"
+	flags.Type, flags.Plan, flags.Account, flags.Amount, flags.Currency = "invoice.paid", "enterprise", "demo", 49900,
+		"usd"
 	flags.APIVersion = forge.Basil
 	events, err := flags.events(n.Config.Sources["stripe"])
 	if err != nil {
@@ -45,13 +46,15 @@ func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*time
 	if !answered.OK() {
 		return nil, fmt.Errorf("the ingress answered the demonstration with %s", answered.Outcome())
 	}
-	fmt.Fprintf(a.story(), "  %-22s answered %d in %s\n", "ingress", answered.Status, answered.Took.Round(100*time.Microsecond))
+	fmt.Fprintf(a.story(), "  %-22s answered %d in %s\n", "ingress", answered.Status,
+		answered.Took.Round(100*time.Microsecond))
 	return a.showEffects(ctx, n, events[0].ID, begin)
 }
 
 // showEffects prints the effects of an event as they are done, until its receipt is at rest or parked, and
 // returns the event as it is then.
-func (a *app) showEffects(ctx context.Context, n *process.Node, eventID string, begin time.Time) (*timeline.Event, error) {
+func (a *app) showEffects(ctx context.Context, n *process.Node, eventID string, begin time.Time) (*timeline.Event,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	shown := map[string]bool{}
@@ -76,7 +79,8 @@ func (a *app) showEffects(ctx context.Context, n *process.Node, eventID string, 
 				continue
 			}
 			if len(shown) == 0 {
-				fmt.Fprintf(a.story(), "  first effect done %s after the start\n", e.DoneAt.Sub(begin).Round(10*time.Millisecond))
+				fmt.Fprintf(a.story(), "  first effect done %s after the start\n",
+					e.DoneAt.Sub(begin).Round(10*time.Millisecond))
 			}
 			shown[e.Key] = true
 			fmt.Fprintf(a.story(), "  %-22s %s  %s\n", e.Kind, e.State, e.Key)
@@ -132,7 +136,8 @@ func (s *devStack) announce(a *app, cfg *config.Config, begin time.Time, demo *t
 		ReadyMS: took.Milliseconds(), State: s.dir, Config: a.configFile,
 		Webhooks: "http://" + reachable(s.flags.ingress) + "/hooks/" + source, TemporalUI: s.temporal.UIURL(),
 		Effects: s.sandbox.URL(), Journal: filepath.Join(s.dir, "sandbox"),
-		Health: "http://" + reachable(s.flags.ops) + "/readyz", Metrics: "http://" + reachable(s.flags.ops) + "/metrics",
+		Health: "http://" + reachable(s.flags.ops) + "/readyz", Metrics: "http://" + reachable(s.flags.ops) +
+			"/metrics",
 		Next: s.flags.next(a.configFile, source, s.sandbox.URL()),
 		Demo: demo,
 	}

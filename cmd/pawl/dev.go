@@ -72,7 +72,8 @@ by itself. With --real its sources, consumers and sinks are taken, too: events c
 	flags := cmd.Flags()
 	flags.StringVar(&f.state, "state", ".pawl", "`directory` that keeps everything")
 	flags.StringVar(&f.ingress, "ingress", "127.0.0.1:8080", "`address` that takes webhooks")
-	flags.StringVar(&f.console, "console", "127.0.0.1:8081", "`address` kept for the operator's console, which is not there yet")
+	flags.StringVar(&f.console, "console", "127.0.0.1:8081",
+		"`address` kept for the operator's console, which is not there yet")
 	flags.StringVar(&f.ops, "ops", "127.0.0.1:8082", "`address` of /livez, /readyz and /metrics")
 	flags.IntVar(&f.temporalPort, "temporal-port", 7233, "`port` of the Temporal server")
 	flags.IntVar(&f.temporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
@@ -184,7 +185,8 @@ func (f devFlags) checkPorts() error {
 			continue
 		case port == "0" && strings.HasSuffix(flag, "-port"): // a free one
 		case port == "0":
-			return fmt.Errorf("%s names no port (flag %s): choose one, it is written into the configuration", addr, flag)
+			return fmt.Errorf("%s names no port (flag %s): choose one, it is written into the configuration", addr,
+				flag)
 		case other != "":
 			return fmt.Errorf("port %s is given to both %s and %s: choose another for one of them", port, other, flag)
 		}
@@ -227,7 +229,8 @@ func (a *app) startDatabase(ctx context.Context, s *devStack) error {
 	} else {
 		fmt.Fprintln(a.err, "postgres  starting a private server")
 		// A start is not broken off: the server is stopped in order, with the others.
-		server, err := localpg.Start(context.WithoutCancel(ctx), localpg.Options{Dir: filepath.Join(s.dir, "postgres"), Log: a.log})
+		server, err := localpg.Start(context.WithoutCancel(ctx),
+			localpg.Options{Dir: filepath.Join(s.dir, "postgres"), Log: a.log})
 		if err != nil {
 			return err
 		}
@@ -300,7 +303,8 @@ func (s *devStack) configure(a *app) (*config.Config, error) {
 		Day:     s.flags.shortDay(),
 		Ingress: s.flags.ingress, Console: s.flags.console, Ops: s.flags.ops, WorkerOps: "127.0.0.1:0",
 		WorkspacesURL: s.sandbox.URL(), FinanceURL: s.sandbox.URL(), SMTP: s.sandbox.SMTPAddr(),
-		TemporalUI: s.temporal.UIURL(), Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() + "/relayed", StripeAPI: s.sandbox.URL() + "/stripe", Sources: sources,
+		TemporalUI: s.temporal.UIURL(), Subscriber: s.sandbox.URL() + "/events", Consumer: s.sandbox.URL() +
+			"/relayed", StripeAPI: s.sandbox.URL() + "/stripe", Sources: sources,
 	})
 	if err != nil {
 		return nil, err
@@ -403,7 +407,8 @@ func serveConsole(ctx context.Context, addr string) error {
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "The console is not there yet. Use `pawl events list` and the Temporal UI.", http.StatusNotImplemented)
+			http.Error(w, "The console is not there yet. Use `pawl events list` and the Temporal UI.",
+				http.StatusNotImplemented)
 		}),
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -101,7 +101,8 @@ func (a *app) examine(ctx context.Context, cfg *config.Config, f doctorFlags) ([
 		return nil, err
 	}
 	all := []operator.Examination{
-		{Area: "config", Name: "file", Examine: func(context.Context) []operator.Finding { return examineConfig(a.configFile, cfg) }},
+		{Area: "config", Name: "file",
+			Examine: func(context.Context) []operator.Finding { return examineConfig(a.configFile, cfg) }},
 		{
 			Area: "database", Examine: func(ctx context.Context) []operator.Finding { return operator.ExamineDatabase(ctx, pool, cfg.Dev) },
 			Do: "check the DSN of `database`; the server is stopped, overloaded or locked",
@@ -112,8 +113,12 @@ func (a *app) examine(ctx context.Context, cfg *config.Config, f doctorFlags) ([
 			},
 			Do: "check TEMPORAL_ADDRESS or temporal.config_file",
 		},
-		{Area: "sinks", Name: "breakers", Examine: func(ctx context.Context) []operator.Finding { return examineSinks(ctx, cfg, pool) }, Do: "see the database"},
-		{Area: "clock", Name: "database", Examine: func(ctx context.Context) []operator.Finding { return examineDatabaseClock(ctx, pool) }, Do: "see the database"},
+		{Area: "sinks", Name: "breakers",
+			Examine: func(ctx context.Context) []operator.Finding { return examineSinks(ctx, cfg, pool) },
+			Do:      "see the database"},
+		{Area: "clock", Name: "database",
+			Examine: func(ctx context.Context) []operator.Finding { return examineDatabaseClock(ctx, pool) },
+			Do:      "see the database"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if s := cfg.Sources[name]; s.APIURL != "" {
@@ -146,7 +151,8 @@ func examineConfig(file string, cfg *config.Config) []operator.Finding {
 	}
 	var found []operator.Finding
 	for _, w := range cfg.Warnings {
-		found = append(found, operator.Finding{Area: "config", Check: w.Key, Level: operator.Warn, Found: w.Problem, Do: w.Fix})
+		found = append(found, operator.Finding{Area: "config", Check: w.Key, Level: operator.Warn, Found: w.Problem,
+			Do: w.Fix})
 	}
 	return found
 }
@@ -159,7 +165,8 @@ func examineSinks(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) [
 		pauses, err = pause.New(pool).Now(ctx)
 	}
 	if err != nil {
-		return []operator.Finding{{Area: "sinks", Check: "breakers", Level: operator.Fail, Found: oneLine(err), Do: "see the database"}}
+		return []operator.Finding{{Area: "sinks", Check: "breakers", Level: operator.Fail, Found: oneLine(err),
+			Do: "see the database"}}
 	}
 	served := cfg.Served()
 	var found []operator.Finding
@@ -171,7 +178,8 @@ func examineSinks(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) [
 			f.Do = "`pawl resume " + resumable(s.Name) + " --why REASON` when it may go on: its effects wait"
 		case "out":
 			f.Level = operator.Warn
-			f.Found = fmt.Sprintf("out since %s, after %s: %s", s.Since.UTC().Format(time.RFC3339), plural(s.Probes, "probe"), s.Reason)
+			f.Found = fmt.Sprintf("out since %s, after %s: %s", s.Since.UTC().Format(time.RFC3339),
+				plural(s.Probes, "probe"), s.Reason)
 			f.Do = "bring it back, or mend its token and restart the workers; what waits for it goes on by itself (`pawl sinks` and `pawl sinks check` tell more)"
 		}
 		found = append(found, f)
@@ -180,14 +188,16 @@ func examineSinks(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) [
 		if p.Kind == pause.Source {
 			found = append(found, operator.Finding{
 				Area: "sources", Check: p.Name, Level: operator.Warn, Found: p.Words(),
-				Do: "`pawl resume source " + p.Name + " --why REASON` when it may go on: what it delivers is kept, and not begun",
+				Do: "`pawl resume source " + p.Name +
+					" --why REASON` when it may go on: what it delivers is kept, and not begun",
 			})
 		}
 	}
 	if len(served) == 0 {
 		found = append(found, operator.Finding{
-			Area: "sinks", Check: "configured", Level: operator.Warn, Found: "none is configured: no effect leaves pawl's database",
-			Do: "write sinks, or consumers and relay, where that is not meant",
+			Area: "sinks", Check: "configured", Level: operator.Warn,
+			Found: "none is configured: no effect leaves pawl's database",
+			Do:    "write sinks, or consumers and relay, where that is not meant",
 		})
 	}
 	return found
@@ -213,7 +223,8 @@ func examineDatabaseClock(ctx context.Context, pool *pgxpool.Pool) []operator.Fi
 	var theirs time.Time
 	begin := time.Now()
 	if err := pool.QueryRow(ctx, `select clock_timestamp()`).Scan(&theirs); err != nil {
-		return []operator.Finding{{Area: "clock", Check: "database", Level: operator.Fail, Found: oneLine(err), Do: "see the database"}}
+		return []operator.Finding{{Area: "clock", Check: "database", Level: operator.Fail, Found: oneLine(err),
+			Do: "see the database"}}
 	}
 	return []operator.Finding{skewFinding("database", theirs, begin, time.Since(begin), failSkew)}
 }
@@ -221,7 +232,8 @@ func examineDatabaseClock(ctx context.Context, pool *pgxpool.Pool) []operator.Fi
 // examineProviderClock compares our clock with the Date of the provider's API.
 func examineProviderClock(ctx context.Context, name string, s config.Source) []operator.Finding {
 	failed := func(found string) []operator.Finding {
-		return []operator.Finding{{Area: "clock", Check: name, Level: operator.Warn, Found: found, Do: "check the source's api_url, and that this host may call it"}}
+		return []operator.Finding{{Area: "clock", Check: name, Level: operator.Warn, Found: found,
+			Do: "check the source's api_url, and that this host may call it"}}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.APIURL, nil)
 	if err != nil {
@@ -271,10 +283,12 @@ func skewFinding(check string, theirs, begin time.Time, took, most time.Duration
 const endsSoon = 14 * 24 * time.Hour
 
 // examineSecrets says of each secret how old it is, and whether it is in use.
-func examineSecrets(ctx context.Context, cfg *config.Config, receipts *receipt.Store, now time.Time) []operator.Finding {
+func examineSecrets(ctx context.Context, cfg *config.Config, receipts *receipt.Store,
+	now time.Time) []operator.Finding {
 	uses, err := receipts.SecretUses(ctx)
 	if err != nil {
-		return []operator.Finding{{Area: "secrets", Check: "uses", Level: operator.Fail, Found: oneLine(err), Do: "see the database"}}
+		return []operator.Finding{{Area: "secrets", Check: "uses", Level: operator.Fail, Found: oneLine(err),
+			Do: "see the database"}}
 	}
 	var found []operator.Finding
 	for _, s := range reportSources(cfg, uses, now, unusedFor) {
@@ -290,15 +304,18 @@ func examineSecrets(ctx context.Context, cfg *config.Config, receipts *receipt.S
 }
 
 func judgeSecret(s sourceReport, secret secretReport, now time.Time) operator.Finding {
-	f := operator.Finding{Area: "secrets", Check: s.Name + " " + secret.Label, Level: operator.OK, Found: secret.Verdict}
+	f := operator.Finding{Area: "secrets", Check: s.Name + " " + secret.Label, Level: operator.OK,
+		Found: secret.Verdict}
 	if secret.LastUsed != nil {
-		f.Found += fmt.Sprintf("; last used %s ago, %s in all", ago(now.Sub(*secret.LastUsed)), plural(int(secret.Uses), "time"))
+		f.Found += fmt.Sprintf("; last used %s ago, %s in all", ago(now.Sub(*secret.LastUsed)),
+			plural(int(secret.Uses), "time"))
 	}
 	if secret.NotBefore != nil && now.After(*secret.NotBefore) {
 		f.Found += fmt.Sprintf("; %s old", ago(now.Sub(*secret.NotBefore)))
 	}
 	successor := slices.ContainsFunc(s.Secrets, func(o secretReport) bool {
-		return o.Label != secret.Label && (o.NotAfter == nil || secret.NotAfter != nil && o.NotAfter.After(*secret.NotAfter))
+		return o.Label != secret.Label &&
+			(o.NotAfter == nil || secret.NotAfter != nil && o.NotAfter.After(*secret.NotAfter))
 	})
 	switch {
 	case strings.HasPrefix(secret.Verdict, "ended ") && !secret.Active:
@@ -310,7 +327,8 @@ func judgeSecret(s sourceReport, secret secretReport, now time.Time) operator.Fi
 	case secret.Active && secret.LastUsed == nil:
 		f.Level = operator.Warn
 		f.Found = "never used: no delivery was signed with it" + strings.TrimPrefix(f.Found, secret.Verdict)
-		f.Do = "see at the provider whether it sends to " + s.Path + " and with this secret; have it send a test, or try `pawl doctor --probe`"
+		f.Do = "see at the provider whether it sends to " + s.Path +
+			" and with this secret; have it send a test, or try `pawl doctor --probe`"
 	}
 	return f
 }
@@ -347,6 +365,7 @@ func (a *app) writeFindings(found []operator.Finding) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "\n%d ok, %d to know, %d failed\n", counts[operator.OK], counts[operator.Warn], counts[operator.Fail])
+	_, err := fmt.Fprintf(a.out, "\n%d ok, %d to know, %d failed\n", counts[operator.OK], counts[operator.Warn],
+		counts[operator.Fail])
 	return err
 }

@@ -24,7 +24,8 @@ import (
 
 // probes are the examinations of the ways to the sources.
 func (a *app) probes(cfg *config.Config, receipts *receipt.Store, f doctorFlags) ([]operator.Examination, error) {
-	if u, err := url.Parse(f.url); f.url != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
+	if u, err := url.Parse(f.url); f.url != "" &&
+		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
 		return nil, usagef("--url: %q is no http or https URL: write it whole, such as https://hooks.example.com", f.url)
 	}
 	names := slices.Sorted(maps.Keys(cfg.Sources))
@@ -58,7 +59,8 @@ const keptWithin = 2 * time.Second
 // probe sends one probe to a source through the URL to, and waits until it has arrived.
 func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, name, to string) operator.Finding {
 	if to == "" {
-		return operator.Finding{Level: operator.Fail, Found: "nothing says where its public URL is", Do: "set ingress.public_url, or the source's url; or give --url"}
+		return operator.Finding{Level: operator.Fail, Found: "nothing says where its public URL is",
+			Do: "set ingress.public_url, or the source's url; or give --url"}
 	}
 	s := cfg.Sources[name]
 	target, err := (&sendFlags{url: to}).target(cfg, name)
@@ -72,7 +74,8 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 	if err != nil {
 		return operator.Finding{Level: operator.Fail, Found: oneLine(err), Do: "`pawl config check`"}
 	}
-	req, mark, err := target.Probe(ctx, name, verifier, forge.Params{Provider: providers()[s.Provider], Live: s.Mode == webhook.Live})
+	req, mark, err := target.Probe(ctx, name, verifier,
+		forge.Params{Provider: providers()[s.Provider], Live: s.Mode == webhook.Live})
 	if err != nil {
 		return operator.Finding{Level: operator.Fail, Found: oneLine(err), Do: "`pawl config check`"}
 	}
@@ -97,11 +100,15 @@ func probe(ctx context.Context, cfg *config.Config, receipts *receipt.Store, nam
 	}
 	if !arrived(ctx, receipts, name, mark.ID) {
 		return operator.Finding{
-			Level: operator.Fail, Found: fmt.Sprintf("%s answered %d, and this database has no probe", rejected.ShownURL(to), resp.StatusCode),
+			Level: operator.Fail,
+			Found: fmt.Sprintf("%s answered %d, and this database has no probe", rejected.ShownURL(to),
+				resp.StatusCode),
 			Do: "see where the URL leads: another pawl, or something else, answers there",
 		}
 	}
-	return operator.Finding{Level: operator.OK, Found: fmt.Sprintf("%s answered %d in %s, and the probe is kept", rejected.ShownURL(to), resp.StatusCode, took.Round(time.Millisecond))}
+	return operator.Finding{Level: operator.OK,
+		Found: fmt.Sprintf("%s answered %d in %s, and the probe is kept", rejected.ShownURL(to), resp.StatusCode,
+			took.Round(time.Millisecond))}
 }
 
 // arrived reports whether the probe is in the database.
@@ -124,16 +131,19 @@ func arrived(ctx context.Context, receipts *receipt.Store, source, id string) bo
 func refusedProbe(req *http.Request, resp *http.Response, body []byte) operator.Finding {
 	var said struct{ Error string }
 	_ = json.Unmarshal(body, &said) // what is not ours has no class
-	f := operator.Finding{Level: operator.Fail, Found: fmt.Sprintf("%s answered %d", rejected.ShownURL(req.URL.String()), resp.StatusCode)}
+	f := operator.Finding{Level: operator.Fail,
+		Found: fmt.Sprintf("%s answered %d", rejected.ShownURL(req.URL.String()), resp.StatusCode)}
 	if said.Error != "" {
 		f.Found += " (" + clean(said.Error) + ")"
 	}
 	headers := strings.Join(sentHeaders(req.Header), ", ")
 	switch class := webhook.Class(said.Error); {
 	case resp.StatusCode/100 == 3:
-		f.Do = "give providers the URL that it leads to (" + clean(rejected.ShownURL(resp.Header.Get("Location"))) + "): they follow no redirect"
+		f.Do = "give providers the URL that it leads to (" + clean(rejected.ShownURL(resp.Header.Get("Location"))) +
+			"): they follow no redirect"
 	case class == webhook.MissingHeader:
-		f.Do = "something on the way drops a header: have it pass " + headers + " (`pawl rejections list` has what came)"
+		f.Do = "something on the way drops a header: have it pass " + headers +
+			" (`pawl rejections list` has what came)"
 	case class != "" && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusBadRequest):
 		f.Do = "something on the way changes the body or " + headers + ", or the ingress has other secrets, or another clock (`pawl rejections list` has what came)"
 	case resp.StatusCode == http.StatusNotFound && said.Error == "unknown_source":

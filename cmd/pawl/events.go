@@ -49,7 +49,8 @@ func statuses() (words []string) {
 func writeReceipts(a *app, receipts []timeline.Receipt) error {
 	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
 	for _, r := range receipts {
-		rows = append(rows, []string{clock(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r), r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
+		rows = append(rows, []string{clock(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r),
+			r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
 	}
 	return table(a.out, rows)
 }

@@ -26,7 +26,8 @@ func eventsBody(a *app) *cobra.Command {
 	var out string
 	d := operator.Decision{Verb: operator.VerbReveal}
 	cmd := &cobra.Command{
-		Use: "body ID", Short: "Show the payload of an event, masked unless asked otherwise", Args: oneID("events body"),
+		Use: "body ID", Short: "Show the payload of an event, masked unless asked otherwise",
+		Args: oneID("events body"),
 		Long: `Show the payload that was kept of an event. What may be personal data is masked: shown are the shape, true, false and
 null, IDs of Stripe's and UUIDs, words under keys such as type, status and currency, times under keys such as
 created_at, and numbers under keys such as amount and quantity. Under keys that may hold personal data, a secret, or
@@ -69,7 +70,8 @@ func revealedFor(a *app, d *operator.Decision, command string, reveal bool) erro
 }
 
 // reveals returns what masked shows of a target or, if it is to be shown whole, the result of that decision.
-func reveals[T any](ctx context.Context, s *session, d *operator.Decision, id string, whole bool, masked func(context.Context, string) (T, error)) (shown T, err error) {
+func reveals[T any](ctx context.Context, s *session, d *operator.Decision, id string, whole bool,
+	masked func(context.Context, string) (T, error)) (shown T, err error) {
 	if !whole {
 		return masked(ctx, id)
 	}
@@ -101,7 +103,8 @@ func saveBody(a *app, b *operator.Body, file string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	_, err = fmt.Fprintf(a.out, "wrote the %s body of %s to %s (%d bytes)\n", howShown(b), clean(b.EventID), clean(file), len(b.Bytes))
+	_, err = fmt.Fprintf(a.out, "wrote the %s body of %s to %s (%d bytes)\n", howShown(b), clean(b.EventID),
+		clean(file), len(b.Bytes))
 	return err
 }
 
@@ -126,7 +129,8 @@ func payloadOf(content []byte) payload {
 }
 
 func writeBody(a *app, b *operator.Body) error {
-	rows := [][]string{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt}, {"body", fmt.Sprintf("%d bytes, %s", b.Size, howShown(b))}}
+	rows := [][]string{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt},
+		{"body", fmt.Sprintf("%d bytes, %s", b.Size, howShown(b))}}
 	for _, name := range slices.Sorted(maps.Keys(b.Header)) {
 		for _, v := range b.Header[name] {
 			rows = append(rows, []string{"header", name + ": " + v})

@@ -56,10 +56,11 @@ within three seconds, that is said, and everything else is shown.`,
 	})
 }
 
-// writeEvidence puts one event on one screen: what it is, the answers to the questions that are asked first, every step, a
-// verdict, and what can be done. page is its run's in the Temporal UI, "" for none.
+// writeEvidence puts one event on one screen: what it is, the answers to the questions that are asked first, every
+// step, a verdict, and what can be done. page is its run's in the Temporal UI, "" for none.
 func writeEvidence(a *app, e *operator.Evidence, page string) error {
-	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e), timelineRows(e.Timeline)} {
+	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e),
+		timelineRows(e.Timeline)} {
 		if err := table(a.out, part); err != nil {
 			return err
 		}
@@ -81,7 +82,8 @@ func headOf(e *operator.Evidence, page string) [][]string {
 	head := [][]string{
 		{"event", r.EventID + "  " + r.Type},
 		{"status", r.Status + becauseOf(r.Status, r.Reason)},
-		{"source", r.Source + " (" + strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
+		{"source", r.Source + " (" +
+			strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
 		{"receipt", r.ID},
 	}
 	if about := strings.Join(slices.DeleteFunc([]string{r.OurAccount, amountOf(r)}, empty), ", "); about != "" {
@@ -294,7 +296,8 @@ func effectNote(f timeline.Effect) string {
 	if f.LastError != "" {
 		notes = append(notes, f.LastError)
 	}
-	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened && !strings.Contains(f.LastError, "may have happened") {
+	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened &&
+		!strings.Contains(f.LastError, "may have happened") {
 		notes = append(notes, "it may have happened: an attempt was not answered")
 	}
 	if f.SatisfiedBy != "" {
@@ -308,7 +311,8 @@ func timelineRows(entries []timeline.Entry) [][]string {
 	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
 	for i := 0; i < len(entries); {
 		s, times := entries[i], 1
-		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail && entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
+		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail &&
+			entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
 			times++
 		}
 		detail := about(s) + because(s.Error)

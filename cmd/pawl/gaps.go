@@ -20,7 +20,8 @@ func gaps(a *app) *cobra.Command {
 	from, to := time.Time{}, time.Now()
 	var file, yes bool
 	cmd := &cobra.Command{
-		Use: "gaps SOURCE --from TIME [--to TIME] [--file --why REASON]", Short: "Find what the provider has sent and never came, and take it in",
+		Use:   "gaps SOURCE --from TIME [--to TIME] [--file --why REASON]",
+		Short: "Find what the provider has sent and never came, and take it in",
 		Long: `List what Stripe has sent to a source in a period, with the source's api_key, and show what of it never came. It ends
 with "no gap between A and B", or with the list.
 
@@ -66,12 +67,13 @@ Exit code 0 when there is no gap, or what was missing is filed, 1 when there is 
 	return cmd
 }
 
-// withStripe calls f with the source that can be asked for what Stripe holds. What is asked there takes its time: there is
-// no deadline.
+// withStripe calls f with the source that can be asked for what Stripe holds. What is asked there takes its time:
+// there is no deadline.
 func withStripe(ctx context.Context, a *app, source string, f func(context.Context, *session, string) error) error {
 	return a.withSession(ctx, 0, a.config, func(ctx context.Context, s *session) error {
 		if _, known := s.cfg.Sources[source]; source != "" && !known {
-			return fmt.Errorf("no source %q is configured; there are: %s", source, strings.Join(slices.Sorted(maps.Keys(s.cfg.Sources)), ", "))
+			return fmt.Errorf("no source %q is configured; there are: %s", source,
+				strings.Join(slices.Sorted(maps.Keys(s.cfg.Sources)), ", "))
 		}
 		name, err := pickStripe(s.cfg, source)
 		if err != nil {
@@ -91,25 +93,30 @@ func gapsOf(s *session, name string) (*operator.Gaps, error) {
 		return nil, err
 	}
 	return &operator.Gaps{
-		API: api, Source: name, Accounts: append([]string{""}, slices.Sorted(maps.Keys(s.cfg.Sources[name].Accounts.Ours))...),
-		Types: s.cfg.Sources[name].Events, Filed: source.Filed, Held: s.receipts.Held, Patience: patience, Now: time.Now,
+		API: api, Source: name,
+		Accounts: append([]string{""}, slices.Sorted(maps.Keys(s.cfg.Sources[name].Accounts.Ours))...),
+		Types:    s.cfg.Sources[name].Events, Filed: source.Filed, Held: s.receipts.Held, Patience: patience,
+		Now: time.Now,
 	}, nil
 }
 
 // mostUnasked is how many are changed without a confirmation.
 const mostUnasked = 50
 
-func runGaps(ctx context.Context, s *session, g *operator.Gaps, from, to time.Time, file, yes bool, d operator.Decision) error {
+func runGaps(ctx context.Context, s *session, g *operator.Gaps, from, to time.Time, file, yes bool,
+	d operator.Decision) error {
 	report, err := g.Find(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	if report.KeptSince != nil {
-		fmt.Fprintf(s.err, "Stripe keeps events for 30 days: nothing before %s can be looked at\n", report.KeptSince.Format(time.RFC3339))
+		fmt.Fprintf(s.err, "Stripe keeps events for 30 days: nothing before %s can be looked at\n",
+			report.KeptSince.Format(time.RFC3339))
 	}
 	if file && len(report.Missing) > 0 {
 		if len(report.Missing) > mostUnasked && !yes {
-			if err := s.confirm(fmt.Sprintf("%s never came. File all of it?", plural(len(report.Missing), "event"))); err != nil {
+			if err := s.confirm(fmt.Sprintf("%s never came. File all of it?",
+				plural(len(report.Missing), "event"))); err != nil {
 				return err
 			}
 		}
@@ -141,14 +148,16 @@ func writeGaps(a *app, r *operator.GapReport) error {
 		if says == "" && g.Pending {
 			says = "Stripe still tries to deliver it"
 		}
-		rows = append(rows, []string{clean(g.EventID), clean(g.Type), clean(g.Object), clean(g.Account), g.Mode, clock(g.Created), clean(says)})
+		rows = append(rows, []string{clean(g.EventID), clean(g.Type), clean(g.Object), clean(g.Account), g.Mode,
+			clock(g.Created), clean(says)})
 	}
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
 	says := fmt.Sprintf("%s never came %s (%s)", plural(len(r.Missing), "event"), between, of)
 	if len(r.Filed) == 0 {
-		says += "; file what is missing with: " + a.commandLine("gaps "+operator.ShellWord(r.Source)) + " --from " + r.From.Format(time.RFC3339) + " --to " + r.To.Format(time.RFC3339) + " --file --why REASON"
+		says += "; file what is missing with: " + a.commandLine("gaps "+operator.ShellWord(r.Source)) + " --from " +
+			r.From.Format(time.RFC3339) + " --to " + r.To.Format(time.RFC3339) + " --file --why REASON"
 	} else {
 		says += fmt.Sprintf("; %d filed: no gap is left", len(r.Filed))
 	}

@@ -52,7 +52,8 @@ and why go into the audit trail.`,
 	}
 	cmd.Flags().StringVar(&who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&why, "why", "to know what Stripe holds already", "why, for the audit trail")
-	cmd.Flags().StringVar(&source, "source", "", "`name` of the source, where there are several of Stripe's with an api_key")
+	cmd.Flags().StringVar(&source, "source", "",
+		"`name` of the source, where there are several of Stripe's with an api_key")
 	return cmd
 }
 

@@ -35,7 +35,8 @@ overwritten.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.prices, "prices", "", "price IDs and the plans that they buy, the lowest plan first: `ID=PLAN,…`")
+	flags.StringVar(&f.prices, "prices", "",
+		"price IDs and the plans that they buy, the lowest plan first: `ID=PLAN,…`")
 	flags.StringVar(&f.mode, "mode", "test", "mode of the Stripe endpoint: live or test")
 	flags.StringVar(&f.PublicURL, "public-url", "", "how Stripe reaches the ingress, an https `URL`")
 	flags.StringVar(&f.WorkspacesURL, "workspaces", "", "`URL` of your API that brings an account to a plan")
@@ -136,7 +137,8 @@ func (f *initFlags) read() error {
 		flag, text, want string
 		is               func(string) bool
 	}{
-		{"--public-url", f.PublicURL, "no URL that Stripe can reach: write https://host", func(s string) bool { return isURL(s) && strings.HasPrefix(s, "https://") }},
+		{"--public-url", f.PublicURL, "no URL that Stripe can reach: write https://host",
+			func(s string) bool { return isURL(s) && strings.HasPrefix(s, "https://") }},
 		{"--workspaces", f.WorkspacesURL, "no http or https URL: write it whole, https://host/path", isURL},
 		{"--finance", f.FinanceURL, "no http or https URL: write it whole, https://host/path", isURL},
 		{"--smtp", f.SMTP, "no address: write host:port", isHostPort},
@@ -169,5 +171,7 @@ func isMailAddress(s string) bool {
 
 // isName reports whether a text can stand in YAML without quotes, as a text.
 func isName(s string) bool {
-	return !slices.Contains([]string{"null", "true", "false"}, strings.ToLower(s)) && s != "" && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && s[0] != '-' && strings.Trim(s, "0123456789") != ""
+	return !slices.Contains([]string{"null", "true", "false"}, strings.ToLower(s)) && s != "" &&
+		strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && s[0] != '-' &&
+		strings.Trim(s, "0123456789") != ""
 }

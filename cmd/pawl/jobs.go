@@ -30,7 +30,8 @@ func jobRows(jobs []job.Job) [][]string {
 	rows := [][]string{{"JOB", "ACTION", "STATE", "EVENTS", "DONE", "REFUSED", "FAILED", "LEFT", "MADE", "WHO", "WHY"}}
 	for i := range jobs {
 		j := &jobs[i]
-		rows = append(rows, []string{j.ID, j.Action, string(j.State), strconv.Itoa(j.Items), strconv.Itoa(j.Done), strconv.Itoa(j.Refused),
+		rows = append(rows, []string{j.ID, j.Action, string(j.State), strconv.Itoa(j.Items), strconv.Itoa(j.Done),
+			strconv.Itoa(j.Refused),
 			strconv.Itoa(j.Failed), strconv.Itoa(j.Left()), clock(j.CreatedAt), j.Who, j.Why})
 	}
 	return rows
@@ -45,7 +46,8 @@ func jobsShow(a *app) *cobra.Command {
 first that failed or were refused. done: the decision was taken. refused: it could not be taken, and nothing was
 changed. failed: it was tried in vain.`,
 	}
-	oneOfFlag(cmd, &only, "result", "only events with this `result`: done, refused, failed, or open", "done", "refused", "failed", "open")
+	oneOfFlag(cmd, &only, "result", "only events with this `result`: done, refused, failed, or open", "done",
+		"refused", "failed", "open")
 	limitFlag(cmd, &limit, shownItems)
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*operator.JobDetails, error) {
 		return s.ShowJob(ctx, args[0], only, limit)
@@ -71,7 +73,8 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 		{"asked for", "by " + d.Who + " at " + clock(d.CreatedAt) + because(d.Why)},
 		{"state", state},
 		{"events", strconv.Itoa(d.Items) + inBrackets(moneyOf(d.Money)) + ", at " + fmt.Sprint(d.Rate) + " a second"},
-		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(), takes(d.Job))},
+		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
+			takes(d.Job))},
 	}
 	for i, s := range d.Events {
 		name := ""

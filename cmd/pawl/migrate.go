@@ -51,7 +51,8 @@ may set them (a superuser, or one with ADMIN OPTION). Connections that lead to P
 			return err
 		},
 	}
-	cmd.Flags().StringArrayVar(&roles.Ingress, "ingress-role", nil, "the `role` that an ingress connects as; may be given again")
+	cmd.Flags().StringArrayVar(&roles.Ingress, "ingress-role", nil,
+		"the `role` that an ingress connects as; may be given again")
 	cmd.Flags().StringArrayVar(&roles.Worker, "worker-role", nil, "the `role` that a worker connects as, and who operates pawl; may be given again")
 	return cmd
 }

@@ -86,7 +86,8 @@ func clean(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch _, size := utf8.DecodeRuneInString(s[i:]); {
-		case r == utf8.RuneError && size == 1: // no UTF-8; 0x9b is a control character alone, and 0xff one of tabwriter's
+		// no UTF-8; 0x9b is a control character alone, and 0xff one of tabwriter's
+		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case hidden(r):
 			fmt.Fprintf(&b, `\u%04x`, r)

@@ -46,10 +46,12 @@ func writePreview(a *app, p *operator.Preview) error {
 		then = "then, when what waits has run,"
 	}
 	if p.Access != nil {
-		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", clean(totals(p.Counts, p.Money)), then, clean(p.Access.Account), clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
+		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", clean(totals(p.Counts, p.Money)), then, clean(p.Access.Account),
+			clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
 		return nil
 	}
-	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome, clean(becauseOf(p.Outcome, p.Reason)))
+	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome,
+		clean(becauseOf(p.Outcome, p.Reason)))
 	return nil
 }
 
@@ -102,5 +104,6 @@ func totals(counts map[workflows.Will]int, money []operator.Sum) string {
 
 // books says what becomes of an entry's money, where anything does.
 var books = map[workflows.Will]string{
-	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ", workflows.WillRunAndTakeBack: "books ",
+	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ",
+	workflows.WillRunAndTakeBack: "books ",
 }

@@ -134,8 +134,10 @@ func allProviders() []webhook.Provider {
 func reportProvider(p webhook.Provider) providerReport {
 	c := p.Contract
 	return providerReport{
-		Name: p.Name, Scheme: c.Scheme, ID: c.ID, Type: c.Type, Account: c.Account, Object: c.Object, OccurredAt: c.OccurredAt, Mode: c.Mode,
-		Identity: c.Identify(webhook.Event{}), Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(), Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
+		Name: p.Name, Scheme: c.Scheme, ID: c.ID, Type: c.Type, Account: c.Account, Object: c.Object,
+		OccurredAt: c.OccurredAt, Mode: c.Mode,
+		Identity: c.Identify(webhook.Event{}), Dedupe: c.Dedupe, AnswerWithin: c.AnswerWithin.Seconds(),
+		Retries: c.Retries, RetryFor: c.RetryFor.Seconds(),
 		Disables: c.Disables, BodyLimit: bodyLimit(c), Tolerance: c.Tolerance.Seconds(), Options: maps.Clone(c.Options),
 	}
 }
@@ -166,7 +168,8 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		if c.Tolerance > 0 {
 			clock = "± " + span(c.Tolerance)
 		}
-		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(span(c.AnswerWithin), "not published"), c.Retries, c.Disables}
+		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(span(c.AnswerWithin), "not published"),
+			c.Retries, c.Disables}
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
 		}
@@ -181,7 +184,8 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 	for _, p := range all {
 		c := p.Contract
 		limit := fmt.Sprintf("%g MiB", float64(bodyLimit(c))/(1<<20))
-		cells := []string{"`" + p.Name + "`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt, cmp.Or(c.Mode, "the source's"), limit}
+		cells := []string{"`" + p.Name + "`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt,
+			cmp.Or(c.Mode, "the source's"), limit}
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
 		}
@@ -197,7 +201,8 @@ What a source of the provider can have under [` + "`sources.NAME.options`" + `](
 `)
 	for _, p := range all {
 		for _, name := range slices.Sorted(maps.Keys(p.Contract.Options)) {
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", p.Name, name, strings.ReplaceAll(p.Contract.Options[name], "|", "\\|"))
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", p.Name, name,
+				strings.ReplaceAll(p.Contract.Options[name], "|", "\\|"))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

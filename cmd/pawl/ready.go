@@ -22,7 +22,8 @@ const readyWithin = 3 * time.Second
 
 func (a *app) ready() *cobra.Command {
 	return &cobra.Command{
-		Use: "ready [ingress | worker]", Short: "Ask the processes that run with this configuration whether they are ready", Args: kindOfProcess,
+		Use:   "ready [ingress | worker]",
+		Short: "Ask the processes that run with this configuration whether they are ready", Args: kindOfProcess,
 		Long: `Ask the ingress and the worker that run on this machine with this configuration whether they are ready:
 exit code 0 when all that run are, 1 when one is not, or none runs. With a name this one has to run. It is the health
 check of an image without a shell. Below stands how long each of its parts took to answer, and what is to be known
@@ -89,7 +90,8 @@ func askAll(ctx context.Context, cfg *config.Config, kinds []process.Kind) (read
 		}
 	}
 	if len(ready) == 0 {
-		return nil, fmt.Errorf("no process of this configuration runs here: nothing listens on %s", strings.Join(places, " or "))
+		return nil, fmt.Errorf("no process of this configuration runs here: nothing listens on %s",
+			strings.Join(places, " or "))
 	}
 	return ready, nil
 }

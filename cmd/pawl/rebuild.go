@@ -28,7 +28,8 @@ func rebuild(a *app) *cobra.Command {
 	var account, mode string
 	d := operator.Decision{Verb: operator.VerbRebuild}
 	cmd := &cobra.Command{
-		Use: "rebuild --check | --apply ACCOUNT --mode MODE --why REASON", Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
+		Use:   "rebuild --check | --apply ACCOUNT --mode MODE --why REASON",
+		Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
 		Long: `Fold every fact anew and list the rows that are not what that comes to: of accounts, subscriptions, invoices,
 grants and entitlements. --check changes nothing and locks nothing; it may run beside everything else. What an
 account has while something is due that has not run yet is left to the clock.
@@ -113,7 +114,8 @@ func writeRebuild(a *app, r rebuildReport) error {
 	if scope == (billing.Scope{}) {
 		scope = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
 	}
-	text := fmt.Sprintf("%s; repair with: %s", plural(len(r.Differences), "difference"), a.commandLine("rebuild --apply "+operator.ShellWord(scope.Account)+" --mode "+scope.Mode+" --why REASON"))
+	text := fmt.Sprintf("%s; repair with: %s", plural(len(r.Differences), "difference"),
+		a.commandLine("rebuild --apply "+operator.ShellWord(scope.Account)+" --mode "+scope.Mode+" --why REASON"))
 	switch {
 	case r.repaired && len(r.Left) == 0:
 		text = fmt.Sprintf("%s repaired, from %s", plural(len(r.Differences), "difference"), plural(r.Folded, "object"))
@@ -144,7 +146,8 @@ func difference(d billing.Difference) string {
 	}
 	var parts []string
 	for _, column := range d.Columns {
-		parts = append(parts, fmt.Sprintf("%s is %v, and the facts say %v", column, shown(d.Is[column]), shown(d.Folded[column])))
+		parts = append(parts, fmt.Sprintf("%s is %v, and the facts say %v", column, shown(d.Is[column]),
+			shown(d.Folded[column])))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -19,7 +19,8 @@ func reconcile(a *app) *cobra.Command {
 	var mode, source string
 	var dryRun, yes bool
 	cmd := &cobra.Command{
-		Use: "reconcile ACCOUNT --why REASON", Short: "Compare an account with what Stripe says now, and bring it there",
+		Use:   "reconcile ACCOUNT --why REASON",
+		Short: "Compare an account with what Stripe says now, and bring it there",
 		Long: `Ask Stripe, with the source's api_key, for what it holds of an account's customers: the customer, the
 subscriptions, those that have ended, too, invoices, credit notes, checkouts that were paid and have no invoice, and the
 refunds, disputes and early fraud warnings of charges. Of each list that is the newest thousand, and warnings are asked for
@@ -60,7 +61,8 @@ Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 	return cmd
 }
 
-func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode string, dryRun, yes bool, d operator.Decision) error {
+func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode string, dryRun, yes bool,
+	d operator.Decision) error {
 	found, err := r.Compare(ctx, d.Target, mode)
 	if err != nil {
 		return err
@@ -89,7 +91,8 @@ func writeDifferences(a *app, r *operator.Reconciliation) error {
 		fmt.Fprintf(a.err, "%s is left out: %s\n", clean(id), clean(r.LeftOut[id]))
 	}
 	if len(r.Differences) == 0 {
-		_, err := fmt.Fprintf(a.out, "no difference: %s of %s compared\n", plural(r.Compared, "object"), clean(strings.Join(r.Customers, ", ")))
+		_, err := fmt.Fprintf(a.out, "no difference: %s of %s compared\n", plural(r.Compared, "object"),
+			clean(strings.Join(r.Customers, ", ")))
 		return err
 	}
 	rows := [][]string{{"OBJECT", "FIELD", "OURS", "STRIPE'S"}}

@@ -34,7 +34,8 @@ func rejectionsList(a *app) *cobra.Command {
 	}, func(a *app, found []operator.Rejection) error {
 		rows := [][]string{{"RECEIVED", "SOURCE", "CLASS", "ID", "ADMITTED", "DIAGNOSIS"}}
 		for _, r := range found {
-			rows = append(rows, []string{clock(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil), explain(r)})
+			rows = append(rows, []string{clock(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil),
+				explain(r)})
 		}
 		return table(a.out, rows)
 	})
@@ -70,10 +71,11 @@ as claimed_unverified: nobody has verified it. Both need --why: who looked at it
 		return revealedFor(a, &d, "rejections show --reveal", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (any, error) {
-		r, err := reveals(ctx, s, &d, args[0], request || reveal, func(ctx context.Context, id string) (*operator.RevealedRejection, error) {
-			masked, err := s.ShowRejection(ctx, id)
-			return &operator.RevealedRejection{Rejection: masked}, err
-		})
+		r, err := reveals(ctx, s, &d, args[0], request || reveal,
+			func(ctx context.Context, id string) (*operator.RevealedRejection, error) {
+				masked, err := s.ShowRejection(ctx, id)
+				return &operator.RevealedRejection{Rejection: masked}, err
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -115,14 +117,18 @@ func requestOf(s *session, r rejection.Rejection) (*requestFile, error) {
 		return nil, err
 	}
 	file := &requestFile{
-		Provider: configured.Provider, Options: configured.Options, Method: r.Method, URL: source.CalledURL(r.Query), Headers: r.Header, Body: r.Body,
-		NowUnix: float64(r.ReceivedAt.UnixMicro()) / 1e6, ToleranceSeconds: configured.Tolerance.Seconds(), Claimed: []claim{},
+		Provider: configured.Provider, Options: configured.Options, Method: r.Method, URL: source.CalledURL(r.Query),
+		Headers: r.Header, Body: r.Body,
+		NowUnix: float64(r.ReceivedAt.UnixMicro()) / 1e6, ToleranceSeconds: configured.Tolerance.Seconds(),
+		Claimed: []claim{},
 	}
 	if r.Truncated {
-		s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes", r.BodySize, "kept", len(r.Body))
+		s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes", r.BodySize, "kept",
+			len(r.Body))
 		return file, nil
 	}
-	for _, e := range source.Verifier.Events(&webhook.Request{Method: r.Method, URL: file.URL, Header: r.Header, Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}) {
+	for _, e := range source.Verifier.Events(&webhook.Request{Method: r.Method, URL: file.URL, Header: r.Header,
+		Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}) {
 		file.Claimed = append(file.Claimed, claim{e.ID, e.Type})
 	}
 	return file, nil
@@ -165,8 +171,10 @@ func reverifier(cfg *config.Config) func(context.Context, rejection.Rejection) (
 		var refused *webhook.Error
 		if errors.As(err, &refused) {
 			if diagnoser, failed := process.NewDiagnoser(cfg, providers()); failed == nil {
-				if found := diagnoser.Diagnose(r.Source, &webhook.Request{Method: r.Method, URL: source.CalledURL(r.Query), Header: r.Header,
-					Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}, refused); len(found.Findings) > 0 && found.String() != refused.Detail {
+				if found := diagnoser.Diagnose(r.Source,
+					&webhook.Request{Method: r.Method, URL: source.CalledURL(r.Query), Header: r.Header,
+						Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}, refused); len(found.Findings) > 0 &&
+					found.String() != refused.Detail {
 					return d, fmt.Errorf("%w (%s)", err, found)
 				}
 			}

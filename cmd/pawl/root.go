@@ -159,7 +159,8 @@ func oneOf(names []string) string {
 // noArgument is for a command that takes flags only.
 func noArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no argument: %q is one too many", strings.TrimPrefix(cmd.CommandPath(), "pawl "), args[0])
+		return usagef("%s takes no argument: %q is one too many", strings.TrimPrefix(cmd.CommandPath(), "pawl "),
+			args[0])
 	}
 	return nil
 }
@@ -184,11 +185,12 @@ func (a *app) setLogger() error {
 // config loads the configuration file and logs its warnings.
 func (a *app) config() (*config.Config, error) { return a.load(config.Load) }
 
-// configToAsk is [app.config] for a command that asks the database only. It needs no other secret, and warns of those that
-// cannot be read.
+// configToAsk is [app.config] for a command that asks the database only. It needs no other secret, and warns of those
+// that cannot be read.
 func (a *app) configToAsk() (*config.Config, error) { return a.load(config.LoadToAsk) }
 
-func (a *app) load(load func(string, func(string) (string, bool), map[string]webhook.Provider) (*config.Config, error)) (*config.Config, error) {
+func (a *app) load(load func(string, func(string) (string, bool), map[string]webhook.Provider) (*config.Config,
+	error)) (*config.Config, error) {
 	cfg, err := load(a.configFile, a.env, providers())
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, plural(len(faults), "fault"), faults)

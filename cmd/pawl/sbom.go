@@ -36,7 +36,8 @@ func makeBOM(info *debug.BuildInfo) bom {
 		{Type: "library", Name: "std", Version: info.GoVersion, PURL: "pkg:golang/std@" + info.GoVersion},
 	}}
 	of := readBuild()
-	b.Metadata.Component = component{Type: "application", Name: info.Main.Path, Version: of.Version, Properties: []property{{"vcs.revision", of.Commit}}}
+	b.Metadata.Component = component{Type: "application", Name: info.Main.Path, Version: of.Version,
+		Properties: []property{{"vcs.revision", of.Commit}}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace

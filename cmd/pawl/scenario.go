@@ -94,7 +94,8 @@ type stormResult struct {
 
 // ofScenario are the flags of send that go with a story.
 var ofScenario = []string{
-	"scenario", "list", "source", "provider", "account", "api-version", "live", "url", "email", "currency", "shuffle", "duplicate", "drop", "delay", "config", "json", "log-level", "log-format",
+	"scenario", "list", "source", "provider", "account", "api-version", "live", "url", "email", "currency", "shuffle",
+	"duplicate", "drop", "delay", "config", "json", "log-level", "log-format",
 }
 
 func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
@@ -172,10 +173,12 @@ func (a *app) stage(f sendFlags) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{cfg: cfg, source: source, shop: shop, player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}}, nil
+	return &stage{cfg: cfg, source: source, shop: shop,
+		player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}}, nil
 }
 
-func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenario, f sendFlags, w scenario.Weather) error {
+func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenario, f sendFlags,
+	w scenario.Weather) error {
 	params := f.Params
 	params.Live = f.live || s.source.Mode == "live"
 	params.Account = cmp.Or(params.Account, story.Name+"-"+strings.ToLower(rand.Text()[:6]))
@@ -185,7 +188,8 @@ func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenari
 	if err != nil {
 		return err
 	}
-	result := scenarioResult{Scenario: story.Name, Account: calm.Account, Mode: calm.Mode, Day: shortDuration(s.cfg.Day), Steps: []scenario.Moment{}, LeftOut: []string{}}
+	result := scenarioResult{Scenario: story.Name, Account: calm.Account, Mode: calm.Mode,
+		Day: shortDuration(s.cfg.Day), Steps: []scenario.Moment{}, LeftOut: []string{}}
 	for _, step := range s.cut(&calm, now) {
 		result.LeftOut = append(result.LeftOut, fmt.Sprintf("day %d: %s", step.Day, step.What))
 	}
@@ -265,7 +269,8 @@ func (a *app) listScenarios() error {
 func (a *app) tellPlay(s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	text := s.Name + " for account " + clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
-		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", shortDuration(day), shortDuration(wait))
+		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", shortDuration(day),
+			shortDuration(wait))
 	}
 	fmt.Fprintf(a.story(), "%s\n\n", text)
 }
@@ -340,20 +345,23 @@ func (a *app) sumUp(r scenarioResult) {
 			}
 		}
 	}
-	fmt.Fprintf(a.out, "%s: %s, %s done, %s told\n", plural(len(r.Steps), "step"), plural(events, "event"), plural(effects, "effect"), plural(news, "internal event"))
+	fmt.Fprintf(a.out, "%s: %s, %s done, %s told\n", plural(len(r.Steps), "step"), plural(events, "event"),
+		plural(effects, "effect"), plural(news, "internal event"))
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(a.out, "left out, since they lie ahead and pawl dev runs days of 24 hours (pawl dev --day 2s has short ones):\n")
 		for _, text := range r.LeftOut {
 			fmt.Fprintf(a.out, "  %s\n", text)
 		}
 	}
-	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account), r.Mode, operator.ShellWord(a.configFile))
+	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account),
+		r.Mode, operator.ShellWord(a.configFile))
 	if r.Storm == nil {
 		return
 	}
 	s := r.Storm
 	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and come again\n", clean(s.Account), s.Seed,
-		plural(s.Events, "event"), plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken, plural(s.Duplicates, "duplicate"), s.Dropped)
+		plural(s.Events, "event"), plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken,
+		plural(s.Duplicates, "duplicate"), s.Dropped)
 	if len(s.Differences) == 0 {
 		fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
 		return

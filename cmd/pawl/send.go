@@ -54,7 +54,8 @@ type sentEvent struct {
 func (a *app) send() *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
-		Use: "send --source NAME --type TYPE", Short: "Sign events as their provider does, and post them, or play a story", Args: noArgument,
+		Use:   "send --source NAME --type TYPE",
+		Short: "Sign events as their provider does, and post them, or play a story", Args: noArgument,
 		Long: `Sign events as their provider does, and post them to a source of the configuration.
 For Stripe the types are ` + strings.Join(forge.StripeTypes(), ", ") + `,
 and of thin events any, such as ` + forge.ThinType + `.
@@ -147,7 +148,8 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 			failed, last = failed+1, cmp.Or(r.Err, fmt.Errorf("%d %s", r.Status, http.StatusText(r.Status)))
 		}
 		if !a.json {
-			fmt.Fprintf(a.out, "%s  %s  %s  %s\n", clean(byID[r.EventID].EventID), clean(r.Type), r.Outcome(), r.Took.Round(100*time.Microsecond))
+			fmt.Fprintf(a.out, "%s  %s  %s  %s\n", clean(byID[r.EventID].EventID), clean(r.Type), r.Outcome(),
+				r.Took.Round(100*time.Microsecond))
 		}
 	})
 	if err != nil {
@@ -162,7 +164,8 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 		fmt.Fprintf(a.err, "%s sent: %s\n", plural(result.Sent, "delivery"), countsOf(result.Statuses))
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL, notRunning(last, "the ingress"))
+		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL,
+			notRunning(last, "the ingress"))
 	}
 	return nil
 }
@@ -196,7 +199,8 @@ func tell(ctx context.Context, s config.Source, events []forge.Event) error {
 }
 
 // expect lists the events before they are sent, under the IDs that the receiver will know them by.
-func expect(ctx context.Context, cfg *config.Config, name string, target forge.Target, events []forge.Event) (*sendResult, map[string]*sentEvent, error) {
+func expect(ctx context.Context, cfg *config.Config, name string, target forge.Target,
+	events []forge.Event) (*sendResult, map[string]*sentEvent, error) {
 	verifier, err := providers()[cfg.Sources[name].Provider].New(cfg.Settings(name))
 	if err != nil {
 		return nil, nil, err
@@ -224,7 +228,8 @@ func (f *sendFlags) check() error {
 	case f.EventID != "" && f.count > 1:
 		return usagef("--event-id names one event: use --duplicates K to send it more often")
 	}
-	if u, err := url.Parse(f.url); f.url != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
+	if u, err := url.Parse(f.url); f.url != "" &&
+		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
 		return usagef("--url: %q is no http or https URL: write it whole, such as http://127.0.0.1:8080/hooks/stripe", f.url)
 	}
 	return nil
@@ -250,7 +255,8 @@ func (f *sendFlags) pick(cfg *config.Config) (string, error) {
 	case 1:
 		return fit[0], nil
 	}
-	return "", fmt.Errorf("several sources of provider %s are configured; say which with --source: %s", f.provider, strings.Join(fit, ", "))
+	return "", fmt.Errorf("several sources of provider %s are configured; say which with --source: %s", f.provider,
+		strings.Join(fit, ", "))
 }
 
 // target says where and with which key the source's events go out.
@@ -274,7 +280,8 @@ func (f *sendFlags) target(cfg *config.Config, name string) (forge.Target, error
 	}
 	i := slices.IndexFunc(settings.Secrets, func(s webhook.Secret) bool { return s.Active(time.Now()) })
 	if len(settings.Secrets) == 0 {
-		return forge.Target{}, fmt.Errorf("source %s has no secret to sign with: give the private key with --key FILE", name)
+		return forge.Target{}, fmt.Errorf("source %s has no secret to sign with: give the private key with --key FILE",
+			name)
 	}
 	if i < 0 {
 		return forge.Target{}, fmt.Errorf("no secret of source %s is active now", name)

@@ -44,10 +44,11 @@ type session struct {
 	receipts *receipt.Store
 }
 
-// withSession calls f with the configured database, under a deadline; within 0 means that there is none. If the database
-// cannot be reached, or does not fit this binary, f is not called and the error says so. A command that only asks needs no
-// secret but the database's, and warns of the others.
-func (a *app) withSession(ctx context.Context, within time.Duration, load func() (*config.Config, error), f func(context.Context, *session) error) error {
+// withSession calls f with the configured database, under a deadline; within 0 means that there is none. If the
+// database cannot be reached, or does not fit this binary, f is not called and the error says so. A command that only
+// asks needs no secret but the database's, and warns of the others.
+func (a *app) withSession(ctx context.Context, within time.Duration, load func() (*config.Config, error),
+	f func(context.Context, *session) error) error {
 	cfg, err := load()
 	if err != nil {
 		return err
@@ -87,7 +88,8 @@ func (a *app) deciding(ctx context.Context, f func(context.Context, *session) er
 func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) *session {
 	s := &session{app: a, cfg: cfg, db: db, receipts: receipt.NewStore(db, receipt.Options{})}
 	s.Operator = operator.Operator{
-		DB: db, Audit: audit.New(db, a.log), TaskQueue: cfg.Temporal.TaskQueue, Outlook: process.Outlook(cfg, db, s.receipts), Relays: process.Relays(cfg),
+		DB: db, Audit: audit.New(db, a.log), TaskQueue: cfg.Temporal.TaskQueue,
+		Outlook: process.Outlook(cfg, db, s.receipts), Relays: process.Relays(cfg),
 		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), Verify: reverifier(cfg), Insert: s.receipts.Insert,
 		Signatures: signatureHeaders(cfg),
 	}
@@ -115,7 +117,8 @@ func (n noTemporal) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions
 	return nil, n.err
 }
 
-func (n noTemporal) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (n noTemporal) DescribeWorkflowExecution(context.Context, string,
+	string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	return nil, n.err
 }
 
@@ -123,7 +126,8 @@ func (n noTemporal) SignalWorkflow(context.Context, string, string, string, any)
 
 func (n noTemporal) CancelWorkflow(context.Context, string, string) error { return n.err }
 
-func (n noTemporal) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
+func (n noTemporal) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any,
+	...any) (client.WorkflowRun, error) {
 	return nil, n.err
 }
 

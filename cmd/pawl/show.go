@@ -12,7 +12,8 @@ import (
 )
 
 // show makes cmd a command that reads a T from the database and writes it: as JSON with --json, else by write.
-func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *session, args []string) (T, error), write func(a *app, v T) error) *cobra.Command {
+func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *session, args []string) (T, error),
+	write func(a *app, v T) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var v T
 		if err := a.asking(cmd.Context(), func(ctx context.Context, s *session) (err error) {
@@ -116,8 +117,8 @@ func moment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time: write how long ago, as 90m or 7d, or a time, as 2026-11-22 or 2026-11-22T08:00:00Z", text)
 }
 
-// newest returns the first limit of what was found, if one more was asked for, and says when there are more. after names
-// the last one, for a list that can go on; nil for one that cannot.
+// newest returns the first limit of what was found, if one more was asked for, and says when there are more. after
+// names the last one, for a list that can go on; nil for one that cannot.
 func newest[T any](a *app, found []T, limit int, after func(T) string) []T {
 	if len(found) <= limit {
 		return found

@@ -23,7 +23,8 @@ type sinkReport struct {
 	State string `json:"state"`
 	// Since is when it was last out, or is, or since when it is paused; null for one that never was.
 	Since *time.Time `json:"since"`
-	// Reason says why it is out, or who has paused it and why, Probes how often it was tried since, Waiting how many runs wait for it.
+	// Reason says why it is out, or who has paused it and why, Probes how often it was tried since, Waiting how many
+	// runs wait for it.
 	Reason  string `json:"reason"`
 	Probes  int    `json:"probes"`
 	Waiting int    `json:"waiting"`
@@ -63,7 +64,8 @@ func readSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]sin
 	return reportSinks(cfg.Served(), breakers, pauses, waiting), nil
 }
 
-func reportSinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []sinkReport {
+func reportSinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause,
+	waiting map[string]int) []sinkReport {
 	reports := []sinkReport{}
 	for _, s := range sinks {
 		r := sinkReport{Name: s.Name, State: "in", Places: s.Sink.Places, Waiting: waiting[s.Name]}
@@ -91,7 +93,8 @@ func sinkTable(report []sinkReport) [][]string {
 		if r.Since != nil {
 			since = r.Since.UTC().Format(time.RFC3339)
 		}
-		rows = append(rows, []string{r.Name, r.State, since, strconv.Itoa(r.Waiting), strconv.Itoa(r.Probes), strconv.Itoa(r.Places), r.Reason})
+		rows = append(rows, []string{r.Name, r.State, since, strconv.Itoa(r.Waiting), strconv.Itoa(r.Probes),
+			strconv.Itoa(r.Places), r.Reason})
 	}
 	return rows
 }

@@ -40,7 +40,9 @@ func (a *app) runSinksCheck(ctx context.Context, yes bool) error {
 	findings := []sinkcheck.Finding{}
 	for _, p := range plans {
 		if p.Stays != "" && !yes {
-			findings = append(findings, sinkcheck.Finding{Sink: p.Sink, Check: "all", Result: sinkcheck.Note, Found: "not asked", Do: "run it with --yes"})
+			findings = append(findings,
+				sinkcheck.Finding{Sink: p.Sink, Check: "all", Result: sinkcheck.Note, Found: "not asked",
+					Do: "run it with --yes"})
 			continue
 		}
 		findings = append(findings, p.Run(ctx)...)
@@ -81,7 +83,8 @@ func (a *app) mayCheck(plans []sinkcheck.Plan) bool {
 		fmt.Fprintln(a.err)
 		return false
 	}
-	return strings.EqualFold(strings.TrimSpace(in.Text()), "y") || strings.EqualFold(strings.TrimSpace(in.Text()), "yes")
+	return strings.EqualFold(strings.TrimSpace(in.Text()), "y") ||
+		strings.EqualFold(strings.TrimSpace(in.Text()), "yes")
 }
 
 func findingTable(findings []sinkcheck.Finding) [][]string {

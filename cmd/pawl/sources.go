@@ -87,7 +87,8 @@ func reportSources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, 
 			}
 		}
 		r := sourceReport{
-			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name, URL: rejected.ShownURL(s.URL),
+			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name,
+			URL:    rejected.ShownURL(s.URL),
 			Events: append([]string{}, s.Events...), Relay: append([]string{}, s.Relay...), Secrets: []secretReport{},
 		}
 		for _, secret := range s.Secrets {
@@ -123,27 +124,33 @@ func reportFetched(used map[string]receipt.SecretUse) []secretReport {
 	reports := []secretReport{}
 	for _, label := range slices.Sorted(maps.Keys(used)) {
 		u := used[label]
-		reports = append(reports, secretReport{Label: label, Active: true, Uses: u.Uses, LastUsed: optionalTime(u.LastUsed), Verdict: "fetched from the provider"})
+		reports = append(reports,
+			secretReport{Label: label, Active: true, Uses: u.Uses, LastUsed: optionalTime(u.LastUsed),
+				Verdict: "fetched from the provider"})
 	}
 	return reports
 }
 
-func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.SecretUse, now time.Time, unused time.Duration) secretReport {
+func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.SecretUse, now time.Time,
+	unused time.Duration) secretReport {
 	u, everUsed := used[s.Label]
 	r := secretReport{
-		Label: s.Label, NotBefore: optionalTime(s.NotBefore), NotAfter: optionalTime(s.NotAfter), Uses: u.Uses, LastUsed: optionalTime(u.LastUsed),
-		Active: s.Active(now),
+		Label: s.Label, NotBefore: optionalTime(s.NotBefore), NotAfter: optionalTime(s.NotAfter), Uses: u.Uses,
+		LastUsed: optionalTime(u.LastUsed),
+		Active:   s.Active(now),
 	}
 	successor := ""
 	for _, other := range all {
-		if o, ok := used[other.Label]; ok && other.Label != s.Label && other.Active(now) && now.Sub(o.LastUsed) < unused {
+		if o, ok := used[other.Label]; ok && other.Label != s.Label && other.Active(now) &&
+			now.Sub(o.LastUsed) < unused {
 			successor = other.Label
 		}
 	}
 	ended := !s.NotAfter.IsZero() && now.After(s.NotAfter)
 	switch {
 	case ended && !slices.ContainsFunc(all, func(other config.Secret) bool { return other.Active(now) }):
-		r.Verdict = "ended " + day(s.NotAfter) + ", and no other is active: every delivery is refused until one is added"
+		r.Verdict = "ended " + day(s.NotAfter) +
+			", and no other is active: every delivery is refused until one is added"
 	case ended:
 		r.SafeToRemove, r.Verdict = true, "safe to remove: its window ended "+day(s.NotAfter)
 	case now.Before(s.NotBefore):
@@ -157,7 +164,8 @@ func reportSecret(s config.Secret, all []config.Secret, used map[string]receipt.
 	case everUsed && s.ByPlace:
 		r.Verdict = "keep: it has no label of its own, so its uses may be those of one that stood in its place"
 	case everUsed:
-		r.SafeToRemove, r.Verdict = true, fmt.Sprintf("safe to remove: not used since %s, and %s is", day(u.LastUsed), successor)
+		r.SafeToRemove, r.Verdict = true,
+			fmt.Sprintf("safe to remove: not used since %s, and %s is", day(u.LastUsed), successor)
 	default:
 		// Nobody knows since when it is configured: it may be the next one, that the provider has not begun to use.
 		r.Verdict = "never used: keep it if the provider is about to sign with it"
@@ -217,7 +225,8 @@ func writeSources(a *app, reports []sourceReport) error {
 		if r.Paused != "" {
 			says = clean(r.Paused)
 		}
-		if _, err := fmt.Fprintf(a.out, "\n%s %s\n%s of it waiting\n", r.Name, says, plural(r.Waiting, "event")); err != nil {
+		if _, err := fmt.Fprintf(a.out, "\n%s %s\n%s of it waiting\n", r.Name, says,
+			plural(r.Waiting, "event")); err != nil {
 			return err
 		}
 	}

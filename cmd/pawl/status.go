@@ -51,11 +51,13 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 	}
 	if r.Oldest != nil {
 		fmt.Fprintf(a.out, "the oldest that is open: %s (%s), %s%s, received %s ago\n",
-			clean(r.Oldest.EventID), clean(r.Oldest.Type), r.Oldest.Status, because(clean(r.Oldest.ReasonCode)), age(r.Oldest.ReceivedAt, now))
+			clean(r.Oldest.EventID), clean(r.Oldest.Type), r.Oldest.Status, because(clean(r.Oldest.ReasonCode)),
+			age(r.Oldest.ReceivedAt, now))
 	}
 	parked := [][]string{{"PARKED", "REASON", "EVENTS", "OLDEST", "MONEY"}}
 	for _, c := range r.Parked {
-		parked = append(parked, []string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), age(c.Oldest, now), moneyOf(c.Money)})
+		parked = append(parked,
+			[]string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), age(c.Oldest, now), moneyOf(c.Money)})
 	}
 	waiting := [][]string{{"GOES ON", "REASON", "EVENTS", "OLDEST"}}
 	for _, c := range r.Waiting {
@@ -93,7 +95,8 @@ func statusCommands(r statusReport) (commands [][2]string) {
 		}
 	}
 	for _, j := range r.Jobs {
-		commands = append(commands, [2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + plural(j.Items, "event")})
+		commands = append(commands,
+			[2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + plural(j.Items, "event")})
 	}
 	for _, c := range r.Waiting {
 		if c.Status == string(receipt.Retrying) {

@@ -77,7 +77,8 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 func required(v operator.Verb, args *operator.Args) error {
 	for _, f := range v.Flags {
 		if f.Required && strings.TrimSpace(*f.Value(args)) == "" {
-			return usagef("%s needs --%s: %s", v.Command, f.Name, strings.TrimSuffix(strings.ReplaceAll(f.Usage, "`", ""), " (required)"))
+			return usagef("%s needs --%s: %s", v.Command, f.Name,
+				strings.TrimSuffix(strings.ReplaceAll(f.Usage, "`", ""), " (required)"))
 		}
 	}
 	return nil
@@ -102,8 +103,8 @@ func (a *app) accountable(command string, d *operator.Decision) error {
 	return nil
 }
 
-// who says who acts, for the audit trail: the system's user by its ID, which nobody types, and the name that --who adds. A
-// name that begins with "uid:" was asked for on a command line, by whoever has that account.
+// who says who acts, for the audit trail: the system's user by its ID, which nobody types, and the name that --who
+// adds. A name that begins with "uid:" was asked for on a command line, by whoever has that account.
 func (a *app) who(flag string) string {
 	id := strconv.Itoa(os.Getuid())
 	known, err := user.Current()

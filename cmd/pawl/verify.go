@@ -90,7 +90,8 @@ func (a *app) asSource(c *captured, name string) error {
 	s, ok := cfg.Sources[name]
 	switch {
 	case !ok:
-		return usagef("--source: no source %q is configured: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(cfg.Sources)), ", "))
+		return usagef("--source: no source %q is configured: use one of %s", name,
+			strings.Join(slices.Sorted(maps.Keys(cfg.Sources)), ", "))
 	case s.Provider != c.Provider:
 		return usagef("--source %s: it is a source of %s, and the request is of %s", name, s.Provider, c.Provider)
 	}
@@ -104,7 +105,8 @@ func (a *app) asSource(c *captured, name string) error {
 func (c *captured) verify() (verdict, error) {
 	provider, ok := providers()[c.Provider]
 	if !ok {
-		return verdict{}, fmt.Errorf("%q is no provider: use one of %s", c.Provider, strings.Join(providerNames(), ", "))
+		return verdict{}, fmt.Errorf("%q is no provider: use one of %s", c.Provider,
+			strings.Join(providerNames(), ", "))
 	}
 	settings := c.settings()
 	if c.PublicKey != "" && len(settings.Secrets) == 0 && c.CertificatePEM == "" {
@@ -141,8 +143,10 @@ func (c *captured) verify() (verdict, error) {
 }
 
 // explainRejection says why r was refused, and what the probes of a source find about it.
-func explainRejection(provider webhook.Provider, settings webhook.Settings, r *webhook.Request, refused *webhook.Error) string {
-	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{settings.Source: {Provider: provider, Settings: settings}})
+func explainRejection(provider webhook.Provider, settings webhook.Settings, r *webhook.Request,
+	refused *webhook.Error) string {
+	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{settings.Source: {Provider: provider,
+		Settings: settings}})
 	if err != nil {
 		return refused.Detail
 	}
@@ -156,7 +160,8 @@ func explainRejection(provider webhook.Provider, settings webhook.Settings, r *w
 }
 
 func (a *accepted) read(e webhook.Event) {
-	a.EventID, a.EventType, a.ObjectID, a.Account = optional(e.ID), optional(e.Type), optional(e.Object), optional(e.Account)
+	a.EventID, a.EventType, a.ObjectID, a.Account = optional(e.ID), optional(e.Type), optional(e.Object),
+		optional(e.Account)
 	if e.IDOrigin == webhook.FromHash {
 		a.EventID, a.ReceiptIDFrom = nil, string(e.IDOrigin)
 	}

@@ -54,7 +54,8 @@ var Provider = webhook.Provider{
 		Disables:     "never; the endpoint's queue waits behind a failure",
 		Headers:      webhook.Headers{Plain: []string{protocolHeader}, Signatures: []string{signatureHeader}},
 		Options: map[string]string{
-			schemeOption: "`" + paymentsItem + "` (a signature in each item of a payments webhook) or `" + rawBody + "` (one in the header); left out, the delivery's shape tells",
+			schemeOption: "`" + paymentsItem + "` (a signature in each item of a payments webhook) or `" + rawBody +
+				"` (one in the header); left out, the delivery's shape tells",
 		},
 	},
 	New:    newVerifier,

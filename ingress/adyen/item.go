@@ -39,7 +39,8 @@ func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
 		if signature == "" {
 			return webhook.Match{}, webhook.Errorf(webhook.MissingSignature, "item %d holds no %s", i, signatureField)
 		}
-		match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)}, []byte(signed))
+		match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)},
+			[]byte(signed))
 		if err != nil {
 			return webhook.Match{}, err
 		}

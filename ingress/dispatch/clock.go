@@ -81,7 +81,8 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		return err
 	}
 	d.metrics.start(ctx, c.Provider, "due")
-	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now(), Kind: run.ByClock})
+	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now(),
+		Kind: run.ByClock})
 	return nil
 }
 

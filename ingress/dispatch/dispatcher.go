@@ -21,11 +21,15 @@ import (
 
 // Temporal starts workflows and describes their runs; a client.Client.
 type Temporal interface {
-	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any,
+		args ...any) (client.WorkflowRun, error)
 	// DescribeWorkflowExecution answers from the run itself and not from the visibility store, which lags.
-	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
-	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
-	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	DescribeWorkflowExecution(ctx context.Context, workflowID,
+		runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool,
+		filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
+	ListWorkflow(ctx context.Context,
+		request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
 // Receipts stores the receipts that wait; a *receipt.Store.

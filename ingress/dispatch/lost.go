@@ -119,7 +119,8 @@ func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (men
 // eachRunning calls f with the receipt of each run that Temporal lists as running, until f returns false.
 func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (more bool)) error {
 	name := workflows.PawlReceipt.GetName()
-	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage, Query: "ExecutionStatus = 'Running' AND " + name + " IS NOT NULL"}
+	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage,
+		Query: "ExecutionStatus = 'Running' AND " + name + " IS NOT NULL"}
 	for {
 		listing, cancel := context.WithTimeout(ctx, listTimeout)
 		page, err := d.cfg.Temporal.ListWorkflow(listing, request)
@@ -203,7 +204,8 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 
 // settle writes to o's receipt that the run has ended, or that no worker can continue it: the run itself cannot any
 // more.
-func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
+func (d *Dispatcher) settle(ctx context.Context, o run.Open,
+	found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
 	var reason string
 	advice := "; `pawl events replay` goes on with a new run"
 	switch status := found.GetWorkflowExecutionInfo().GetStatus(); status {
@@ -242,7 +244,8 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open, found *workflowserv
 
 // terminated records who terminated o's run, and why. If the history may not be read or is gone, it records only that
 // the run was terminated.
-func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowpb.WorkflowExecutionInfo) (run.Intervention, error) {
+func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
+	info *workflowpb.WorkflowExecutionInfo) (run.Intervention, error) {
 	runID := info.GetExecution().GetRunId()
 	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, run.Terminated, o.WorkflowID, runID)
 	switch serviceerror.ToStatus(err).Code() {
@@ -250,7 +253,8 @@ func (d *Dispatcher) terminated(ctx context.Context, o run.Open, info *workflowp
 		return found, fmt.Errorf("read who terminated it: %w", err) // the next search may
 	}
 	if !ok {
-		found = run.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: run.Terminated, At: info.GetCloseTime().AsTime()}
+		found = run.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: run.Terminated,
+			At: info.GetCloseTime().AsTime()}
 	}
 	found.ReceiptID = o.ReceiptID
 	return found, d.cfg.Runs.Intervened(ctx, found)
@@ -264,7 +268,8 @@ func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	if err != nil {
 		return err
 	}
-	d.cfg.Log.Warn("Temporal had forgotten a run; it was started again", "workflow_id", o.WorkflowID, "run_id", runID, "receipt_id", o.ReceiptID)
+	d.cfg.Log.Warn("Temporal had forgotten a run; it was started again", "workflow_id", o.WorkflowID, "run_id", runID,
+		"receipt_id", o.ReceiptID)
 	d.metrics.start(ctx, o.Provider, "restarted")
 	return d.cfg.Runs.MarkStarted(ctx, run.Started{
 		ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID, RunID: runID, StartedAt: d.cfg.Now(),

@@ -30,5 +30,6 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 }
 
 func (m *metrics) start(ctx context.Context, provider, outcome string) {
-	m.starts.Add(ctx, 1, metric.WithAttributes(attribute.String("provider", provider), attribute.String("outcome", outcome)))
+	m.starts.Add(ctx, 1, metric.WithAttributes(attribute.String("provider", provider),
+		attribute.String("outcome", outcome)))
 }

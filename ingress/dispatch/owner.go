@@ -54,7 +54,8 @@ func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 // owner returns the ID of the receipt that a run names. ok is false for a run of another type than pawl's flows, and
 // for a run that names no receipt.
 func owner(run *workflowpb.WorkflowExecutionInfo) (receiptID string, ok bool) {
-	ours := slices.ContainsFunc(workflows.Flows(), func(f workflows.Flow) bool { return f.Name == run.GetType().GetName() })
+	ours := slices.ContainsFunc(workflows.Flows(),
+		func(f workflows.Flow) bool { return f.Name == run.GetType().GetName() })
 	attribute, ok := run.GetSearchAttributes().GetIndexedFields()[workflows.PawlReceipt.GetName()]
 	if !ours || !ok || converter.GetDefaultDataConverter().FromPayload(attribute, &receiptID) != nil {
 		return "", false

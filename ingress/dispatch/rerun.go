@@ -50,7 +50,8 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 		d.cfg.Log.Warn("a replay was asked for, and another run of the event goes on: it stands in for it",
 			"workflow_id", started.WorkflowID, "run_id", latest.GetExecution().GetRunId(), "receipt_id", p.ReceiptID)
 		d.down.Store(false)
-		return run.Started{ReceiptID: p.ReceiptID, WorkflowID: started.WorkflowID, RunID: latest.GetExecution().GetRunId(),
+		return run.Started{ReceiptID: p.ReceiptID, WorkflowID: started.WorkflowID,
+			RunID:     latest.GetExecution().GetRunId(),
 			StartedAt: latest.GetStartTime().AsTime(), Kind: run.Reset, PreviousRunID: ask.Previous}, nil
 	}
 	options := d.options(started.WorkflowID, in)

@@ -58,7 +58,8 @@ func eventInput(p receipt.Pending) workflows.EventInput {
 }
 
 // executeAs makes one start under workflowID. Its error wraps errUnable if Temporal as a whole takes no starts.
-func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string, already bool, err error) {
+func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string,
+	already bool, err error) {
 	return d.executeWith(ctx, d.options(workflowID, in), flow, in)
 }
 
@@ -80,7 +81,8 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	}
 }
 
-func (d *Dispatcher) executeWith(ctx context.Context, options client.StartWorkflowOptions, flow string, in workflows.EventInput) (runID string, already bool, err error) {
+func (d *Dispatcher) executeWith(ctx context.Context, options client.StartWorkflowOptions, flow string,
+	in workflows.EventInput) (runID string, already bool, err error) {
 	answered := d.answered.Load()
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -130,7 +132,8 @@ func unregistered(err error) bool {
 	says := strings.ToLower(invalid.Error())
 	for _, key := range workflows.SearchAttributeKeys() {
 		name := strings.ToLower(key.GetName())
-		if strings.Contains(says, "no mapping defined for search attribute "+name) || strings.Contains(says, "search attribute "+name+" is not defined") {
+		if strings.Contains(says, "no mapping defined for search attribute "+name) ||
+			strings.Contains(says, "search attribute "+name+" is not defined") {
 			return true
 		}
 	}

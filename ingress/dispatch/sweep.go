@@ -66,7 +66,8 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 
 // startAll starts due and returns how many it started, with the first error. left has the IDs of those that it did
 // not try, or that Temporal was unable to take: it tries no more after until or after the first errUnable.
-func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, left []string, first error) {
+func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, left []string,
+	first error) {
 	var gone atomic.Bool
 	var mu sync.Mutex // guards the results
 	each(d.cfg.Workers, due, func(p receipt.Pending) {

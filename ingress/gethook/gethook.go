@@ -20,7 +20,8 @@ const IDHeaderOption = "id_header"
 // scheme signs "t.body" under the text of the destination's signing secret
 // (docs.gethook.to/guide/authentication.html). Its tolerance is the one that GetHook's documents ask of receivers.
 var scheme = hmac.Scheme{
-	Header: "Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t", Tolerance: 300 * time.Second,
+	Header: "Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",
+	Tolerance: 300 * time.Second,
 }
 
 // Provider is GetHook. It can deliver unsigned; a source without a secret is refused all the same.
@@ -60,7 +61,8 @@ type verifier struct {
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
 	name := s.Options[IDHeaderOption]
 	if strings.ContainsAny(name, " \t\r\n:") || strings.EqualFold(name, scheme.Header) {
-		return nil, fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id", s.Source, IDHeaderOption, name)
+		return nil, fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id",
+			s.Source, IDHeaderOption, name)
 	}
 	return &verifier{v, name}, nil
 }

@@ -53,7 +53,8 @@ var Provider = hmac.New(webhook.Provider{
 		Disables:  "not published",
 		BodyLimit: 25 << 20,
 		Headers: webhook.Headers{
-			Plain:      []string{eventHeader, "X-GitHub-Hook-ID", "X-GitHub-Hook-Installation-Target-ID", "X-GitHub-Hook-Installation-Target-Type"},
+			Plain: []string{eventHeader, "X-GitHub-Hook-ID", "X-GitHub-Hook-Installation-Target-ID",
+				"X-GitHub-Hook-Installation-Target-Type"},
 			Signatures: []string{sha1Header},
 		},
 	},
@@ -85,7 +86,8 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 		sha1, _ := hmac.NewVerifier(s, legacy) // v has the same faults
 		return &verifier{v, sha1}, nil
 	default:
-		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option, option)
+		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option,
+			option)
 	}
 }
 
@@ -102,7 +104,8 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if v.legacy != nil || r.Header.Get(signatureHeader) != "" || r.Header.Get(sha1Header) == "" {
 		return nil
 	}
-	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + sha1Header + " (SHA-1) only, as old GitHub Enterprise servers send: options." +
+	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + sha1Header +
+		" (SHA-1) only, as old GitHub Enterprise servers send: options." +
 		LegacySHA1Option + " takes that"}}
 }
 

@@ -47,8 +47,9 @@ var sampleBody string
 
 // signed is the scheme of a signing token.
 var signed = hmac.Scheme{
-	Header: signatureHeader, Prefix: "v1,", Separator: " ", Encoding: "base64", DecodeKey: signingKey, Tolerance: tolerance,
-	Template: "{id}.{ts}.{body}", ID: "header:" + idHeader, Timestamp: "header:" + timestampHeader,
+	Header: signatureHeader, Prefix: "v1,", Separator: " ", Encoding: "base64", DecodeKey: signingKey,
+	Tolerance: tolerance,
+	Template:  "{id}.{ts}.{body}", ID: "header:" + idHeader, Timestamp: "header:" + timestampHeader,
 }
 
 // Provider is GitLab.
@@ -71,12 +72,15 @@ var Provider = webhook.Provider{
 		Retries:      "none; by hand",
 		Disables:     "4 failures in a row for 1 min, doubling to 24 h; 40 in a row for good",
 		Options: map[string]string{
-			schemeOption: "`" + tokenScheme + "` or `" + signingScheme + "`: what all secrets are; left out, a secret that begins with `" + signingPrefix + "` is a signing token",
+			schemeOption: "`" + tokenScheme + "` or `" + signingScheme +
+				"`: what all secrets are; left out, a secret that begins with `" + signingPrefix +
+				"` is a signing token",
 		},
 		BodyLimit: 25 << 20,
 		Tolerance: tolerance,
 		Headers: webhook.Headers{
-			Plain:      []string{eventHeader, eventUUIDHeader, instanceHeader, idempotencyHeader, "X-Gitlab-Webhook-UUID"},
+			Plain: []string{eventHeader, eventUUIDHeader, instanceHeader, idempotencyHeader,
+				"X-Gitlab-Webhook-UUID"},
 			Signatures: []string{idHeader, timestampHeader, signatureHeader},
 			Tokens:     []string{tokenHeader},
 		},
@@ -125,7 +129,8 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 
 // isSigning reports whether the secret is a signing token.
 func isSigning(scheme, secret string) bool {
-	return scheme == signingScheme || scheme == signingTokenScheme || scheme == "" && strings.HasPrefix(secret, signingPrefix)
+	return scheme == signingScheme || scheme == signingTokenScheme || scheme == "" &&
+		strings.HasPrefix(secret, signingPrefix)
 }
 
 // signingKey decodes a signing token: base64 after whsec_, as Standard Webhooks has it. GitLab's
@@ -163,7 +168,8 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	token, signature := r.Header.Get(tokenHeader) != "", r.Header.Get(signatureHeader) != ""
 	switch {
 	case v.tokens == nil && token && !signature:
-		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + tokenHeader + " and no signature, and the source has signing tokens only: " +
+		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + tokenHeader +
+			" and no signature, and the source has signing tokens only: " +
 			"give the webhook a signing token at GitLab, or the source its secret token"}}
 	case v.signing == nil && signature && !token:
 		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it is signed with a signing token, and the source has secret tokens only: add the signing token, " + signingPrefix + "…"}}

@@ -24,7 +24,8 @@ func preset(name string, scheme Scheme, contract webhook.Contract, sample webhoo
 // Calendly is Calendly (developer.calendly.com, webhook signatures). Its tolerance is that of its
 // documents, three minutes.
 var Calendly = preset("calendly", Scheme{
-	Header: "Calendly-Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",
+	Header: "Calendly-Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}",
+	Timestamp: "signature:t",
 	Tolerance: 3 * time.Minute,
 	Type:      "/event", Account: "/created_by", Object: "/payload/uri", OccurredAt: "/created_at",
 }, webhook.Contract{
@@ -82,7 +83,8 @@ var Square = preset("square", Scheme{
 	RetryFor:     24 * time.Hour,
 	Disables:     "no 2xx within three weeks",
 	MinSecret:    webhook.MinSecret128,
-	Headers:      webhook.Headers{Plain: []string{"Square-Retry-Number", "Square-Retry-Reason", "Square-Initial-Delivery-Timestamp"}},
+	Headers: webhook.Headers{Plain: []string{"Square-Retry-Number", "Square-Retry-Reason",
+		"Square-Initial-Delivery-Timestamp"}},
 }, webhook.Sample{Type: "payment.updated", EventID: webhook.RandomUUID})
 
 // Typeform is Typeform (typeform.com/developers/webhooks/secure-your-webhooks). An answer of 404
@@ -109,7 +111,8 @@ var Typeform = preset("typeform", Scheme{
 // class-wc-webhook.php).
 var WooCommerce = preset("woocommerce", Scheme{
 	Header: "X-WC-Webhook-Signature", Encoding: "base64",
-	ID: "header:X-WC-Webhook-Delivery-ID", Type: "header:X-WC-Webhook-Topic", Account: "header:X-WC-Webhook-Source", Object: "/id",
+	ID: "header:X-WC-Webhook-Delivery-ID", Type: "header:X-WC-Webhook-Topic", Account: "header:X-WC-Webhook-Source",
+	Object: "/id",
 }, webhook.Contract{
 	Scheme:   "HMAC-SHA256 of body, base64",
 	ID:       "header X-WC-Webhook-Delivery-ID (unsigned)",

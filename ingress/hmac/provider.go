@@ -101,8 +101,10 @@ func schemeOf(options map[string]string) (Scheme, error) {
 	var s Scheme
 	settings := map[string]*string{
 		"header": &s.Header, "prefix": &s.Prefix, "separator": &s.Separator, "hash": &s.Hash, "encoding": &s.Encoding,
-		"key_encoding": &s.KeyEncoding, "template": &s.Template, "timestamp": (*string)(&s.Timestamp), "timestamp_unit": &s.TimestampUnit,
-		"id": (*string)(&s.ID), "type": (*string)(&s.Type), "account": (*string)(&s.Account), "object": (*string)(&s.Object),
+		"key_encoding": &s.KeyEncoding, "template": &s.Template, "timestamp": (*string)(&s.Timestamp),
+		"timestamp_unit": &s.TimestampUnit,
+		"id":             (*string)(&s.ID), "type": (*string)(&s.Type), "account": (*string)(&s.Account),
+		"object":      (*string)(&s.Object),
 		"occurred_at": (*string)(&s.OccurredAt), "occurred_at_unit": &s.OccurredAtUnit,
 	}
 	var faults []error
@@ -112,7 +114,9 @@ func schemeOf(options map[string]string) (Scheme, error) {
 		case known:
 			*setting = options[key]
 		case key != webhook.AllowShortSecrets:
-			faults = append(faults, fmt.Errorf("options.%s: there is no such option; use some of %v", key, slices.Sorted(maps.Keys(settings))))
+			faults = append(faults,
+				fmt.Errorf("options.%s: there is no such option; use some of %v", key,
+					slices.Sorted(maps.Keys(settings))))
 		}
 	}
 	return s, errors.Join(faults...)

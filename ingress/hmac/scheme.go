@@ -103,7 +103,8 @@ func (s Scheme) check() error {
 		option string
 		place  Place
 	}{
-		{"timestamp", s.Timestamp}, {"id", s.ID}, {"type", s.Type}, {"account", s.Account}, {"object", s.Object}, {"occurred_at", s.OccurredAt},
+		{"timestamp", s.Timestamp}, {"id", s.ID}, {"type", s.Type}, {"account", s.Account}, {"object", s.Object},
+		{"occurred_at", s.OccurredAt},
 	} {
 		if err := p.place.check(); err != nil {
 			fault(p.option, "%w", err)

@@ -117,7 +117,8 @@ func (v *Verifier) signedID(r *webhook.Request) (string, error) {
 	}
 	for _, separator := range v.template.separators("id") {
 		if strings.Contains(id, separator) {
-			return "", webhook.Errorf(webhook.MalformedHeader, "%s holds the template's separator", v.scheme.ID.header())
+			return "", webhook.Errorf(webhook.MalformedHeader, "%s holds the template's separator",
+				v.scheme.ID.header())
 		}
 	}
 	return id, nil
@@ -155,7 +156,8 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 		}
 		if value, ok := strings.CutPrefix(entry, item+"="); ok && item != "" {
 			if stamps++; stamps > 1 && value != stamp { // nobody can say which one is signed
-				return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds two different timestamps", v.scheme.Header)
+				return nil, "",
+					webhook.Errorf(webhook.MalformedHeader, "%s holds two different timestamps", v.scheme.Header)
 			}
 			stamp = value
 			continue
@@ -174,7 +176,8 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 	}
 	switch {
 	case item == "" && found == 0:
-		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no entry with the prefix %q", v.scheme.Header, v.scheme.Prefix)
+		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no entry with the prefix %q",
+			v.scheme.Header, v.scheme.Prefix)
 	case item != "" && stamps == 0:
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no timestamp", v.scheme.Header)
 	}

@@ -36,7 +36,8 @@ var Provider = hmac.New(webhook.Provider{
 	Sample: webhook.Sample{Type: "conversation.user.created", Body: sampleBody},
 }, hmac.Scheme{
 	Header: "X-Hub-Signature", Prefix: "sha1=", Hash: "sha1",
-	ID: "/id", Type: "/topic", Account: "/app_id", Object: "/data/item/id", OccurredAt: "/created_at", OccurredAtUnit: "s",
+	ID: "/id", Type: "/topic", Account: "/app_id", Object: "/data/item/id", OccurredAt: "/created_at",
+	OccurredAtUnit: "s",
 }, func(v *hmac.Verifier, _ webhook.Settings) (webhook.Verifier, error) { return verifier{v}, nil })
 
 type verifier struct{ *hmac.Verifier }

@@ -92,7 +92,8 @@ func eventID(r *webhook.Request, body *webhook.Envelope, object string) (string,
 		return webhook.HashID(r.Body), webhook.FromHash
 	}
 	var named []byte
-	for _, field := range []string{body.String("organizationId"), body.String("type"), body.String("action"), object, created} {
+	for _, field := range []string{body.String("organizationId"), body.String("type"), body.String("action"), object,
+		created} {
 		named = strconv.AppendQuote(named, field)
 	}
 	return webhook.HashID(named), webhook.FromHash

@@ -69,7 +69,9 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	case query == nil:
 		return webhook.Match{}, webhook.Errorf(webhook.MissingSignature, "a GET that is no subscription handshake")
 	case v.tokens == nil:
-		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted", verifyTokenOption)
+		return webhook.Match{},
+			webhook.Errorf(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted",
+				verifyTokenOption)
 	}
 	return webhook.MatchToken(v.tokens, r.ReceivedAt, webhook.HashToken(query.Get("hub.verify_token")))
 }
@@ -117,7 +119,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		if body.Problem() == "" {
 			body.Note(webhook.UnknownEnvelope, "entry is no array")
 		}
-		return []webhook.Event{{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Type: object, Problem: body.Problem()}}
+		return []webhook.Event{{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash, Type: object,
+			Problem: body.Problem()}}
 	}
 	var events []webhook.Event
 	for _, entry := range entries {

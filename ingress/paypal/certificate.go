@@ -107,7 +107,8 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 	}
 	key, ok := leaf.PublicKey.(*rsa.PublicKey)
 	if !ok || key.N.BitLen() < 2048 {
-		return nil, webhook.Errorf(webhook.UntrustedCert, "its key is not RSA of at least 2048 bits; it is not PayPal's")
+		return nil, webhook.Errorf(webhook.UntrustedCert,
+			"its key is not RSA of at least 2048 bits; it is not PayPal's")
 	}
 	if !certSubject.MatchString(leaf.Subject.CommonName) {
 		return nil, webhook.Errorf(webhook.UntrustedCert, "its subject is %q, not messageverificationcerts(.sandbox).paypal.com; it is not the one that PayPal signs messages with", leaf.Subject.CommonName)

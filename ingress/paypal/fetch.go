@@ -86,7 +86,8 @@ func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certific
 		}
 	}
 	if !admits(leaf) {
-		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "the signature does not fit the certificate of PAYPAL-CERT-URL")
+		return webhook.Match{},
+			webhook.Errorf(webhook.NoMatchingSignature, "the signature does not fit the certificate of PAYPAL-CERT-URL")
 	}
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
 }
@@ -115,7 +116,8 @@ func (f *Fetched) checkURL(certURL string) error {
 	}
 	sandbox := strings.Contains(u.Host, ".sandbox.")
 	if f.mode == webhook.Live && sandbox || f.mode == webhook.Test && !sandbox {
-		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is on %s, and the source's mode is %s", u.Host, f.mode)
+		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is on %s, and the source's mode is %s", u.Host,
+			f.mode)
 	}
 	return nil
 }
@@ -153,7 +155,8 @@ func (f *Fetched) download(ctx context.Context, certURL string) ([]byte, error) 
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound, http.StatusGone:
-		return nil, webhook.Errorf(webhook.UntrustedCert, "PayPal has no certificate at PAYPAL-CERT-URL: it answered %d", resp.StatusCode)
+		return nil, webhook.Errorf(webhook.UntrustedCert,
+			"PayPal has no certificate at PAYPAL-CERT-URL: it answered %d", resp.StatusCode)
 	default:
 		return nil, fmt.Errorf("fetch certificate: %s answered %d", req.URL.Host, resp.StatusCode)
 	}
@@ -162,7 +165,8 @@ func (f *Fetched) download(ctx context.Context, certURL string) ([]byte, error) 
 		return nil, fmt.Errorf("fetch certificate: %w", err)
 	}
 	if len(chain) > maxChain {
-		return nil, webhook.Errorf(webhook.UntrustedCert, "the answer at PAYPAL-CERT-URL is larger than %d bytes", maxChain)
+		return nil, webhook.Errorf(webhook.UntrustedCert, "the answer at PAYPAL-CERT-URL is larger than %d bytes",
+			maxChain)
 	}
 	return chain, nil
 }

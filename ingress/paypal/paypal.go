@@ -70,8 +70,9 @@ var Provider = webhook.Provider{
 		Retries:    "up to 25 over 3 days",
 		RetryFor:   72 * time.Hour,
 		Disables:   "not published",
-		Headers:    webhook.Headers{Signatures: []string{idHeader, timeHeader, signatureHeader, certURLHeader, algorithmHeader}},
-		Tolerance:  tolerance,
+		Headers: webhook.Headers{Signatures: []string{idHeader, timeHeader, signatureHeader, certURLHeader,
+			algorithmHeader}},
+		Tolerance: tolerance,
 		// The checksum alone stands between the ID and the signature.
 		Identity: webhook.ByID,
 		Options: map[string]string{
@@ -139,7 +140,9 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 		return true
 	})
 	if err != nil && expired {
-		return webhook.Match{}, webhook.Errorf(webhook.UntrustedCert, "the signature fits a certificate that was not valid at the receive time")
+		return webhook.Match{},
+			webhook.Errorf(webhook.UntrustedCert,
+				"the signature fits a certificate that was not valid at the receive time")
 	}
 	if err != nil {
 		return webhook.Match{}, err
@@ -165,7 +168,8 @@ func readTransmission(r *webhook.Request) (transmission, error) {
 		name  string
 		value *string
 	}{
-		{signatureHeader, &encoded}, {idHeader, &t.id}, {timeHeader, &t.time}, {certURLHeader, &t.certURL}, {algorithmHeader, &algo},
+		{signatureHeader, &encoded}, {idHeader, &t.id}, {timeHeader, &t.time}, {certURLHeader, &t.certURL},
+		{algorithmHeader, &algo},
 	} {
 		var err error
 		if *h.value, err = r.HeaderOnce(h.name); err != nil {

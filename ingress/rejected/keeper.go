@@ -63,8 +63,8 @@ type Keeper struct {
 	perSource *throttle.Buckets[string]
 	perSender *throttle.Buckets[sender]
 
-	// signed and signedBefore are requests that were kept and that a secret of ours has signed: the younger set becomes the
-	// older one when it is full. Only Run uses them.
+	// signed and signedBefore are requests that were kept and that a secret of ours has signed: the younger set
+	// becomes the older one when it is full. Only Run uses them.
 	signed, signedBefore map[signedBody]bool
 }
 
@@ -106,9 +106,11 @@ func NewKeeper(cfg Config) *Keeper {
 		cfg.Trim = time.Hour
 	}
 	k := &Keeper{
-		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{}, signed: map[signedBody]bool{},
+		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{},
+		signed:    map[signedBody]bool{},
 		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
-		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2}, sendersRemembered),
+		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2},
+			sendersRemembered),
 	}
 	for source, p := range cfg.Diagnoser.probes {
 		k.headers[source] = webhook.HeadersOf(p.Provider, p.verifier)
@@ -200,8 +202,8 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	}
 }
 
-// first reports whether row, which a secret of ours has signed, is the first one with its body. Replays of one capture would
-// push out all other requests of the source.
+// first reports whether row, which a secret of ours has signed, is the first one with its body. Replays of one
+// capture would push out all other requests of the source.
 func (k *Keeper) first(row rejection.Rejection) bool {
 	body := signedBody{row.Source, sha256.Sum256(row.Body)}
 	if k.signed[body] || k.signedBefore[body] {

@@ -82,7 +82,8 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 	case !secret.NotAfter.IsZero() && at.After(secret.NotAfter):
 		found.add(SecretNotActive, "the signature fits secret %q, which ended %s: the provider still signs with it", secret.Label, moment(secret.NotAfter))
 	case !secret.NotBefore.IsZero() && at.Before(secret.NotBefore):
-		found.add(SecretNotActive, "the signature fits secret %q, which begins only %s", secret.Label, moment(secret.NotBefore))
+		found.add(SecretNotActive, "the signature fits secret %q, which begins only %s", secret.Label,
+			moment(secret.NotBefore))
 	}
 	if refused.Skew != 0 {
 		seconds, side := int64(refused.Skew/time.Second), "before"
@@ -137,7 +138,8 @@ func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.E
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
 		if names := p.otherSignatures(r, refused.Header); len(names) > 0 {
-			found.add(UnknownScheme, "it carries %s instead: another scheme than %s's, or another provider's", strings.Join(names, ", "), p.Provider.Name)
+			found.add(UnknownScheme, "it carries %s instead: another scheme than %s's, or another provider's",
+				strings.Join(names, ", "), p.Provider.Name)
 		}
 	}
 	if hinter, ok := p.verifier.(webhook.Hinter); ok && !fits {

@@ -42,11 +42,13 @@ func variants(body []byte) []variant {
 	add("with a trailing newline", append(bytes.Clone(body), '\n'))
 	add("without its byte order mark", bytes.TrimPrefix(body, byteOrderMark))
 	add("with LF for CR LF", bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")))
-	add("with CR LF for LF", bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n")))
+	add("with CR LF for LF", bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n"),
+		[]byte("\r\n")))
 	add("decompressed", inflated(body))
 	if json.Valid(body) {
 		add("compacted", compact(body))
-		for _, in := range []struct{ how, indent string }{{"indented by two spaces", "  "}, {"indented by four spaces", "    "}, {"indented by tabs", "\t"}} {
+		for _, in := range []struct{ how, indent string }{{"indented by two spaces", "  "},
+			{"indented by four spaces", "    "}, {"indented by tabs", "\t"}} {
 			pretty := indented(body, in.indent)
 			if pretty == nil {
 				continue

@@ -123,7 +123,9 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	if len(r.Body) > 0 && r.Body[0] >= '0' && r.Body[0] <= '9' {
 		// No batch begins so, and the digit may be the timestamp's.
-		return webhook.Match{}, webhook.Errorf(webhook.MalformedBody, "the body begins with a digit, which may be one of header %s", timestampHeader)
+		return webhook.Match{},
+			webhook.Errorf(webhook.MalformedBody, "the body begins with a digit, which may be one of header %s",
+				timestampHeader)
 	}
 	if v.tolerance == 0 {
 		return match, nil

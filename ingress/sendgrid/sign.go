@@ -66,5 +66,6 @@ func newKeys() (webhook.Keys, error) {
 	if err != nil {
 		return webhook.Keys{}, err
 	}
-	return webhook.Keys{Verify: base64.StdEncoding.EncodeToString(spki), Sign: base64.StdEncoding.EncodeToString(pkcs8)}, nil
+	return webhook.Keys{Verify: base64.StdEncoding.EncodeToString(spki),
+		Sign: base64.StdEncoding.EncodeToString(pkcs8)}, nil
 }

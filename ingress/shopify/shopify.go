@@ -36,7 +36,8 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			EventsOption: "`true` has `pawl send` sign what Shopify Events sends, with both families of headers. Either is verified without it",
 		},
-		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{classic + signatureHeader, events + signatureHeader}},
+		Headers: webhook.Headers{Plain: plainHeaders(),
+			Signatures: []string{classic + signatureHeader, events + signatureHeader}},
 	},
 	New:  newVerifier,
 	Sign: sign,
@@ -76,7 +77,8 @@ const (
 func plainHeaders() []string {
 	var names []string
 	for _, prefix := range []string{classic, events} {
-		for _, name := range []string{"Topic", "Shop-Domain", "API-Version", "Webhook-Id", "Event-Id", "Triggered-At", "Name", "Action", "Resource-Id", "Handle"} {
+		for _, name := range []string{"Topic", "Shop-Domain", "API-Version", "Webhook-Id", "Event-Id", "Triggered-At",
+			"Name", "Action", "Resource-Id", "Handle"} {
 			names = append(names, prefix+name)
 		}
 	}
@@ -100,7 +102,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	for _, other := range r.Header.Values(classic + signatureHeader) {
 		if other != value {
-			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", classic, signatureHeader, events)
+			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", classic,
+				signatureHeader, events)
 		}
 	}
 	return webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(value)}, r.Body)
@@ -169,7 +172,8 @@ func occurredAt(e *webhook.Envelope, r *webhook.Request, prefix string) time.Tim
 
 // gidTypes are the GraphQL types of the objects that the topics of a resource carry.
 var gidTypes = map[string]string{
-	"orders": "Order", "draft_orders": "DraftOrder", "products": "Product", "customers": "Customer", "collections": "Collection", "refunds": "Refund",
+	"orders": "Order", "draft_orders": "DraftOrder", "products": "Product", "customers": "Customer",
+	"collections": "Collection", "refunds": "Refund",
 }
 
 // noteDisagreement notes where the signed body says otherwise than the unsigned headers: one

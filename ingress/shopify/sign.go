@@ -42,7 +42,8 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 // setHeaders sets the headers of one family.
 func setHeaders(header http.Header, prefix string, in webhook.SignInput) {
 	header.Set(prefix+"API-Version", apiVersion)
-	header.Set(prefix+signatureHeader, base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, []byte(in.Secret), in.Body)))
+	header.Set(prefix+signatureHeader,
+		base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, []byte(in.Secret), in.Body)))
 	for name, value := range map[string]string{"Webhook-Id": in.ID, "Topic": in.Type, "Shop-Domain": in.Account} {
 		if value != "" {
 			header.Set(prefix+name, value)

@@ -26,7 +26,8 @@ func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	if challenge == "" {
 		return webhook.Answer{}, false
 	}
-	return webhook.Answer{Status: http.StatusOK, ContentType: "text/plain; charset=utf-8", Body: []byte(challenge)}, true
+	return webhook.Answer{Status: http.StatusOK, ContentType: "text/plain; charset=utf-8", Body: []byte(challenge)},
+		true
 }
 
 // challengeOf returns what url_verification wants to hear, "" for any other body.

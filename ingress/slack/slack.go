@@ -39,7 +39,8 @@ var Provider = hmac.New(webhook.Provider{
 		Body:    sampleBody,
 	},
 }, hmac.Scheme{
-	Header: "X-Slack-Signature", Prefix: "v0=", Template: "v0:{ts}:{body}", Timestamp: "header:X-Slack-Request-Timestamp",
+	Header: "X-Slack-Signature", Prefix: "v0=", Template: "v0:{ts}:{body}",
+	Timestamp: "header:X-Slack-Request-Timestamp",
 }, func(v *hmac.Verifier, _ webhook.Settings) (webhook.Verifier, error) { return verifier{v}, nil })
 
 type verifier struct{ *hmac.Verifier }

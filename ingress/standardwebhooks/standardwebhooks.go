@@ -196,7 +196,8 @@ func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 	for _, other := range []string{standard, svix} {
 		for _, o := range r.Header.Values(other + name) {
 			if o != value {
-				return "", webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", prefix, name, other)
+				return "", webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", prefix, name,
+					other)
 			}
 		}
 	}

@@ -11,17 +11,20 @@ import (
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	var hints []webhook.Hint
 	if schemes := schemesOf(r.Header.Get(signatureHeader)); len(schemes) > 0 && !slices.Contains(schemes, "v1") {
-		hints = append(hints, webhook.Hint{Code: webhook.UnknownScheme, Text: "the signature header has " + strings.Join(schemes, ", ") +
+		hints = append(hints, webhook.Hint{Code: webhook.UnknownScheme, Text: "the signature header has " +
+			strings.Join(schemes, ", ") +
 			" and no v1, the only scheme that counts; v0 is Stripe's fake one beside test events"})
 	}
 	body := webhook.ReadEnvelope(r.Body)
 	switch thin := body.String("object") == ThinObject; {
 	case thin && !v.thin:
-		hints = append(hints, webhook.Hint{Code: webhook.ThinEvent, Text: "the body looks like a thin event: its event destination has a signing secret " +
-			"of its own; add that secret, or give the destination a source with options.payload: thin"})
+		hints = append(hints, webhook.Hint{Code: webhook.ThinEvent,
+			Text: "the body looks like a thin event: its event destination has a signing secret " +
+				"of its own; add that secret, or give the destination a source with options.payload: thin"})
 	case !thin && v.thin && body.String("object") == "event":
-		hints = append(hints, webhook.Hint{Code: webhook.SnapshotEvent, Text: "the body looks like a snapshot event and the source is for thin ones: " +
-			"the snapshot endpoint has a signing secret of its own; point it at its own source"})
+		hints = append(hints, webhook.Hint{Code: webhook.SnapshotEvent,
+			Text: "the body looks like a snapshot event and the source is for thin ones: " +
+				"the snapshot endpoint has a signing secret of its own; point it at its own source"})
 	}
 	return hints
 }

@@ -52,7 +52,8 @@ var Provider = hmac.New(webhook.Provider{
 		Body:     sampleBody,
 	},
 }, hmac.Scheme{
-	Header: signatureHeader, Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t", DecodeKey: decodeKey,
+	Header: signatureHeader, Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",
+	DecodeKey: decodeKey,
 	Tolerance: 300 * time.Second, // that of Stripe's SDKs; theirs looks back only, ours in both directions
 }, newVerifier)
 

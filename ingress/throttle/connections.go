@@ -16,8 +16,8 @@ import (
 )
 
 // Connections bounds how many connections a server holds, and shares them out among senders. Make one with
-// [NewConnections]; it is safe for concurrent use. The server's ConnState and ConnContext must be [Connections.State] and
-// [WithConn].
+// [NewConnections]; it is safe for concurrent use. The server's ConnState and ConnContext must be [Connections.State]
+// and [WithConn].
 //
 // When all places are taken, a new connection takes the place of another. The longest idle one goes first: between
 // two requests, or a second after it was opened without one. If no connection is idle, the sender with the most
@@ -54,11 +54,13 @@ const (
 	networksRemembered = 1024
 )
 
-// NewConnections returns room for most connections. It warns on log when connections are displaced or cannot be accepted.
+// NewConnections returns room for most connections. It warns on log when connections are displaced or cannot be
+// accepted.
 func NewConnections(most int, log *slog.Logger) *Connections {
 	return &Connections{
-		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery}, toldFailed: rate.Sometimes{Interval: tellEvery},
-		senders: map[netip.Addr]*list.List{}, idle: list.New(), silent: list.New(), wide: map[netip.Addr]int{},
+		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery},
+		toldFailed: rate.Sometimes{Interval: tellEvery},
+		senders:    map[netip.Addr]*list.List{}, idle: list.New(), silent: list.New(), wide: map[netip.Addr]int{},
 		delivered: map[netip.Addr]bool{},
 	}
 }
@@ -73,8 +75,8 @@ func (cs *Connections) Count() (open, unproven int, displaced int64) {
 	return cs.open, cs.unproven, cs.displaced
 }
 
-// Crowded reports whether three quarters of the places are taken. A server then keeps no connection after its answer, so
-// that clients connect anew and nothing has to be displaced.
+// Crowded reports whether three quarters of the places are taken. A server then keeps no connection after its answer,
+// so that clients connect anew and nothing has to be displaced.
 func (cs *Connections) Crowded() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -6,8 +6,9 @@ import (
 	"net/http"
 )
 
-// maxFields is how many header fields a request may have. Deliveries have about 30 behind two proxies. net/http makes a map
-// of the fields while they come: without a bound, 32 KiB of short ones take 0.7 MB of memory on each connection.
+// maxFields is how many header fields a request may have. Deliveries have about 30 behind two proxies. net/http makes
+// a map of the fields while they come: without a bound, 32 KiB of short ones take 0.7 MB of memory on each
+// connection.
 const maxFields = 64
 
 var errTooManyFields = errors.New("the request has too many header fields")

@@ -108,8 +108,8 @@ type Body struct {
 	shed  bool
 }
 
-// Body returns a body of sender for source that has no bytes yet. cut must end its reading without waiting. It is called
-// when the body has to go, which must then be released soon, and never after [Body.Whole] or [Body.Release].
+// Body returns a body of sender for source that has no bytes yet. cut must end its reading without waiting. It is
+// called when the body has to go, which must then be released soon, and never after [Body.Whole] or [Body.Release].
 func (m *Memory) Body(sender netip.Addr, source string, cut func()) *Body {
 	return &Body{memory: m, sender: Network(sender), source: source, cut: cut}
 }

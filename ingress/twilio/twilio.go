@@ -46,7 +46,8 @@ var Provider = webhook.Provider{
 		AnswerWithin: 15 * time.Second,
 		Retries:      "one after a failed connection, more by connection overrides (#rc=) or a fallback URL",
 		Disables:     "not published",
-		Headers:      webhook.Headers{Plain: []string{idempotencyHeader}, Signatures: []string{signatureHeader}, Query: true},
+		Headers: webhook.Headers{Plain: []string{idempotencyHeader}, Signatures: []string{signatureHeader},
+			Query: true},
 	},
 	New:    newVerifier,
 	Sign:   sign,
@@ -80,7 +81,9 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	hashes := bodyHashes(r.URL)
 	if len(hashes) == 0 {
 		if len(r.Body) > 0 && !isForm(r) {
-			return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "the body is no form and the URL holds no %s, so nothing signs it", bodyHashParam)
+			return webhook.Match{},
+				webhook.Errorf(webhook.NoMatchingSignature,
+					"the body is no form and the URL holds no %s, so nothing signs it", bodyHashParam)
 		}
 		form, err := parseForm(r.Body)
 		if err != nil {
@@ -94,13 +97,17 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	// A form whose parameters came in the URL would name a body of whoever has a say in one of them.
 	if account.MatchString(signedText(r.URL, nil)) {
-		return webhook.Match{}, webhook.Errorf(webhook.NoMatchingSignature, "the URL holds the parameters of a form, which nothing else signs")
+		return webhook.Match{},
+			webhook.Errorf(webhook.NoMatchingSignature,
+				"the URL holds the parameters of a form, which nothing else signs")
 	}
 	sum := sha256.Sum256(r.Body)
 	for _, hash := range hashes {
 		// Both sides are public, so nothing is given away by comparing them as text.
 		if !strings.EqualFold(hash, hex.EncodeToString(sum[:])) {
-			return webhook.Match{}, webhook.Errorf(webhook.BodyHashMismatch, "the body is not the one that %s in the URL names", bodyHashParam)
+			return webhook.Match{},
+				webhook.Errorf(webhook.BodyHashMismatch, "the body is not the one that %s in the URL names",
+					bodyHashParam)
 		}
 	}
 	return match, nil

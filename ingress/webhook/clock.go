@@ -39,9 +39,11 @@ func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) er
 	age := max(r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit)), -math.MaxInt64)
 	switch {
 	case age > tolerance:
-		return &Error{Class: TimestampTooOld, Detail: fmt.Sprintf("signed %s before it was received; the tolerance is %s", age, tolerance), Skew: age}
+		return &Error{Class: TimestampTooOld,
+			Detail: fmt.Sprintf("signed %s before it was received; the tolerance is %s", age, tolerance), Skew: age}
 	case -age > tolerance:
-		return &Error{Class: TimestampTooNew, Detail: fmt.Sprintf("signed %s after it was received; the tolerance is %s", -age, tolerance), Skew: age}
+		return &Error{Class: TimestampTooNew,
+			Detail: fmt.Sprintf("signed %s after it was received; the tolerance is %s", -age, tolerance), Skew: age}
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ func HeadersOf(p Provider, v Verifier) Headers {
 // plain are the headers that tell of a request whoever sends it: the form of the body, the software, and the IDs under
 // which it stands in a proxy's log.
 var plain = []string{
-	"Content-Type", "Content-Length", "Content-Encoding", "User-Agent", "Via", "Date", "Traceparent", "X-Request-Id", "Request-Id",
+	"Content-Type", "Content-Length", "Content-Encoding", "User-Agent", "Via", "Date", "Traceparent", "X-Request-Id",
+	"Request-Id",
 	"X-Correlation-Id", "X-Amzn-Trace-Id", "X-Amz-Cf-Id", "X-Cloud-Trace-Context", "Cf-Ray",
 }
 

@@ -55,7 +55,8 @@ func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyri
 	labels := map[string]bool{}
 	for i, secret := range s.Secrets {
 		fault := func(format string, args ...any) {
-			faults = append(faults, fmt.Errorf("source %s: secrets[%d] (%s): %w", s.Source, i, secret.Label, fmt.Errorf(format, args...)))
+			faults = append(faults,
+				fmt.Errorf("source %s: secrets[%d] (%s): %w", s.Source, i, secret.Label, fmt.Errorf(format, args...)))
 		}
 		if labels[secret.Label] {
 			fault("the label is used twice; give each secret its own")
@@ -153,14 +154,17 @@ func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, err
 		}
 	}
 	if active == 0 {
-		return Match{}, Errorf(NoMatchingSignature, "no secret of source %s is active at %s", ring.source, at.UTC().Format(time.RFC3339))
+		return Match{}, Errorf(NoMatchingSignature, "no secret of source %s is active at %s", ring.source,
+			at.UTC().Format(time.RFC3339))
 	}
-	return Match{}, Errorf(NoMatchingSignature, "no signature fits any of the %d active secrets of source %s", active, ring.source)
+	return Match{}, Errorf(NoMatchingSignature, "no signature fits any of the %d active secrets of source %s", active,
+		ring.source)
 }
 
 // MatchHMAC admits when one of the first [MaxSignatures] candidates is the HMAC of the parts, one
 // after the other, under an active key. It compares in constant time.
-func MatchHMAC(ring *Keyring[[]byte], at time.Time, newHash func() hash.Hash, candidates [][]byte, parts ...[]byte) (Match, error) {
+func MatchHMAC(ring *Keyring[[]byte], at time.Time, newHash func() hash.Hash, candidates [][]byte,
+	parts ...[]byte) (Match, error) {
 	candidates = candidates[:min(len(candidates), MaxSignatures)]
 	return ring.Match(at, func(key []byte) bool {
 		return Fits(MAC(newHash, key, parts...), candidates)

@@ -53,7 +53,8 @@ func ReadProbe(body []byte) (Probe, bool) {
 		return Probe{}, false
 	}
 	id, rest, found := bytes.Cut(rest[:min(len(rest), 64+1+proofLen)], []byte("."))
-	if !found || len(id) == 0 || len(rest) < proofLen || slices.ContainsFunc(id, func(c byte) bool { return (c < 'A' || c > 'Z') && (c < '0' || c > '9') }) {
+	if !found || len(id) == 0 || len(rest) < proofLen ||
+		slices.ContainsFunc(id, func(c byte) bool { return (c < 'A' || c > 'Z') && (c < '0' || c > '9') }) {
 		return Probe{}, false
 	}
 	return Probe{ID: string(id), proof: string(rest[:proofLen])}, true

@@ -9,13 +9,16 @@ import (
 
 // standIns are the words that documentation writes in place of a secret, as letters alone.
 var standIns = [][]byte{
-	[]byte("changeme"), []byte("replaceme"), []byte("placeholder"), []byte("yoursecret"), []byte("yourwebhook"), []byte("yoursigning"),
-	[]byte("yourtoken"), []byte("yourapikey"), []byte("yourkey"), []byte("supersecret"), []byte("mysecret"), []byte("secrethere"),
+	[]byte("changeme"), []byte("replaceme"), []byte("placeholder"), []byte("yoursecret"), []byte("yourwebhook"),
+	[]byte("yoursigning"),
+	[]byte("yourtoken"), []byte("yourapikey"), []byte("yourkey"), []byte("supersecret"), []byte("mysecret"),
+	[]byte("secrethere"),
 	[]byte("goeshere"), []byte("insertyour"), []byte("pasteyour"), []byte("dummysecret"), []byte("notasecret"),
 }
 
 // unfinished are how a note to oneself begins, behind the prefix that some providers give their secrets.
-var unfinished = [][]byte{[]byte("<your"), []byte("<secret"), []byte("<insert"), []byte("<the"), []byte("todo_"), []byte("todo-"), []byte("todo "), []byte("todo:"), []byte("fixme"), []byte("tbd_")}
+var unfinished = [][]byte{[]byte("<your"), []byte("<secret"), []byte("<insert"), []byte("<the"), []byte("todo_"),
+	[]byte("todo-"), []byte("todo "), []byte("todo:"), []byte("fixme"), []byte("tbd_")}
 
 func letters(r rune) rune {
 	if r >= 'a' && r <= 'z' {

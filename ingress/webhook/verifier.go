@@ -38,8 +38,9 @@ type Coverage string
 
 // From the strongest to the weakest.
 const (
-	SignedBody     Coverage = "signed-body"     // each byte
-	SignedFields   Coverage = "signed-fields"   // some fields; anybody may have written the others
-	SignedChecksum Coverage = "signed-checksum" // a checksum that other bodies can be made for, by who holds one delivery
-	SharedToken    Coverage = "shared-token"    // nothing: the request showed a password
+	SignedBody   Coverage = "signed-body"   // each byte
+	SignedFields Coverage = "signed-fields" // some fields; anybody may have written the others
+	// a checksum that other bodies can be made for, by who holds one delivery
+	SignedChecksum Coverage = "signed-checksum"
+	SharedToken    Coverage = "shared-token" // nothing: the request showed a password
 )

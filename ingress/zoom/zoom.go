@@ -45,7 +45,8 @@ var Provider = hmac.New(webhook.Provider{
 	// Its last retry comes after 85 minutes, perhaps under the time of the first try. A body that comes twice within that
 	// is one event for ever, since the signed bytes are its ID.
 	Tolerance: 90 * time.Minute,
-	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts", OccurredAtUnit: "ms",
+	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts",
+	OccurredAtUnit: "ms",
 }, func(v *hmac.Verifier, _ webhook.Settings) (webhook.Verifier, error) { return verifier{v}, nil })
 
 type verifier struct{ *hmac.Verifier }

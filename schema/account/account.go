@@ -210,7 +210,8 @@ func Show(ctx context.Context, db DB, name Name) (*Account, error) {
 
 func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	x := &a.Access
-	if err = tx.QueryRow(ctx, accountSQL, a.Mode, a.ID).Scan(&a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity, &x.Features, &x.Held); err != nil {
+	if err = tx.QueryRow(ctx, accountSQL, a.Mode, a.ID).Scan(&a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan,
+		&x.Quantity, &x.Features, &x.Held); err != nil {
 		return err
 	}
 	if a.Grants, err = list(ctx, tx, pgx.RowToStructByPos[Grant], grantsSQL, a.Mode, a.ID); err != nil {
@@ -261,15 +262,18 @@ func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 func subscription(s billing.Subscription) Subscription {
 	return Subscription{
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
-		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince), EndedAt: orNil(s.EndedAt),
+		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince),
+		EndedAt: orNil(s.EndedAt),
 		Because: s.Because, Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }
 
 func invoice(i billing.Invoice) Invoice {
 	return Invoice{
-		ID: i.ID, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,
-		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt), Stuck: i.Stuck, Because: i.Because,
+		ID: i.ID, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded,
+		Currency: i.Currency,
+		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt),
+		Stuck: i.Stuck, Because: i.Because,
 	}
 }
 

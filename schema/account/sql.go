@@ -63,7 +63,8 @@ const whose = `coalesce(nullif(t.account, ''),
 const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, '')
   from tasks t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`
 
-const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose + ` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
+const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
+	` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
 
 const openTasksSQL = `
 select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) order by t.created_at, t.kind, t.object limit $2`

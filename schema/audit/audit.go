@@ -71,7 +71,8 @@ func (s *Store) Append(ctx context.Context, a Action) error {
 // committed, or neither. It returns false, and change is not called, if an action with its RequestID is recorded
 // already. change may be nil. It may be called several times: at most one of its transactions is committed. Its error
 // is returned as it is.
-func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Context, pgx.Tx) error) (added bool, err error) {
+func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Context, pgx.Tx) error) (added bool,
+	err error) {
 	var changed error
 	added, err = s.appendBy(ctx, a, func(ctx context.Context, sql string, args []any) (head string, err error) {
 		changed = nil
@@ -104,7 +105,8 @@ func (s *Store) appendBy(
 	ctx context.Context, a Action, exec func(ctx context.Context, sql string, args []any) (head string, err error),
 ) (added bool, err error) {
 	var head string
-	e := entry{RequestID: a.RequestID, At: time.Now().UTC().Truncate(time.Microsecond), Actor: a.Actor, Action: a.Action, Target: a.Target, Reason: a.Reason}
+	e := entry{RequestID: a.RequestID, At: time.Now().UTC().Truncate(time.Microsecond), Actor: a.Actor,
+		Action: a.Action, Target: a.Target, Reason: a.Reason}
 	if e.Before, err = canonical(a.Before); err != nil {
 		return false, fmt.Errorf("encode before of %s: %w", a.RequestID, err)
 	}
@@ -112,7 +114,8 @@ func (s *Store) appendBy(
 		return false, fmt.Errorf("encode after of %s: %w", a.RequestID, err)
 	}
 	for extended := true; extended; {
-		head, err = exec(ctx, appendSQL, []any{e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.digest()})
+		head, err = exec(ctx, appendSQL,
+			[]any{e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.digest()})
 		extended = wasExtended(err) // by another: from there, then
 	}
 	if err != nil {
@@ -121,7 +124,8 @@ func (s *Store) appendBy(
 	if head == "" { // it is there
 		return false, nil
 	}
-	s.log.InfoContext(ctx, "audit", "request_id", a.RequestID, "actor", a.Actor, "action", a.Action, "target", a.Target, "head", head)
+	s.log.InfoContext(ctx, "audit", "request_id", a.RequestID, "actor", a.Actor, "action", a.Action, "target",
+		a.Target, "head", head)
 	return true, nil
 }
 
@@ -155,7 +159,8 @@ func (e entry) hash() []byte {
 // digest covers every field of the action. JSON of a list of strings keeps the fields apart whatever they contain.
 func (e entry) digest() []byte {
 	fields := []string{
-		e.RequestID, e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, e.Target, e.Reason, normal(e.Before), normal(e.After),
+		e.RequestID, e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, e.Target, e.Reason, normal(e.Before),
+		normal(e.After),
 	}
 	encoded, err := json.Marshal(fields)
 	if err != nil {

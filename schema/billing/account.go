@@ -66,8 +66,8 @@ type Order struct {
 	For     time.Duration
 	Because string
 
-	// sold is set where it was paid for, and not taken back; paidBack while all of that was refunded, held while a hold is on
-	// it. cause is the fact that it was paid by; refundedBy and lostBy are as an [Invoice]'s.
+	// sold is set where it was paid for, and not taken back; paidBack while all of that was refunded, held while a
+	// hold is on it. cause is the fact that it was paid by; refundedBy and lostBy are as an [Invoice]'s.
 	sold, paidBack, held      bool
 	cause, refundedBy, lostBy Cause
 }

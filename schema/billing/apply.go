@@ -24,8 +24,9 @@ import (
 // concerned, by their IDs. A customer of two accounts, or an account of two customers, cannot make two calls wait for
 // each other. Payments and invoices have locks of their own since a refund names no customer.
 //
-// It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the newest
-// two years of monthly invoices of the subscription, and what grants access to the account: not the account's past.
+// It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the
+// newest two years of monthly invoices of the subscription, and what grants access to the account: not the account's
+// past.
 func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
 	return apply(ctx, tx, facts, p, effectKey, at, normal)
 }
@@ -43,7 +44,8 @@ const (
 )
 
 // apply is [Apply], in a manner.
-func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time, how manner) (Change, error) {
+func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time,
+	how manner) (Change, error) {
 	if len(facts) == 0 {
 		return Change{}, nil
 	}
@@ -67,8 +69,8 @@ type applying struct {
 	facts   []Fact
 	subject Subject
 
-	// about names what the facts are about. linked is set where they link the customer; holds is the account that they hold
-	// or release as a whole, "" for none.
+	// about names what the facts are about. linked is set where they link the customer; holds is the account that
+	// they hold or release as a whole, "" for none.
 	about  names
 	linked bool
 	holds  string
@@ -106,11 +108,13 @@ func (a *applying) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID, f.EventType,
+		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID,
+			f.EventType,
 			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
 	}
 	named := []any{s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout]}
-	b.Queue(relatedFactsSQL, append(named[:5:5], append(n.claims(), s.Customer), s.Provider, s.ProviderAccount)...).Query(a.collectFacts)
+	b.Queue(relatedFactsSQL, append(named[:5:5], append(n.claims(), s.Customer), s.Provider,
+		s.ProviderAccount)...).Query(a.collectFacts)
 	b.Queue(relatedSQL, append(named[:5:5], n.claims(), s.Provider)...).Query(a.collectObjects)
 	if a.linked {
 		b.Queue(ofCustomerSQL, s.Mode, s.Customer).Query(a.collectObjects)
@@ -123,8 +127,8 @@ func (a *applying) read(ctx context.Context) error {
 	return nil
 }
 
-// lock locks the payment, the invoice and the customers. Only rows tell what a payment belongs to: each is looked up once
-// what leads to it is locked. For a hold on an account, the account's own row does.
+// lock locks the payment, the invoice and the customers. Only rows tell what a payment belongs to: each is looked up
+// once what leads to it is locked. For a hold on an account, the account's own row does.
 func (a *applying) lock(b *pgx.Batch) {
 	s, n := a.subject, a.about
 	customer := cmp.Or(s.Customer, n[kindSubscription], n[kindInvoice], a.facts[0].Object)
@@ -133,7 +137,8 @@ func (a *applying) lock(b *pgx.Batch) {
 	case n.pays():
 		b.Queue(lockPaymentSQL, s.Mode, n[kindPayment], n[kindCheckout])
 		b.Queue(lockInvoiceSQL, s.Mode, n[kindPayment], n[kindInvoice])
-		b.Queue(lockCustomersSQL, s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout], customer)
+		b.Queue(lockCustomersSQL, s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout],
+			customer)
 	default:
 		var locks []string
 		if n[kindInvoice] != "" {
@@ -189,7 +194,8 @@ func (a *applying) fold(context.Context) error {
 			a.subject.Customer = cmp.Or(a.subject.Customer, o.ref().Customer)
 		}
 	}
-	for _, k := range []kind{kindSubscription, kindInvoice, kindCheckout, kindPayment, kindRefund, kindDispute, kindWarning, kindCredit} {
+	for _, k := range []kind{kindSubscription, kindInvoice, kindCheckout, kindPayment, kindRefund, kindDispute,
+		kindWarning, kindCredit} {
 		for _, o := range a.now.list() {
 			if o.kind() == k && a.concerned(o) {
 				o = copyOf(o)

@@ -17,7 +17,8 @@ type Checkout struct {
 	Subscription string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
 	Mode         string
-	// Status is the highest of open < expired < complete, PaymentStatus the highest of unpaid < no_payment_required < paid.
+	// Status is the highest of open < expired < complete, PaymentStatus the highest of unpaid < no_payment_required <
+	// paid.
 	Status, PaymentStatus string
 	Amount                int64
 	Currency              string
@@ -41,8 +42,8 @@ type Checkout struct {
 	Because  string `json:",omitempty"`
 }
 
-// Sells reports whether the session was for something that is bought once, and that no invoice is made for: it is booked
-// and granted by itself.
+// Sells reports whether the session was for something that is bought once, and that no invoice is made for: it is
+// booked and granted by itself.
 func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
 
 // Paid reports whether it was paid, or nothing had to be paid.
@@ -56,7 +57,8 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	for _, f := range InOrder(facts, CheckoutSeen) {
 		seen := f.Checkout
 		c.Named, c.Mode, c.Because = cmp.Or(seen.Account, c.Named), seen.Mode, f.EventID
-		c.Subscription, c.Invoice, c.Payment = cmp.Or(seen.Subscription, c.Subscription), cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.Payment)
+		c.Subscription, c.Invoice, c.Payment = cmp.Or(seen.Subscription, c.Subscription),
+			cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.Payment)
 		c.Status = higher([]string{"open", "expired", "complete"}, c.Status, seen.Status)
 		c.PaymentStatus = higher([]string{"unpaid", "no_payment_required", "paid"}, c.PaymentStatus, seen.PaymentStatus)
 		c.Amount, c.Currency, c.Tax = seen.Amount, seen.Currency, seen.Tax
@@ -103,8 +105,9 @@ func (c *Checkout) assign(with related) {
 // that it made grants instead, or it is refunded in full, taken back or held.
 func (c Checkout) Order() (Order, bool) {
 	o := Order{
-		ID: c.ID, Plan: c.Plan, Quantity: c.Quantity, AddOns: c.AddOns, PaidAt: c.PaidAt, For: c.For, Because: c.Because,
-		sold: c.Sells() && c.Paid() && !c.Withheld, held: c.Held, paidBack: c.Refunded > 0 && c.Refunded >= c.Amount,
+		ID: c.ID, Plan: c.Plan, Quantity: c.Quantity, AddOns: c.AddOns, PaidAt: c.PaidAt, For: c.For,
+		Because: c.Because,
+		sold:    c.Sells() && c.Paid() && !c.Withheld, held: c.Held, paidBack: c.Refunded > 0 && c.Refunded >= c.Amount,
 		cause: c.PaidBy, refundedBy: c.RefundedBy, lostBy: c.LostBy,
 	}
 	return o, o.granted()
@@ -130,7 +133,8 @@ func (c *Checkout) news(s Subject, before Object) []news {
 	if !c.Sells() || !c.Paid() || known && was.Paid() && was.Account != "" {
 		return nil
 	}
-	return []news{{c.Account, "checkout.completed", checkoutNews{c.Account, s.Mode, c.ID, c.Plan, c.Amount, c.Currency, s.EventID}}}
+	return []news{{c.Account, "checkout.completed",
+		checkoutNews{c.Account, s.Mode, c.ID, c.Plan, c.Amount, c.Currency, s.EventID}}}
 }
 
 // checkoutNews is the data of checkout.completed.

@@ -20,7 +20,8 @@ func (a *applying) schedule(b *pgx.Batch) {
 		if was != nil && was.ref().Account != ref.Account {
 			b.Queue(moveDueSQL, a.subject.Mode, ref.ID, ref.Account)
 		}
-		if ref.Account == "" || !a.folded[keyOf(o)] { // an object that only moves with its customer has the same due times
+		// an object that only moves with its customer has the same due times
+		if ref.Account == "" || !a.folded[keyOf(o)] {
 			continue
 		}
 		var had []Due
@@ -40,8 +41,8 @@ func (a *applying) schedule(b *pgx.Batch) {
 	}
 }
 
-// replace makes the owner's rows exactly those of due in the future. A rebuild keeps past ones too: the clock may not have
-// run them yet. some is set where the owner may have rows.
+// replace makes the owner's rows exactly those of due in the future. A rebuild keeps past ones too: the clock may not
+// have run them yet. some is set where the owner may have rows.
 func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due, some bool) {
 	if some {
 		stays := []string{}
@@ -59,7 +60,8 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due, some 
 
 func await(b *pgx.Batch, mode, owner, account string, d Due) {
 	c := d.Cause
-	b.Queue(awaitSQL, mode, owner, account, d.Object, d.Why, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID, c.ReceiptID, c.At)
+	b.Queue(awaitSQL, mode, owner, account, d.Object, d.Why, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID,
+		c.ReceiptID, c.At)
 }
 
 // scheduleRelease says when a person is asked to release the workspace of an account: some time after what granted it
@@ -80,7 +82,8 @@ func (a *applying) scheduleRelease(b *pgx.Batch, before Target, after Access, la
 		}
 		return
 	}
-	if row.Held || last.at.IsZero() || last.cause.At.Before(a.policy.EffectsFrom) || !later && before.State == WorkspaceSuspended {
+	if row.Held || last.at.IsZero() || last.cause.At.Before(a.policy.EffectsFrom) || !later &&
+		before.State == WorkspaceSuspended {
 		return
 	}
 	since := latest(last.at, orZero(row.OverAt))
@@ -94,7 +97,8 @@ func (a *applying) scheduleRelease(b *pgx.Batch, before Target, after Access, la
 // The change says all that a plan needs. No fold changes, because no fact has come and no fold asks what time it is.
 //
 // It locks the account's row alone. The facts of its customers wait at that, too, before they write anything.
-func ApplyDue(ctx context.Context, tx ledger.Tx, s Subject, account string, at time.Time, p Policy, effectKey string) (Change, error) {
+func ApplyDue(ctx context.Context, tx ledger.Tx, s Subject, account string, at time.Time, p Policy,
+	effectKey string) (Change, error) {
 	a := applying{tx: tx, policy: p, key: effectKey, at: at, subject: s}
 	a.change.Subject, a.subject.OccurredAt = s, at
 	if err := a.applyDue(ctx, account); err != nil {
@@ -179,7 +183,8 @@ func (a *applying) remind(ctx context.Context, d Due) error {
 
 func scanDue(row pgx.CollectableRow) (Due, error) {
 	var d Due
-	err := row.Scan(&d.Object, &d.Why, &d.Step, &d.At, &d.Cause.Provider, &d.Cause.ProviderAccount, &d.Cause.EventID, &d.Cause.ReceiptID, &d.Cause.At)
+	err := row.Scan(&d.Object, &d.Why, &d.Step, &d.At, &d.Cause.Provider, &d.Cause.ProviderAccount, &d.Cause.EventID,
+		&d.Cause.ReceiptID, &d.Cause.At)
 	d.At, d.Cause.At = d.At.UTC(), d.Cause.At.UTC()
 	return d, err
 }

@@ -7,8 +7,8 @@ import (
 
 // Credit is what the facts about a credit note fold to.
 type Credit struct {
-	// Ref names the invoice that is credited. Its account is that of the invoice, or the one that its customer is linked to;
-	// "" until one of them is known.
+	// Ref names the invoice that is credited. Its account is that of the invoice, or the one that its customer is
+	// linked to; "" until one of them is known.
 	Ref
 	// Status is issued or void: one that is void stays so.
 	Status string
@@ -35,7 +35,8 @@ func FoldCredit(id string, facts []Fact) Credit {
 		if n == 0 {
 			c.Amount, c.Tax, c.Currency, c.IssuedAt = seen.Amount, seen.Tax, seen.Currency, f.OccurredAt
 		}
-		c.Invoice, c.Customer, c.Reason = cmp.Or(c.Invoice, seen.Invoice), cmp.Or(f.Customer, c.Customer), cmp.Or(seen.Reason, c.Reason)
+		c.Invoice, c.Customer, c.Reason = cmp.Or(c.Invoice, seen.Invoice), cmp.Or(f.Customer, c.Customer),
+			cmp.Or(seen.Reason, c.Reason)
 		c.Status = higher([]string{"issued", "void"}, cmp.Or(c.Status, seen.Status), seen.Status)
 		if c.Because = f.EventID; seen.Status == "void" {
 			c.VoidedAt = cmp.Or(c.VoidedAt, f.OccurredAt)

@@ -2,8 +2,8 @@ package billing
 
 import "slices"
 
-// withheld reports whether what the object gives was taken back: a fact that says so counts while the prices of the plan
-// are those that it names, until they are given again. The facts are in their order.
+// withheld reports whether what the object gives was taken back: a fact that says so counts while the prices of the
+// plan are those that it names, until they are given again. The facts are in their order.
 func withheld(facts []Fact, prices []Bought) (back bool) {
 	for _, f := range facts {
 		switch f.Kind {
@@ -16,8 +16,8 @@ func withheld(facts []Fact, prices []Bought) (back bool) {
 	return back
 }
 
-// OnHold reports whether a hold is on the object that the facts are about, a subscription or an account: the last of its
-// holds and releases decides.
+// OnHold reports whether a hold is on the object that the facts are about, a subscription or an account: the last of
+// its holds and releases decides.
 func OnHold(facts []Fact) bool {
 	_, held := holdOf(facts)
 	return held

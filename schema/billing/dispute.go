@@ -37,7 +37,8 @@ func FoldDispute(id string, facts []Fact) Dispute {
 		}
 		d.Charge, d.Because = cmp.Or(seen.Charge, d.Charge), f.EventID
 		intent = cmp.Or(seen.PaymentIntent, intent)
-		d.Status, d.Reason, d.Amount, d.Currency, d.EvidenceDue = seen.Status, seen.Reason, seen.Amount, seen.Currency, seen.EvidenceDue
+		d.Status, d.Reason, d.Amount, d.Currency, d.EvidenceDue = seen.Status, seen.Reason, seen.Amount, seen.Currency,
+			seen.EvidenceDue
 		d.Statuses = append(d.Statuses, seen.Status)
 		for _, m := range seen.Movements {
 			if m.OccurredAt.IsZero() { // the movement does not say when it was
@@ -81,7 +82,8 @@ func (d *Dispute) hold(p Policy) []Fact {
 		return nil
 	}
 	hold := Fact{Kind: Held, Object: d.ID, Data: Data{Decision: &DecisionFact{By: d.ID, Why: d.Status}}}
-	hold.Provider, hold.ProviderAccount, hold.EventID, hold.ReceiptID = d.Since.Provider, d.Since.ProviderAccount, d.Since.EventID, d.Since.ReceiptID
+	hold.Provider, hold.ProviderAccount, hold.EventID, hold.ReceiptID = d.Since.Provider, d.Since.ProviderAccount,
+		d.Since.EventID, d.Since.ReceiptID
 	hold.OccurredAt = d.Since.At
 	return []Fact{hold}
 }
@@ -97,7 +99,8 @@ func (d *Dispute) announces() (list []string) {
 }
 
 func (d *Dispute) news(s Subject, before Object) []news {
-	return d.newsSince(before, disputeNews{d.Account, s.Mode, d.ID, d.Charge, d.Invoice, d.Status, d.Reason, d.Amount, d.Currency, timestamp(d.EvidenceDue), s.EventID})
+	return d.newsSince(before, disputeNews{d.Account, s.Mode, d.ID, d.Charge, d.Invoice, d.Status, d.Reason, d.Amount,
+		d.Currency, timestamp(d.EvidenceDue), s.EventID})
 }
 
 func (d *Dispute) tasks() (tasks []settledTask) {
@@ -106,10 +109,12 @@ func (d *Dispute) tasks() (tasks []settledTask) {
 		due = " until " + d.EvidenceDue.UTC().Format("2006-01-02 15:04 MST")
 	}
 	if slices.ContainsFunc(d.Statuses, isInquiry) {
-		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && d.Warning(), TaskInquiry, d.Ref, "Answer inquiry "+d.ID+due))
+		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && d.Warning(), TaskInquiry, d.Ref, "Answer inquiry "+d.ID+
+			due))
 	}
 	if slices.ContainsFunc(d.Statuses, func(s string) bool { return !isInquiry(s) }) {
-		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && !d.Warning(), TaskDispute, d.Ref, "Hand in evidence for dispute "+d.ID+due))
+		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && !d.Warning(), TaskDispute, d.Ref,
+			"Hand in evidence for dispute "+d.ID+due))
 	}
 	return tasks
 }

@@ -146,8 +146,8 @@ func (l lapse) earlier(other lapse) lapse {
 	return l
 }
 
-// lapsed returns when what the subscription granted was over, at a time. A held or withheld subscription is pending, not
-// over: a person decides about it.
+// lapsed returns when what the subscription granted was over, at a time. A held or withheld subscription is pending,
+// not over: a person decides about it.
 func (s *Subscription) lapsed(at time.Time) lapse {
 	if !s.EverGranted || s.Withheld || s.Held && s.LostBy == (Cause{}) {
 		return lapse{}

@@ -120,8 +120,8 @@ type SubscriptionFact struct {
 	CollectionPaused bool `json:",omitempty"`
 	// CollectionMethod is charge_automatically or send_invoice.
 	CollectionMethod string `json:",omitempty"`
-	// Account and Plan are the subscription's metadata.account and metadata.plan, "" without one. A connected account's are
-	// left out: they could name any.
+	// Account and Plan are the subscription's metadata.account and metadata.plan, "" without one. A connected
+	// account's are left out: they could name any.
 	Account string `json:",omitempty"`
 	Plan    string `json:",omitempty"`
 	// Before is the same subscription before the change, if the event tells: the snapshot with previous_attributes
@@ -173,8 +173,8 @@ type InvoiceFact struct {
 	OutOfBand bool `json:",omitempty"`
 	// Subscription is "" for an invoice outside of any subscription.
 	Subscription string `json:",omitempty"`
-	// Account is the subscription's metadata.account as the invoice carries it, else the invoice's own; "" without one. Plan
-	// is the subscription's metadata.plan. A connected account's are left out.
+	// Account is the subscription's metadata.account as the invoice carries it, else the invoice's own; "" without
+	// one. Plan is the subscription's metadata.plan. A connected account's are left out.
 	Account string `json:",omitempty"`
 	Plan    string `json:",omitempty"`
 	Lines   []Line `json:",omitempty"`
@@ -201,8 +201,8 @@ type Line struct {
 	Credit bool `json:",omitempty"`
 }
 
-// PaymentFact is a charge or a payment intent as an event shows it, or what ties it to an invoice. The fact is about the
-// payment intent, or about the charge where it has none: the charges of one payment intent are one payment.
+// PaymentFact is a charge or a payment intent as an event shows it, or what ties it to an invoice. The fact is about
+// the payment intent, or about the charge where it has none: the charges of one payment intent are one payment.
 type PaymentFact struct {
 	Status   string
 	Invoice  string `json:",omitempty"`

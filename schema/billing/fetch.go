@@ -87,7 +87,8 @@ const catchesUp = time.Minute
 func Behind(fetched Fact, known []Fact) bool {
 	switch {
 	case fetched.Invoice != nil:
-		return slices.ContainsFunc(InOrder(known, InvoiceSeen), func(f Fact) bool { return height(f) > height(fetched) })
+		return slices.ContainsFunc(InOrder(known, InvoiceSeen),
+			func(f Fact) bool { return height(f) > height(fetched) })
 	case fetched.Subscription == nil:
 		return false
 	}

@@ -77,8 +77,8 @@ const (
 	ReviewPaidThenOpen = "paid_then_open"
 )
 
-// statuses are those of an invoice, the lowest first. Paid and void exclude each other; where facts show both, the money
-// is there, and a person reviews it.
+// statuses are those of an invoice, the lowest first. Paid and void exclude each other; where facts show both, the
+// money is there, and a person reviews it.
 var statuses = []string{"draft", "deleted", "open", "uncollectible", "void", "paid"}
 
 // Bought names what the invoice paid for: its subscription, or itself where it belongs to none.
@@ -179,7 +179,8 @@ func reviewOf(snapshots []Fact) string {
 	switch {
 	case slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "void" }):
 		return ReviewPaidAndVoid
-	case slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Invoice.Status == "open" && f.OccurredAt.After(at) }):
+	case slices.ContainsFunc(snapshots,
+		func(f Fact) bool { return f.Invoice.Status == "open" && f.OccurredAt.After(at) }):
 		return ReviewPaidThenOpen
 	}
 	return ""
@@ -226,7 +227,8 @@ func foldInvoice(id string, with related) Object {
 	if len(with.facts[id]) == 0 {
 		return nil
 	}
-	i := FoldInvoice(id, with.withHolds(with.facts[id], func(d *Dispute) bool { return with.disputed(d) == id }), with.policy)
+	i := FoldInvoice(id, with.withHolds(with.facts[id], func(d *Dispute) bool { return with.disputed(d) == id }),
+		with.policy)
 	i.Refunded, i.RefundedBy = with.refunded(func(p *Payment) bool { return p.Invoice == id })
 	return &i
 }
@@ -245,8 +247,9 @@ func (i *Invoice) assign(with related) {
 // are not mapped for any time, or it is refunded in full, taken back or held.
 func (i Invoice) Order() (Order, bool) {
 	o := Order{
-		ID: i.ID, Plan: i.Plan, Quantity: i.Quantity, AddOns: i.AddOns, PaidAt: i.PaidAt, For: i.For, Because: i.Because,
-		sold: i.paid() && i.Subscription == "" && !i.Withheld, held: i.Held, paidBack: i.paidBack(),
+		ID: i.ID, Plan: i.Plan, Quantity: i.Quantity, AddOns: i.AddOns, PaidAt: i.PaidAt, For: i.For,
+		Because: i.Because,
+		sold:    i.paid() && i.Subscription == "" && !i.Withheld, held: i.Held, paidBack: i.paidBack(),
 		cause: i.Cause, refundedBy: i.RefundedBy, lostBy: i.LostBy,
 	}
 	return o, o.granted()
@@ -271,9 +274,9 @@ func (i *Invoice) due(with related, _ time.Time) []Due {
 	return append(i.dunning(with.policy), o.due()...)
 }
 
-// tasks asks to mend what keeps the provider from finalizing the invoice, where it ever tried in vain. The task is open
-// until a fact shows the invoice as finalized or deleted, or its draft as mended. It names no account: it is that of the
-// invoice, which may move.
+// tasks asks to mend what keeps the provider from finalizing the invoice, where it ever tried in vain. The task is
+// open until a fact shows the invoice as finalized or deleted, or its draft as mended. It names no account: it is
+// that of the invoice, which may move.
 func (i *Invoice) tasks() []settledTask {
 	if !i.EverStuck {
 		return nil
@@ -293,5 +296,6 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
        occurred_at = excluded.occurred_at, receipt_id = excluded.receipt_id, state = excluded.state, updated_at = now()`
 
 func (i *Invoice) row() (sql string, columns []any) {
-	return writeInvoiceSQL, []any{i.Subscription, i.Status, i.Paid, i.Currency, i.PeriodStart, i.OccurredAt, i.Cause.ReceiptID}
+	return writeInvoiceSQL, []any{i.Subscription, i.Status, i.Paid, i.Currency, i.PeriodStart, i.OccurredAt,
+		i.Cause.ReceiptID}
 }

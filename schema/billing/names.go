@@ -2,7 +2,8 @@ package billing
 
 import "cmp"
 
-// names are the objects that facts are about, or that these belong to, by kind. An event is about one of a kind at most.
+// names are the objects that facts are about, or that these belong to, by kind. An event is about one of a kind at
+// most.
 type names map[kind]string
 
 // names returns what a fact is about, and what that belongs to as far as the fact says.
@@ -95,9 +96,9 @@ select ` + factColumns + ` from facts
          (select customer from subscriptions where mode = $1 and id = named.subscription)] from named))
    and object <> '' and mode = $1 and provider = $7 and provider_account = $8`
 
-// relatedSQL reads all of them, and the objects of $6; the newest invoices of the subscription; what refers to the payment
-// or to the invoice; and the disputes and warnings of the subscription: they hold it back, or have tasks that move with
-// it. It also says which ones are meant, and when effects began.
+// relatedSQL reads all of them, and the objects of $6; the newest invoices of the subscription; what refers to the
+// payment or to the invoice; and the disputes and warnings of the subscription: they hold it back, or have tasks that
+// move with it. It also says which ones are meant, and when effects began.
 const relatedSQL = theNames + `
 select 'names' as kind, to_jsonb(named) as state from named
 union all select 'effects from', to_jsonb(at) from (select min((effects_from ->> $1)::timestamptz) as at from imports where provider = $7) began where at is not null

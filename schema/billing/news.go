@@ -59,8 +59,10 @@ func (i *Invoice) news(s Subject, was Object) (list []news) {
 		before = known
 	}
 	data := invoiceNews{
-		Account: after.Account, Mode: s.Mode, Invoice: after.ID, Subscription: after.Subscription, Status: after.Status, Plan: after.Plan,
-		Amount: after.Due, Currency: after.Currency, PeriodStart: timestamp(after.PeriodStart), PeriodEnd: timestamp(after.PeriodEnd), SourceEvent: s.EventID,
+		Account: after.Account, Mode: s.Mode, Invoice: after.ID, Subscription: after.Subscription,
+		Status: after.Status, Plan: after.Plan,
+		Amount: after.Due, Currency: after.Currency, PeriodStart: timestamp(after.PeriodStart),
+		PeriodEnd: timestamp(after.PeriodEnd), SourceEvent: s.EventID,
 	}
 	if after.paid() && !before.paid() {
 		list = append(list, news{after.Account, "invoice.paid", data})
@@ -84,8 +86,9 @@ func (s *Subscription) news(of Subject, was Object) []news {
 		before = known
 	}
 	data := subscriptionNews{
-		Account: after.Account, Mode: of.Mode, Subscription: after.ID, Status: after.Status, Plan: after.Plan, Quantity: after.Quantity,
-		EndsAt: timestamp(after.EndsAt), SourceEvent: of.EventID,
+		Account: after.Account, Mode: of.Mode, Subscription: after.ID, Status: after.Status, Plan: after.Plan,
+		Quantity: after.Quantity,
+		EndsAt:   timestamp(after.EndsAt), SourceEvent: of.EventID,
 	}
 	switch {
 	case after.Ended():
@@ -104,7 +107,8 @@ func newsOfAccess(s Subject, before, after Access) []news {
 		return nil
 	}
 	return []news{{after.Account, "access.changed", accessNews{
-		Account: after.Account, Mode: s.Mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity, Features: texts(t.Features), SourceEvent: s.EventID,
+		Account: after.Account, Mode: s.Mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity,
+		Features: texts(t.Features), SourceEvent: s.EventID,
 	}}}
 }
 

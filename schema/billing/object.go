@@ -59,7 +59,8 @@ func (*Ref) tasks() []settledTask         { return nil }
 // assign serves the kinds that name a payment. Their account is the payment's, and they move with the payment's
 // purchase.
 func (r *Ref) assign(with related) {
-	p, s, i := find[*Payment](with.objects, r.Payment), find[*Subscription](with.objects, r.Subscription), find[*Invoice](with.objects, r.Invoice)
+	p, s, i := find[*Payment](with.objects, r.Payment), find[*Subscription](with.objects, r.Subscription),
+		find[*Invoice](with.objects, r.Invoice)
 	switch {
 	case p != nil:
 		r.paidBy(p)
@@ -149,7 +150,8 @@ var kinds = []struct {
 }
 
 // listed is the order in which objects are written and announced.
-var listed = []kind{kindInvoice, kindSubscription, kindPayment, kindRefund, kindDispute, kindCheckout, kindCredit, kindWarning}
+var listed = []kind{kindInvoice, kindSubscription, kindPayment, kindRefund, kindDispute, kindCheckout, kindCredit,
+	kindWarning}
 
 // related holds the inputs of a fold: facts by their object, and other objects.
 type related struct {

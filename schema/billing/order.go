@@ -125,7 +125,8 @@ func compareGiven(a, b *SubscriptionFact, p Policy) int {
 		return slices.Index([]string{"past_due", "trialing", "active"}, s.Status)
 	}
 	boughtA, boughtB := a.purchase(p), b.purchase(p)
-	return cmp.Or(cmp.Compare(worth(a), worth(b)), p.Compare(boughtA.plan, boughtB.plan), cmp.Compare(boughtA.quantity, boughtB.quantity),
+	return cmp.Or(cmp.Compare(worth(a), worth(b)), p.Compare(boughtA.plan, boughtB.plan),
+		cmp.Compare(boughtA.quantity, boughtB.quantity),
 		compareEnds(plannedEnd(a, boughtA.end), plannedEnd(b, boughtB.end)))
 }
 
@@ -144,7 +145,8 @@ func compareEnds(a, b time.Time) int {
 
 // same reports whether two snapshots show the same subscription, whatever earlier state they name.
 func (s *SubscriptionFact) same(o *SubscriptionFact) bool {
-	return s.Status == o.Status && s.CancelAtPeriodEnd == o.CancelAtPeriodEnd && s.CollectionPaused == o.CollectionPaused &&
+	return s.Status == o.Status && s.CancelAtPeriodEnd == o.CancelAtPeriodEnd &&
+		s.CollectionPaused == o.CollectionPaused &&
 		s.CollectionMethod == o.CollectionMethod && s.Account == o.Account && s.Plan == o.Plan &&
 		s.Start.Equal(o.Start) && s.TrialEnd.Equal(o.TrialEnd) && s.CancelAt.Equal(o.CancelAt) &&
 		s.CanceledAt.Equal(o.CanceledAt) && s.EndedAt.Equal(o.EndedAt) && slices.EqualFunc(s.Items, o.Items, Item.same)

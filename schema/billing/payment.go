@@ -30,10 +30,12 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 	since := map[string]Cause{}   // the fact that says so
 	for _, f := range InOrder(facts, PaymentSeen) {
 		seen := f.Payment
-		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice), cmp.Or(seen.Charge, p.Charge)
+		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice),
+			cmp.Or(seen.Charge, p.Charge)
 		p.Status = cmp.Or(seen.Status, p.Status) // what ties a payment to its invoice need not say how it stands
 		p.Amount, p.Currency, p.Because = seen.Amount, seen.Currency, f.EventID
-		if before, again := refunded[seen.Charge]; seen.Refunded != nil && (!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
+		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&
+			(!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
 			refunded[seen.Charge] = f // within a second, the larger: it only grows
 			if !again || *before.Payment.Refunded != *seen.Refunded {
 				since[seen.Charge] = causeOf(f)
@@ -110,8 +112,9 @@ func foldPayment(id string, with related) Object {
 
 func (*Payment) kind() kind { return kindPayment }
 
-// assign sets the account to that of its invoice, else of the checkout session that it was made in, else to the one that
-// its customer is linked to. A payment that names an invoice waits for that; one of no invoice is its customer's.
+// assign sets the account to that of its invoice, else of the checkout session that it was made in, else to the one
+// that its customer is linked to. A payment that names an invoice waits for that; one of no invoice is its
+// customer's.
 func (p *Payment) assign(with related) {
 	i := find[*Invoice](with.objects, p.Invoice)
 	if i != nil {

@@ -45,7 +45,8 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 	var list []sold
 	for _, i := range s.Items {
 		list = append(list, p.sold(Line{
-			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, None: i.None, Metered: i.Metered,
+			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, None: i.None,
+			Metered:     i.Metered,
 			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
 		}))
 	}
@@ -165,7 +166,8 @@ func tells(a, b Line) int {
 		}
 		return 1
 	}
-	return cmp.Or(b.PeriodEnd.Compare(a.PeriodEnd), a.PeriodStart.Compare(b.PeriodStart), cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
+	return cmp.Or(b.PeriodEnd.Compare(a.PeriodEnd), a.PeriodStart.Compare(b.PeriodStart),
+		cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
 }
 
 // newer reports whether a line is the one that says the period: one of a known plan before all others, then the later.

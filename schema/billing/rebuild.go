@@ -59,7 +59,8 @@ var projections = []projection{
 	{name: "grants", key: "object"},
 	// A settle row counts from the moment that it was written. Whether a workspace exists to be kept, or to follow a
 	// hold, is history.
-	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"}, where: "why not in ('settle', 'keep', 'hold')", clock: "t.at <= $4"},
+	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
+		where: "why not in ('settle', 'keep', 'hold')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 
@@ -72,13 +73,15 @@ type Progress func(done, all int)
 // Scope selects what to fold anew: one account in one mode, or everything if it is zero.
 type Scope struct{ Mode, Account string }
 
-// Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from what
-// that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it, and no row
-// is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary tables.
+// Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from
+// what that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it,
+// and no row is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary
+// tables.
 //
 // at is the time for what the clock ends. A row whose time has come may be there, or taken by the clock's run;
 // neither is a difference. The account's access is not compared in between.
-func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) (differences []Difference, err error) {
+func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time,
+	told Progress) (differences []Difference, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
 		return nil, fmt.Errorf("rebuild: %w", err)
@@ -213,8 +216,10 @@ func scratch(ctx context.Context, tx pgx.Tx) (home string, err error) {
 	}
 	for _, name := range names {
 		like := pgx.Identifier{home, name}.Sanitize()
-		if _, err := tx.Exec(ctx, `create temporary table `+pgx.Identifier{name}.Sanitize()+` (like `+like+` including all) on commit drop`); err != nil {
-			return "", fmt.Errorf("make a temporary table of %s (the role needs TEMPORARY on the database): %w", name, err)
+		if _, err := tx.Exec(ctx, `create temporary table `+pgx.Identifier{name}.Sanitize()+` (like `+like+
+			` including all) on commit drop`); err != nil {
+			return "", fmt.Errorf("make a temporary table of %s (the role needs TEMPORARY on the database): %w", name,
+				err)
 		}
 	}
 	return home, nil
@@ -231,10 +236,12 @@ func (p projection) compare(ctx context.Context, tx pgx.Tx, home string, of Scop
 			(select mode, account from ` + pgx.Identifier{home, "due"}.Sanitize() + ` where at <= $4 and why in ('end', 'grace', 'one_off'))`
 	}
 	side := func(table pgx.Identifier) string {
-		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data, ` + cmp.Or(p.clock, "false") + ` as clock from ` +
+		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data, ` +
+			cmp.Or(p.clock, "false") + ` as clock from ` +
 			table.Sanitize() + ` t` + where + `)`
 	}
-	sql := `select mode, key, l.data, f.data from ` + side(pgx.Identifier{home, p.name}) + ` l full join ` + side(pgx.Identifier{"pg_temp", p.name}) +
+	sql := `select mode, key, l.data, f.data from ` + side(pgx.Identifier{home, p.name}) + ` l full join ` +
+		side(pgx.Identifier{"pg_temp", p.name}) +
 		` f using (mode, key) where l.data is distinct from f.data and not (l.data is null and f.clock) order by mode, key`
 	except := slices.Concat(alwaysExcept, p.except)
 	rows, _ := tx.Query(ctx, sql, except, of.Mode, of.Account, at) // CollectRows returns its error

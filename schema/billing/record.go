@@ -7,7 +7,8 @@ import "github.com/pawlhq/pawl/schema/ledger"
 // RecordWorkspace is the statement that records what an account's workspace was brought to. An older version than the
 // recorded one changes nothing.
 func RecordWorkspace(mode, account string, t Target, effectKey string) ledger.Statement {
-	return ledger.Statement{SQL: workspaceSQL, Args: []any{mode, account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features), effectKey}}
+	return ledger.Statement{SQL: workspaceSQL,
+		Args: []any{mode, account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features), effectKey}}
 }
 
 // Entry is a booking of finance. ProviderAccount is the connected account, "" for the provider's own.
@@ -24,7 +25,8 @@ type Entry struct {
 // RecordEntry is the statement that records an entry; one that is recorded stays as it is.
 func RecordEntry(e Entry) ledger.Statement {
 	return ledger.Statement{SQL: financeEntrySQL, Args: []any{
-		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency, e.Reference,
+		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency,
+		e.Reference,
 	}}
 }
 
@@ -35,8 +37,8 @@ type Task struct {
 	Subscription string
 }
 
-// The kinds of tasks that later facts cancel: TaskReconcile asks to hold a subscription against the provider's, TaskRelease
-// to release a workspace.
+// The kinds of tasks that later facts cancel: TaskReconcile asks to hold a subscription against the provider's,
+// TaskRelease to release a workspace.
 const (
 	TaskReconcile = "reconcile"
 	TaskRelease   = "release"
@@ -55,7 +57,8 @@ const (
 // OpenTask is the statement that opens a task; one that is open or done stays as it is. The task is cancelled from
 // the beginning if its subscription has ended.
 func OpenTask(t Task) ledger.Statement {
-	return ledger.Statement{SQL: openTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, t.Subscription}}
+	return ledger.Statement{SQL: openTaskSQL,
+		Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, t.Subscription}}
 }
 
 // CloseTask is the statement that closes a task where it is open, as done or cancelled.

@@ -81,7 +81,8 @@ func (r *Refund) announces() (list []string) {
 }
 
 func (r *Refund) news(s Subject, before Object) []news {
-	return r.newsSince(before, refundNews{r.Account, s.Mode, r.ID, r.Charge, r.Invoice, r.Status, r.Amount, r.Currency, s.EventID})
+	return r.newsSince(before, refundNews{r.Account, s.Mode, r.ID, r.Charge, r.Invoice, r.Status, r.Amount, r.Currency,
+		s.EventID})
 }
 
 // refundNews is the data of refund.succeeded and refund.failed.

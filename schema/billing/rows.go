@@ -23,7 +23,8 @@ type Row struct {
 // Rows returns the rows of an account that facts fold to.
 func Rows(ctx context.Context, db querier, of Scope) (rows []Row, err error) {
 	for _, p := range projections {
-		found, _ := db.Query(ctx, p.rowsSQL(), slices.Concat(alwaysExcept, p.except), of.Mode, of.Account) // CollectRows returns its error
+		// CollectRows returns its error
+		found, _ := db.Query(ctx, p.rowsSQL(), slices.Concat(alwaysExcept, p.except), of.Mode, of.Account)
 		list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (Row, error) {
 			r := Row{Table: p.name}
 			return r, row.Scan(&r.Key, &r.Data)
@@ -50,7 +51,8 @@ func (p projection) rowsSQL() string {
 	if p.where != "" {
 		where += " and " + p.where
 	}
-	return `select ` + p.key + `, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] from ` + p.name + ` t where ` + where
+	return `select ` + p.key + `, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] from ` + p.name + ` t where ` +
+		where
 }
 
 // Differing says how rows that should be the same are not. Is holds the values of got, Folded those of want.

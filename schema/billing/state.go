@@ -6,8 +6,8 @@ type State struct {
 	Invoice      *Invoice      `json:",omitempty"`
 	Payment      *Payment      `json:",omitempty"`
 	Checkout     *Checkout     `json:",omitempty"`
-	// Refunds, Disputes, Credits and Warnings are those that the facts are about, and those that waited for the facts: their
-	// account was not known before.
+	// Refunds, Disputes, Credits and Warnings are those that the facts are about, and those that waited for the
+	// facts: their account was not known before.
 	Refunds  []Refund  `json:",omitempty"`
 	Disputes []Dispute `json:",omitempty"`
 	Credits  []Credit  `json:",omitempty"`
@@ -22,8 +22,8 @@ type Change struct {
 	// due.
 	Subject       Subject `json:",omitzero"`
 	Before, After State
-	// Before.Access and After.Access are those of the account that the objects belong to now. Others are the accesses of the
-	// other accounts that something has left, or has moved to with its customer.
+	// Before.Access and After.Access are those of the account that the objects belong to now. Others are the accesses
+	// of the other accounts that something has left, or has moved to with its customer.
 	Others []Access `json:",omitempty"`
 	// Silent is set where nothing follows: the facts were imported, or occurred before effects began.
 	Silent bool `json:",omitempty"`

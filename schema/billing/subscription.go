@@ -62,8 +62,8 @@ type Subscription struct {
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`
 	LostBy   Cause `json:",omitzero"`
-	// PaidBack is set while the newest invoice that paid for it is refunded in full, where the policy ends access for that;
-	// one for an add-on or a fee beside it is none. PaidBackBy is the fact that told of the last of that money.
+	// PaidBack is set while the newest invoice that paid for it is refunded in full, where the policy ends access for
+	// that; one for an add-on or a fee beside it is none. PaidBackBy is the fact that told of the last of that money.
 	PaidBack   bool  `json:",omitempty"`
 	PaidBackBy Cause `json:",omitzero"`
 	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must review them.
@@ -96,7 +96,8 @@ func (s Subscription) TrialEndsOn(at time.Time) bool {
 // changedFrom reports whether plan, quantity or planned end differ from before. before is nil for a subscription that
 // was not known.
 func (s Subscription) changedFrom(before *Subscription) bool {
-	return before == nil || s.Plan != before.Plan || s.Quantity != before.Quantity || !s.PlannedEnd.Equal(before.PlannedEnd)
+	return before == nil || s.Plan != before.Plan || s.Quantity != before.Quantity ||
+		!s.PlannedEnd.Equal(before.PlannedEnd)
 }
 
 // after returns the subscription with its version, given its earlier state.
@@ -118,7 +119,8 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	facts = InOrder(facts)
 	snapshots := InOrder(facts, SubscriptionSeen)
 	certain := chain(snapshots, p)
-	s := Subscription{Ref: Ref{ID: id, Customer: customerOf(facts, invoices)}, Named: cmp.Or(p.account(facts), namedBy(facts, snapshots, invoices))}
+	s := Subscription{Ref: Ref{ID: id, Customer: customerOf(facts, invoices)},
+		Named: cmp.Or(p.account(facts), namedBy(facts, snapshots, invoices))}
 
 	ended := slices.IndexFunc(snapshots, func(f Fact) bool { return terminal(f.Subscription.Status) })
 	switch {
@@ -138,8 +140,10 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	if p.GrantOnPayment {
 		s.Paid = s.paidFor(invoices, p)
 	}
-	s.EverGranted = everGranted(snapshots) || slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
-	s.EverUnknown = slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Subscription.purchase(p).unknown != "" }) ||
+	s.EverGranted = everGranted(snapshots) ||
+		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
+	s.EverUnknown = slices.ContainsFunc(snapshots,
+		func(f Fact) bool { return f.Subscription.purchase(p).unknown != "" }) ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
 	s.Withheld = withheld(facts, s.Prices)
 	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
@@ -150,8 +154,8 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	return s
 }
 
-// paidBy reports whether an invoice is for the subscription itself, and not for an add-on, a fee or use beside it. A price
-// that no mapping knows is the subscription's own where its snapshot shows it.
+// paidBy reports whether an invoice is for the subscription itself, and not for an add-on, a fee or use beside it. A
+// price that no mapping knows is the subscription's own where its snapshot shows it.
 func (s Subscription) paidBy(i Invoice) bool {
 	switch {
 	case i.Plan != "":
@@ -191,7 +195,8 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 	s.Cause = causeOf(fact)
 	s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
 	s.PeriodStart, s.PeriodEnd = b.start, b.end
-	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // the newest plan that was known stays
+	// the newest plan that was known stays
+	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- {
 		b = snapshots[i].Subscription.purchase(p)
 		s.Plan, s.Quantity, s.Prices = b.plan, b.quantity, b.prices
 	}
@@ -276,7 +281,8 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 		}
 	}
 	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
-		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, of.Prices, set(addOns), of.UnknownPrice
+		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, of.Prices, set(addOns),
+			of.UnknownPrice
 		s.PeriodStart, s.PeriodEnd = of.PeriodStart, of.PeriodEnd
 	}
 	for i := len(paid) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // as in see
@@ -288,8 +294,8 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	}
 }
 
-// doubt looks whether all that was owed was paid since the subscription became past due, or unpaid: the provider says by
-// itself that it is active then.
+// doubt looks whether all that was owed was paid since the subscription became past due, or unpaid: the provider says
+// by itself that it is active then.
 func (s *Subscription) doubt(invoices []Invoice) {
 	owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
 	if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
@@ -398,7 +404,8 @@ func (s *Subscription) tasks() []settledTask {
 	if !s.EverUnknown {
 		return nil
 	}
-	title, open := "Map the price of subscription "+s.ID+" to a plan, in plans.prices", s.UnknownPrice != "" && !s.Ended()
+	title, open := "Map the price of subscription "+s.ID+" to a plan, in plans.prices", s.UnknownPrice != "" &&
+		!s.Ended()
 	if open {
 		title += ": " + s.UnknownPrice
 	}

@@ -2,8 +2,8 @@ package billing
 
 import "math/bits"
 
-// TaxOf returns the tax in a part of an amount, in proportion and rounded down, given the tax in the whole. A part that is
-// larger than the whole has no more tax than that.
+// TaxOf returns the tax in a part of an amount, in proportion and rounded down, given the tax in the whole. A part
+// that is larger than the whole has no more tax than that.
 func TaxOf(part, whole, tax int64) int64 {
 	if part >= whole || tax <= 0 {
 		return tax

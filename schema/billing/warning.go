@@ -32,5 +32,6 @@ func FoldWarning(id string, facts []Fact) Warning {
 func (*Warning) kind() kind { return kindWarning }
 
 func (w *Warning) tasks() []settledTask {
-	return []settledTask{taskWhile(w.Actionable, TaskWarning, w.Ref, fmt.Sprintf("Charge %s is suspected as fraud: refund it, or wait for the dispute", w.Charge))}
+	return []settledTask{taskWhile(w.Actionable, TaskWarning, w.Ref,
+		fmt.Sprintf("Charge %s is suspected as fraud: refund it, or wait for the dispute", w.Charge))}
 }

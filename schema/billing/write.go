@@ -51,7 +51,8 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 	switch o := o.(type) {
 	case *Subscription:
 		known, _ := was.(*Subscription)
-		if known == nil && len(related{objects: a.before}.invoicesOf(o.ID)) > 0 || known != nil && known.Account != o.Account {
+		if known == nil && len(related{objects: a.before}.invoicesOf(o.ID)) > 0 || known != nil &&
+			known.Account != o.Account {
 			b.Queue(moveInvoicesSQL, mode, o.ID, o.Account)
 			b.Queue(moveOfSubscriptionSQL, mode, o.ID, o.Account)
 		}
@@ -87,7 +88,8 @@ func (a *applying) writeGrants(b *pgx.Batch) {
 		}
 		for _, g := range grants {
 			if ref.Account != "" && !has[g.Object] {
-				b.Queue(giveSQL, mode, g.Object, ref.Account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until), orNull(g.Ends), g.Because)
+				b.Queue(giveSQL, mode, g.Object, ref.Account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until),
+					orNull(g.Ends), g.Because)
 			}
 		}
 	}
@@ -113,7 +115,8 @@ func (a *applying) writeTargets(b *pgx.Batch) {
 		a.scheduleRelease(b, was, other, lapse{a.subject.OccurredAt, causeOf(a.facts[0])})
 	}
 	if a.holds != "" && after.Target.Version != before.Version { // no run is about such a fact
-		await(b, a.subject.Mode, a.holds, a.holds, Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
+		await(b, a.subject.Mode, a.holds, a.holds,
+			Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"all": allSQL, "open": openSQL, "probe": probeSQL, "failed": failedSQL, "close": closeSQL}
+var Statements = map[string]string{"all": allSQL, "open": openSQL, "probe": probeSQL, "failed": failedSQL,
+	"close": closeSQL}
 
 // Breaker is that of one sink.
 type Breaker struct {
@@ -105,7 +106,8 @@ values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
 
 // Open opens a sink's breaker, with the first probe in so long. One that is open stays as it is.
 func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
-	if _, err := s.pool.Exec(ctx, openSQL, sink, f.Reason, f.Said, list(f.About), list(f.Events), probeIn.Seconds()); err != nil {
+	if _, err := s.pool.Exec(ctx, openSQL, sink, f.Reason, f.Said, list(f.About), list(f.Events),
+		probeIn.Seconds()); err != nil {
 		return fmt.Errorf("open the breaker of %s: %w", sink, err)
 	}
 	return nil
@@ -130,7 +132,8 @@ update breakers set reason = $2, said = $3, about = $4, events = $5, probes = pr
 
 // Failed records a probe that has failed, as the last of f, and when the next may go through.
 func (s *Store) Failed(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
-	if _, err := s.pool.Exec(ctx, failedSQL, sink, f.Reason, f.Said, list(f.About), list(f.Events), probeIn.Seconds()); err != nil {
+	if _, err := s.pool.Exec(ctx, failedSQL, sink, f.Reason, f.Said, list(f.About), list(f.Events),
+		probeIn.Seconds()); err != nil {
 		return fmt.Errorf("record a probe of %s: %w", sink, err)
 	}
 	return nil

@@ -84,7 +84,8 @@ func CheckDurability(ctx context.Context, db DB) error {
 	}
 	var faults []error
 	for _, name := range off {
-		faults = append(faults, fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
+		faults = append(faults,
+			fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
 	}
 	return errors.Join(faults...)
 }

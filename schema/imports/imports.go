@@ -42,7 +42,8 @@ type Progress struct {
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL, "effects from": effectsFromSQL, "receipt": receiptSQL,
+	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL,
+	"effects from": effectsFromSQL, "receipt": receiptSQL,
 }
 
 // beginSQL takes a full second, as the times of events are.
@@ -85,7 +86,8 @@ type Object struct {
 func Receipt(ctx context.Context, tx pgx.Tx, o Object) (id string, err error) {
 	made, err := uuid.NewV7()
 	if err == nil {
-		err = tx.QueryRow(ctx, receiptSQL, [16]byte(made), o.Source, o.Provider, o.Account, o.Mode, o.EventID, o.ID, o.At, o.Body).Scan(&id)
+		err = tx.QueryRow(ctx, receiptSQL, [16]byte(made), o.Source, o.Provider, o.Account, o.Mode, o.EventID, o.ID,
+			o.At, o.Body).Scan(&id)
 	}
 	if err != nil {
 		return "", fmt.Errorf("file %s: %w", o.ID, err)
@@ -96,7 +98,8 @@ func Receipt(ctx context.Context, tx pgx.Tx, o Object) (id string, err error) {
 // Begin begins the import of a source's objects, or finds the one that was broken off. From the first one of a mode on,
 // nothing follows from what occurred before it.
 func (s *Store) Begin(ctx context.Context, source, provider string, modes []string) (i Import, err error) {
-	i.Progress = Progress{Cursor: map[string]string{}, Done: map[string]bool{}, Read: map[string]int{}, LeftOut: map[string]string{}}
+	i.Progress = Progress{Cursor: map[string]string{}, Done: map[string]bool{}, Read: map[string]int{},
+		LeftOut: map[string]string{}}
 	i.EffectsFrom = map[string]time.Time{}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, beginSQL, source, provider, modes); err != nil {

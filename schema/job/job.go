@@ -15,7 +15,8 @@ import (
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"make": makeSQL, "get": getSQL, "list": listSQL, "open": openSQL, "move": moveSQL, "finish": finishSQL, "unstarted": unstartedSQL, "started": startedSQL,
+	"make": makeSQL, "get": getSQL, "list": listSQL, "open": openSQL, "move": moveSQL, "finish": finishSQL,
+	"unstarted": unstartedSQL, "started": startedSQL,
 	"take": takeSQL, "end": endSQL, "tried": triedSQL, "items": itemsSQL, "standing": standingSQL,
 }
 
@@ -115,11 +116,13 @@ func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, filter, j.Who, j.Why, j.Rate, money, len(items)); err != nil {
+	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, filter, j.Who, j.Why, j.Rate, money,
+		len(items)); err != nil {
 		return fmt.Errorf("make job %s: %w", j.ID, err)
 	}
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "receipt_id", "event_id"},
-		pgx.CopyFromSlice(len(items), func(i int) ([]any, error) { return []any{j.ID, items[i].ReceiptID, items[i].EventID}, nil }))
+		pgx.CopyFromSlice(len(items),
+			func(i int) ([]any, error) { return []any{j.ID, items[i].ReceiptID, items[i].EventID}, nil }))
 	if err != nil {
 		return fmt.Errorf("make the items of job %s: %w", j.ID, err)
 	}
@@ -173,8 +176,8 @@ update jobs set state = $2, state_note = $3, changed_at = now(), finished_at = c
  where id = $1 and state = any($4)
 returning ` + columns
 
-// MoveIn brings a job that is in one of the states from into another, with a note for people, in the caller's transaction.
-// If it is in none of them, MoveIn returns the job as it is, and false.
+// MoveIn brings a job that is in one of the states from into another, with a note for people, in the caller's
+// transaction. If it is in none of them, MoveIn returns the job as it is, and false.
 func MoveIn(ctx context.Context, db querier, id string, to State, note string, from ...State) (*Job, bool, error) {
 	states := make([]string, len(from))
 	for i, f := range from {

@@ -49,7 +49,8 @@ func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, er
 		if _, err := tx.Exec(ctx, lockSQL, keys); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, assertSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID, cleanJSON(a.Result), clean(a.Note))
+		tag, err := tx.Exec(ctx, assertSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID,
+			cleanJSON(a.Result), clean(a.Note))
 		if held = tag.RowsAffected() > 0; err != nil || !held {
 			return err
 		}

@@ -81,7 +81,8 @@ func (b *batch) queueLocks(q *pgx.Batch) {
 			keys[f.Compensates], undos = true, true
 		}
 	}
-	if one := max(len(b.claims), len(b.marks), len(b.finishes)); undos || len(b.claims)+len(b.marks)+len(b.finishes) > one {
+	if one := max(len(b.claims), len(b.marks), len(b.finishes)); undos || len(b.claims)+len(b.marks)+
+		len(b.finishes) > one {
 		q.Queue(lockSQL, slices.Sorted(maps.Keys(keys)))
 	}
 }
@@ -97,7 +98,8 @@ func (b *batch) queueFinishes(q *pgx.Batch) {
 	for _, c := range claims {
 		f := b.ops[b.finishes[c]].finish
 		keyList, tokens, states = append(keyList, f.Key), append(tokens, f.Token), append(states, string(f.State))
-		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)), append(classes, string(f.Class))
+		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)),
+			append(classes, string(f.Class))
 		started = append(started, f.StartedAt)
 		if f.undoes() {
 			compensated = append(compensated, f.Compensates)
@@ -155,12 +157,14 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	}
 	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
 	n := len(keyList)
-	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n), make([]string, n), make([]string, n)
 	providers, accounts, modes, types := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
 	for i, key := range keyList {
 		c := b.ops[b.claims[key]].claim
-		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID, c.EventID
+		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID,
+			c.EventID
 		workflows[i], runs[i], leases[i], requests[i] = c.WorkflowID, c.RunID, c.Lease.Seconds(), c.Request
 		providers[i], accounts[i], modes[i], types[i] = c.Provider, c.Account, c.Mode, c.Type
 		unmarked[i] = c.Unmarked
@@ -171,12 +175,14 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 			key string
 			g   Grant
 		)
-		_, err := pgx.ForEachRow(rows, []any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt, &g.Age, &g.Failures, &g.Trying}, func() error {
-			g.Granted, g.State = true, Claimed
-			g.Request = slices.Clone(g.Request)
-			b.outcomes[b.claims[key]].grant = g
-			return nil
-		})
+		_, err := pgx.ForEachRow(rows,
+			[]any{&key, &g.Token, &g.Generation, &g.Attempt, &g.Round, &g.Request, &g.ClaimedAt, &g.Age, &g.Failures,
+				&g.Trying}, func() error {
+				g.Granted, g.State = true, Claimed
+				g.Request = slices.Clone(g.Request)
+				b.outcomes[b.claims[key]].grant = g
+				return nil
+			})
 		return err
 	})
 }
@@ -188,7 +194,8 @@ func (b *batch) queueSightings(q *pgx.Batch) {
 	)
 	for _, o := range b.ops {
 		if s := o.sight; s != nil {
-			keyList, generations, receipts = append(keyList, s.Key), append(generations, int32(s.Generation)), append(receipts, s.ReceiptID)
+			keyList, generations, receipts = append(keyList, s.Key), append(generations, int32(s.Generation)),
+				append(receipts, s.ReceiptID)
 			runs, notes = append(runs, s.RunID), append(notes, s.Note)
 		}
 	}

@@ -66,7 +66,8 @@ func eachHeld(ctx context.Context, db Tx, keys []string, f func(key string, g Gr
 		g                  Grant
 		committing, lapsed bool
 	)
-	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt, &g.Round,
+	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt,
+		&g.Round,
 		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class, &g.Age, &g.Trying}, func() error {
 		held := g
 		held.Result = slices.Clone(g.Result)

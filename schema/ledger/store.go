@@ -167,7 +167,8 @@ func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 // somebody else holds the lock and that nothing was done; [ErrBusy] that enough are waiting.
 //
 // The transaction begins with the claim and commits with the record: two round trips instead of four.
-func (s *Store) InTx(ctx context.Context, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (grant Grant, err error) {
+func (s *Store) InTx(ctx context.Context, c Claim, f Finish,
+	do func(context.Context, Tx) (json.RawMessage, error)) (grant Grant, err error) {
 	err = s.turns.do(ctx, cmp.Or(c.Queue, c.Key), func() error {
 		grant, err = s.inTx(ctx, c, f, do)
 		return err
@@ -179,7 +180,8 @@ func (s *Store) InTx(ctx context.Context, c Claim, f Finish, do func(context.Con
 // longest wait first.
 func (s *Store) Stalled() []StalledError { return s.turns.stalled() }
 
-func (s *Store) inTx(ctx context.Context, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (Grant, error) {
+func (s *Store) inTx(ctx context.Context, c Claim, f Finish,
+	do func(context.Context, Tx) (json.RawMessage, error)) (Grant, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
@@ -194,7 +196,8 @@ func (s *Store) inTx(ctx context.Context, c Claim, f Finish, do func(context.Con
 	return grant, err
 }
 
-func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (Grant, error) {
+func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context, Tx) (json.RawMessage, error)) (Grant,
+	error) {
 	claim := newBatch([]op{{claim: &c}})
 	q := &pgx.Batch{}
 	q.Queue("begin")

@@ -33,7 +33,8 @@ type StalledError struct {
 }
 
 func (e *StalledError) Error() string {
-	return fmt.Sprintf("waits for %s since %s: another transaction holds its lock", e.Queue, e.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("waits for %s since %s: another transaction holds its lock", e.Queue,
+		e.Since.UTC().Format(time.RFC3339))
 }
 
 // turns lets transactions that lock the same thing wait for each other here, and not in the database with a

@@ -27,7 +27,8 @@ func serverAccount(data string) (account, error) {
 	}
 	if info, err := os.Stat(filepath.Join(data, "PG_VERSION")); err == nil {
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-			return account{name: "#" + strconv.Itoa(int(st.Uid)), cred: &syscall.Credential{Uid: st.Uid, Gid: st.Gid}}, nil
+			return account{name: "#" + strconv.Itoa(int(st.Uid)), cred: &syscall.Credential{Uid: st.Uid, Gid: st.Gid}},
+				nil
 		}
 	}
 	for _, name := range []string{"postgres", "nobody"} {

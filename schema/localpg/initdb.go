@@ -72,7 +72,8 @@ func (s *Server) initdb(ctx context.Context) error {
 		}
 	}
 	fresh := filepath.Join(work, "data")
-	args := []string{"-D", fresh, "-U", superuser, "--pwfile", pwfile, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"}
+	args := []string{"-D", fresh, "-U", superuser, "--pwfile", pwfile, "--auth", "scram-sha-256", "--encoding", "UTF8",
+		"--locale", "C"}
 	if s.opts.Ephemeral {
 		args = append(args, "--no-sync")
 	}

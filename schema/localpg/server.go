@@ -271,8 +271,8 @@ func (s *Server) Pause(ctx context.Context) error {
 	return err
 }
 
-// CPU returns the CPU time that the server has taken since it was started or resumed, with all of its processes. It fails
-// while the server is paused or stopped, and on systems without /proc.
+// CPU returns the CPU time that the server has taken since it was started or resumed, with all of its processes. It
+// fails while the server is paused or stopped, and on systems without /proc.
 func (s *Server) CPU() (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"write": writeSQL, "stand back": standBackSQL, "take": takeSQL, "settle": settleSQL, "call back": callBackSQL, "pending": pendingSQL}
+var Statements = map[string]string{"write": writeSQL, "stand back": standBackSQL, "take": takeSQL, "settle": settleSQL,
+	"call back": callBackSQL, "pending": pendingSQL}
 
 // Store is the outbox in Postgres.
 type Store struct{ pool *pgxpool.Pool }
@@ -53,7 +54,8 @@ func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
 	if len(news) == 0 {
 		return
 	}
-	accounts, types, data, behind := make([]string, len(news)), make([]string, len(news)), make([]json.RawMessage, len(news)), make([]bool, len(news))
+	accounts, types, data, behind := make([]string, len(news)), make([]string, len(news)),
+		make([]json.RawMessage, len(news)), make([]bool, len(news))
 	for i, n := range news {
 		behind[i] = slices.Contains(accounts[:i], n.Account)
 		accounts[i], types[i], data[i] = n.Account, n.Type, n.Data

@@ -15,7 +15,8 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"now": nowSQL, "of sinks": ofSinksSQL, "begin": beginSQL, "end": endSQL, "tell": tellSQL}
+var Statements = map[string]string{"now": nowSQL, "of sinks": ofSinksSQL, "begin": beginSQL, "end": endSQL,
+	"tell": tellSQL}
 
 // Kind says whether a sink or a source is paused.
 type Kind string
@@ -40,7 +41,8 @@ type Pause struct {
 // Words returns who began the pause, when and why, as words that follow the name. They are short enough for a timer's
 // summary.
 func (p Pause) Words() string {
-	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Who, 40), cut(p.Why, 140))
+	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Who, 40),
+		cut(p.Why, 140))
 }
 
 // cut returns a text in one line of at most so many bytes.

@@ -38,7 +38,8 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 		}
 		e := *in.rows[i].New
 		if !e.byBytes() {
-			e.Status, e.Reason = NeedsReview, IDCollision+": "+e.EventID+" is held with another type, object or time of occurrence"
+			e.Status, e.Reason = NeedsReview, IDCollision+": "+e.EventID+
+				" is held with another type, object or time of occurrence"
 		}
 		hash := in.rows[i].hash
 		e.EventID = apartByHash(e.EventID, hash)
@@ -87,7 +88,8 @@ select ` + collides + ` from receipts r
 // compareHeld compares the duplicates that ask selects with the row of their ID, without waiting for its lock. The
 // insert could not see that row: it was locked, came in the same flush, or was committed while the insert ran. An
 // event whose row was erased meanwhile stays a duplicate.
-func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outcome, ask func(Outcome, *row) bool) error {
+func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outcome,
+	ask func(Outcome, *row) bool) error {
 	batch := &pgx.Batch{}
 	for i := range outcomes {
 		r := &in.rows[i]
@@ -95,7 +97,8 @@ func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outco
 			continue
 		}
 		batch.Queue(collidesSQL, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
-			r.hash[:], string(r.Identity), string(r.Status), r.Type, r.Object, r.occurred()).QueryRow(func(found pgx.Row) error {
+			r.hash[:], string(r.Identity), string(r.Status), r.Type, r.Object,
+			r.occurred()).QueryRow(func(found pgx.Row) error {
 			err := found.Scan(&outcomes[i].other)
 			if notFound(err) {
 				return nil

@@ -107,14 +107,16 @@ func (s *Store) flushDuplicates(ctx context.Context, reqs []repeats) ([][]Outcom
 	received, occurred := make([]time.Time, n), make([]*time.Time, n)
 	hashes := make([][]byte, n)
 	for i, r := range all {
-		for c, v := range [...]string{r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, r.in.Source, r.in.Secret,
+		for c, v := range [...]string{r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, r.in.Source,
+			r.in.Secret,
 			string(r.row.Status), r.row.Type, r.row.Object, string(r.row.Identity)} {
 			texts[c][i] = v
 		}
 		received[i], occurred[i] = r.in.ReceivedAt, r.row.occurred()
 		hashes[i] = r.row.hash[:]
 	}
-	rows, err := s.pool.Query(ctx, duplicateSQL, texts[0], texts[1], texts[2], texts[3], texts[4], received, hashes, texts[5],
+	rows, err := s.pool.Query(ctx, duplicateSQL, texts[0], texts[1], texts[2], texts[3], texts[4], received, hashes,
+		texts[5],
 		texts[6], texts[7], texts[8], occurred, texts[9])
 	if err != nil {
 		return nil, err

@@ -234,11 +234,12 @@ func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 	var asked, id [16]byte
 	var status, reason string
 	var o Outcome
-	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &o.Duplicate, &o.other, &o.wanted}, func() error {
-		o.ReceiptID, o.Status, o.Reason = uuid.UUID(id).String(), Status(status), reason
-		entered[asked] = o
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&asked, &id, &status, &reason, &o.Duplicate, &o.other, &o.wanted},
+		func() error {
+			o.ReceiptID, o.Status, o.Reason = uuid.UUID(id).String(), Status(status), reason
+			entered[asked] = o
+			return nil
+		})
 	return entered, err
 }
 
@@ -261,7 +262,8 @@ func hashKeys(rows []insertRow) []int64 {
 func insertOneArgs(r insertRow) []any {
 	return []any{
 		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, string(r.Identity), r.Type, r.Object,
-		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header, r.bytes(),
+		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.in.Correlation, string(r.Status),
+		r.Reason, r.in.header, r.bytes(),
 	}
 }
 
@@ -296,7 +298,8 @@ func insertArgs(rows []insertRow) []any {
 	}
 	for i, r := range rows {
 		ids[i] = r.id
-		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, string(r.Identity), r.Type,
+		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
+			string(r.Identity), r.Type,
 			r.Object, r.APIVersion, r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header} {
 			texts[c][i] = v
 		}

@@ -46,7 +46,8 @@ func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome)
 			continue
 		}
 		rows = append(rows, insertRow{row: r, in: in})
-		for c, v := range [...]string{r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, ApartID(r.key.EventID, in.Source)} {
+		for c, v := range [...]string{r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
+			ApartID(r.key.EventID, in.Source)} {
 			texts[c] = append(texts[c], v)
 		}
 	}

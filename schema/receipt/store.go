@@ -81,9 +81,10 @@ const readySpaceSQL = `
 create temporary table pawl_ready on commit drop as
 select repeat('x', 1000) as page from generate_series(1, 100)`
 
-// Ready proves that a receipt could be committed now: it commits a WAL record of its own (a connection alone says nothing
-// about a stuck commit), and writes 100 KB that the commit removes, where the role may create temporary tables. It fails
-// on a full disk, a read-only server, a schema without receipts, and for a role that may not write receipts.
+// Ready proves that a receipt could be committed now: it commits a WAL record of its own (a connection alone says
+// nothing about a stuck commit), and writes 100 KB that the commit removes, where the role may create temporary
+// tables. It fails on a full disk, a read-only server, a schema without receipts, and for a role that may not write
+// receipts.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

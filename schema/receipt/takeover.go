@@ -15,7 +15,8 @@ const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
         and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
 
 // notWanted tells whether receipt r was ignored because its source did not want the event; see [schema.Handling].
-const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeNotWanted + `', '` + AccountNotWanted + `', '` + TypeNotWanted + `'])::text[])`
+const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeNotWanted + `', '` +
+	AccountNotWanted + `', '` + TypeNotWanted + `'])::text[])`
 
 // takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several does. An
 // ignored event was not checked for a replay, so takeOverSQL looks for the same bytes under another ID. It leaves out
@@ -88,7 +89,8 @@ func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome)
 	var status, reason string
 	_, err = pgx.ForEachRow(taken, []any{&asked, &id, &status, &reason}, func() error {
 		i := at[asked]
-		outcomes[i] = Outcome{ReceiptID: uuid.UUID(id).String(), EventID: in.rows[i].key.EventID, Status: Status(status), Reason: reason}
+		outcomes[i] = Outcome{ReceiptID: uuid.UUID(id).String(), EventID: in.rows[i].key.EventID,
+			Status: Status(status), Reason: reason}
 		return nil
 	})
 	if err != nil {

@@ -35,7 +35,8 @@ func (s *Store) Transition(ctx context.Context, id string, to Status, reason, la
 
 // TransitionAsOf is Transition by a workflow task that began at asOf. If a later task has written the status, it
 // changes nothing and returns [ErrOutrun]. The zero time is never too old.
-func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string) error {
+func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, to Status, reason,
+	lastError string) error {
 	return s.transition(ctx, asOf, id, to, reason, lastError, nil)
 }
 
@@ -75,7 +76,8 @@ func (s *Store) Park(ctx context.Context, asOf time.Time, id string, to Status, 
 	return s.transition(ctx, asOf, id, to, reason, reason, &waits)
 }
 
-func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string, waits *Waits) error {
+func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to Status, reason, lastError string,
+	waits *Waits) error {
 	u, err := ParseID(id)
 	if err != nil {
 		return err
@@ -84,7 +86,8 @@ func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to St
 	defer cancel()
 	var from Status
 	var outrun, moved bool
-	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, MayPrecede(to), Fence(asOf), waits).Scan(&from, &outrun, &moved)
+	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, MayPrecede(to), Fence(asOf),
+		waits).Scan(&from, &outrun, &moved)
 	switch {
 	case notFound(err):
 		err = ErrNotFound

@@ -24,7 +24,8 @@ func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var first []byte
-	if err := s.pool.QueryRow(ctx, transmissionSQL, d.Provider, d.Transmission.ID, d.Transmission.Body[:]).Scan(&first); err != nil {
+	if err := s.pool.QueryRow(ctx, transmissionSQL, d.Provider, d.Transmission.ID,
+		d.Transmission.Body[:]).Scan(&first); err != nil {
 		return fmt.Errorf("insert receipts: transmission: %w", err)
 	}
 	if bytes.Equal(first, d.Transmission.Body[:]) {
@@ -36,7 +37,8 @@ func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 		// Its ID is the forger's choice: under it, the real event would be a duplicate.
 		e.EventID = apartByHash(e.EventID, e.hash())
 		if e.Status == Received {
-			e.Status, e.Reason = NeedsReview, SuspectedForgery+": other bytes came first under transmission "+d.Transmission.ID
+			e.Status, e.Reason = NeedsReview, SuspectedForgery+": other bytes came first under transmission "+
+				d.Transmission.ID
 		}
 	}
 	return nil

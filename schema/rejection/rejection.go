@@ -83,8 +83,8 @@ insert into rejections (id, source, received_at, class, detail, diagnosis, likel
 select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[],
     $9::text[], $10::text[], $11::jsonb[], $12::bytea[], $13::bigint[], $14::boolean[])`
 
-// trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. A request
-// that an operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
+// trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. A request that an
+// operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
 // one address; a zone, which inet does not take, is cut off.
 const trimSQL = `
 delete from rejections r using (
@@ -127,7 +127,8 @@ func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
 	}
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if n > 0 {
-			if _, err := tx.Exec(ctx, insertSQL, ids, texts[0], at, texts[1], texts[2], diagnoses, likely, texts[3], texts[4], texts[5],
+			if _, err := tx.Exec(ctx, insertSQL, ids, texts[0], at, texts[1], texts[2], diagnoses, likely, texts[3],
+				texts[4], texts[5],
 				headers, bodies, sizes, truncated); err != nil {
 				return err
 			}
@@ -209,7 +210,8 @@ func (s *Store) query(ctx context.Context, sql string, args ...any) ([]Rejection
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Rejection, error) {
 		var r Rejection
 		var diagnosis, header []byte
-		if err := row.Scan(&r.ID, &r.Source, &r.ReceivedAt, &r.Class, &r.Detail, &diagnosis, &r.Likely, &r.RemoteAddr, &r.Method,
+		if err := row.Scan(&r.ID, &r.Source, &r.ReceivedAt, &r.Class, &r.Detail, &diagnosis, &r.Likely, &r.RemoteAddr,
+			&r.Method,
 			&r.Query, &header, &r.Body, &r.BodySize, &r.Truncated, &r.AdmittedAt); err != nil {
 			return r, err
 		}

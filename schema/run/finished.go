@@ -110,7 +110,8 @@ func lastReports(reqs []Finished) []Finished {
 		rows = append(rows, f)
 	}
 	slices.SortFunc(rows, func(a, b Finished) int {
-		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID),
+			cmp.Compare(a.RunID, b.RunID))
 	})
 	return rows
 }
@@ -126,12 +127,14 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, er
 	for i, f := range rows {
 		ids[i], at[i], asOf[i] = f.id, f.StartedAt, receipt.Fence(f.AsOf)
 		follows := strings.Join(receipt.MayPrecede(f.Status), " ")
-		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason, f.LastError, follows, string(f.Kind), f.RequestedBy, f.RunReason,
+		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason,
+			f.LastError, follows, string(f.Kind), f.RequestedBy, f.RunReason,
 			f.EventID, f.Provider, f.Account, f.Mode, f.Type} {
 			texts[c][i] = v
 		}
 	}
-	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5], texts[6], texts[7], asOf,
+	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5],
+		texts[6], texts[7], asOf,
 		texts[8], texts[9], texts[10], texts[11], texts[12], texts[13], texts[14], texts[15])
 	if err != nil {
 		return nil, err

@@ -67,7 +67,8 @@ func (s *Store) Intervened(ctx context.Context, i Intervention) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	if _, err := s.pool.Exec(ctx, intervenedSQL, [16]byte(id), i.WorkflowID, i.RunID, string(i.What), i.At, i.Who, i.Why, i.PreviousRunID); err != nil {
+	if _, err := s.pool.Exec(ctx, intervenedSQL, [16]byte(id), i.WorkflowID, i.RunID, string(i.What), i.At, i.Who,
+		i.Why, i.PreviousRunID); err != nil {
 		return fmt.Errorf("record that run %s was %s: %w", i.RunID, i.What, err)
 	}
 	return nil

@@ -83,7 +83,8 @@ update receipts r
 func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
 	// The order in which receipts are locked, and then runs.
 	slices.SortFunc(reqs, func(a, b Started) int {
-		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID),
+			cmp.Compare(a.RunID, b.RunID))
 	})
 	n := len(reqs)
 	ids, at := make([][16]byte, n), make([]time.Time, n)
@@ -93,7 +94,8 @@ func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, e
 	}
 	for i, r := range reqs {
 		ids[i], at[i] = r.id, r.StartedAt
-		for c, v := range [...]string{r.WorkflowID, r.RunID, string(cmp.Or(r.Kind, Original)), r.RequestedBy, r.Reason, r.PreviousRunID} {
+		for c, v := range [...]string{r.WorkflowID, r.RunID, string(cmp.Or(r.Kind, Original)), r.RequestedBy, r.Reason,
+			r.PreviousRunID} {
 			texts[c][i] = v
 		}
 	}

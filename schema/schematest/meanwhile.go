@@ -69,7 +69,8 @@ func (j joining) Done() <-chan struct{} {
 
 // InOneFlush calls writes so that they share a flush, in their order, and returns what each returned: they wait while
 // first is written, which waits for a transaction with the statement sql.
-func InOneFlush(t *testing.T, pool *pgxpool.Pool, first func() error, sql string, arg []any, writes ...func(context.Context) error) []error {
+func InOneFlush(t *testing.T, pool *pgxpool.Pool, first func() error, sql string, arg []any,
+	writes ...func(context.Context) error) []error {
 	t.Helper()
 	errs := make([]error, len(writes))
 	var wg sync.WaitGroup

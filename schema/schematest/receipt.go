@@ -14,7 +14,8 @@ import (
 // one whose ID begins with "test".
 func Ref(eventID string) event.Ref {
 	ref := event.Ref{
-		ReceiptID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(eventID)).String(), Provider: "stripe", Mode: "live", EventID: eventID, Type: "invoice.paid",
+		ReceiptID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(eventID)).String(), Provider: "stripe", Mode: "live",
+		EventID: eventID, Type: "invoice.paid",
 	}
 	if strings.HasPrefix(eventID, "test") {
 		ref.Mode = "test"

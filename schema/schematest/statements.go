@@ -14,8 +14,10 @@ import (
 )
 
 // grows are the tables that have rows for every event, for ever.
-var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects", "effect_attempts", "outbox",
-	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks", "finance_entries",
+var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects",
+	"effect_attempts", "outbox",
+	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks",
+	"finance_entries",
 	"objects", "operator_actions"}
 
 // OnPurpose names statements that read more than the rows of a key, and why they may.

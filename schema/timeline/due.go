@@ -17,9 +17,11 @@ type Due struct {
 // String says in words what will happen.
 func (d Due) String() string {
 	return map[string]string{
-		"end": "the access that was to end by then ends", "grace": "the time of grace is over", "one_off": "what was bought once ends",
-		"dunning": "the customer is reminded", "settle": "a person is asked, unless an event tells before that it is active",
-		"keep": "a person is asked to release the workspace",
+		"end": "the access that was to end by then ends", "grace": "the time of grace is over",
+		"one_off": "what was bought once ends",
+		"dunning": "the customer is reminded",
+		"settle":  "a person is asked, unless an event tells before that it is active",
+		"keep":    "a person is asked to release the workspace",
 	}[d.Why] + " (" + d.Object + ")"
 }
 

@@ -105,7 +105,8 @@ func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
 
 // statement returns the SQL of the list and its arguments.
 func (f Filter) statement() (sql string, args []any) {
-	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, firstID(f.Since), cmp.Or(f.OlderThan, uuid.Max.String()), f.Since, cmp.Or(max(f.Limit, 0), defaultLimit)}
+	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, firstID(f.Since), cmp.Or(f.OlderThan, uuid.Max.String()),
+		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit)}
 	if sql = f.way(); sql == listAboutSQL {
 		args = append(args, f.About)
 	}

@@ -76,8 +76,8 @@ func firstID(at time.Time) string {
 	return id.String()
 }
 
-// Find returns the receipts that id names: as receipt ID, as event ID (which two providers, accounts or modes may share),
-// as the ID of a workflow that was started for it, or as the key of an effect that it claimed.
+// Find returns the receipts that id names: as receipt ID, as event ID (which two providers, accounts or modes may
+// share), as the ID of a workflow that was started for it, or as the key of an effect that it claimed.
 func Find(ctx context.Context, db DB, id string) ([]Receipt, error) {
 	receipts, err := collect[Receipt](ctx, db, findSQL, id)
 	if err != nil {

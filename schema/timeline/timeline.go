@@ -170,16 +170,19 @@ func (e *Event) addRows() {
 		}
 		entries = append(entries, Entry{At: run.StartedAt, What: "run-started", Detail: detail, RunID: run.RunID})
 		if run.ClosedAt != nil {
-			entries = append(entries, Entry{At: *run.ClosedAt, What: "run-closed", Detail: cmp.Or(run.Outcome, "closed"), RunID: run.RunID})
+			entries = append(entries,
+				Entry{At: *run.ClosedAt, What: "run-closed", Detail: cmp.Or(run.Outcome, "closed"), RunID: run.RunID})
 		}
 	}
 	for i := range e.Effects {
 		f := &e.Effects[i]
 		if f.UncertainOrder = leftOrderOpen(f.Result); f.UncertainOrder && f.DoneAt != nil {
-			entries = append(entries, Entry{At: *f.DoneAt, What: "order-uncertain", Detail: uncertainOrder, Key: f.Key, RunID: f.RunID})
+			entries = append(entries, Entry{At: *f.DoneAt, What: "order-uncertain", Detail: uncertainOrder, Key: f.Key,
+				RunID: f.RunID})
 		}
 		if f.State == "claimed" && f.SatisfiedBy == "" {
-			entries = append(entries, Entry{At: f.ClaimedAt, What: "effect-claimed", Detail: f.Kind, Key: f.Key, RunID: f.RunID})
+			entries = append(entries,
+				Entry{At: f.ClaimedAt, What: "effect-claimed", Detail: f.Kind, Key: f.Key, RunID: f.RunID})
 		}
 	}
 	e.Timeline = append(entries, e.Timeline...)

@@ -169,21 +169,25 @@ func acceptRate(ctx context.Context, cfg AcceptConfig, s *stack) (results []Acce
 		return nil, err
 	}
 	for _, mode := range []string{modePawl, modeWithoutTemporal} {
-		cell, flood := AcceptResult{Mode: mode, Connections: rateConnections}, AcceptResult{Mode: modeForged, Connections: rateConnections}
+		cell, flood := AcceptResult{Mode: mode, Connections: rateConnections},
+			AcceptResult{Mode: modeForged, Connections: rateConnections}
 		var rounds, floods []AcceptResult
 		for range cfg.Rounds {
-			if _, err := offerRate(ctx, servers[mode].ingress, s.secret, cfg.Rate, time.Second, false); err != nil { // to warm up
+			// to warm up
+			if _, err := offerRate(ctx, servers[mode].ingress, s.secret, cfg.Rate, time.Second, false); err != nil {
 				return nil, servers[mode].failed(err)
 			}
 			m, forged, err := offerBoth(ctx, servers[mode].ingress, s.secret, cfg)
 			if err != nil {
 				return nil, servers[mode].failed(err)
 			}
-			s.say("%-22s %4.0f/s offered for %s: p50 %.2f ms, p99 %.2f ms%s", mode, m.rps, cfg.Length, m.p50, m.p99, m.note())
+			s.say("%-22s %4.0f/s offered for %s: p50 %.2f ms, p99 %.2f ms%s", mode, m.rps, cfg.Length, m.p50, m.p99,
+				m.note())
 			cell.RPS, cell.P50, cell.P99 = m.rps, m.p50, m.p99
 			rounds = append(rounds, cell)
 			if cfg.Flood > 0 {
-				s.say("%-22s %4.0f/s refused beside: p50 %.2f ms, p99 %.2f ms%s", modeForged, forged.rps, forged.p50, forged.p99, forged.note())
+				s.say("%-22s %4.0f/s refused beside: p50 %.2f ms, p99 %.2f ms%s", modeForged, forged.rps, forged.p50,
+					forged.p99, forged.note())
 				flood.RPS, flood.P50, flood.P99 = forged.rps, forged.p50, forged.p99
 				floods = append(floods, flood)
 			}

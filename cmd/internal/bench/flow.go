@@ -146,7 +146,8 @@ func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowR
 					return nil, fmt.Errorf("%s with %d in flight: %w", mode, inFlight, err)
 				}
 				if round > 0 {
-					cfg.say("round %d: %-5s %2d in flight: %6.1f/s, p50 %.1f ms", round, mode, inFlight, result.PerSecond, result.P50)
+					cfg.say("round %d: %-5s %2d in flight: %6.1f/s, p50 %.1f ms", round, mode, inFlight,
+						result.PerSecond, result.P50)
 					rounds[cell{mode, inFlight}] = append(rounds[cell{mode, inFlight}], result)
 				}
 			}
@@ -230,7 +231,8 @@ func (f *flow) work() (stop func(), err error) {
 	for _, receiver := range f.node.Activities {
 		w.RegisterActivity(receiver)
 	}
-	w.RegisterActivity(&publisher{pool: f.node.Pool, subscriber: f.stack.sandbox.URL() + "/events", client: activities.NewHTTPClient()})
+	w.RegisterActivity(&publisher{pool: f.node.Pool, subscriber: f.stack.sandbox.URL() + "/events",
+		client: activities.NewHTTPClient()})
 	return w.Stop, w.Start()
 }
 

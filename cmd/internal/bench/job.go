@@ -37,7 +37,8 @@ func prepare(ctx context.Context, n int, newJob func(context.Context) (job, erro
 }
 
 // drive runs jobs, inFlight at a time, and returns how long each and all took.
-func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration, ids []string, elapsed time.Duration, err error) {
+func drive(ctx context.Context, inFlight int, jobs []job) (took []time.Duration, ids []string, elapsed time.Duration,
+	err error) {
 	// Patience for one event is a hundred times the promise.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(len(jobs))*time.Second)
 	defer cancel()
@@ -119,7 +120,8 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 	done := f.sinks.expect(account, outside)
 	return func(ctx context.Context) (string, error) {
 		options := client.StartWorkflowOptions{ID: "naive:" + e.ID, TaskQueue: taskQueue}
-		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive, naiveInput{Ref: ref, Customer: account, Facts: loaded.Facts})
+		run, err := f.node.Temporal.ExecuteWorkflow(ctx, options, modeNaive,
+			naiveInput{Ref: ref, Customer: account, Facts: loaded.Facts})
 		if err != nil {
 			return "", err
 		}
@@ -139,7 +141,8 @@ func (f *flow) reader() *activities.Billing {
 
 func (f *flow) floorJob(context.Context) (job, error) {
 	return func(ctx context.Context) (string, error) {
-		run, err := f.node.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "floor:" + rand.Text(), TaskQueue: taskQueue}, modeFloor)
+		run, err := f.node.Temporal.ExecuteWorkflow(ctx,
+			client.StartWorkflowOptions{ID: "floor:" + rand.Text(), TaskQueue: taskQueue}, modeFloor)
 		if err != nil {
 			return "", err
 		}

@@ -130,7 +130,8 @@ func (c *connection) deliver() error {
 	switch {
 	case status == http.StatusServiceUnavailable:
 		return errShed
-	case c.forged && status == http.StatusUnauthorized, !c.forged && (status == http.StatusAccepted || status == http.StatusOK):
+	case c.forged && status == http.StatusUnauthorized, !c.forged &&
+		(status == http.StatusAccepted || status == http.StatusOK):
 		return nil
 	}
 	return fmt.Errorf("answered %d", status)
@@ -195,7 +196,8 @@ const rateConnections = 64
 // offerRate delivers perSecond new events each second for length, signed with another secret where they
 // are forged. Latency counts from when a delivery was due, so that a server that stalls is not excused
 // from those that it kept waiting.
-func offerRate(ctx context.Context, addr, secret string, perSecond int, length time.Duration, forged bool) (measured, error) {
+func offerRate(ctx context.Context, addr, secret string, perSecond int, length time.Duration, forged bool) (measured,
+	error) {
 	if forged {
 		secret += " is not this"
 	}
@@ -226,7 +228,8 @@ func offerRate(ctx context.Context, addr, secret string, perSecond int, length t
 }
 
 // onEach runs work on n connections at once and sums up.
-func onEach(ctx context.Context, addr, secret string, n int, work func(*connection, *log, time.Time) error) (measured, error) {
+func onEach(ctx context.Context, addr, secret string, n int, work func(*connection, *log, time.Time) error) (measured,
+	error) {
 	connections := make([]*connection, n)
 	for i := range connections {
 		c, err := dial(ctx, addr, secret)
@@ -253,5 +256,6 @@ func onEach(ctx context.Context, addr, secret string, n int, work func(*connecti
 		all, shed = append(all, l.took...), shed+l.shed
 	}
 	slices.Sort(all)
-	return measured{rps: float64(len(all)) / elapsed.Seconds(), p50: percentile(all, 0.5), p99: percentile(all, 0.99), shed: shed}, nil
+	return measured{rps: float64(len(all)) / elapsed.Seconds(), p50: percentile(all, 0.5), p99: percentile(all, 0.99),
+		shed: shed}, nil
 }

@@ -50,7 +50,8 @@ func naive(ctx workflow.Context, in naiveInput) error {
 	for _, step := range []struct{ activity, input any }{
 		{billingState.ApplyFacts, of(in, "apply-facts", in.EventID, activities.Facts{Facts: in.Facts})},
 		{workspaces.ProvisionWorkspace, of(in, "provision-workspace", in.Account+":v1", activities.Workspace{
-			Account: in.Customer, Mode: mode, State: billing.WorkspaceActive, Plan: "enterprise", Quantity: 1, Version: 1,
+			Account: in.Customer, Mode: mode, State: billing.WorkspaceActive, Plan: "enterprise", Quantity: 1,
+			Version: 1,
 		})},
 		{finance.PostEntry, of(in, "finance-export", invoice, activities.Entry{
 			Kind: activities.PaymentEntry, Mode: mode, Account: in.Customer, Object: invoice, Invoice: invoice,
@@ -61,7 +62,8 @@ func naive(ctx workflow.Context, in naiveInput) error {
 			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, Plan: "enterprise", OccurredAt: fact.OccurredAt,
 		})},
 		{tasks.OpenTask, of(in, "onboarding-task", invoice, activities.Task{
-			Kind: activities.TaskOnboarding, Mode: mode, Account: in.Customer, Object: invoice, Title: "Welcome " + in.Customer,
+			Kind: activities.TaskOnboarding, Mode: mode, Account: in.Customer, Object: invoice,
+			Title: "Welcome " + in.Customer,
 		})},
 	} {
 		var result effect.Result
@@ -123,7 +125,8 @@ func (p *publisher) post(ctx context.Context, n newsRow) error {
 		return err
 	}
 	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Ce-Id": n.EventID, "Ce-Type": n.Type, "Ce-Source": "/pawl/bench", "Ce-Specversion": "1.0",
+		"Content-Type": "application/json", "Ce-Id": n.EventID, "Ce-Type": n.Type, "Ce-Source": "/pawl/bench",
+		"Ce-Specversion": "1.0",
 	} {
 		req.Header.Set(name, value)
 	}

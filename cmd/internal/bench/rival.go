@@ -93,11 +93,14 @@ func (p *plainInsert) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 		}
 		outcomes[i] = receipt.Outcome{ReceiptID: id.String(), Status: e.Status}
 		var fresh int
-		err = p.pool.QueryRow(ctx, plainInsertSQL, [16]byte(id), d.Source, d.Provider, e.Account, e.Mode, e.EventID, string(e.Identity), e.Type,
-			e.Object, e.APIVersion, occurred, d.ReceivedAt, e.Body, d.Secret, d.Correlation, string(e.Status), string(header)).Scan(&fresh)
+		err = p.pool.QueryRow(ctx, plainInsertSQL, [16]byte(id), d.Source, d.Provider, e.Account, e.Mode, e.EventID,
+			string(e.Identity), e.Type,
+			e.Object, e.APIVersion, occurred, d.ReceivedAt, e.Body, d.Secret, d.Correlation, string(e.Status),
+			string(header)).Scan(&fresh)
 		if err == nil && fresh == 0 {
 			var held uuid.UUID
-			err = p.pool.QueryRow(ctx, plainDuplicateSQL, d.Provider, e.Account, e.Mode, e.EventID, d.Source, d.ReceivedAt, d.Secret).Scan(&held)
+			err = p.pool.QueryRow(ctx, plainDuplicateSQL, d.Provider, e.Account, e.Mode, e.EventID, d.Source,
+				d.ReceivedAt, d.Secret).Scan(&held)
 			outcomes[i] = receipt.Outcome{ReceiptID: held.String(), Duplicate: true, Status: e.Status}
 		}
 		if err != nil {
@@ -123,7 +126,8 @@ func (s *inlineStart) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 	outcomes := make([]receipt.Outcome, len(d.Events))
 	for i, e := range d.Events {
 		in := workflows.EventInput{Ref: event.Ref{
-			ReceiptID: uuid.NewString(), Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object,
+			ReceiptID: uuid.NewString(), Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: e.EventID,
+			Type: e.Type, ObjectID: e.Object,
 		}}
 		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: in.ID(), TaskQueue: taskQueue,

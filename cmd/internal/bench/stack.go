@@ -100,7 +100,8 @@ func (s *stack) wearIn(ctx context.Context) (err error) {
 func (s *stack) startPostgres(ctx context.Context, name string, settings map[string]string) (*localpg.Server, error) {
 	s.say("starting %s", name)
 	// It outlives a ctx that ends: the servers are stopped in order.
-	return localpg.Start(context.WithoutCancel(ctx), localpg.Options{Dir: filepath.Join(s.dir, name), Settings: settings, Log: s.Log})
+	return localpg.Start(context.WithoutCancel(ctx),
+		localpg.Options{Dir: filepath.Join(s.dir, name), Settings: settings, Log: s.Log})
 }
 
 // database makes a migrated database and returns its URL.
@@ -140,7 +141,8 @@ func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
 	if s.temporalPostgres, err = s.startPostgres(ctx, "temporal-postgres", devstack.PostgresSettings); err != nil {
 		return err
 	}
-	s.temporal, err = devstack.StartTemporalOnPostgres(ctx, devstack.TemporalOnPostgresOptions{Dir: dir, Postgres: s.temporalPostgres, Progress: s.Progress})
+	s.temporal, err = devstack.StartTemporalOnPostgres(ctx,
+		devstack.TemporalOnPostgresOptions{Dir: dir, Postgres: s.temporalPostgres, Progress: s.Progress})
 	return err
 }
 
@@ -166,7 +168,8 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	}
 	params := config.DevParams{
 		Ingress: p.ingress, Console: "127.0.0.1:0", Ops: p.ops, WorkerOps: p.workerOps,
-		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1", Subscriber: "http://127.0.0.1:1",
+		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1",
+		Subscriber:      "http://127.0.0.1:1",
 		SubscriberTypes: "access.changed", // as the naive workflow tells it
 	}
 	if s.sandbox != nil {
@@ -229,7 +232,8 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 	}
 	defer func() { _ = log.Close() }()
 	c.proc, err = keeper.Start(keeper.Command{
-		Path: s.Pawl, Args: append(slices.Clone(args), "--config", p.configFile, "--log-level", "warn"), Output: log, Signal: "TERM",
+		Path: s.Pawl, Args: append(slices.Clone(args), "--config", p.configFile, "--log-level", "warn"), Output: log,
+		Signal: "TERM",
 	})
 	if err != nil {
 		return nil, err

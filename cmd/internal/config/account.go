@@ -40,11 +40,14 @@ func (c *checker) accounts(key string, s Source) {
 		ours, at := a.Ours[theirs], key+"."+theirs
 		switch {
 		case c.mappedOtherwise(s, theirs):
-			c.bad(at, "is mapped to another account by another source of the same mode", "map it to one account of yours")
+			c.bad(at, "is mapped to another account by another source of the same mode",
+				"map it to one account of yours")
 		case strings.TrimSpace(ours) == "":
 			c.bad(at, "is mapped to no account", "write the account of ours that it is, or remove it")
-		case len(ours) > mostAccount || ours == "." || ours == ".." || strings.ContainsFunc(ours, func(r rune) bool { return !unicode.IsPrint(r) }):
-			c.bad(at, fmt.Sprintf("%.40q is no account", ours), fmt.Sprintf("write printable text of %d bytes at most", mostAccount))
+		case len(ours) > mostAccount || ours == "." || ours == ".." ||
+			strings.ContainsFunc(ours, func(r rune) bool { return !unicode.IsPrint(r) }):
+			c.bad(at, fmt.Sprintf("%.40q is no account", ours),
+				fmt.Sprintf("write printable text of %d bytes at most", mostAccount))
 		}
 	}
 }

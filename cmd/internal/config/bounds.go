@@ -23,7 +23,8 @@ func (b *Bounds) setDefaults() { or(&b.Places, sinkPlaces) }
 
 func (c *checker) boundsOf(key string, b Bounds) {
 	if at := key + ".places"; c.written[at] && (b.Places < 1 || b.Places > mostPlaces) {
-		c.bad(at, fmt.Sprintf("is %d", b.Places), fmt.Sprintf("write 1 to %d, or leave it out for %d", mostPlaces, sinkPlaces))
+		c.bad(at, fmt.Sprintf("is %d", b.Places),
+			fmt.Sprintf("write 1 to %d, or leave it out for %d", mostPlaces, sinkPlaces))
 	}
 	if at := key + ".rate"; c.written[at] && b.Rate < 1 {
 		c.bad(at, fmt.Sprintf("is %d", b.Rate), "write how many may begin each second, or leave it out for any number")

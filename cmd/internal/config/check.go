@@ -40,7 +40,8 @@ func (c *checker) bad(key, problem, fix string) {
 func (c *checker) check() {
 	cfg := c.cfg
 	c.resolve(&cfg.Database, "database")
-	if v := cfg.Database.Value(); v != "" && !strings.HasPrefix(v, "postgres://") && !strings.HasPrefix(v, "postgresql://") && !strings.Contains(v, "=") {
+	if v := cfg.Database.Value(); v != "" && !strings.HasPrefix(v, "postgres://") &&
+		!strings.HasPrefix(v, "postgresql://") && !strings.Contains(v, "=") {
 		c.bad("database", "does not refer to a Postgres DSN", "use postgres://user:password@host:5432/database")
 	}
 	c.day()
@@ -52,7 +53,8 @@ func (c *checker) check() {
 	c.listenersDiffer()
 	c.optionalURL("ingress.public_url", cfg.Ingress.PublicURL)
 	if d := cfg.Ingress.ShutdownDelay; d < 0 || d > maxShutdownDelay {
-		c.bad("ingress.shutdown_delay", fmt.Sprintf("%s is not between 0 and %s", d, maxShutdownDelay), "write how long your load balancer needs to notice, such as 10s")
+		c.bad("ingress.shutdown_delay", fmt.Sprintf("%s is not between 0 and %s", d, maxShutdownDelay),
+			"write how long your load balancer needs to notice, such as 10s")
 	}
 	c.bodyLimit("ingress.body_limit", cfg.Ingress.BodyLimit)
 	c.notNegative("ingress.limits", cfg.Ingress.Limits)
@@ -128,7 +130,8 @@ func (c *checker) listenersDiffer() {
 	for i, l := range listeners {
 		for _, other := range listeners[:i] {
 			if collide(l.addr, other.addr) {
-				c.bad(l.key, fmt.Sprintf("%s takes the port of %s (%s)", l.addr, other.key, other.addr), "give each listener a port of its own")
+				c.bad(l.key, fmt.Sprintf("%s takes the port of %s (%s)", l.addr, other.key, other.addr),
+					"give each listener a port of its own")
 			}
 		}
 	}
@@ -169,7 +172,8 @@ const largestBody = BodiesAtOnce / 2
 // the provider would send it again for ever.
 func (c *checker) bodyLimit(key string, limit Bytes) {
 	if limit > largestBody {
-		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies together get %d MiB", largestBody>>20, BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", largestBody>>20))
+		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies together get %d MiB", largestBody>>20,
+			BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", largestBody>>20))
 	}
 }
 

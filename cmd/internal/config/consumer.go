@@ -67,7 +67,8 @@ func (c *checker) consumers() {
 			}
 			c.resolve(secret, at)
 			if secret.Value() != "" && len(decoded(*secret)) < webhook.MinSecret {
-				c.bad(at, fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret), "make one with: echo whsec_$(openssl rand -base64 32)")
+				c.bad(at, fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret),
+					"make one with: echo whsec_$(openssl rand -base64 32)")
 			}
 			c.standIn(at, decoded(*secret))
 			c.standIn(at, []byte(secret.Value()))
@@ -78,7 +79,8 @@ func (c *checker) consumers() {
 		c.noDuplicates(key, relay)
 		for i, consumer := range relay {
 			if _, ok := c.cfg.Consumers[consumer]; !ok {
-				c.bad(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%q is no consumer", consumer), "add it under consumers, or correct the name")
+				c.bad(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%q is no consumer", consumer),
+					"add it under consumers, or correct the name")
 			}
 		}
 	}

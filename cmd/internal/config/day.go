@@ -18,7 +18,8 @@ func (c *checker) day() {
 	case d != day && !c.cfg.Dev:
 		c.bad("day", "is for pawl dev alone: elsewhere a day has 24 hours", "remove it")
 	case d < shortestDay || d > day:
-		c.bad("day", fmt.Sprintf("%s is not between %s and 24h", d, shortestDay), "write how long a day lasts, such as 2s")
+		c.bad("day", fmt.Sprintf("%s is not between %s and 24h", d, shortestDay),
+			"write how long a day lasts, such as 2s")
 	}
 }
 

@@ -51,7 +51,8 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 	_, single := scalarText(n)
 	_, fromText := v.Addr().Interface().(encoding.TextUnmarshaler)
 	// A struct of settings that can be written as one text may be written out as well.
-	if fromText && (single || v.Kind() != reflect.Struct || len(fieldNames(v.Type())) == 0) || v.Type() == reflect.TypeFor[time.Duration]() {
+	if fromText && (single || v.Kind() != reflect.Struct || len(fieldNames(v.Type())) == 0) ||
+		v.Type() == reflect.TypeFor[time.Duration]() {
 		d.scalar(n, v, key, line)
 		return
 	}

@@ -40,9 +40,9 @@ type DevSource struct {
 	Options map[string]string
 }
 
-// Dev returns the configuration that `pawl dev` runs with, for STATE/pawl.yaml: Load accepts it
-// once STATE/database.url, STATE/temporal.toml, STATE/secrets/consumer, STATE/secrets/stripe-api and STATE/secrets/NAME of each source are
-// there.
+// Dev returns the configuration that `pawl dev` runs with, for STATE/pawl.yaml: Load accepts it once
+// STATE/database.url, STATE/temporal.toml, STATE/secrets/consumer, STATE/secrets/stripe-api and STATE/secrets/NAME of
+// each source are there.
 func Dev(p DevParams) []byte {
 	var b bytes.Buffer
 	if err := devTemplate.Execute(&b, p); err != nil {

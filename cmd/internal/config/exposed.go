@@ -62,7 +62,8 @@ func (c *checker) tokenInClear(key, raw string, token Ref) {
 		return // it is a fault already
 	}
 	if _, given := u.User.Password(); given {
-		c.warn(key+".url", "holds a password, which whoever reads this file knows", "send a token instead, by reference: token: env:NAME")
+		c.warn(key+".url", "holds a password, which whoever reads this file knows",
+			"send a token instead, by reference: token: env:NAME")
 	}
 	if u.Scheme == "http" && token.Value() != "" && !loopback(u.Hostname()) {
 		c.warn(key+".token", "is sent in clear text to "+u.Host, "use https")

@@ -29,8 +29,8 @@ type InitParams struct {
 // InitPrice is a price ID and the plan that it buys.
 type InitPrice struct{ Price, Plan string }
 
-// Init returns a configuration with comments, to be edited by a person. Load accepts it once the variables that it names
-// are set.
+// Init returns a configuration with comments, to be edited by a person. Load accepts it once the variables that it
+// names are set.
 func Init(p InitParams) []byte {
 	var b bytes.Buffer
 	if err := initTemplate.Execute(&b, p); err != nil {

@@ -40,7 +40,8 @@ func (c *checker) mail() {
 	set, err := letters.Load(m.Templates, m.Language, off)
 	if err != nil {
 		for problem := range strings.Lines(err.Error()) {
-			c.fault("mail.templates", c.lines["mail.templates"], strings.TrimSpace(problem), "mend the file, or turn the letter off under mail.letters")
+			c.fault("mail.templates", c.lines["mail.templates"], strings.TrimSpace(problem),
+				"mend the file, or turn the letter off under mail.letters")
 		}
 	}
 	m.Set = set

@@ -52,7 +52,9 @@ func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 		if !has("sources") {
 			return nil, fmt.Errorf("%s has no sources", path)
 		}
-		merged = slices.DeleteFunc(merged, func(m section) bool { return slices.Contains(ownWorld, m.name) && !has(m.name) }) // the sandbox's
+		// the sandbox's
+		merged = slices.DeleteFunc(merged,
+			func(m section) bool { return slices.Contains(ownWorld, m.name) && !has(m.name) })
 	}
 	var b strings.Builder
 	for _, s := range merged {

@@ -50,7 +50,8 @@ func (w WhoWrites) off() (off []string) {
 		who   string
 		names []string
 	}{
-		{w.Receipt, []string{letters.Receipt}}, {w.Dunning, []string{letters.ActionRequired, letters.Dunning}}, {w.Trial, []string{letters.TrialEnding}},
+		{w.Receipt, []string{letters.Receipt}}, {w.Dunning, []string{letters.ActionRequired, letters.Dunning}},
+		{w.Trial, []string{letters.TrialEnding}},
 	} {
 		if kind.who == "stripe" {
 			off = append(off, kind.names...)

@@ -41,10 +41,12 @@ func (c *checker) retriesOf(sink string, r Retries, keyLifetime time.Duration) {
 		return
 	}
 	if given.Max < given.First {
-		c.bad(key+".max", fmt.Sprintf("is %s, less than the first wait of %s", given.Max, given.First), "write a max that is not less than first")
+		c.bad(key+".max", fmt.Sprintf("is %s, less than the first wait of %s", given.Max, given.First),
+			"write a max that is not less than first")
 	}
 	if given.For < given.First {
-		c.bad(key+".for", fmt.Sprintf("is %s, less than the first wait of %s", given.For, given.First), "write a for that is not less than first")
+		c.bad(key+".for", fmt.Sprintf("is %s, less than the first wait of %s", given.For, given.First),
+			"write a for that is not less than first")
 	}
 	if keyLifetime > 0 && given.For > keyLifetime {
 		c.bad(key+".for", fmt.Sprintf("is %s, and the sink forgets keys after %s", given.For, keyLifetime),

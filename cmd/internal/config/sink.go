@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Sinks are the outside systems that effects reach. None is required: the effects of one that is not configured are left
-// out.
+// Sinks are the outside systems that effects reach. None is required: the effects of one that is not configured are
+// left out.
 type Sinks struct {
 	Workspaces  HTTPSink     `yaml:"workspaces"`
 	Finance     HTTPSink     `yaml:"finance"`
@@ -65,7 +65,8 @@ type Sink struct {
 	Consumer *Consumer
 }
 
-// Served is a sink under the name of its gate, breaker, pause and reports: the sink's, with the mode where it is per mode.
+// Served is a sink under the name of its gate, breaker, pause and reports: the sink's, with the mode where it is per
+// mode.
 type Served struct {
 	Name string
 	// Mode is one that is served under the name.
@@ -174,7 +175,8 @@ func eachMode[E any](c *checker, key string, both, live, test *E, check func(key
 	}
 	for name, own := range map[string]*E{".live": live, ".test": test} {
 		if own != nil && atTop {
-			c.bad(key+name, "stands beside settings for both modes", "move "+strings.Join(settings, ", ")+" into live and test")
+			c.bad(key+name, "stands beside settings for both modes", "move "+strings.Join(settings, ", ")+
+				" into live and test")
 		}
 		if own != nil {
 			check(key+name, own)

@@ -42,7 +42,8 @@ func (s *EmailSink) sink(name string) Sink {
 		}
 	}
 	return Sink{
-		Name: name, Key: "sinks." + name, Sending: s.Sending, Credentials: credentials, PerMode: s.Live != nil || s.Test != nil, Email: s,
+		Name: name, Key: "sinks." + name, Sending: s.Sending, Credentials: credentials, PerMode: s.Live != nil ||
+			s.Test != nil, Email: s,
 	}
 }
 
@@ -68,7 +69,8 @@ func (c *checker) mailServer(key string, s *MailServer) {
 		c.hostPort(key+".address", s.Address)
 		// The address is dialled, not listened on: without a host, no certificate could be checked.
 		if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
-			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address), "write the SMTP server's host:port")
+			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address),
+				"write the SMTP server's host:port")
 		}
 	}
 	if s.From == "" {

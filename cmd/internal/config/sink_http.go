@@ -91,7 +91,8 @@ func (s *HTTPSink) check(c *checker, key string) {
 func (c *checker) endpoint(key string, e *Endpoint) {
 	c.neededURL(key+".url", e.URL)
 	if strings.ContainsAny(e.URL, "?#") {
-		c.bad(key+".url", "has a query or a fragment, and a path is written at its end", "write the base alone: https://host/path")
+		c.bad(key+".url", "has a query or a fragment, and a path is written at its end",
+			"write the base alone: https://host/path")
 	}
 	c.resolve(&e.Token, key+".token")
 }

@@ -31,10 +31,12 @@ func (c *checker) source(name string, s Source) {
 		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
 	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
-		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode), "write live or test, or leave it out where the provider's events say which")
+		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode),
+			"write live or test, or leave it out where the provider's events say which")
 	}
 	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
-		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer", "write live or test, and a source for each that you use")
+		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer",
+			"write live or test, and a source for each that you use")
 	}
 	if c.written[key+".url"] { // else it is made of ingress.public_url, whose own fault is told
 		c.optionalURL(key+".url", s.URL)
@@ -43,7 +45,8 @@ func (c *checker) source(name string, s Source) {
 		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
 	}
 	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
-		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only", fmt.Sprintf("remove it and use a secret of at least %d bytes", webhook.MinSecret))
+		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only",
+			fmt.Sprintf("remove it and use a secret of at least %d bytes", webhook.MinSecret))
 	}
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)
@@ -52,7 +55,8 @@ func (c *checker) source(name string, s Source) {
 		c.options(key+".options", s.Options, provider)
 	}
 	if len(s.Secrets) == 0 && !provider.Contract.SecretOptional {
-		c.bad(key+".secrets", "the source has no secret, so nothing could be verified", "add one: secrets: [{value: env:NAME}]")
+		c.bad(key+".secrets", "the source has no secret, so nothing could be verified",
+			"add one: secrets: [{value: env:NAME}]")
 	}
 	c.secrets(key+".secrets", s.Secrets, cmp.Or(provider.Contract.MinSecret, webhook.MinSecret))
 	c.api(name, s)
@@ -80,7 +84,8 @@ func (c *checker) api(name string, s Source) {
 	}
 	c.optionalURL(key+".api_url", s.APIURL)
 	if s.APIRate < 1 || s.APIRate > 100 {
-		c.bad(key+".api_rate", fmt.Sprintf("%d is not between 1 and 100", s.APIRate), "write how many requests a second pawl may make, or leave it out")
+		c.bad(key+".api_rate", fmt.Sprintf("%d is not between 1 and 100", s.APIRate),
+			"write how many requests a second pawl may make, or leave it out")
 	}
 	c.resolve(&s.APIKey, key+".api_key")
 	c.cfg.Sources[name] = s
@@ -88,10 +93,13 @@ func (c *checker) api(name string, s Source) {
 	case value == "":
 	case !strings.HasPrefix(value, "rk_") && !strings.HasPrefix(value, "sk_"):
 		c.bad(key+".api_key", "is no key of Stripe's API", "make a restricted key that may read customers, subscriptions, invoices, charges, refunds, disputes, credit notes, checkout sessions and events: rk_…")
-	case s.Mode == webhook.Live && strings.HasPrefix(value[2:], "_test_"), s.Mode == webhook.Test && strings.HasPrefix(value[2:], "_live_"):
-		c.bad(key+".api_key", fmt.Sprintf("is of the other mode than the source, which is %s", s.Mode), "use the key of the source's mode")
+	case s.Mode == webhook.Live && strings.HasPrefix(value[2:], "_test_"), s.Mode == webhook.Test &&
+		strings.HasPrefix(value[2:], "_live_"):
+		c.bad(key+".api_key", fmt.Sprintf("is of the other mode than the source, which is %s", s.Mode),
+			"use the key of the source's mode")
 	case strings.HasPrefix(value, "sk_"):
-		c.warn(key+".api_key", "is a secret key, which may change everything", "make a restricted key that may only read: rk_…")
+		c.warn(key+".api_key", "is a secret key, which may change everything",
+			"make a restricted key that may only read: rk_…")
 	}
 }
 
@@ -146,7 +154,8 @@ func knows(p webhook.Provider, option string) bool {
 
 // faulty reports whether the setting at key, or a part of it, has a fault.
 func (c *checker) faulty(key string) bool {
-	return slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+".") })
+	return slices.ContainsFunc(c.faults,
+		func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+".") })
 }
 
 func (c *checker) secrets(key string, secrets []Secret, least int) {
@@ -154,11 +163,13 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 	for i := range secrets {
 		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)
 		if first, ok := labels[s.Label]; ok {
-			c.bad(at+".label", fmt.Sprintf("%q is also the label of secrets[%d]", s.Label, first), "give each secret a label of its own")
+			c.bad(at+".label", fmt.Sprintf("%q is also the label of secrets[%d]", s.Label, first),
+				"give each secret a label of its own")
 		}
 		labels[s.Label] = i
 		if !s.NotBefore.IsZero() && !s.NotAfter.IsZero() && !s.NotBefore.Before(s.NotAfter) {
-			c.bad(at+".not_after", "is not later than not_before", "the secret would never be active; correct one of them")
+			c.bad(at+".not_after", "is not later than not_before",
+				"the secret would never be active; correct one of them")
 		}
 		if s.Value.from == "" {
 			c.bad(at+".value", "is missing", fixRef)
@@ -166,7 +177,8 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 		}
 		c.resolve(&s.Value, at+".value")
 		if n := len(s.Value.Value()); n > 0 && n < least && !c.cfg.Dev {
-			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n), fmt.Sprintf("use one of at least %d, such as the provider generates", least))
+			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n),
+				fmt.Sprintf("use one of at least %d, such as the provider generates", least))
 		}
 		c.standIn(at+".value", []byte(s.Value.Value()))
 	}
@@ -189,9 +201,11 @@ func (c *checker) activeSecret(key string, secrets []Secret) {
 		case s.Active(c.now):
 			return
 		case c.now.Before(s.NotBefore):
-			problem = fmt.Sprintf("no secret is active now (%s begins %s), so every delivery is refused", s.Label, s.NotBefore.UTC().Format(time.RFC3339))
+			problem = fmt.Sprintf("no secret is active now (%s begins %s), so every delivery is refused", s.Label,
+				s.NotBefore.UTC().Format(time.RFC3339))
 		case problem == "":
-			problem = fmt.Sprintf("no secret is active any more (%s ended %s), so every delivery is refused", s.Label, s.NotAfter.UTC().Format(time.RFC3339))
+			problem = fmt.Sprintf("no secret is active any more (%s ended %s), so every delivery is refused", s.Label,
+				s.NotAfter.UTC().Format(time.RFC3339))
 		}
 	}
 	if problem != "" {

@@ -55,7 +55,8 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 		ConfigFileStrict: true, DisableEnv: t.fileOnly,
 	})
 	if err != nil {
-		return client.Options{}, fmt.Errorf("temporal configuration (temporal.config_file, TEMPORAL_* variables): %w", err)
+		return client.Options{}, fmt.Errorf("temporal configuration (temporal.config_file, TEMPORAL_* variables): %w",
+			err)
 	}
 	// Messages of a kilobyte: to compress them, the SDK's default, costs both sides more than their bytes do.
 	opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
@@ -77,7 +78,8 @@ func (t Temporal) Page(workflowID, runID string) string {
 	if t.UIURL == "" || workflowID == "" || err != nil {
 		return ""
 	}
-	page := strings.TrimRight(t.UIURL, "/") + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" + url.PathEscape(workflowID)
+	page := strings.TrimRight(t.UIURL, "/") + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" +
+		url.PathEscape(workflowID)
 	if runID != "" {
 		page += "/" + url.PathEscape(runID) + "/history"
 	}

@@ -36,7 +36,8 @@ type tool struct {
 // row is there; every later one is then "interrupted (9)", and the server answers nothing more until it is started
 // again. Drivers since 1.40.1 close it; 1.51.0 is the one of server 1.32.
 var temporalCLI = tool{
-	name: "temporal", title: "Temporal dev server", module: "github.com/temporalio/cli", command: "cmd/temporal", version: "1.5.1", onPath: true,
+	name: "temporal", title: "Temporal dev server", module: "github.com/temporalio/cli", command: "cmd/temporal",
+	version: "1.5.1", onPath: true,
 	newer:   []string{"modernc.org/sqlite v1.51.0"},
 	instead: "Temporal's CLI (https://docs.temporal.io/cli)",
 }
@@ -45,11 +46,13 @@ var temporalCLI = tool{
 // newer Go than ours. Their names are everybody's, so PATH is not asked for them.
 var (
 	temporalServer = tool{
-		name: "server", title: "Temporal server", module: "go.temporal.io/server", command: "cmd/server", version: "1.32.1",
+		name: "server", title: "Temporal server", module: "go.temporal.io/server", command: "cmd/server",
+		version: "1.32.1",
 		instead: "Temporal's server (https://docs.temporal.io/self-hosted-guide)",
 	}
 	temporalSQL = tool{
-		name: "sql", title: "Temporal SQL tool", module: "go.temporal.io/server", command: "cmd/tools/sql", version: "1.32.1",
+		name: "sql", title: "Temporal SQL tool", module: "go.temporal.io/server", command: "cmd/tools/sql",
+		version: "1.32.1",
 		instead: temporalServer.instead,
 	}
 )

@@ -28,7 +28,8 @@ func CheckPort(flag, addr string) error {
 			return fmt.Errorf("cannot listen on %s (flag %s): %w", addr, flag, err)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("port %s is taken (flag %s): stop what listens on %s, or choose another port", port, flag, addr)
+			return fmt.Errorf("port %s is taken (flag %s): stop what listens on %s, or choose another port", port,
+				flag, addr)
 		}
 	}
 }

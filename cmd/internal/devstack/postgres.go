@@ -71,7 +71,8 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 	if err != nil {
 		return fail(err)
 	}
-	for name, schema := range map[string]string{"temporal": "postgresql/v12/temporal", "temporal_visibility": "postgresql/v12/visibility"} {
+	for name, schema := range map[string]string{"temporal": "postgresql/v12/temporal",
+		"temporal_visibility": "postgresql/v12/visibility"} {
 		if err := makeDatabase(ctx, sql, database, name, schema); err != nil {
 			return fail(err)
 		}
@@ -95,9 +96,11 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 // makeDatabase makes one of Temporal's databases with its schema, which the tool has embedded.
 func makeDatabase(ctx context.Context, sql string, database *url.URL, name, schema string) error {
 	password, _ := database.User.Password()
-	for _, command := range [][]string{{"create"}, {"setup-schema", "-v", "0.0"}, {"update-schema", "--schema-name", schema}} {
+	for _, command := range [][]string{{"create"}, {"setup-schema", "-v", "0.0"},
+		{"update-schema", "--schema-name", schema}} {
 		args := append([]string{
-			"--plugin", "postgres12_pgx", "--ep", database.Hostname(), "-p", database.Port(), "-u", database.User.Username(), "--db", name,
+			"--plugin", "postgres12_pgx", "--ep", database.Hostname(), "-p", database.Port(), "-u",
+			database.User.Username(), "--db", name,
 		}, command...)
 		cmd := exec.CommandContext(ctx, sql, args...)
 		cmd.Env = append(os.Environ(), "SQL_PASSWORD="+password)
@@ -122,7 +125,8 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 		"NUM_HISTORY_SHARDS="+strconv.Itoa(historyShards),
 		"BIND_ON_IP=127.0.0.1", "DYNAMIC_CONFIG_FILE_PATH="+settings, "LOG_LEVEL=warn")
 	names := []string{
-		"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "FRONTEND_MEMBERSHIP_PORT", "HISTORY_GRPC_PORT", "HISTORY_MEMBERSHIP_PORT",
+		"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "FRONTEND_MEMBERSHIP_PORT", "HISTORY_GRPC_PORT",
+		"HISTORY_MEMBERSHIP_PORT",
 		"MATCHING_GRPC_PORT", "MATCHING_MEMBERSHIP_PORT", "WORKER_GRPC_PORT", "WORKER_MEMBERSHIP_PORT",
 	}
 	ports, err := lowPorts(len(names))
@@ -140,7 +144,8 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 	}
 	defer func() { _ = logFile.Close() }()
 	t.proc, err = keeper.Start(keeper.Command{
-		Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env, Output: logFile, Signal: "TERM", Grace: temporalGrace,
+		Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env, Output: logFile, Signal: "TERM",
+		Grace: temporalGrace,
 	})
 	return err
 }

@@ -309,7 +309,8 @@ func (t *Temporal) healthy(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}); err != nil {
+	if _, err := c.WorkflowService().DescribeNamespace(ctx,
+		&workflowservice.DescribeNamespaceRequest{Namespace: namespace}); err != nil {
 		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.UIURL(), nil)

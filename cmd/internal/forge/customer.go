@@ -53,7 +53,8 @@ type subscription struct {
 // account and p.Seed, and count up: two customers with the same story have IDs in the same order.
 func NewCustomer(p Params, day time.Duration) *Customer {
 	p.Provider.Name = stripe
-	return &Customer{params: p, day: day, token: hash(p.Account+" "+p.Seed, "customer", 14), named: map[string]string{}, told: map[string]object{}}
+	return &Customer{params: p, day: day, token: hash(p.Account+" "+p.Seed, "customer", 14),
+		named: map[string]string{}, told: map[string]object{}}
 }
 
 // Token stands in every ID of the customer's, and in no other's.
@@ -73,12 +74,14 @@ func (c *Customer) days(n int) time.Duration { return time.Duration(n) * c.day }
 
 // Subscribe buys seats of a plan, the first invoice paid at once; with trial days it is of nothing.
 func (c *Customer) Subscribe(plan Plan, seats int64, trial int) {
-	c.subscription = subscription{object: c.make("customer.subscription.created", ""), plan: plan, seats: seats, start: c.now, end: c.now.Add(c.days(plan.Days))}
+	c.subscription = subscription{object: c.make("customer.subscription.created", ""), plan: plan, seats: seats,
+		start: c.now, end: c.now.Add(c.days(plan.Days))}
 	c.subscription.object["status"], c.subscription.object["billing_cycle_anchor"] = "active", c.now.Unix()
 	i := c.invoice("subscription_create")
 	if trial > 0 {
 		c.end = c.now.Add(c.days(trial))
-		c.subscription.object["status"], c.subscription.object["trial_start"], c.subscription.object["trial_end"] = "trialing", c.now.Unix(), c.end.Unix()
+		c.subscription.object["status"], c.subscription.object["trial_start"],
+			c.subscription.object["trial_end"] = "trialing", c.now.Unix(), c.end.Unix()
 	}
 	c.show()
 	c.emit("customer.subscription.created", c.subscription.object)
@@ -136,7 +139,8 @@ func (c *Customer) Change(plan Plan, seats int64) {
 		return
 	}
 	more := plan.Amount*seats > c.plan.Amount*c.seats
-	used := line{plan: plan, seats: seats, amount: c.rest(plan.Amount * seats), start: c.now, end: c.end, proration: true}
+	used := line{plan: plan, seats: seats, amount: c.rest(plan.Amount * seats), start: c.now, end: c.end,
+		proration: true}
 	c.plan, c.seats = plan, seats
 	if more {
 		c.settle(unused, used)
@@ -185,7 +189,8 @@ func (c *Customer) Refund(amount int64) {
 	}
 	c.refunds++
 	c.refund = c.make("refund.created", c.newest().seed)
-	c.refund["id"], c.refund["amount"] = fmt.Sprintf("re_%s", hash(c.newest().seed, fmt.Sprint("refund ", c.refunds), 24)), amount
+	c.refund["id"], c.refund["amount"] = fmt.Sprintf("re_%s",
+		hash(c.newest().seed, fmt.Sprint("refund ", c.refunds), 24)), amount
 	c.emit("refund.created", c.refund)
 	charge = maps.Clone(charge)
 	charge["amount_refunded"], charge["refunded"] = refunded+amount, refunded+amount == paid

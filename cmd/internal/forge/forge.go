@@ -143,7 +143,8 @@ var functions = template.FuncMap{
 	"form": url.QueryEscape,
 }
 
-var stripeTemplates = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources, "stripe/*.tmpl"))
+var stripeTemplates = template.Must(template.New("").Funcs(functions).Option("missingkey=error").ParseFS(sources,
+	"stripe/*.tmpl"))
 
 // find returns the template of p's body, and its name: that of source, or of one of Stripe's types here, or the
 // provider's.

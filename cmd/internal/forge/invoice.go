@@ -25,7 +25,8 @@ type line struct {
 func (c *Customer) nextPeriod() *invoice {
 	c.start, c.end = c.now, c.now.Add(c.days(c.plan.Days))
 	i := c.invoice("subscription_cycle")
-	c.bill(i, append(c.later, line{plan: c.plan, seats: c.seats, amount: c.plan.Amount * c.seats, start: c.start, end: c.end})...)
+	c.bill(i, append(c.later, line{plan: c.plan, seats: c.seats, amount: c.plan.Amount * c.seats, start: c.start,
+		end: c.end})...)
 	c.later = nil
 	return i
 }
@@ -41,7 +42,8 @@ func (c *Customer) invoice(reason string) *invoice {
 	c.newInvoice()
 	i := c.newest()
 	i.object = c.make("invoice.finalized", i.seed)
-	i.object["billing_reason"], i.object["number"] = reason, fmt.Sprintf("%s-%04d", strings.ToUpper(c.params.Account), len(c.invoices))
+	i.object["billing_reason"], i.object["number"] = reason,
+		fmt.Sprintf("%s-%04d", strings.ToUpper(c.params.Account), len(c.invoices))
 	c.subscription.object["latest_invoice"] = i.object["id"]
 	return i
 }
@@ -84,7 +86,8 @@ func (c *Customer) line(prototype object, i *invoice, n int, l line) object {
 	}
 	details["proration"] = l.proration
 	if l.proration && l.amount < 0 {
-		details["proration_details"] = object{"credited_items": object{"invoice": c.invoices[0].object["id"], "invoice_line_items": []any{}}}
+		details["proration_details"] = object{"credited_items": object{"invoice": c.invoices[0].object["id"],
+			"invoice_line_items": []any{}}}
 	}
 	return o
 }
@@ -110,7 +113,8 @@ func (c *Customer) pay(i *invoice) {
 	} else if _, there := i.object["payment_intent"]; there {
 		i.object["payment_intent"] = nil
 	}
-	i.object["status"], i.object["amount_paid"], i.object["amount_remaining"], i.object["next_payment_attempt"] = "paid", due, 0, nil
+	i.object["status"], i.object["amount_paid"], i.object["amount_remaining"],
+		i.object["next_payment_attempt"] = "paid", due, 0, nil
 	i.object["status_transitions"].(object)["paid_at"] = c.now.Unix()
 	if !c.basil() {
 		i.object["paid"] = true

@@ -36,7 +36,8 @@ func (c *Customer) show() {
 
 // withoutPlan leaves it to the prices which plan it is.
 func (c *Customer) withoutPlan(o object) {
-	for _, path := range [][]string{{"metadata"}, {"subscription_details", "metadata"}, {"parent", "subscription_details", "metadata"}} {
+	for _, path := range [][]string{{"metadata"}, {"subscription_details", "metadata"},
+		{"parent", "subscription_details", "metadata"}} {
 		inner := o
 		for _, name := range path {
 			inner, _ = inner[name].(object)
@@ -82,7 +83,8 @@ func (c *Customer) emit(eventType string, o object) {
 	shown := clone(o)
 	id, _ := shown["id"].(string)
 	about := object{"object": shown}
-	if before := c.told[id]; eventType == "customer.subscription.updated" || eventType == "charge.dispute.updated" || eventType == "refund.updated" {
+	if before := c.told[id]; eventType == "customer.subscription.updated" || eventType == "charge.dispute.updated" ||
+		eventType == "refund.updated" {
 		about["previous_attributes"] = differing(before, shown)
 	}
 	c.told[id] = shown
@@ -94,7 +96,9 @@ func (c *Customer) emit(eventType string, o object) {
 	}
 	text = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(c.name(string(id))) })
 	eventID, _ := body["id"].(string)
-	c.events = append(c.events, Event{ID: c.name(eventID), Type: eventType, Account: c.params.ConnectedAccount, ContentType: "application/json", Body: text})
+	c.events = append(c.events,
+		Event{ID: c.name(eventID), Type: eventType, Account: c.params.ConnectedAccount,
+			ContentType: "application/json", Body: text})
 }
 
 // differing returns what of before is not so any more: of nested objects only what differs, arrays whole.

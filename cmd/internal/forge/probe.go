@@ -15,7 +15,8 @@ import (
 // Probe returns a delivery to the source that its pawl takes for a probe: signed now as the provider signs, and marked
 // with the target's secret. v is the source's verifier. A pawl that does not know probes finds an event of a type that
 // nothing is for.
-func (t Target) Probe(ctx context.Context, source string, v webhook.Verifier, p Params) (*http.Request, webhook.Probe, error) {
+func (t Target) Probe(ctx context.Context, source string, v webhook.Verifier, p Params) (*http.Request, webhook.Probe,
+	error) {
 	p.Type, p.Options = webhook.ProbeType, t.Options
 	e, err := New(p, cmp.Or(p.Provider.Sample.Body, envelope)) // also Stripe's: no object of a flow's is in it
 	if err != nil {
@@ -34,7 +35,9 @@ func (t Target) Probe(ctx context.Context, source string, v webhook.Verifier, p 
 	if err != nil {
 		return nil, webhook.Probe{}, err
 	}
-	proven := unproven.For(source, t.Secret, v.Events(&webhook.Request{Method: req.Method, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}))
+	proven := unproven.For(source, t.Secret,
+		v.Events(&webhook.Request{Method: req.Method, URL: req.URL.String(), Header: req.Header, Body: body,
+			ReceivedAt: time.Now()}))
 	e.Body = bytes.Replace(e.Body, []byte(unproven.String()), []byte(proven.String()), 1)
 	req, err = t.Request(ctx, e, time.Now())
 	return req, proven, err

@@ -85,7 +85,8 @@ func (t Target) Identify(ctx context.Context, v webhook.Verifier, e Event) (stri
 	if err != nil {
 		return "", err
 	}
-	events := v.Events(&webhook.Request{Method: req.Method, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()})
+	events := v.Events(&webhook.Request{Method: req.Method, URL: req.URL.String(), Header: req.Header, Body: body,
+		ReceivedAt: time.Now()})
 	if len(events) == 0 || events[0].ID == "" {
 		return e.ID, nil
 	}

@@ -117,7 +117,8 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 
 // page asks for the next page, again and again while that can help. If the object at the list's place was deleted
 // meanwhile, the list is read from its beginning: an object that is read twice is kept once.
-func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool, err error) {
+func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool,
+	err error) {
 	ask := func() (err error) {
 		page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
 		return err
@@ -150,7 +151,8 @@ func (r *run) object(ctx context.Context, o stripe.Listed, account string) error
 	}
 	return pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
 		receipt, err := imports.Receipt(ctx, tx, imports.Object{
-			Source: r.Source, Provider: provider, Account: account, Mode: o.Mode, EventID: subject.EventID, ID: o.ID, At: o.At, Body: o.Body,
+			Source: r.Source, Provider: provider, Account: account, Mode: o.Mode, EventID: subject.EventID, ID: o.ID,
+			At: o.At, Body: o.Body,
 		})
 		if err != nil {
 			return err

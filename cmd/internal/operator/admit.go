@@ -36,8 +36,8 @@ func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 	return receipts
 }
 
-// admitRule takes a refused request in after all: it is verified again against its own receive time and accepted as a live
-// one is. The dispatcher of a running ingress finds what was admitted.
+// admitRule takes a refused request in after all: it is verified again against its own receive time and accepted as a
+// live one is. The dispatcher of a running ingress finds what was admitted.
 var admitRule = rule[rejection.Rejection]{
 	find: findRejection,
 	check: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection) (*change, error) {
@@ -51,11 +51,13 @@ var admitRule = rule[rejection.Rejection]{
 		}
 		return &change{
 			target: r.ID,
-			before: map[string]any{"source": r.Source, "class": r.Class, "received_at": r.ReceivedAt, "admitted": r.AdmittedAt != nil},
-			after:  map[string]any{"secret": d.Secret, "provider": d.Provider, "events": events},
+			before: map[string]any{"source": r.Source, "class": r.Class, "received_at": r.ReceivedAt,
+				"admitted": r.AdmittedAt != nil},
+			after: map[string]any{"secret": d.Secret, "provider": d.Provider, "events": events},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection, rec recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection, rec recorded) (string, any,
+		error) {
 		if rec.repeated && r.AdmittedAt != nil {
 			admission, err := o.admitted(ctx, r, rec)
 			return "", admission, err
@@ -109,7 +111,8 @@ func (o *Operator) admitted(ctx context.Context, r rejection.Rejection, rec reco
 		}
 		for _, e := range found {
 			if e.Provider == after.Provider && e.EventID == id {
-				admission.Receipts = append(admission.Receipts, Receipt{e.ID, e.EventID, e.Type, receipt.Status(e.Status), e.Reason, true})
+				admission.Receipts = append(admission.Receipts,
+					Receipt{e.ID, e.EventID, e.Type, receipt.Status(e.Status), e.Reason, true})
 			}
 		}
 	}

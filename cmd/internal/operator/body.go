@@ -43,8 +43,8 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 	return b, nil
 }
 
-// revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. It is recorded
-// before it is returned.
+// revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. It is
+// recorded before it is returned.
 var revealRule = rule[*timeline.Receipt]{
 	find: findEvent,
 	check: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
@@ -79,6 +79,7 @@ func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt) (*Body, er
 		return nil, err
 	}
 	return &Body{
-		Receipt: r.ID, EventID: r.EventID, Type: r.Type, Size: len(kept.Bytes), Header: redacted(header, o.Signatures), Bytes: kept.Bytes,
+		Receipt: r.ID, EventID: r.EventID, Type: r.Type, Size: len(kept.Bytes), Header: redacted(header, o.Signatures),
+		Bytes: kept.Bytes,
 	}, nil
 }

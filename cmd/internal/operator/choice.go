@@ -29,7 +29,8 @@ func (c Choice) Line() string {
 
 // ShellWord quotes what a shell would read otherwise.
 func ShellWord(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@+,") == "" {
+	if word != "" && strings.Trim(word,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@+,") == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -82,15 +83,19 @@ func (o *Operator) waitsFor(ctx context.Context, id string, r *timeline.Receipt)
 	}
 	switch {
 	case r.ReasonCode == receipt.Paused:
-		choices = append(choices, Choice{[]string{"pawl", "resume", kind, name, "--why", reasonWanted}, "lets what waits for it go on"})
+		choices = append(choices,
+			Choice{[]string{"pawl", "resume", kind, name, "--why", reasonWanted}, "lets what waits for it go on"})
 	case r.ReasonCode == receipt.SinkOut && kind == Sink:
 		base, _, _ := strings.Cut(name, ":")
-		choices = append(choices, Choice{[]string{"pawl", "sinks", "check", base}, "says what is wrong with the sink; it goes on by itself when the sink answers"})
+		choices = append(choices,
+			Choice{[]string{"pawl", "sinks", "check", base},
+				"says what is wrong with the sink; it goes on by itself when the sink answers"})
 	case r.Status == string(receipt.Received):
 		choices = append(choices, Choice{[]string{"pawl", "doctor"}, "it waits for its start, which a running ingress makes by itself: this says what is in its way"})
 	}
 	if r.Status != string(receipt.Received) {
-		choices = append(choices, verb(VerbCancel, id, "it goes on by itself; this stops what has not begun, and parks it for you"))
+		choices = append(choices,
+			verb(VerbCancel, id, "it goes on by itself; this stops what has not begun, and parks it for you"))
 	}
 	return choices
 }
@@ -122,7 +127,8 @@ func workflowOf(r *timeline.Receipt) string {
 // decisions are those that the run of a parked event takes, as it has said itself.
 func decisions(id string, r *timeline.Receipt) []Choice {
 	if r.Waits == nil { // written by hand: a run says what it takes
-		return []Choice{verb(VerbRetry, id, "tries again what is not done"), verb(VerbSkip, id, "goes on without what is not done")}
+		return []Choice{verb(VerbRetry, id, "tries again what is not done"),
+			verb(VerbSkip, id, "goes on without what is not done")}
 	}
 	takes := func(action string) bool { return slices.Contains(r.Waits.Decisions, action) }
 	var choices []Choice
@@ -146,16 +152,21 @@ func decisions(id string, r *timeline.Receipt) []Choice {
 		choices = append(choices, verb(VerbRetry, id, "tries again what is not done"+but(r)))
 		for _, e := range open {
 			if len(open) > 1 && !e.Uncertain {
-				choices = append(choices, verb(VerbRetry, id, "tries this effect again, and leaves the others", "--effect", e.Key))
+				choices = append(choices,
+					verb(VerbRetry, id, "tries this effect again, and leaves the others", "--effect", e.Key))
 			}
 		}
 	}
 	for _, e := range open {
 		if takes(VerbDone) && e.ByHand {
-			choices = append(choices, verb(VerbDone, id, "says that this effect has happened, and where that can be seen", "--effect", e.Key, "--reference", referenceWanted))
+			choices = append(choices,
+				verb(VerbDone, id, "says that this effect has happened, and where that can be seen", "--effect", e.Key,
+					"--reference", referenceWanted))
 		}
 		if takes(VerbResend) && e.Uncertain {
-			choices = append(choices, verb(VerbResend, id, "does this effect once more, though it may have happened: it asks first", "--effect", e.Key))
+			choices = append(choices,
+				verb(VerbResend, id, "does this effect once more, though it may have happened: it asks first",
+					"--effect", e.Key))
 		}
 		choices = append(choices, verb(VerbSkip, id, "goes on without this effect", "--effect", e.Key))
 	}
@@ -203,8 +214,8 @@ func reviewOf(r *timeline.Receipt) (workflows.Review, bool) {
 	return workflows.ReviewOf(r.ReasonCode, workflows.AtEnd), true
 }
 
-// Doubtful returns the key of the effect that a resend is about: the one in doubt that name is the key or the kind of, or
-// the only one for "". It returns false where that is not one.
+// Doubtful returns the key of the effect that a resend is about: the one in doubt that name is the key or the kind
+// of, or the only one for "". It returns false where that is not one.
 func Doubtful(r *timeline.Receipt, name string) (key string, ok bool) {
 	if r.Waits == nil {
 		return "", false

@@ -95,23 +95,26 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	switch {
 	case v == nil:
 		return nil, fmt.Errorf("there is no verb %q: use one of %s", d.Verb, strings.Join(verbNames(), ", "))
-	case len(d.Request) > MaxRequest || strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
-		return nil, fmt.Errorf("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request, MaxRequest)
+	case len(d.Request) > MaxRequest ||
+		strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
+		return nil, fmt.Errorf("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request,
+			MaxRequest)
 	case preview:
 		return v, nil
 	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
 		return nil, errors.New("who and why are required: both go into the audit trail")
 	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || strings.Contains(d.Who+d.Why, "\x00"):
-		return nil, fmt.Errorf("who (%d bytes at most) and why (%d) must be text without NUL", workflows.MaxWho, workflows.MaxWhy)
+		return nil, fmt.Errorf("who (%d bytes at most) and why (%d) must be text without NUL", workflows.MaxWho,
+			workflows.MaxWhy)
 	}
 	return v, nil
 }
 
-// Decide checks a decision, records it in the audit trail and does it, in one commit. What has to be done outside of the
-// database follows the commit: a parked run is told, a job is started, an admitted request is taken in.
+// Decide checks a decision, records it in the audit trail and does it, in one commit. What has to be done outside of
+// the database follows the commit: a parked run is told, a job is started, an admitted request is taken in.
 //
-// The error is a [*RefusedError] where the verb does nothing as its target stands. After any other error the decision may
-// have been recorded or not: the same call again, with the same Request, finds out and is still one decision.
+// The error is a [*RefusedError] where the verb does nothing as its target stands. After any other error the decision
+// may have been recorded or not: the same call again, with the same Request, finds out and is still one decision.
 func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 	v, err := d.check(false)
 	if err != nil {
@@ -160,7 +163,8 @@ type rule[T any] struct {
 	// check says what the decision changes, or refuses it. It changes nothing.
 	check func(ctx context.Context, o *Operator, d *Decision, target T) (*change, error)
 	// answer does what remains to be done after the commit, and says what came of it. A repeated request calls it again.
-	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result any, err error)
+	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result any,
+		err error)
 	// forecast completes a preview; nil where the check says all.
 	forecast func(ctx context.Context, o *Operator, d *Decision, target T, p *Preview) error
 }
@@ -182,7 +186,8 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 			return nil, err
 		}
 		added, err := o.Audit.AppendWith(ctx, audit.Action{
-			RequestID: key, Actor: d.Who, Action: d.Verb, Target: c.target, Reason: d.Why, Before: c.before, After: c.after,
+			RequestID: key, Actor: d.Who, Action: d.Verb, Target: c.target, Reason: d.Why, Before: c.before,
+			After: c.after,
 		}, c.do)
 		if err != nil {
 			if c.refused != nil {
@@ -196,12 +201,14 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 		}
 	}
 	if known.Action != d.Verb {
-		return nil, fmt.Errorf("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request, known.Action, known.Target, known.Actor)
+		return nil, fmt.Errorf("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request,
+			known.Action, known.Target, known.Actor)
 	}
 	answer := &Answer{Verb: d.Verb, Target: known.Target, Request: d.Request, Who: known.Actor, Repeated: repeated}
 	answer.Says, answer.Result, err = r.answer(ctx, o, d, target, recorded{known, key, repeated})
 	if repeated && err == nil {
-		answer.Says = fmt.Sprintf("this %s of %s was decided before, by %s; nothing was decided now", d.Verb, known.Target, known.Actor) + because(answer.Says)
+		answer.Says = fmt.Sprintf("this %s of %s was decided before, by %s; nothing was decided now", d.Verb,
+			known.Target, known.Actor) + because(answer.Says)
 	}
 	return answer, err
 }
@@ -244,9 +251,9 @@ type decides interface {
 	preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error)
 }
 
-// Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a transaction
-// that it rolls back, and follows the run that would come. A decision that would be refused is a preview, too. Nobody has
-// to say who and why. The error is one of [FindEvent]'s, or of what finds the target.
+// Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a
+// transaction that it rolls back, and follows the run that would come. A decision that would be refused is a preview,
+// too. Nobody has to say who and why. The error is one of [FindEvent]'s, or of what finds the target.
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	v, err := d.check(true)
 	if err != nil {

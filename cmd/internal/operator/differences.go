@@ -29,16 +29,20 @@ func differencesOf(object string, kind billing.Kind, c billing.Change) (list []D
 		return differing(object, "refund", named(object, was.Refunds, id), named(object, is.Refunds, id), refundFields)
 	case billing.DisputeSeen:
 		id := func(d billing.Dispute) string { return d.ID }
-		return differing(object, "dispute", named(object, was.Disputes, id), named(object, is.Disputes, id), disputeFields)
+		return differing(object, "dispute", named(object, was.Disputes, id), named(object, is.Disputes, id),
+			disputeFields)
 	case billing.WarningSeen:
 		id := func(w billing.Warning) string { return w.ID }
-		return differing(object, "fraud warning", named(object, was.Warnings, id), named(object, is.Warnings, id), warningFields)
+		return differing(object, "fraud warning", named(object, was.Warnings, id), named(object, is.Warnings, id),
+			warningFields)
 	case billing.CreditSeen:
 		id := func(n billing.Credit) string { return n.ID }
-		return differing(object, "credit note", named(object, was.Credits, id), named(object, is.Credits, id), creditFields)
+		return differing(object, "credit note", named(object, was.Credits, id), named(object, is.Credits, id),
+			creditFields)
 	}
 	for _, left := range c.Others {
-		list = append(list, Difference{Object: object, Kind: "customer", Field: "account", Ours: left.Account, Theirs: is.Access.Account})
+		list = append(list, Difference{Object: object, Kind: "customer", Field: "account", Ours: left.Account,
+			Theirs: is.Access.Account})
 	}
 	return list
 }
@@ -51,21 +55,26 @@ type field struct {
 
 func subscriptionFields(s billing.Subscription) []field {
 	return []field{
-		{"status", s.Status}, {"plan", s.Plan}, {"quantity", s.Quantity}, {"add-ons", s.AddOns}, {"period start", s.PeriodStart}, {"period end", s.PeriodEnd},
-		{"trial end", s.TrialEnd}, {"planned end", s.PlannedEnd}, {"ended", s.EndedAt}, {"account", s.Account}, {"customer", s.Customer},
+		{"status", s.Status}, {"plan", s.Plan}, {"quantity", s.Quantity}, {"add-ons", s.AddOns},
+		{"period start", s.PeriodStart}, {"period end", s.PeriodEnd},
+		{"trial end", s.TrialEnd}, {"planned end", s.PlannedEnd}, {"ended", s.EndedAt}, {"account", s.Account},
+		{"customer", s.Customer},
 	}
 }
 
 func invoiceFields(i billing.Invoice) []field {
 	return []field{
-		{"status", i.Status}, {"due", money(i.Due, i.Currency)}, {"paid", money(i.Paid, i.Currency)}, {"attempts", i.Attempts}, {"next attempt", i.NextAttempt},
-		{"due at", i.DueAt}, {"plan", i.Plan}, {"subscription", i.Subscription}, {"account", i.Account}, {"not finalized", i.Stuck},
+		{"status", i.Status}, {"due", money(i.Due, i.Currency)}, {"paid", money(i.Paid, i.Currency)},
+		{"attempts", i.Attempts}, {"next attempt", i.NextAttempt},
+		{"due at", i.DueAt}, {"plan", i.Plan}, {"subscription", i.Subscription}, {"account", i.Account},
+		{"not finalized", i.Stuck},
 	}
 }
 
 func checkoutFields(c billing.Checkout) []field {
 	return []field{
-		{"status", c.Status}, {"payment", c.PaymentStatus}, {"amount", money(c.Amount, c.Currency)}, {"plan", c.Plan}, {"account", c.Account}, {"customer", c.Customer},
+		{"status", c.Status}, {"payment", c.PaymentStatus}, {"amount", money(c.Amount, c.Currency)}, {"plan", c.Plan},
+		{"account", c.Account}, {"customer", c.Customer},
 	}
 }
 
@@ -86,7 +95,8 @@ func disputeFields(d billing.Dispute) []field {
 	for _, m := range d.Movements {
 		moved += m.Amount
 	}
-	return []field{{"status", d.Status}, {"amount", money(d.Amount, d.Currency)}, {"moved", money(moved, d.Currency)}, {"payment", d.Payment}}
+	return []field{{"status", d.Status}, {"amount", money(d.Amount, d.Currency)}, {"moved", money(moved, d.Currency)},
+		{"payment", d.Payment}}
 }
 
 func warningFields(w billing.Warning) []field {

@@ -56,8 +56,8 @@ type Examination struct {
 	Do string
 }
 
-// Examine examines all of them at once and returns what was found, in their order. Each has within at most: one that has
-// not answered then is a finding itself, also where it does not heed its context.
+// Examine examines all of them at once and returns what was found, in their order. Each has within at most: one that
+// has not answered then is a finding itself, also where it does not heed its context.
 func Examine(ctx context.Context, within time.Duration, all []Examination) []Finding {
 	found := make([][]Finding, len(all))
 	var examining sync.WaitGroup
@@ -73,7 +73,8 @@ func Examine(ctx context.Context, within time.Duration, all []Examination) []Fin
 			select {
 			case found[i] = <-answer:
 			case <-late.C:
-				found[i] = []Finding{{e.Area, cmp.Or(e.Name, "reachable"), Fail, fmt.Sprintf("gave no answer within %s", within), e.Do}}
+				found[i] = []Finding{{e.Area, cmp.Or(e.Name, "reachable"), Fail,
+					fmt.Sprintf("gave no answer within %s", within), e.Do}}
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/health"
 )
 
-// The bounds beyond which a person should know. A transaction of this length keeps vacuum from what it has not seen, and
-// may hold locks; so many of all connections taken leave no room for another process of pawl.
+// The bounds beyond which a person should know. A transaction of this length keeps vacuum from what it has not seen,
+// and may hold locks; so many of all connections taken leave no room for another process of pawl.
 const (
 	longTransaction  = 5 * time.Minute
 	takenConnections = 0.8
@@ -24,7 +24,8 @@ func ExamineDatabase(ctx context.Context, pool *pgxpool.Pool, dev bool) []Findin
 	f := &findings{area: "database"}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and lets this host in", "%s%s", errorLine(err), schema.PoolerAdvice(err))
+		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and lets this host in", "%s%s",
+			errorLine(err), schema.PoolerAdvice(err))
 		return f.list
 	}
 	defer conn.Release()
@@ -56,9 +57,11 @@ func ExamineDatabase(ctx context.Context, pool *pgxpool.Pool, dev bool) []Findin
 func (f *findings) migrations(version int) {
 	switch latest := schema.Latest(); {
 	case version < latest:
-		f.add(Fail, "migrations", "run `pawl migrate`: processes of this version do not start before", "at version %d, and this pawl needs %d", version, latest)
+		f.add(Fail, "migrations", "run `pawl migrate`: processes of this version do not start before",
+			"at version %d, and this pawl needs %d", version, latest)
 	case version > latest:
-		f.add(Warn, "migrations", "use the newer pawl; its changes say whether this one may go on beside it", "at version %d, and this pawl knows %d", version, latest)
+		f.add(Warn, "migrations", "use the newer pawl; its changes say whether this one may go on beside it",
+			"at version %d, and this pawl knows %d", version, latest)
 	default:
 		f.add(OK, "migrations", "", "at version %d", version)
 	}

@@ -31,13 +31,15 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", temporalSays(err))
 		return f.list
 	}
-	described, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	described, err := c.WorkflowService().DescribeNamespace(ctx,
+		&workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	switch code := serviceerror.ToStatus(err).Code(); {
 	case code == codes.NotFound:
 		f.add(Fail, "namespace", fmt.Sprintf("make it: `temporal operator namespace create --namespace %s --retention 30d`; or correct TEMPORAL_NAMESPACE", namespace), "there is no namespace %s", namespace)
 		return f.list
 	case code == codes.PermissionDenied, code == codes.Unauthenticated:
-		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace", "%s may not be described: %s", namespace, temporalSays(err))
+		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace",
+			"%s may not be described: %s", namespace, temporalSays(err))
 	case err != nil:
 		f.add(Fail, "namespace", "see Temporal's log", "%s", temporalSays(err))
 		return f.list
@@ -73,11 +75,13 @@ func (f *findings) namespace(described *workflowservice.DescribeNamespaceRespons
 		"ended runs are kept for %s", daysText(retention))
 }
 
-// searchAttributes examines whether the namespace has those of runs. Where the list may not be seen, as on Temporal Cloud, the
-// namespace itself names them.
-func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string, described *workflowservice.DescribeNamespaceResponse) {
+// searchAttributes examines whether the namespace has those of runs. Where the list may not be seen, as on Temporal
+// Cloud, the namespace itself names them.
+func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string,
+	described *workflowservice.DescribeNamespaceResponse) {
 	held := map[string]enumspb.IndexedValueType{}
-	listed, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	listed, err := c.OperatorService().ListSearchAttributes(ctx,
+		&operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	switch code := serviceerror.ToStatus(err).Code(); {
 	case err == nil:
 		held = listed.GetCustomAttributes()
@@ -86,7 +90,9 @@ func (f *findings) searchAttributes(ctx context.Context, c client.Client, namesp
 			held[alias] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 		}
 		if len(held) == 0 {
-			f.add(Warn, "search attributes", "ask who administers the namespace whether it has "+strings.Join(attributeNames(), ", ")+": events are not started where one is missing", "they may not be seen")
+			f.add(Warn, "search attributes", "ask who administers the namespace whether it has "+
+				strings.Join(attributeNames(), ", ")+": events are not started where one is missing",
+				"they may not be seen")
 			return
 		}
 	default:
@@ -105,10 +111,12 @@ func (f *findings) searchAttributes(ctx context.Context, c client.Client, namesp
 	}
 	switch {
 	case len(missing) > 0:
-		f.add(Fail, "search attributes", "start an ingress or a worker, which register them; where they may not: "+strings.Join(create, ", "),
+		f.add(Fail, "search attributes", "start an ingress or a worker, which register them; where they may not: "+
+			strings.Join(create, ", "),
 			"the namespace lacks %s: no event is started", strings.Join(missing, ", "))
 	case len(other) > 0:
-		f.add(Fail, "search attributes", "remove it and make it as Keyword", "%s, and has to be Keyword", strings.Join(other, ", "))
+		f.add(Fail, "search attributes", "remove it and make it as Keyword", "%s, and has to be Keyword",
+			strings.Join(other, ", "))
 	default:
 		f.add(OK, "search attributes", "", "%s are registered", strings.Join(attributeNames(), ", "))
 	}
@@ -152,7 +160,8 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	if len(builds) > 1 {
 		level = Warn
 	}
-	f.add(level, "workers", "let a deployment end, or stop the old ones: two versions work on one queue", "%s", strings.Join(told, "; "))
+	f.add(level, "workers", "let a deployment end, or stop the old ones: two versions work on one queue", "%s",
+		strings.Join(told, "; "))
 }
 
 // buildOf names the version of a worker behind its identity, "" where it does not tell.

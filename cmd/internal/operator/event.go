@@ -22,8 +22,8 @@ type EventResult struct {
 	PreviousRun string `json:"previous_run,omitempty"`
 }
 
-// eventBefore and eventAfter are what the audit trail holds of a decision about an event. [activities.RecordDecisionInput]
-// is compared with them.
+// eventBefore and eventAfter are what the audit trail holds of a decision about an event.
+// [activities.RecordDecisionInput] is compared with them.
 type (
 	eventBefore struct {
 		Updated string   `json:"updated_at"`
@@ -54,13 +54,15 @@ func findEvent(ctx context.Context, o *Operator, d *Decision) (*timeline.Receipt
 func eventChange(r *timeline.Receipt, after map[string]any) *change {
 	return &change{
 		target: r.EventID, after: after,
-		before: map[string]any{"receipt": r.ID, "status": r.Status, "reason": r.Reason, "updated_at": timeText(r.UpdatedAt)},
+		before: map[string]any{"receipt": r.ID, "status": r.Status, "reason": r.Reason,
+			"updated_at": timeText(r.UpdatedAt)},
 	}
 }
 
-// answerEvent says what a decision about an event came to. A parked run is told of its decision, and a run at work of its
-// end, if that was not done yet.
-func answerEvent(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, rec recorded) (says string, result any, err error) {
+// answerEvent says what a decision about an event came to. A parked run is told of its decision, and a run at work of
+// its end, if that was not done yet.
+func answerEvent(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, rec recorded) (says string,
+	result any, err error) {
 	before, after := new(eventBefore), new(eventAfter)
 	if err := rec.read(before, after); err != nil {
 		return "", nil, err
@@ -102,8 +104,10 @@ func (o *Operator) saysOf(d *Decision, r *timeline.Receipt, after *eventAfter) s
 }
 
 // refuseEvent says that a verb does nothing as an event stands, and lists what does.
-func (o *Operator) refuseEvent(ctx context.Context, d *Decision, r *timeline.Receipt, format string, args ...any) error {
-	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...), Try: o.Choices(ctx, d.Target, r)}
+func (o *Operator) refuseEvent(ctx context.Context, d *Decision, r *timeline.Receipt, format string,
+	args ...any) error {
+	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...),
+		Try: o.Choices(ctx, d.Target, r)}
 }
 
 // processable refuses every verb on an event that nothing can come of.
@@ -114,7 +118,8 @@ func (o *Operator) processable(ctx context.Context, d *Decision, r *timeline.Rec
 		return o.refuseEvent(ctx, d, r, "was signed for source %s, which may not speak for it (%s): mend the source's mode or accounts where they are wrong, and have the provider send it again",
 			r.Source, r.Reason)
 	case noConsumer:
-		return o.refuseEvent(ctx, d, r, "cannot be processed: %s; set sources.%s.relay to have it delivered", o.goesNowhere(r), r.Source)
+		return o.refuseEvent(ctx, d, r, "cannot be processed: %s; set sources.%s.relay to have it delivered",
+			o.goesNowhere(r), r.Source)
 	}
 	return nil
 }

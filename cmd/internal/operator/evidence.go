@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Evidence is everything about one event, and what it comes to: what happens next, whether a replay would be safe, and what
-// can be done.
+// Evidence is everything about one event, and what it comes to: what happens next, whether a replay would be safe,
+// and what can be done.
 type Evidence struct {
 	timeline.Event
 	Next   Next   `json:"next"`
@@ -64,9 +64,9 @@ type Replay struct {
 // temporalPatience is how long somebody who looks at an event waits for Temporal.
 const temporalPatience = 3 * time.Second
 
-// Examine returns the evidence about the event that id names; id is read as [Show] reads it. An object of the provider's
-// may have several events: then those are returned, and no evidence. Temporal is asked, too. Where it does not answer in
-// time, Next.Unknown says what is missing for that.
+// Examine returns the evidence about the event that id names; id is read as [Show] reads it. An object of the
+// provider's may have several events: then those are returned, and no evidence. Temporal is asked, too. Where it does
+// not answer in time, Next.Unknown says what is missing for that.
 func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
 	event, about, err := Show(ctx, o.DB, id)
 	if err != nil || event == nil {
@@ -89,7 +89,8 @@ func (e *Evidence) Parked() bool { return waitsForPerson(e.Receipt) }
 
 // open reports whether something is still to come of the event.
 func open(r timeline.Receipt) bool {
-	return !slices.Contains([]string{string(receipt.Processed), string(receipt.Compensated), string(receipt.Ignored)}, r.Status)
+	return !slices.Contains([]string{string(receipt.Processed), string(receipt.Compensated), string(receipt.Ignored)},
+		r.Status)
 }
 
 // next asks what happens next by itself.
@@ -186,7 +187,8 @@ func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 		return
 	}
 	for _, pending := range found.GetPendingActivities() {
-		try := Try{Key: pending.GetActivityId(), Attempt: int(pending.GetAttempt()), Paused: pending.GetPaused(), Error: pending.GetLastFailure().GetMessage()}
+		try := Try{Key: pending.GetActivityId(), Attempt: int(pending.GetAttempt()), Paused: pending.GetPaused(),
+			Error: pending.GetLastFailure().GetMessage()}
 		if at := pending.GetNextAttemptScheduleTime(); at != nil {
 			next := at.AsTime()
 			try.At = &next
@@ -252,12 +254,14 @@ func safety(made *Preview) Replay {
 	case len(runs) > 0:
 		replay.Safe, replay.Says = "no", "it would do what is not done: "+strings.Join(runs, ", ")+"; "+stays
 	case len(asks) > 0:
-		replay.Says = "yes: nothing would be done again; it would park and ask about " + strings.Join(asks, ", ") + "; " + stays
+		replay.Says = "yes: nothing would be done again; it would park and ask about " + strings.Join(asks, ", ") +
+			"; " + stays
 	default:
 		replay.Says = "yes: nothing would be done again, " + stays
 	}
 	if made.Asks {
-		replay.Safe, replay.Says = "no", replay.Says+"; Stripe would be asked first, and what follows may change with its answer"
+		replay.Safe, replay.Says = "no",
+			replay.Says+"; Stripe would be asked first, and what follows may change with its answer"
 	}
 	return replay
 }

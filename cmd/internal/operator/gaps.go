@@ -73,12 +73,14 @@ func (r *GapReport) Failed() bool { return len(r.Missing) > len(r.Filed) || r.Mo
 
 // Find lists what the provider has sent in a period, and returns what of it never came. It changes nothing.
 func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error) {
-	report := &GapReport{Source: g.Source, From: from.UTC().Truncate(time.Second), To: to.UTC().Truncate(time.Second), Missing: []Gap{}, Filed: []Receipt{}}
+	report := &GapReport{Source: g.Source, From: from.UTC().Truncate(time.Second), To: to.UTC().Truncate(time.Second),
+		Missing: []Gap{}, Filed: []Receipt{}}
 	if kept := g.Now().Add(-stripe.EventsKept).UTC().Truncate(time.Second); report.From.Before(kept) {
 		report.From, report.KeptSince = kept, &kept
 	}
 	if !report.From.Before(report.To) {
-		return nil, fmt.Errorf("nothing lies between %s and %s: Stripe keeps events for 30 days", report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
+		return nil, fmt.Errorf("nothing lies between %s and %s: Stripe keeps events for 30 days",
+			report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
 	}
 	for _, account := range g.Accounts {
 		if err := g.list(ctx, account, report); err != nil {
@@ -131,7 +133,8 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 		}
 		n := d.Events[0]
 		keys = append(keys, receipt.Key{Provider: d.Provider, Account: n.Account, Mode: n.Mode, EventID: n.EventID})
-		gaps = append(gaps, Gap{EventID: n.EventID, Type: n.Type, Object: n.Object, Account: n.Account, Mode: n.Mode, Created: e.Created, Pending: e.Pending, delivery: d})
+		gaps = append(gaps, Gap{EventID: n.EventID, Type: n.Type, Object: n.Object, Account: n.Account, Mode: n.Mode,
+			Created: e.Created, Pending: e.Pending, delivery: d})
 	}
 	if len(gaps) == 0 {
 		return nil
@@ -151,8 +154,8 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 // filedAtOnce is how many events are committed together.
 const filedAtOnce = 50
 
-// gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come after
-// all, it is a duplicate. The dispatcher of a running ingress starts their runs.
+// gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come
+// after all, it is a duplicate. The dispatcher of a running ingress starts their runs.
 var gapsRule = rule[*GapReport]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*GapReport, string, error) {
 		report, ok := d.Found.(*GapReport)

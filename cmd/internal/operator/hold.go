@@ -22,8 +22,8 @@ type AccountResult struct {
 	Access  account.Access `json:"access"`
 }
 
-// holdRule holds back all access that an account has, or gives it back: a person's fact, which is folded like any other.
-// The workspace follows by a run of the clock.
+// holdRule holds back all access that an account has, or gives it back: a person's fact, which is folded like any
+// other. The workspace follows by a run of the clock.
 var holdRule = rule[*account.Account]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (*account.Account, string, error) {
 		shown, err := ShowAccount(ctx, o.DB, d.Target, d.Mode)
@@ -39,9 +39,11 @@ var holdRule = rule[*account.Account]{
 		}
 		return &change{
 			target: a.ID,
-			before: map[string]any{"mode": a.Mode, "held": a.Access.Held}, after: map[string]any{"held": d.Verb == verbHold},
+			before: map[string]any{"mode": a.Mode, "held": a.Access.Held},
+			after:  map[string]any{"held": d.Verb == verbHold},
 			do: func(ctx context.Context, tx pgx.Tx) error {
-				_, err := billing.Apply(ctx, tx, []billing.Fact{fact}, o.Policy, d.Verb+":"+fact.EventID, time.Time{}) // the database's time
+				// the database's time
+				_, err := billing.Apply(ctx, tx, []billing.Fact{fact}, o.Policy, d.Verb+":"+fact.EventID, time.Time{})
 				return err
 			},
 		}, nil
@@ -51,7 +53,8 @@ var holdRule = rule[*account.Account]{
 		if err != nil {
 			return "", nil, err
 		}
-		return fmt.Sprintf("%s may use %s; its workspace follows", now.ID, Uses(now.Access.Plan, now.Access.Quantity)), &AccountResult{now.ID, now.Mode, now.Access}, nil
+		return fmt.Sprintf("%s may use %s; its workspace follows", now.ID, Uses(now.Access.Plan, now.Access.Quantity)),
+			&AccountResult{now.ID, now.Mode, now.Access}, nil
 	},
 	forecast: forecastHold,
 }
@@ -106,12 +109,14 @@ func holdFact(ctx context.Context, o *Operator, d *Decision, a *account.Account)
 		return billing.Fact{}, d.refuse("in mode %s has nothing to hold: no event has told anything of it", a.Mode)
 	}
 	fact := billing.Fact{
-		Subject: last.Subject, Kind: billing.Released, Object: a.ID, Rank: billing.RankChange, Origin: billing.FromOperator,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: d.Who, Why: d.Why, Account: a.ID}},
+		Subject: last.Subject, Kind: billing.Released, Object: a.ID, Rank: billing.RankChange,
+		Origin: billing.FromOperator,
+		Data:   billing.Data{Decision: &billing.DecisionFact{By: d.Who, Why: d.Why, Account: a.ID}},
 	}
 	if d.Verb == verbHold {
 		fact.Kind = billing.Held
 	}
-	fact.Customer, fact.EventType, fact.EventID, fact.OccurredAt = "", "", "operator-"+uuid.NewString(), time.Now().UTC()
+	fact.Customer, fact.EventType, fact.EventID, fact.OccurredAt = "", "", "operator-"+uuid.NewString(),
+		time.Now().UTC()
 	return fact, nil
 }

@@ -63,7 +63,8 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 		}
 		for _, r := range page {
 			chosen.Events = append(chosen.Events, ChosenEvent{
-				Receipt: r.ID, EventID: r.EventID, Type: r.Type, Status: r.Status, ReasonCode: r.ReasonCode, Account: r.OurAccount, Amount: r.Amount, Currency: r.Currency,
+				Receipt: r.ID, EventID: r.EventID, Type: r.Type, Status: r.Status, ReasonCode: r.ReasonCode,
+				Account: r.OurAccount, Amount: r.Amount, Currency: r.Currency,
 			})
 			if r.Amount != nil && (r.ObjectID == "" || !counted[r.ObjectID]) {
 				chosen.Money[r.Currency] += *r.Amount
@@ -86,8 +87,8 @@ type NewJob struct {
 	Chosen Chosen
 }
 
-// startJobRule makes the job of a [*NewJob] and starts it. Who decides and why stands in the audit trail before the first
-// event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
+// startJobRule makes the job of a [*NewJob] and starts it. Who decides and why stands in the audit trail before the
+// first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
 var startJobRule = rule[*NewJob]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*NewJob, string, error) {
 		j, ok := d.Found.(*NewJob)
@@ -113,8 +114,9 @@ var startJobRule = rule[*NewJob]{
 		}
 		return &change{
 			target: j.ID,
-			after:  map[string]any{"action": j.Action, "effect": j.Effect, "filter": j.Filter, "items": len(items), "money": j.Money, "rate": j.Rate},
-			do:     func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
+			after: map[string]any{"action": j.Action, "effect": j.Effect, "filter": j.Filter, "items": len(items),
+				"money": j.Money, "rate": j.Rate},
+			do: func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
 		}, nil
 	},
 	answer: func(ctx context.Context, o *Operator, d *Decision, j *NewJob, _ recorded) (string, any, error) {
@@ -122,7 +124,8 @@ var startJobRule = rule[*NewJob]{
 		if err != nil {
 			return "", nil, err
 		}
-		if known.Action != j.Action || known.Effect != j.Effect || !maps.Equal(known.Filter, j.Filter) || known.Who != d.Who {
+		if known.Action != j.Action || known.Effect != j.Effect || !maps.Equal(known.Filter, j.Filter) ||
+			known.Who != d.Who {
 			return "", nil, fmt.Errorf("the request ID %s is taken by another job: a %s of %d events by %s (%s); use another ID, or none",
 				known.ID, known.Action, known.Items, known.Who, known.Why)
 		}
@@ -138,9 +141,10 @@ func (o *Operator) runJob(ctx context.Context, j *job.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, startJobWithin)
 	defer cancel()
 	in := workflows.JobInput{ID: j.ID}
-	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), workflows.SignalJobChanged, nil, client.StartWorkflowOptions{
-		TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d events", j.Action, j.Items),
-	}, workflows.Job, in)
+	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), workflows.SignalJobChanged, nil,
+		client.StartWorkflowOptions{
+			TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d events", j.Action, j.Items),
+		}, workflows.Job, in)
 	if err != nil {
 		return fmt.Errorf("the job %s is made, and Temporal did not take its run: %w; a worker starts it as soon as Temporal does: pawl jobs show %[1]s", j.ID, err)
 	}
@@ -224,7 +228,8 @@ var jobRule = rule[*job.Job]{
 		}
 		return &change{
 			target: j.ID, after: map[string]any{"state": move.to},
-			before: map[string]any{"state": j.State, "done": j.Done, "refused": j.Refused, "failed": j.Failed, "left": j.Left()},
+			before: map[string]any{"state": j.State, "done": j.Done, "refused": j.Refused, "failed": j.Failed,
+				"left": j.Left()},
 			do: func(ctx context.Context, tx pgx.Tx) error {
 				now, moved, err := job.MoveIn(ctx, tx, j.ID, move.to, note, move.from...)
 				if err == nil && !moved { // it ended meanwhile
@@ -246,7 +251,8 @@ var jobRule = rule[*job.Job]{
 		case d.Verb != verbCancelJob && j.State == job.Running:
 			err = o.runJob(ctx, j) // also if the command died in between, and is repeated
 		}
-		return fmt.Sprintf("it is %s: %d done, %d refused, %d failed, %d left", j.State, j.Done, j.Refused, j.Failed, j.Left()), j, err
+		return fmt.Sprintf("it is %s: %d done, %d refused, %d failed, %d left", j.State, j.Done, j.Refused, j.Failed,
+			j.Left()), j, err
 	},
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// mostPreviewed bounds how many of a job's events are previewed each: the others are of the same filter, and who acts on
-// that many is shown the first.
+// mostPreviewed bounds how many of a job's events are previewed each: the others are of the same filter, and who acts
+// on that many is shown the first.
 const mostPreviewed = 500
 
 // JobPreview is what a bulk job would do. Nothing was changed to know it.

@@ -19,7 +19,8 @@ const (
 	jobStretch = 30 * time.Second
 	// mostTaken is how many items are read at once. A pause is seen between two readings: they are a second's work.
 	mostTaken = 50
-	// jobSideBySide is how many decisions of a job are under way at once, for rates that one after the other does not reach.
+	// jobSideBySide is how many decisions of a job are under way at once, for rates that one after the other does not
+	// reach.
 	jobSideBySide = 8
 	// beat is how often a worker says that it lives. Its run gives it up after 20 s of silence.
 	beat = 4 * time.Second
@@ -27,17 +28,17 @@ const (
 	itemTries = 3
 )
 
-// JobWorker works on jobs: its methods are the activities of [workflows.Job]. Each item goes through the use case that
-// a single event goes through, with a request ID that is made of the job's and the item's, so that a worker which dies in
-// between repeats nothing.
+// JobWorker works on jobs: its methods are the activities of [workflows.Job]. Each item goes through the use case
+// that a single event goes through, with a request ID that is made of the job's and the item's, so that a worker
+// which dies in between repeats nothing.
 type JobWorker struct {
 	Jobs     *job.Store
 	Operator *Operator
 	Log      *slog.Logger
 }
 
-// WorkOnJob takes the items of a job at its rate, until none is left, the job is paused or cancelled, or a while is over.
-// It may be called again at any time, but not twice at once. Its error is a database that is away.
+// WorkOnJob takes the items of a job at its rate, until none is left, the job is paused or cancelled, or a while is
+// over. It may be called again at any time, but not twice at once. Its error is a database that is away.
 func (w *JobWorker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
 	begun, stopped := time.Now(), activity.GetWorkerStopChannel(ctx)
 	alive, end := context.WithCancel(ctx)
@@ -122,7 +123,8 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	case refused:
 		result, note = job.Refused, why
 	case item.Attempts+1 < itemTries:
-		w.Log.WarnContext(ctx, "an event of a job is tried again", "job", j.ID, "receipt_id", item.ReceiptID, "error", err)
+		w.Log.WarnContext(ctx, "an event of a job is tried again", "job", j.ID, "receipt_id", item.ReceiptID, "error",
+			err)
 		return w.Jobs.Tried(ctx, j.ID, item.ReceiptID, err.Error())
 	default:
 		result, note = job.Failed, err.Error()
@@ -133,13 +135,15 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 // decide does what the job does about an item.
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) error {
 	_, err := w.Operator.Decide(ctx, Decision{
-		Verb: j.Action, Target: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" + item.ReceiptID,
+		Verb: j.Action, Target: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" +
+			item.ReceiptID,
 		Args: Args{Effect: j.Effect},
 	})
 	return err
 }
 
-// refusal says in a line why an error means that a verb does nothing about an event as it is, false if it does not mean that.
+// refusal says in a line why an error means that a verb does nothing about an event as it is, false if it does not
+// mean that.
 func refusal(err error) (why string, refused bool) {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.Why, true
@@ -151,7 +155,8 @@ func refusal(err error) (why string, refused bool) {
 // StopJob cancels a job whose run was cancelled in Temporal.
 func (w *JobWorker) StopJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
 	_, err := w.Operator.Decide(ctx, Decision{
-		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled there", Request: activity.GetInfo(ctx).WorkflowExecution.RunID,
+		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled there",
+		Request: activity.GetInfo(ctx).WorkflowExecution.RunID,
 		fromRun: true,
 	})
 	if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused {
@@ -165,5 +170,6 @@ func (w *JobWorker) StopJob(ctx context.Context, in workflows.JobInput) (workflo
 }
 
 func progress(j *job.Job) workflows.JobProgress {
-	return workflows.JobProgress{State: string(j.State), Note: j.StateNote, Items: j.Items, Done: j.Done, Refused: j.Refused, Failed: j.Failed}
+	return workflows.JobProgress{State: string(j.State), Note: j.StateNote, Items: j.Items, Done: j.Done,
+		Refused: j.Refused, Failed: j.Failed}
 }

@@ -15,29 +15,30 @@ import (
 	"unicode/utf8"
 )
 
-// What a payload shows of itself to somebody who has not asked for all of it. The rule is what is shown; everything else
-// is masked:
+// What a payload shows of itself to somebody who has not asked for all of it. The rule is what is shown; everything
+// else is masked:
 //
 //   - the shape: keys, lists, null, true and false;
 //   - IDs whose shape tells that they are IDs: those with a prefix of Stripe's, and UUIDs;
 //   - a word under a key such as type, status or currency; a date and time under a key such as created_at;
 //   - a number under a key such as amount, quantity or created; an ID that is a number, under the key id.
 //
-// Under a key that may hold personal data, a secret, or what somebody has written (name, address, card, token, metadata,
-// ...), and below it, only the shape and Stripe's IDs are shown.
+// Under a key that may hold personal data, a secret, or what somebody has written (name, address, card, token,
+// metadata, ...), and below it, only the shape and Stripe's IDs are shown.
 
 // notMaskable means that a payload's form is not known: nothing of it is shown.
 var errNotMaskable = errors.New("neither JSON nor a form")
 
-// Mask returns the payload as JSON, with what may be personal data masked; see above for the rule. The error says that it
-// is of no form whose parts can be told apart.
+// Mask returns the payload as JSON, with what may be personal data masked; see above for the rule. The error says
+// that it is of no form whose parts can be told apart.
 func Mask(body []byte) ([]byte, error) {
 	masked, err := maskJSON(body)
 	if err == nil {
 		return masked, nil
 	}
 	// A form is told by its shape: a content type may be anything.
-	if form, formErr := url.ParseQuery(string(body)); formErr == nil && len(form) > 0 && bytes.IndexByte(body, '=') > 0 && !bytes.ContainsAny(body, " \r\n<{") {
+	if form, formErr := url.ParseQuery(string(body)); formErr == nil && len(form) > 0 &&
+		bytes.IndexByte(body, '=') > 0 && !bytes.ContainsAny(body, " \r\n<{") {
 		whole, err := json.Marshal(form)
 		if err == nil {
 			return maskJSON(whole)
@@ -80,7 +81,8 @@ func (m *masker) value(key string, personal bool, depth int) error {
 	if depth > mostNested {
 		return errors.New("nested too deeply")
 	}
-	personal = personal || slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(personalWords, w) })
+	personal = personal || slices.ContainsFunc(wordsOf(key),
+		func(w string) bool { return slices.Contains(personalWords, w) })
 	switch t := token.(type) {
 	case json.Delim:
 		return m.nested(t, key, personal, depth)
@@ -178,7 +180,8 @@ var (
 )
 
 func shownNumber(key string) bool {
-	return key == "id" || slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(numberKeys, w) })
+	return key == "id" || slices.ContainsFunc(wordsOf(key),
+		func(w string) bool { return slices.Contains(numberKeys, w) })
 }
 
 func shownString(key, value string, personal bool) bool {
@@ -199,7 +202,8 @@ func shownString(key, value string, personal bool) bool {
 	case slices.Contains(wordKeys, last):
 		return word.MatchString(value)
 	}
-	return timestamp.MatchString(value) && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(timeKeys, w) })
+	return timestamp.MatchString(value) &&
+		slices.ContainsFunc(words, func(w string) bool { return slices.Contains(timeKeys, w) })
 }
 
 // wordsOf splits a key into its words: billing_reason, billingReason and Billing-Reason have the same two.
@@ -227,7 +231,8 @@ func maskHeaders(h http.Header) http.Header {
 	masked := make(http.Header, len(h))
 	for name, values := range h {
 		lower := strings.ToLower(name)
-		shown := slices.Contains(shownHeaders, lower) || strings.HasSuffix(lower, "-event") || strings.HasSuffix(lower, "-topic") || strings.HasSuffix(lower, "-timestamp")
+		shown := slices.Contains(shownHeaders, lower) || strings.HasSuffix(lower, "-event") ||
+			strings.HasSuffix(lower, "-topic") || strings.HasSuffix(lower, "-timestamp")
 		for _, v := range values {
 			if !shown {
 				v = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(v))

@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Operator is what decisions and questions need. DB and Audit are required; of the rest, each verb needs what its comment
-// names.
+// Operator is what decisions and questions need. DB and Audit are required; of the rest, each verb needs what its
+// comment names.
 type Operator struct {
 	DB    *pgxpool.Pool
 	Audit *audit.Store
@@ -45,7 +45,8 @@ type Operator struct {
 // Temporal is what an operator needs of Temporal; a client.Client.
 type Temporal interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
-	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	DescribeWorkflowExecution(ctx context.Context, workflowID,
+		runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	CancelWorkflow(ctx context.Context, workflowID, runID string) error
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,

@@ -22,7 +22,8 @@ import (
 
 // parkedRule decides about an event's parked run. The decision is recorded first: the run takes only one that the audit
 // trail holds.
-var parkedRule = rule[*timeline.Receipt]{find: findEvent, check: checkParked, answer: answerEvent, forecast: forecastParked}
+var parkedRule = rule[*timeline.Receipt]{find: findEvent, check: checkParked, answer: answerEvent,
+	forecast: forecastParked}
 
 // approveRule and rejectRule answer a review. An event that was asked about before it ran is run, or left.
 var (
@@ -133,7 +134,8 @@ func (d *Decision) input(r *timeline.Receipt) workflows.DecisionInput {
 }
 
 func forecastParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, p *Preview) error {
-	asked := workflows.Asked{In: inputOf(r), Action: d.Verb, ReasonCode: r.ReasonCode, Reason: r.Reason, Decision: d.input(r)}
+	asked := workflows.Asked{In: inputOf(r), Action: d.Verb, ReasonCode: r.ReasonCode, Reason: r.Reason,
+		Decision: d.input(r)}
 	asked.In.Due, _ = workflows.DueOf(r.WorkflowID)
 	if r.Waits != nil {
 		asked.Waits = *r.Waits
@@ -145,15 +147,15 @@ func forecastParked(ctx context.Context, o *Operator, d *Decision, r *timeline.R
 // command's time for the database, which would be blamed for it.
 const decideTimeout = 20 * time.Second
 
-// A receipt says that its run is parked a moment before the run takes decisions, and on a busy machine the moment lasts:
-// a run that waits for none yet is asked again, every beginPoll for beginWithin.
+// A receipt says that its run is parked a moment before the run takes decisions, and on a busy machine the moment
+// lasts: a run that waits for none yet is asked again, every beginPoll for beginWithin.
 const (
 	beginPoll   = 200 * time.Millisecond
 	beginWithin = 5 * time.Second
 )
 
-// tellRun takes a recorded decision to the receipt's parked run, as an update whose ID is the request's. It returns when
-// the run has taken it. A refusal by the run is recorded, too; the same request is not sent again then.
+// tellRun takes a recorded decision to the receipt's parked run, as an update whose ID is the request's. It returns
+// when the run has taken it. A refusal by the run is recorded, too; the same request is not sent again then.
 func (o *Operator) tellRun(ctx context.Context, d *Decision, r *timeline.Receipt, rec recorded) error {
 	refusal := rec.key + "/refused"
 	if rec.repeated {
@@ -215,7 +217,8 @@ func (o *Operator) update(ctx context.Context, d *Decision, r *timeline.Receipt)
 // send sends the update once.
 func (o *Operator) send(ctx context.Context, d *Decision, r *timeline.Receipt) error {
 	handle, err := o.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: r.WorkflowID, UpdateID: d.Request, UpdateName: d.Verb, Args: []any{d.input(r)}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: r.WorkflowID, UpdateID: d.Request, UpdateName: d.Verb, Args: []any{d.input(r)},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err != nil {
 		return err

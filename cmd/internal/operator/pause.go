@@ -57,10 +57,13 @@ func pauseVerbs() (rows []Verb) {
 	for _, kind := range []string{Sink, Consumer, Source} {
 		begin, end := "Let what a "+kind+" is for wait", "Let what has waited for a "+kind+" go on"
 		rows = append(rows, Verb{
-			Name: "pause-" + kind, Command: "pause " + kind, Target: "NAME", Short: begin, rule: pauseRule(kind, true), Previews: true,
-			Why: "why, for the audit trail and for whoever finds it waiting (required)", Long: begin + ".\n" + pauseLong + "\n" + named[kind],
+			Name: "pause-" + kind, Command: "pause " + kind, Target: "NAME", Short: begin, rule: pauseRule(kind, true),
+			Previews: true,
+			Why:      "why, for the audit trail and for whoever finds it waiting (required)", Long: begin + ".\n" +
+				pauseLong + "\n" + named[kind],
 		}, Verb{
-			Name: "resume-" + kind, Command: "resume " + kind, Target: "NAME", Short: end, rule: pauseRule(kind, false), Previews: true,
+			Name: "resume-" + kind, Command: "resume " + kind, Target: "NAME", Short: end,
+			rule: pauseRule(kind, false), Previews: true,
 			Long: end + ".\n" + resumeLong + "\n" + named[kind],
 		})
 	}
@@ -92,11 +95,14 @@ func pauseRule(kind string, begins bool) rule[paused] {
 				return nil, already
 			}
 			return &change{
-				target: d.Target, before: map[string]any{"paused": !begins}, after: map[string]any{"kind": kind, "names": left, "paused": begins},
+				target: d.Target, before: map[string]any{"paused": !begins},
+				after: map[string]any{"kind": kind, "names": left, "paused": begins},
 				do: func(ctx context.Context, tx pgx.Tx) (err error) {
 					for _, name := range left {
 						if begins {
-							_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
+							_,
+								err = pause.New(tx).Begin(ctx,
+								pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
 						} else {
 							_, err = pause.New(tx).End(ctx, p.kind, name)
 						}
@@ -117,7 +123,8 @@ func pauseRule(kind string, begins bool) rule[paused] {
 			for _, name := range res.Names {
 				res.Waiting += counts[name]
 			}
-			return fmt.Sprintf("%s %s; %s now", strings.Join(res.Names, " and "), goesOrWaits(begins, len(res.Names)), waiters(kind, res.Waiting)), res, err
+			return fmt.Sprintf("%s %s; %s now", strings.Join(res.Names, " and "), goesOrWaits(begins, len(res.Names)),
+				waiters(kind, res.Waiting)), res, err
 		},
 		forecast: func(ctx context.Context, o *Operator, _ *Decision, p paused, made *Preview) error {
 			counts, err := waitersOf(ctx, o.DB, p.kind)
@@ -155,8 +162,8 @@ func waiters(kind string, n int) string {
 	return fmt.Sprintf("%d %ss wait", n, unit)
 }
 
-// findPaused finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is also
-// for what the configuration has no more.
+// findPaused finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is
+// also for what the configuration has no more.
 func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begins bool) (paused, error) {
 	p, name := paused{kind: pause.Sink}, d.Target
 	switch kind {

@@ -44,7 +44,8 @@ func (p *Preview) Failed() bool { return p.Refused != "" }
 
 // newPreview returns the preview of a verb before anything is known.
 func newPreview(verb string) *Preview {
-	return &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}}, Counts: map[workflows.Will]int{}, Money: []Sum{}}
+	return &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}},
+		Counts: map[workflows.Will]int{}, Money: []Sum{}}
 }
 
 // about says what the preview is about.
@@ -55,7 +56,8 @@ func (p *Preview) about(target any) {
 }
 
 // forecastEvent follows the run that a decision about an event leads to.
-func (o *Operator) forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, asked workflows.Asked, p *Preview) error {
+func (o *Operator) forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, asked workflows.Asked,
+	p *Preview) error {
 	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
 		return err

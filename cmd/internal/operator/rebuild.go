@@ -14,7 +14,8 @@ import (
 
 // CheckRows folds facts anew and returns how the rows differ from that. It has a connection of its own, of pool's kind.
 // See [billing.Check]. An account that is not there is an error.
-func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, told billing.Progress) ([]billing.Difference, error) {
+func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy,
+	told billing.Progress) ([]billing.Difference, error) {
 	if of != (billing.Scope{}) {
 		objects, err := of.Objects(ctx, pool)
 		if err != nil {
@@ -44,7 +45,8 @@ type RebuildResult struct {
 	Folded int `json:"folded"`
 }
 
-// rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has found.
+// rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has
+// found.
 var rebuildRule = rule[*Drift]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*Drift, string, error) {
 		drift, ok := d.Found.(*Drift)
@@ -60,7 +62,8 @@ var rebuildRule = rule[*Drift]{
 		}
 		return &change{
 			target: drift.Scope.Account,
-			before: map[string]any{"mode": drift.Scope.Mode, "differences": rows}, after: map[string]any{"differences": []string{}},
+			before: map[string]any{"mode": drift.Scope.Mode, "differences": rows},
+			after:  map[string]any{"differences": []string{}},
 		}, nil
 	},
 	answer: func(ctx context.Context, o *Operator, _ *Decision, drift *Drift, _ recorded) (string, any, error) {

@@ -33,8 +33,8 @@ type Reconciler struct {
 // Difference is one field in which our row of an object is not what the provider says.
 type Difference struct {
 	Object string `json:"object"`
-	// Kind is "subscription", "invoice", "customer", "checkout", "payment", "refund", "dispute", "fraud warning" or "credit
-	// note".
+	// Kind is "subscription", "invoice", "customer", "checkout", "payment", "refund", "dispute", "fraud warning" or
+	// "credit note".
 	Kind  string `json:"kind"`
 	Field string `json:"field"`
 	Ours  string `json:"ours"`
@@ -72,7 +72,8 @@ type drifted struct {
 // Compare asks the provider for all that it holds of an account's customers, and returns where our rows say something
 // else. id is what [ShowAccount] takes, or the ID of a customer that no event has told of. It changes nothing.
 func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliation, error) {
-	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, LeftOut: map[string]string{}, Filed: []Receipt{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
+	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{},
+		LeftOut: map[string]string{}, Filed: []Receipt{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
 	customers, open, err := r.whom(ctx, id, found)
 	if err != nil {
 		return nil, err
@@ -80,7 +81,8 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 	for _, customer := range customers {
 		held, unread, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
 		if errors.Is(err, stripe.ErrNotFound) {
-			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source + ": is it of the same account and mode?"
+			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source +
+				": is it of the same account and mode?"
 			continue
 		}
 		if err != nil {
@@ -103,7 +105,8 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 }
 
 // whom returns the customers to ask about, and what can still change of the account as we know it.
-func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation) (customers []account.Customer, open []account.OpenObject, err error) {
+func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation) (customers []account.Customer,
+	open []account.OpenObject, err error) {
 	if strings.HasPrefix(id, "cus_") {
 		names, err := account.Find(ctx, r.DB, id, found.Mode)
 		if err != nil || len(names) == 0 {
@@ -126,7 +129,8 @@ func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation)
 }
 
 // rest adds what our rows say is open, and what the lists do not show.
-func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []account.OpenObject, of account.Customer, found *Reconciliation) ([]stripe.Listed, error) {
+func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []account.OpenObject, of account.Customer,
+	found *Reconciliation) ([]stripe.Listed, error) {
 	shown := map[string]bool{}
 	for _, o := range held {
 		shown[o.ID] = true
@@ -136,7 +140,8 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 			continue
 		}
 		kind := map[string]billing.Kind{
-			"subscription": billing.SubscriptionSeen, "invoice": billing.InvoiceSeen, "refund": billing.RefundSeen, "dispute": billing.DisputeSeen,
+			"subscription": billing.SubscriptionSeen, "invoice": billing.InvoiceSeen, "refund": billing.RefundSeen,
+			"dispute": billing.DisputeSeen,
 		}[o.Kind]
 		object, err := r.API.Object(ctx, kind, o.ID, of.Account, r.Patience)
 		if kind == billing.RefundSeen { // which does not say its mode
@@ -184,7 +189,8 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	if err != nil {
 		return err
 	}
-	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil && change.Before.Checkout == nil {
+	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil &&
+		change.Before.Checkout == nil {
 		return nil // over before effects began, and no business of ours
 	}
 	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
@@ -223,8 +229,8 @@ func (r *Reconciler) wouldChange(ctx context.Context, facts []billing.Fact) (cha
 	return change, err
 }
 
-// reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows from
-// them, to what the provider says. The dispatcher of a running ingress starts them.
+// reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows
+// from them, to what the provider says. The dispatcher of a running ingress starts them.
 var reconcileRule = rule[*Reconciliation]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*Reconciliation, string, error) {
 		found, ok := d.Found.(*Reconciliation)
@@ -246,10 +252,12 @@ var reconcileRule = rule[*Reconciliation]{
 			before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, found *Reconciliation, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, found *Reconciliation, _ recorded) (string, any,
+		error) {
 		for _, c := range found.drift {
 			d := receipt.Delivery{
-				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI, Correlation: found.id, Header: http.Header{},
+				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI,
+				Correlation: found.id, Header: http.Header{},
 				Events: []receipt.New{c.event},
 			}
 			outcomes, err := o.Insert(ctx, d)

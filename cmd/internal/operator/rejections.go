@@ -42,8 +42,10 @@ func summarize(r rejection.Rejection) Rejection {
 	if r.Diagnosis == nil {
 		r.Diagnosis = []rejection.Finding{}
 	}
-	return Rejection{ID: r.ID, Source: r.Source, ReceivedAt: r.ReceivedAt, Class: r.Class, Detail: r.Detail, Diagnosis: r.Diagnosis,
-		Likely: r.Likely, RemoteAddr: r.RemoteAddr, Method: r.Method, BodySize: r.BodySize, Truncated: r.Truncated, AdmittedAt: r.AdmittedAt}
+	return Rejection{ID: r.ID, Source: r.Source, ReceivedAt: r.ReceivedAt, Class: r.Class, Detail: r.Detail,
+		Diagnosis: r.Diagnosis,
+		Likely:    r.Likely, RemoteAddr: r.RemoteAddr, Method: r.Method, BodySize: r.BodySize, Truncated: r.Truncated,
+		AdmittedAt: r.AdmittedAt}
 }
 
 // ListRejections returns refused requests, the newest first, without headers and bodies.
@@ -76,7 +78,8 @@ func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, er
 // reveal returns a refused request whole, except for signatures and secrets among its headers.
 func (o *Operator) reveal(r rejection.Rejection) *Rejection {
 	shown := summarize(r)
-	shown.Header, shown.Query, shown.Body, shown.Revealed = redacted(r.Header, o.Signatures), parameters(r.Query), r.Body, true
+	shown.Header, shown.Query, shown.Body, shown.Revealed = redacted(r.Header, o.Signatures), parameters(r.Query),
+		r.Body, true
 	return &shown
 }
 
@@ -93,7 +96,8 @@ type RevealedRejection struct {
 var revealRejectionRule = rule[rejection.Rejection]{
 	find: findRejection,
 	check: func(_ context.Context, _ *Operator, d *Decision, r rejection.Rejection) (*change, error) {
-		return &change{target: r.ID, before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
+		return &change{target: r.ID,
+			before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
 	},
 	answer: func(_ context.Context, o *Operator, _ *Decision, r rejection.Rejection, _ recorded) (string, any, error) {
 		return "it is shown", &RevealedRejection{o.reveal(r), r}, nil
@@ -122,7 +126,8 @@ func redacted(h http.Header, signatures []string) http.Header {
 	shown := make(http.Header, len(h))
 	for name, values := range h {
 		lower := strings.ToLower(name)
-		hide := strings.HasSuffix(lower, "-sig") || slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) }) ||
+		hide := strings.HasSuffix(lower, "-sig") ||
+			slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) }) ||
 			slices.ContainsFunc(signatures, func(signature string) bool { return strings.EqualFold(name, signature) })
 		for _, v := range values {
 			if hide {

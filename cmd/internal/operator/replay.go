@@ -20,17 +20,18 @@ import (
 // fewer.
 const stuckAfter = 3
 
-// replayRule asks for another run of a receipt whose run has ended: under the same workflow ID, on today's code. It takes
-// a receipt that is processed, compensated, or was ignored by a run; one whose run was ended from outside; and a parked
-// one if Temporal says that its run has ended, or that no worker can go on with it. The start ends such a run. A run that
-// Temporal has forgotten is no hindrance.
+// replayRule asks for another run of a receipt whose run has ended: under the same workflow ID, on today's code. It
+// takes a receipt that is processed, compensated, or was ignored by a run; one whose run was ended from outside; and
+// a parked one if Temporal says that its run has ended, or that no worker can go on with it. The start ends such a
+// run. A run that Temporal has forgotten is no hindrance.
 //
-// The ledger is the same: what is done stays done, what was skipped stays skipped, and what was taken back stays so. What
-// had failed is tried again, and a person is asked about what is in doubt.
+// The ledger is the same: what is done stays done, what was skipped stays skipped, and what was taken back stays so.
+// What had failed is tried again, and a person is asked about what is in doubt.
 //
-// The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and after
-// which run.
-var replayRule = rule[*timeline.Receipt]{find: findEvent, check: checkReplay, answer: answerEvent, forecast: forecastReplay}
+// The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and
+// after which run.
+var replayRule = rule[*timeline.Receipt]{find: findEvent, check: checkReplay, answer: answerEvent,
+	forecast: forecastReplay}
 
 func checkReplay(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
 	if err := o.processable(ctx, d, r); err != nil {
@@ -73,7 +74,8 @@ func checkReplay(ctx context.Context, o *Operator, d *Decision, r *timeline.Rece
 			}
 		}
 	}
-	c := eventChange(r, map[string]any{"status": receipt.Received, "workflow_id": workflowID, "previous_run": rerun.Previous})
+	c := eventChange(r, map[string]any{"status": receipt.Received, "workflow_id": workflowID,
+		"previous_run": rerun.Previous})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
 		return o.came(ctx, d, r, receipt.AskRerun(ctx, tx, r.ID, workflowID, receipt.Status(r.Status), r.Reason, rerun))
 	}
@@ -111,8 +113,10 @@ func (o *Operator) lastRun(ctx context.Context, r *timeline.Receipt) (workflowID
 	return workflowID, runID, nil
 }
 
-// describe returns how Temporal knows the latest run under a workflow ID, nil where it has none. A preview does not ask.
-func (o *Operator) describe(ctx context.Context, d *Decision, workflowID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+// describe returns how Temporal knows the latest run under a workflow ID, nil where it has none. A preview does not
+// ask.
+func (o *Operator) describe(ctx context.Context, d *Decision,
+	workflowID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if d.preview {
 		return nil, nil
 	}

@@ -33,9 +33,11 @@ func checkRun(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt
 	c := eventChange(r, map[string]any{"status": receipt.Received})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
 		if r.ReasonCode == receipt.AnotherRun {
-			return o.came(ctx, d, r, receipt.RunAnewIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, inputOf(r).AnewID()))
+			return o.came(ctx, d, r,
+				receipt.RunAnewIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, inputOf(r).AnewID()))
 		}
-		return o.came(ctx, d, r, receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Received, ""))
+		return o.came(ctx, d, r, receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Received,
+			""))
 	}
 	return c, nil
 }
@@ -52,7 +54,8 @@ func dismissed(o *Operator, d *Decision, r *timeline.Receipt) *change {
 	c := eventChange(r, map[string]any{"status": receipt.Ignored})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
 		reason := fmt.Sprintf("%s: rejected by %s: %s", receipt.Dismissed, d.Who, d.Why)
-		return o.came(ctx, d, r, receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Ignored, reason))
+		return o.came(ctx, d, r, receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Ignored,
+			reason))
 	}
 	return c
 }

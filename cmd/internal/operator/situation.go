@@ -61,7 +61,8 @@ func situationOf(o *Operator, r *timeline.Receipt) situation {
 func (s situation) words(r *timeline.Receipt, wanted string) string {
 	says := map[situation]string{
 		waiting: "its run has not started yet", working: "its run is at work", parked: "its run waits for a decision",
-		beforeRun: "it has not run: approve or reject it", ended: "its run was ended in Temporal", stuck: "no worker can go on with its run",
+		beforeRun: "it has not run: approve or reject it", ended: "its run was ended in Temporal",
+		stuck:  "no worker can go on with its run",
 		closed: "its run has ended", ignored: "it has never run",
 	}[s]
 	return fmt.Sprintf("is %s: %s; %s", statusOf(r), says, wanted)
@@ -97,7 +98,8 @@ func (o *Operator) goesNowhere(r *timeline.Receipt) string {
 	why := fmt.Sprintf("no flow is written for %s %s, and source %s relays to nobody", r.Provider, r.Type, r.Source)
 	for _, group := range workflows.IgnoredTypes() {
 		if r.Provider == "stripe" && slices.Contains(group.Types, r.Type) {
-			why = fmt.Sprintf("no flow is for %s (%s), and source %s relays to nobody", r.Type, strings.ReplaceAll(group.Why, "`", ""), r.Source)
+			why = fmt.Sprintf("no flow is for %s (%s), and source %s relays to nobody", r.Type,
+				strings.ReplaceAll(group.Why, "`", ""), r.Source)
 		}
 	}
 	return why

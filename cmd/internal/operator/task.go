@@ -30,7 +30,8 @@ var taskRule = rule[struct{}]{
 		if err != nil {
 			return nil, err
 		}
-		open = slices.DeleteFunc(open, func(t account.Task) bool { return d.Kind != "" && t.Kind != d.Kind || d.Mode != "" && t.Mode != d.Mode })
+		open = slices.DeleteFunc(open,
+			func(t account.Task) bool { return d.Kind != "" && t.Kind != d.Kind || d.Mode != "" && t.Mode != d.Mode })
 		none := d.refuse("has no open task: `pawl tasks list` shows what is open, with the object of each")
 		switch {
 		case len(open) == 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The verbs that are named in code. Those of [workflows.Decisions] are decisions about an event's parked run; approve and
-// reject also answer what is asked before any run.
+// The verbs that are named in code. Those of [workflows.Decisions] are decisions about an event's parked run; approve
+// and reject also answer what is asked before any run.
 const (
 	VerbRun        = "run"
 	VerbReplay     = "replay"
@@ -59,12 +59,15 @@ type Flag struct {
 }
 
 var (
-	flagMode = Flag{Name: "mode", Usage: "live or test, where both have the ID", Value: func(a *Args) *string { return &a.Mode }}
-	flagKind = Flag{Name: "kind", Usage: "which `kind` of task, where several are open", Value: func(a *Args) *string { return &a.Kind }}
+	flagMode = Flag{Name: "mode", Usage: "live or test, where both have the ID",
+		Value: func(a *Args) *string { return &a.Mode }}
+	flagKind = Flag{Name: "kind", Usage: "which `kind` of task, where several are open",
+		Value: func(a *Args) *string { return &a.Kind }}
 )
 
 func flagEffect(otherwise string) Flag {
-	return Flag{Name: "effect", Usage: "`key` or kind of one effect (default: " + otherwise + ")", Value: func(a *Args) *string { return &a.Effect }}
+	return Flag{Name: "effect", Usage: "`key` or kind of one effect (default: " + otherwise + ")",
+		Value: func(a *Args) *string { return &a.Effect }}
 }
 
 const ofAccount = `
@@ -79,7 +82,8 @@ func init() {
 	parked := []string{string(receipt.Dead), string(receipt.NeedsReview)}
 	verbs = []Verb{
 		{
-			Name: VerbRun, Command: "events run", Target: "ID", Short: "Run an event that was ignored, or parked before it ran", rule: runRule, Previews: true,
+			Name: VerbRun, Command: "events run", Target: "ID",
+			Short: "Run an event that was ignored, or parked before it ran", rule: runRule, Previews: true,
 			Many: []string{string(receipt.Ignored), string(receipt.NeedsReview), string(receipt.Dead)},
 			Long: `Run an event that was kept and not run: one that is ignored for its type, which nobody wanted then, or that was parked
 before any run (a suspected replay). pawl events list --status ignored lists them. An event for which no flow is written
@@ -88,53 +92,65 @@ is delivered to the consumers of its source; where there are none, it cannot be 
 An event that has run is run again with pawl events replay.`,
 		},
 		{
-			Name: VerbRetry, Command: "events retry", Target: "ID", Short: "Let a parked run try again what is not done", rule: parkedRule, Previews: true, Many: parked,
+			Name: VerbRetry, Command: "events retry", Target: "ID",
+			Short: "Let a parked run try again what is not done", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
 			Long: `Let a parked run try again what is not done; with --effect, that effect alone. What may have happened is left as it is:
 see pawl events resend.`,
 		},
 		{
-			Name: VerbSkip, Command: "events skip", Target: "ID", Short: "Let a parked run go on without what is not done", rule: parkedRule, Previews: true, Many: parked,
+			Name: VerbSkip, Command: "events skip", Target: "ID",
+			Short: "Let a parked run go on without what is not done", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
 		},
 		{
-			Name: VerbDone, Command: "events done", Target: "ID", Short: "Say that an effect of a parked run has happened", rule: parkedRule, Previews: true,
+			Name: VerbDone, Command: "events done", Target: "ID",
+			Short: "Say that an effect of a parked run has happened", rule: parkedRule, Previews: true,
 			Flags: []Flag{flagEffect("the one that is not done"), {
-				Name: "reference", Usage: "`what` the outside calls it (required)", Required: true, Value: func(a *Args) *string { return &a.Reference },
+				Name: "reference", Usage: "`what` the outside calls it (required)", Required: true,
+				Value: func(a *Args) *string { return &a.Reference },
 			}},
 			Long: `Say that an effect has happened, which pawl could not do, or does not know of: somebody has done it by hand, or has seen it
 outside. It is done in the ledger then, with the reference, and a later compensation takes it back like any other.
 --reference is what the outside calls it: the number of an entry, a line of a mail server's log.`,
 		},
 		{
-			Name: VerbResend, Command: "events resend", Target: "ID", Short: "Do an effect once more that may have happened", rule: parkedRule, Previews: true,
+			Name: VerbResend, Command: "events resend", Target: "ID",
+			Short: "Do an effect once more that may have happened", rule: parkedRule, Previews: true,
 			Flags: []Flag{flagEffect("the one that is in doubt"), {
-				Name: "confirm", Usage: "the effect's `key`, typed once more (default: ask)", Value: func(a *Args) *string { return &a.Confirm },
+				Name: "confirm", Usage: "the effect's `key`, typed once more (default: ask)",
+				Value: func(a *Args) *string { return &a.Confirm },
 			}},
 			Long: `Do an effect once more although it may have happened: a new generation of it, under an idempotency key of its own.
 Where the first one did happen, it happens twice: the customer has two mails. So it always asks, for the
 effect's key, and --yes does not stand for that; a script that has made sure gives --confirm KEY.`,
 		},
-		{Name: VerbCompensate, Command: "events compensate", Target: "ID", Short: "Let a parked run take back what was done", rule: parkedRule, Previews: true},
+		{Name: VerbCompensate, Command: "events compensate", Target: "ID",
+			Short: "Let a parked run take back what was done", rule: parkedRule, Previews: true},
 		{
-			Name: VerbApprove, Command: "events approve", Target: "ID", Short: "Answer a review with yes", rule: approveRule, Previews: true,
+			Name: VerbApprove, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
+			rule: approveRule, Previews: true,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. What that does is shown before it is done; which
 question does what stands in docs/operations.md.`,
 		},
 		{
-			Name: VerbReject, Command: "events reject", Target: "ID", Short: "Answer a review with no", rule: rejectRule, Previews: true,
+			Name: VerbReject, Command: "events reject", Target: "ID", Short: "Answer a review with no",
+			rule: rejectRule, Previews: true,
 			Long: `Answer what a rule asks about an event that needs a review, with no. What that does is shown before it is done; which
 question does what stands in docs/operations.md.`,
 		},
 		{
-			Name: VerbReplay, Command: "events replay", Target: "ID", Short: "Run an event again whose run has ended", rule: replayRule, Previews: true,
-			Many: append([]string{string(receipt.Processed), string(receipt.Compensated)}, string(receipt.NeedsReview), string(receipt.Dead)),
+			Name: VerbReplay, Command: "events replay", Target: "ID", Short: "Run an event again whose run has ended",
+			rule: replayRule, Previews: true,
+			Many: append([]string{string(receipt.Processed), string(receipt.Compensated)}, string(receipt.NeedsReview),
+				string(receipt.Dead)),
 			Long: `Run an event again, under the same workflow ID and on today's code, once its run has ended: well, compensated, or from
 outside. Nothing is done twice: what the ledger has as done or skipped stays so, and what was taken back stays taken back. A run
 that no worker can go on with is ended. The dispatcher of a running ingress starts the run within seconds.`,
 		},
 		{
-			Name: VerbCancel, Command: "events cancel", Target: "ID", Short: "Stop a run that is at work, and park it", rule: cancelRule,
+			Name: VerbCancel, Command: "events cancel", Target: "ID", Short: "Stop a run that is at work, and park it",
+			rule: cancelRule,
 			Long: `Stop a run that is at work: one that waits for a sink, say. What was done stays done, what is under way ends, and what
 has not begun is not begun. The run parks then, and waits for a decision.`,
 		},
@@ -153,34 +169,41 @@ ended it there. What has its result keeps it.`,
 			Long: `End a bulk job after the events that are under way. What was decided stays so; what was not begun stays as it was.`,
 		},
 		{
-			Name: "hold-account", Command: "accounts hold", Target: "ID", Short: "Hold back all that an account may use, whatever is paid for", rule: holdRule,
+			Name: "hold-account", Command: "accounts hold", Target: "ID",
+			Short: "Hold back all that an account may use, whatever is paid for", rule: holdRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Hold back all that an account may use, whatever is paid for: where fraud is suspected, say. Its workspace is
 suspended within seconds, its subscriptions and invoices go on at the provider, and nobody is asked to release the
 workspace meanwhile. pawl accounts release gives back what there is then.` + ofAccount,
 		},
 		{
-			Name: "release-account", Command: "accounts release", Target: "ID", Short: "Give back what a hold on an account has taken", rule: holdRule,
+			Name: "release-account", Command: "accounts release", Target: "ID",
+			Short: "Give back what a hold on an account has taken", rule: holdRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Give back what a hold on an account has taken: access and workspace are brought to what there is now.` + ofAccount,
 		},
 		{
-			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT", Short: "Say that the open task about an object is done", rule: taskRule,
+			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",
+			Short: "Say that the open task about an object is done", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode},
 			Long: `Say that the open task about an object is done. OBJECT is what pawl tasks list shows. Who and why go into the
 audit trail. A review is closed by deciding about its event.`,
 		},
 		{
-			Name: VerbAdmit, Command: "rejections admit", Target: "ID", Short: "Verify a refused request again, and take it in", rule: admitRule,
+			Name: VerbAdmit, Command: "rejections admit", Target: "ID",
+			Short: "Verify a refused request again, and take it in", rule: admitRule,
 			Long: `Verify a refused request again, with the secrets that are configured now and against the time when
 it came, and take it in as if it came now. A request that is still refused stays out.`,
 		},
 		{Name: VerbReveal, Target: "ID", Short: "Show the payload of an event, whole", rule: revealRule},
 		{Name: VerbRevealRejection, Target: "ID", Short: "Show a refused request, whole", rule: revealRejectionRule},
 		{Name: VerbStartJob, Target: "ID", Short: "Decide about many events at once", rule: startJobRule},
-		{Name: VerbFileGaps, Target: "SOURCE", Short: "Take in what a provider has sent and never came", rule: gapsRule},
-		{Name: VerbReconcile, Target: "ACCOUNT", Short: "Bring an account to what the provider says", rule: reconcileRule},
-		{Name: VerbRebuild, Target: "ACCOUNT", Short: "Bring an account's rows to what its facts come to", rule: rebuildRule, Flags: []Flag{flagMode}},
+		{Name: VerbFileGaps, Target: "SOURCE", Short: "Take in what a provider has sent and never came",
+			rule: gapsRule},
+		{Name: VerbReconcile, Target: "ACCOUNT", Short: "Bring an account to what the provider says",
+			rule: reconcileRule},
+		{Name: VerbRebuild, Target: "ACCOUNT", Short: "Bring an account's rows to what its facts come to",
+			rule: rebuildRule, Flags: []Flag{flagMode}},
 	}
 	verbs = append(verbs, pauseVerbs()...)
 }

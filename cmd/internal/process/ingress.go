@@ -45,7 +45,8 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 }
 
 // Listen takes webhooks until ctx ends: it commits them to receipts and hands them over to offer.
-func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending), ready chan<- struct{}) error {
+func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending),
+	ready chan<- struct{}) error {
 	sources, err := Sources(n.Config, n.providers)
 	if err != nil {
 		return err
@@ -69,7 +70,8 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 		return fmt.Errorf("listen for webhooks (ingress.listen): %w", err)
 	}
 	n.log.InfoContext(ctx, "ingress listens", "address", listener.Addr().String(), "sources", len(sources))
-	n.join(ops.Part{Name: webhooks, Probe: func(ctx context.Context) (string, error) { return "", n.intake.Ready(ctx) }})
+	n.join(ops.Part{Name: webhooks,
+		Probe: func(ctx context.Context) (string, error) { return "", n.intake.Ready(ctx) }})
 	if ready != nil {
 		close(ready)
 	}
@@ -89,9 +91,10 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 // Limits are those of the configuration.
 func Limits(c config.Ingress) ingress.Limits {
 	limits := ingress.Limits{
-		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent, Connections: c.Limits.MaxConnections,
-		PerSource:  throttle.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
-		PerAddress: throttle.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
+		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent,
+		Connections: c.Limits.MaxConnections,
+		PerSource:   throttle.Rate{PerSecond: float64(c.Limits.PerSource.PerSecond), Burst: c.Limits.PerSource.Burst},
+		PerAddress:  throttle.Rate{PerSecond: float64(c.Limits.PerAddress.PerSecond), Burst: c.Limits.PerAddress.Burst},
 	}
 	for _, network := range c.Limits.TrustedProxies {
 		limits.TrustedProxies = append(limits.TrustedProxies, network.Prefix)

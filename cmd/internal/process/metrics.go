@@ -25,14 +25,16 @@ func (n *Node) observeReceipts(meter metric.Meter) error {
 	g := gauges{meter: meter}
 	open := g.count("pawl_receipts_open", "Receipts that are worked on or wait for a person, by status.")
 	age := g.seconds("pawl_receipts_oldest", "Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none.")
-	compensated := g.count("pawl_runs_compensated", "Runs that ended within the last hour by taking back what they had done.")
+	compensated := g.count("pawl_runs_compensated",
+		"Runs that ended within the last hour by taking back what they had done.")
 	overdue := g.seconds("pawl_due_oldest", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits.")
 	return g.read(func(ctx context.Context, o metric.Observer) error {
 		waiting, err := n.Receipts.Waiting(ctx)
 		if err != nil {
 			return err
 		}
-		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
+		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying,
+			receipt.NeedsReview, receipt.Dead} {
 			label := metric.WithAttributes(attribute.String("status", string(status)))
 			o.ObserveInt64(open, int64(waiting[status].Count), label)
 			o.ObserveFloat64(age, waiting[status].Oldest.Seconds(), label)
@@ -60,7 +62,8 @@ func (n *Node) observeMoney(meter metric.Meter) error {
 		if err != nil {
 			return err
 		}
-		for kind, count := range map[string]int{"refund": money.Refunds, "dispute": money.Disputes, "credit_note": money.Credits} {
+		for kind, count := range map[string]int{"refund": money.Refunds, "dispute": money.Disputes,
+			"credit_note": money.Credits} {
 			o.ObserveInt64(unclaimed, int64(count), metric.WithAttributes(attribute.String("kind", kind)))
 		}
 		return nil
@@ -96,7 +99,8 @@ func (n *Node) observeSinks(meter metric.Meter) error {
 			return err
 		}
 		for _, s := range stopped {
-			o.ObserveFloat64(paused, sinceThen(s.Since), metric.WithAttributes(attribute.String("kind", string(s.Kind)), attribute.String("name", s.Name)))
+			o.ObserveFloat64(paused, sinceThen(s.Since),
+				metric.WithAttributes(attribute.String("kind", string(s.Kind)), attribute.String("name", s.Name)))
 		}
 		return nil
 	}))

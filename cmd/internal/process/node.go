@@ -64,7 +64,8 @@ type Node struct {
 
 // New connects to nothing: Postgres and Temporal may be down when a process starts, and come back
 // without it being restarted. The caller closes the node.
-func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.Provider, log *slog.Logger) (*Node, error) {
+func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.Provider, log *slog.Logger) (*Node,
+	error) {
 	pool, err := OpenPool(ctx, cfg, schema.Handle, effectConns)
 	if err != nil {
 		return nil, err
@@ -89,9 +90,11 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 		return nil, fmt.Errorf("temporal client: %w", err)
 	}
 	n := &Node{
-		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg), back: make(chan string, 64), Breaking: effect.DefaultBreaking,
+		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg),
+		back: make(chan string, 64), Breaking: effect.DefaultBreaking,
 		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}), Runs: run.NewStore(pool, receipt.Options{}),
-		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}), starts: run.NewStore(intake, receipt.Options{}),
+		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}),
+		starts: run.NewStore(intake, receipt.Options{}),
 	}
 	n.resets = newResets(temporal, n.Runs.Intervened, log)
 	return n, nil
@@ -243,7 +246,8 @@ func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held, err := n.Temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	held, err := n.Temporal.OperatorService().ListSearchAttributes(ctx,
+		&operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.OK:
 	case codes.PermissionDenied, codes.Unimplemented:
@@ -260,10 +264,12 @@ func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	_, err = n.Temporal.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: wanted})
+	_, err = n.Temporal.OperatorService().AddSearchAttributes(ctx,
+		&operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: wanted})
 	var exists *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("register search attributes %v (an administrator may have to): %w", slices.Sorted(maps.Keys(wanted)), err)
+		return fmt.Errorf("register search attributes %v (an administrator may have to): %w",
+			slices.Sorted(maps.Keys(wanted)), err)
 	}
 	return nil
 }
@@ -293,7 +299,8 @@ func (n *Node) RunOps(ctx context.Context, kind Kind) error {
 	if err != nil {
 		return fmt.Errorf("listen for health and metrics (ops.%s): %w", kind, err)
 	}
-	server := ops.New(ops.Config{Ready: n.ready, Parts: func() []ops.Part { return n.running(kind) }, Metrics: n.telemetry.Handler(), Log: n.log})
+	server := ops.New(ops.Config{Ready: n.ready, Parts: func() []ops.Part { return n.running(kind) },
+		Metrics: n.telemetry.Handler(), Log: n.log})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {

@@ -18,11 +18,13 @@ import (
 
 // Outlook returns a function that begins the preview of a run under the configuration. Its caller ends the preview
 // with done. A preview sends nothing, and rolls back its writes.
-func Outlook(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
+func Outlook(cfg *config.Config, pool *pgxpool.Pool,
+	receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
 	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
 	of, err := n.receivers(nil, nil)
 	outlooks := &activities.Outlooks{
-		DB: pool, Billing: of.billing, Consumers: of.consumers, Workspaces: of.workspaces, Finance: of.finance, Mail: of.mail,
+		DB: pool, Billing: of.billing, Consumers: of.consumers, Workspaces: of.workspaces, Finance: of.finance,
+		Mail:    of.mail,
 		Objects: of.objects, Breakers: breaker.New(pool), Pauses: pause.New(pool),
 	}
 	return func(ctx context.Context) (workflows.Outlook, func(), error) {

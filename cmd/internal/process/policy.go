@@ -18,9 +18,12 @@ func BillingPolicy(c *config.Config) billing.Policy {
 	p := billing.Policy{
 		Prices: map[string]billing.Price{}, Accounts: map[billing.Connected]string{},
 		Order: c.Plans.Order, Features: c.Plans.Features,
-		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), EndAtPeriodEnd: c.Policy.End == "period_end",
-		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold", EndOnLostDispute: c.Policy.DisputeLost == "end",
-		GrantOnPayment: c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(), Keep: c.Lasts(c.Policy.Keep),
+		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal),
+		EndAtPeriodEnd:  c.Policy.End == "period_end",
+		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold",
+		EndOnLostDispute: c.Policy.DisputeLost == "end",
+		GrantOnPayment:   c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(),
+		Keep: c.Lasts(c.Policy.Keep),
 	}
 	for name, price := range c.Plans.Prices {
 		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
@@ -39,6 +42,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 
 func planning(c *config.Config) activities.Planning {
 	return activities.Planning{
-		Onboarding: c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book", CancelCompensates: c.Policy.Cancel == "compensate",
+		Onboarding: c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book",
+		CancelCompensates: c.Policy.Cancel == "compensate",
 	}
 }

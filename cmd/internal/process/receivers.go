@@ -35,19 +35,22 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		return receivers{}, err
 	}
 	consumers := &activities.Consumers{
-		Effects: effects, Receipts: n.Receipts, Client: activities.NewHTTPClient(), Now: time.Now, ByName: sinks.consumers, BySource: Relays(c),
+		Effects: effects, Receipts: n.Receipts, Client: activities.NewHTTPClient(), Now: time.Now,
+		ByName: sinks.consumers, BySource: Relays(c),
 	}
 	return receivers{
 		billing: &activities.Billing{
 			Effects: effects, Receipts: n.Receipts, Facts: state, Policy: BillingPolicy(c), Planning: planning(c),
 			Sinks: sinks.settings, Consumers: consumers, Fetches: fetches(c), Announced: announced,
 		},
-		objects:    objects,
-		workspaces: &activities.Workspaces{Effects: effects, Targets: state, Sinks: sinks.http[workflows.SinkWorkspaces]},
-		finance:    &activities.Finance{Effects: effects, Sinks: sinks.http[workflows.SinkFinance]},
-		tasks:      &activities.Tasks{Effects: effects},
+		objects: objects,
+		workspaces: &activities.Workspaces{Effects: effects, Targets: state,
+			Sinks: sinks.http[workflows.SinkWorkspaces]},
+		finance: &activities.Finance{Effects: effects, Sinks: sinks.http[workflows.SinkFinance]},
+		tasks:   &activities.Tasks{Effects: effects},
 		mail: &activities.Mail{
-			Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: c.Mail.Set, Sinks: sinks.mail, Now: time.Now,
+			Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: c.Mail.Set,
+			Sinks: sinks.mail, Now: time.Now,
 		},
 		consumers: consumers,
 	}, nil
@@ -70,7 +73,8 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 		&operator.JobWorker{
 			Jobs: job.New(n.Pool), Log: n.log,
 			Operator: &operator.Operator{
-				DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail, Relays: Relays(n.Config),
+				DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail,
+				Relays:  Relays(n.Config),
 				Unstick: operator.Unstick(n.Temporal, namespace),
 			},
 		},

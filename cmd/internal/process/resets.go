@@ -32,8 +32,10 @@ type resets struct {
 	wake    chan struct{}
 }
 
-func newResets(histories intervention.Histories, record func(context.Context, run.Intervention) error, log *slog.Logger) *resets {
-	return &resets{histories: histories, record: record, log: log, noticed: map[string]struct{}{}, wake: make(chan struct{}, 1)}
+func newResets(histories intervention.Histories, record func(context.Context, run.Intervention) error,
+	log *slog.Logger) *resets {
+	return &resets{histories: histories, record: record, log: log, noticed: map[string]struct{}{},
+		wake: make(chan struct{}, 1)}
 }
 
 // mostNoticed bounds the remembered runs. A forgotten run is recorded again, which changes nothing.
@@ -79,7 +81,8 @@ func (r *resets) run(ctx context.Context) {
 					break
 				}
 				if tries == 1 {
-					r.log.WarnContext(ctx, "a run was reset, and that is not recorded yet", "workflow_id", made.WorkflowID, "run_id", made.RunID, "error", err)
+					r.log.WarnContext(ctx, "a run was reset, and that is not recorded yet", "workflow_id",
+						made.WorkflowID, "run_id", made.RunID, "error", err)
 				}
 				select {
 				case <-time.After(resetPause):
@@ -106,7 +109,8 @@ func (r *resets) note(ctx context.Context, made run.Intervention) error {
 }
 
 // InterceptWorkflow implements [interceptor.WorkerInterceptor].
-func (r *resets) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (r *resets) InterceptWorkflow(_ workflow.Context,
+	next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	i := &noticing{resets: r}
 	i.Next = next
 	return i

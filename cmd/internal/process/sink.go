@@ -39,7 +39,8 @@ func (g gates) slots() (n int) {
 
 // policy says how the effects of a sink are tried in a mode.
 func (n *Node) policy(s config.Sink, mode string) effect.Policy {
-	return effect.Policy{Timeout: s.Timeout, Gate: n.gates[s.Of(mode)], Retries: effect.Retries(s.Retries), KeyLifetime: s.KeyLifetime}
+	return effect.Policy{Timeout: s.Timeout, Gate: n.gates[s.Of(mode)], Retries: effect.Retries(s.Retries),
+		KeyLifetime: s.KeyLifetime}
 }
 
 func settings(s config.Sink) activities.SinkSettings {
@@ -71,7 +72,8 @@ func (n *Node) sinks() sinks {
 			all.mail = n.mailSinks(s)
 		case s.Consumer != nil:
 			name := strings.TrimPrefix(s.Name, workflows.SinkConsumers+":")
-			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(), Policy: n.policy(s, ""), Settings: settings(s)}
+			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(),
+				Policy: n.policy(s, ""), Settings: settings(s)}
 			continue // a run is told of the consumers that it relays to
 		}
 		all.settings[s.Name] = settings(s)
@@ -88,7 +90,8 @@ func (n *Node) httpSinks(s config.Sink, client *http.Client) map[string]activiti
 	modes := map[string]activities.Sink{}
 	for mode, endpoint := range s.HTTP.Modes() {
 		modes[mode] = activities.Sink{
-			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals, Policy: n.policy(s, mode),
+			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals,
+			Policy: n.policy(s, mode),
 		}
 	}
 	return modes
@@ -99,8 +102,9 @@ func (n *Node) mailSinks(s config.Sink) map[string]activities.MailSink {
 	modes := map[string]activities.MailSink{}
 	for mode, m := range s.Email.Modes() {
 		modes[mode] = activities.MailSink{
-			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()},
-			From:   m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once", Policy: n.policy(s, mode),
+			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username,
+				Password: m.Password.Value()},
+			From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once", Policy: n.policy(s, mode),
 		}
 	}
 	return modes
@@ -118,7 +122,8 @@ func Relays(c *config.Config) map[string][]string {
 func subscribers(c *config.Config) []activities.Subscriber {
 	var list []activities.Subscriber
 	for _, s := range c.Sinks.Subscribers {
-		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout, Types: s.Types})
+		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout,
+			Types: s.Types})
 	}
 	return list
 }

@@ -86,6 +86,7 @@ func (n *Node) tell(ctx context.Context, run string) {
 	err := n.Temporal.SignalWorkflow(ctx, run, "", workflows.SignalSinkBack, nil)
 	var ended *serviceerror.NotFound
 	if err != nil && !errors.As(err, &ended) {
-		n.log.WarnContext(ctx, "cannot tell a run that its sink is back; it polls by itself later", "workflow_id", run, "error", err)
+		n.log.WarnContext(ctx, "cannot tell a run that its sink is back; it polls by itself later", "workflow_id", run,
+			"error", err)
 	}
 }

@@ -37,8 +37,9 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
 	}
 	source := ingress.Source{
-		Name: name, Provider: provider, Verifier: verifier, Secrets: settings.Secrets, Mode: s.Mode, BodyLimit: int64(s.BodyLimit),
-		Wanted: wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
+		Name: name, Provider: provider, Verifier: verifier, Secrets: settings.Secrets, Mode: s.Mode,
+		BodyLimit: int64(s.BodyLimit),
+		Wanted:    wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
 		source.AllowFrom = append(source.AllowFrom, network.Prefix)

@@ -37,7 +37,8 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
 		return err
 	}
-	n.join(ops.Part{Name: effects, Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
+	n.join(ops.Part{Name: effects,
+		Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
 	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses hold from the first moment on
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
@@ -73,7 +74,8 @@ const jobSweep = 5 * time.Second
 
 // sweepJobs starts the jobs that nobody has started, until ctx ends.
 func (n *Node) sweepJobs(ctx context.Context) {
-	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue}
+	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
+		TaskQueue: n.Config.Temporal.TaskQueue}
 	tick := time.NewTicker(jobSweep)
 	defer tick.Stop()
 	for {

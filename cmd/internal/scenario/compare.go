@@ -59,7 +59,8 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 		if onlyFetched(d) {
 			continue
 		}
-		differences = append(differences, fmt.Sprintf("%s, where it should be %s", describe(d, d.Is), describe(d, d.Folded)))
+		differences = append(differences,
+			fmt.Sprintf("%s, where it should be %s", describe(d, d.Is), describe(d, d.Folded)))
 	}
 	names := maps.Clone(should.lists)
 	maps.Copy(names, is.lists)
@@ -141,13 +142,15 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 		return nil, err
 	}
 	for i := range e.rows {
-		e.rows[i].Key, e.rows[i].Data = same.Replace(e.rows[i].Key), json.RawMessage(same.Replace(string(e.rows[i].Data)))
+		e.rows[i].Key, e.rows[i].Data = same.Replace(e.rows[i].Key),
+			json.RawMessage(same.Replace(string(e.rows[i].Data)))
 	}
 	ids := []string{}
 	for _, event := range l.Events() {
 		ids = append(ids, event.ID)
 	}
-	found, _ := db.Query(ctx, endSQL, ids, l.Mode, l.Account, once(), superseded, byClock) // ForEachRow returns its error
+	// ForEachRow returns its error
+	found, _ := db.Query(ctx, endSQL, ids, l.Mode, l.Account, once(), superseded, byClock)
 	var list, line string
 	if _, err := pgx.ForEachRow(found, []any{&list, &line}, func() error {
 		e.lists[list] = append(e.lists[list], same.Replace(line))
@@ -195,7 +198,8 @@ func names(ctx context.Context, db *pgxpool.Pool, l, as Laid) (*strings.Replacer
 	var id, event string
 	var pairs []string
 	if l.Account != as.Account {
-		pairs = []string{l.Token, as.Token, strings.ToUpper(l.Account), strings.ToUpper(as.Account), l.Account, as.Account}
+		pairs = []string{l.Token, as.Token, strings.ToUpper(l.Account), strings.ToUpper(as.Account), l.Account,
+			as.Account}
 	}
 	_, err := pgx.ForEachRow(rows, []any{&id, &event}, func() error {
 		pairs = append(pairs, id, "receipt of "+strings.ReplaceAll(event, l.Token, as.Token))
@@ -233,12 +237,14 @@ func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 				e.repeated = append(e.repeated, "journal: an older target was applied, "+same.Replace(at.Key))
 			}
 			if service == "finance" && at.First {
-				e.lists["journal of finance"] = append(e.lists["journal of finance"], same.Replace(at.Key)+" "+same.Replace(string(at.Body)))
+				e.lists["journal of finance"] = append(e.lists["journal of finance"], same.Replace(at.Key)+" "+
+					same.Replace(string(at.Body)))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(count)) {
 			if count[key] > 1 {
-				e.repeated = append(e.repeated, fmt.Sprintf("journal: %s did %s %d times", service, same.Replace(key), count[key]))
+				e.repeated = append(e.repeated,
+					fmt.Sprintf("journal: %s did %s %d times", service, same.Replace(key), count[key]))
 			}
 		}
 	}

@@ -23,7 +23,8 @@ var All = []Scenario{
 		},
 	},
 	{
-		Name: "card-suspended", About: "a renewal's card is refused until the grace is over, and pays after that", Now: 30,
+		Name: "card-suspended", About: "a renewal's card is refused until the grace is over, and pays after that",
+		Now: 30,
 		Steps: []Step{
 			{0, "a month is paid", subscribe},
 			{30, "the renewal's card is refused", func(c *forge.Customer, _ Shop) { c.RenewInVain() }},
@@ -39,8 +40,10 @@ var All = []Scenario{
 		Name: "upgrade", About: "a higher plan with proration, back to the lower one, and a renewal with the credit", Now: 30, Needs: Plans,
 		Steps: []Step{
 			{0, "a month of the lower plan is paid", subscribe},
-			{10, "upgrade: the rest of the month is paid at once", func(c *forge.Customer, s Shop) { c.Change(s.High, 1) }},
-			{20, "downgrade: the rest is credited with the next invoice", func(c *forge.Customer, s Shop) { c.Change(s.Low, 1) }},
+			{10, "upgrade: the rest of the month is paid at once",
+				func(c *forge.Customer, s Shop) { c.Change(s.High, 1) }},
+			{20, "downgrade: the rest is credited with the next invoice",
+				func(c *forge.Customer, s Shop) { c.Change(s.Low, 1) }},
 			{30, "the renewal is paid, less the credit", func(c *forge.Customer, _ Shop) { c.Renew() }},
 		},
 	},
@@ -73,7 +76,8 @@ var All = []Scenario{
 		},
 	},
 	{
-		Name: "cancelled-paid-late", About: "a subscription is cancelled with an open invoice, which is paid after all", Now: 32,
+		Name:  "cancelled-paid-late",
+		About: "a subscription is cancelled with an open invoice, which is paid after all", Now: 32,
 		Steps: []Step{
 			{0, "a month is paid", subscribe},
 			{30, "the renewal's card is refused", func(c *forge.Customer, _ Shop) { c.RenewInVain() }},
@@ -85,14 +89,16 @@ var All = []Scenario{
 		Name: "annual", About: "a plan by the month becomes one by the year", Now: 12, Needs: Yearly,
 		Steps: []Step{
 			{0, "a month is paid", func(c *forge.Customer, s Shop) { c.Subscribe(s.monthly(), 1, 0) }},
-			{12, "the year is paid, less the rest of the month", func(c *forge.Customer, s Shop) { c.Change(s.Yearly, 1) }},
+			{12, "the year is paid, less the rest of the month",
+				func(c *forge.Customer, s Shop) { c.Change(s.Yearly, 1) }},
 		},
 	},
 	{
 		Name: "planned-end", About: "a cancellation for the end of the period, which the clock brings before Stripe tells", Now: 27,
 		Steps: []Step{
 			{0, "a month is paid", subscribe},
-			{27, "the customer cancels for the end of the month", func(c *forge.Customer, _ Shop) { c.CancelAtPeriodEnd() }},
+			{27, "the customer cancels for the end of the month",
+				func(c *forge.Customer, _ Shop) { c.CancelAtPeriodEnd() }},
 			{31, "the month is over", nil},
 			{32, "Stripe says that it has ended", func(c *forge.Customer, _ Shop) { c.End() }},
 		},

@@ -71,7 +71,8 @@ func ShopOf(c *config.Config) (Shop, error) {
 	}
 	for _, plan := range c.Plans.Order {
 		if prices := pricesOf(c, plan, true); len(prices) > 0 && shop.Once.Price == "" {
-			shop.Once = forge.Plan{Name: plan, Price: prices[0], Amount: 1500, Days: int(c.Plans.Prices[prices[0]].For / (24 * time.Hour))}
+			shop.Once = forge.Plan{Name: plan, Price: prices[0], Amount: 1500,
+				Days: int(c.Plans.Prices[prices[0]].For / (24 * time.Hour))}
 		}
 	}
 	return shop, nil

@@ -58,7 +58,8 @@ type sight struct {
 }
 
 func newSight(l Laid) *sight {
-	return &sight{account: l.Account, mode: l.Mode, types: map[string]string{}, effects: map[string]string{}, tasks: map[string]string{}}
+	return &sight{account: l.Account, mode: l.Mode, types: map[string]string{}, effects: map[string]string{},
+		tasks: map[string]string{}}
 }
 
 // tell adds events to those that are observed.
@@ -81,7 +82,8 @@ func (s *sight) list() []string { return append([]string{}, s.events...) }
 
 // observe says how things stand after a step.
 func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (Moment, error) {
-	m := Moment{Day: step.Day, What: step.What, Events: []Told{}, Effects: []Effect{}, News: []string{}, Tasks: []string{}}
+	m := Moment{Day: step.Day, What: step.What, Events: []Told{}, Effects: []Effect{}, News: []string{},
+		Tasks: []string{}}
 	for _, e := range step.Events {
 		m.Events = append(m.Events, Told{e.ID, e.Type})
 	}
@@ -165,7 +167,8 @@ func (s *sight) access(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 	}
 	if m.Because == nil && len(a.Subscriptions) > 0 { // it grants nothing: that is why
 		sub := a.Subscriptions[len(a.Subscriptions)-1]
-		m.Because, m.Status, m.Standing = &Told{sub.Because, s.types[sub.Because]}, sub.Status, "the subscription "+sub.Standing(time.Now())
+		m.Because, m.Status, m.Standing = &Told{sub.Because, s.types[sub.Because]}, sub.Status, "the subscription "+
+			sub.Standing(time.Now())
 	}
 	if m.Because == nil && len(a.Grants) > 0 { // bought once
 		g := a.Grants[len(a.Grants)-1]

@@ -70,19 +70,22 @@ func Plans(c *config.Config) (plans []Plan) {
 		case s.Sink.HTTP != nil:
 			of := samples[s.Sink.Name]
 			k := keyed{
-				name: s.Name, key: s.Sink.Key, endpoint: s.Sink.HTTP.Modes()[s.Mode], timeout: s.Sink.Timeout, client: client,
+				name: s.Name, key: s.Sink.Key, endpoint: s.Sink.HTTP.Modes()[s.Mode], timeout: s.Sink.Timeout,
+				client:  client,
 				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1),
 			}
 			plans = append(plans, Plan{Sink: s.Name, Stays: of.stays, run: k.check})
 		case s.Sink.Email != nil:
-			plans = append(plans, Plan{Sink: s.Name, run: mailCheck(s.Name, s.Sink.Email.Modes()[s.Mode], s.Sink.Timeout)})
+			plans = append(plans,
+				Plan{Sink: s.Name, run: mailCheck(s.Name, s.Sink.Email.Modes()[s.Mode], s.Sink.Timeout)})
 		default:
 			run := consumerCheck(client, s, now)
 			plans = append(plans, Plan{Sink: s.Name, Stays: "an event of type pawl.check", run: run})
 		}
 	}
 	for _, s := range c.Sinks.Subscribers {
-		plans = append(plans, Plan{Sink: "subscribers:" + s.Name, Stays: "an event of type pawl.check", run: subscriberCheck(client, s, now)})
+		plans = append(plans, Plan{Sink: "subscribers:" + s.Name, Stays: "an event of type pawl.check",
+			run: subscriberCheck(client, s, now)})
 	}
 	return plans
 }
@@ -97,18 +100,22 @@ type sample struct {
 
 // samples has each API of the configuration, by its name.
 var samples = map[string]sample{
-	"workspaces": {"a workspace " + Account + " that is released", func(mode string, now time.Time, number int64) activities.Request {
-		// A released workspace is not needed. Versions grow with the time, so that a later check is newer.
-		return activities.Workspace{
-			Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: number, Version: now.Unix(),
-		}.Request()
-	}},
-	"finance": {"an entry of 0 for account " + Account, func(mode string, now time.Time, number int64) activities.Request {
-		return activities.Entry{
-			Kind: activities.PaymentEntry, Mode: mode, Account: Account, Object: Account, Tax: number, Currency: "usd",
-			OccurredAt: now.UTC().Truncate(time.Second),
-		}.Request()
-	}},
+	"workspaces": {"a workspace " + Account + " that is released",
+		func(mode string, now time.Time, number int64) activities.Request {
+			// A released workspace is not needed. Versions grow with the time, so that a later check is newer.
+			return activities.Workspace{
+				Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: number,
+				Version: now.Unix(),
+			}.Request()
+		}},
+	"finance": {"an entry of 0 for account " + Account,
+		func(mode string, now time.Time, number int64) activities.Request {
+			return activities.Entry{
+				Kind: activities.PaymentEntry, Mode: mode, Account: Account, Object: Account, Tax: number,
+				Currency:   "usd",
+				OccurredAt: now.UTC().Truncate(time.Second),
+			}.Request()
+		}},
 }
 
 // keyed is an API that remembers keys.
@@ -141,14 +148,17 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	find("reach", OK, "answers", "")
 	switch {
 	case first.status == http.StatusUnauthorized || first.status == http.StatusForbidden:
-		find("token", Fails, fmt.Sprintf("answered %d: pawl is not let in", first.status), "check "+k.key+".token: effects would wait until it is right")
+		find("token", Fails, fmt.Sprintf("answered %d: pawl is not let in", first.status),
+			"check "+k.key+".token: effects would wait until it is right")
 		return found
 	case first.status/100 != 2:
-		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status, k.request.Method, k.request.Path),
+		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status,
+			k.request.Method, k.request.Path),
 			"check the path behind "+k.key+".url, and what the API takes, against docs/sinks.openapi.yaml")
 		return found
 	case token == "":
-		find("token", Note, "there is none, and pawl is let in", "give the sink one with "+k.key+".token, unless the network keeps strangers out")
+		find("token", Note, "there is none, and pawl is let in", "give the sink one with "+k.key+
+			".token, unless the network keeps strangers out")
 	default:
 		find("token", OK, fmt.Sprintf("answered %d", first.status), "")
 	}
@@ -158,7 +168,8 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		find("repeat", Fails, err.Error(), "run the check again")
 		return found
 	case again.status/100 != 2:
-		find("repeat", Fails, fmt.Sprintf("answered %d, and then %d to the same key", first.status, again.status), repeat)
+		find("repeat", Fails, fmt.Sprintf("answered %d, and then %d to the same key", first.status, again.status),
+			repeat)
 	case !bytes.Equal(again.body, first.body) || again.status != first.status:
 		find("repeat", Fails, "another answer to the same key: it may have been done twice", repeat)
 	default:
@@ -211,7 +222,8 @@ func (k keyed) send(ctx context.Context, key, token string, r activities.Request
 }
 
 // send makes one request that is marked as a check. Its error names the host alone.
-func send(ctx context.Context, client *http.Client, timeout time.Duration, method, to string, header map[string]string, body []byte) (answer, error) {
+func send(ctx context.Context, client *http.Client, timeout time.Duration, method, to string, header map[string]string,
+	body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
@@ -241,9 +253,11 @@ func mailCheck(name string, m config.MailServer, timeout time.Duration) func(con
 	return func(ctx context.Context) []Finding {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		mailer := &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username, Password: m.Password.Value()}
+		mailer := &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username,
+			Password: m.Password.Value()}
 		if err := mailer.Check(ctx, m.From); err != nil {
-			return []Finding{{Sink: name, Check: "reach", Result: Fails, Found: err.Error(), Do: "check address, tls, username, password and from of sinks.email"}}
+			return []Finding{{Sink: name, Check: "reach", Result: Fails, Found: err.Error(),
+				Do: "check address, tls, username, password and from of sinks.email"}}
 		}
 		as := "takes " + m.From + " as the sender, without a password"
 		if m.Username != "" {
@@ -255,33 +269,40 @@ func mailCheck(name string, m config.MailServer, timeout time.Duration) func(con
 
 func subscriberCheck(client *http.Client, s config.Subscriber, now time.Time) func(context.Context) []Finding {
 	header := map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": uuidOf(now), "Ce-Source": "/pawl/test", "Ce-Type": "pawl.check", "Ce-Subject": Account, "Ce-Time": now.UTC().Format(time.RFC3339),
+		"Ce-Specversion": "1.0", "Ce-Id": uuidOf(now), "Ce-Source": "/pawl/test", "Ce-Type": "pawl.check",
+		"Ce-Subject": Account, "Ce-Time": now.UTC().Format(time.RFC3339),
 		"Content-Type": "application/json",
 	}
 	if token := s.Token.Value(); token != "" {
 		header["Authorization"] = "Bearer " + token
 	}
 	body := []byte(`{"account":"` + Account + `","mode":"test"}`)
-	return taken(client, "subscribers:"+s.Name, "sinks.subscribers[].url of "+s.Name, "its token", s.URL, s.Timeout, func() (map[string]string, []byte) { return header, body })
+	return taken(client, "subscribers:"+s.Name, "sinks.subscribers[].url of "+s.Name, "its token", s.URL, s.Timeout,
+		func() (map[string]string, []byte) { return header, body })
 }
 
 func consumerCheck(client *http.Client, s config.Served, now time.Time) func(context.Context) []Finding {
 	body := []byte(`{"type":"pawl.check","account":"` + Account + `"}`)
 	c := s.Sink.Consumer
-	return taken(client, s.Name, s.Sink.Key+".url", "its secrets", c.URL, c.Timeout, func() (map[string]string, []byte) {
-		signed := http.Header{}
-		activities.SignStandard(signed, c.Keys(), Account+"_"+strconv.FormatInt(now.UnixNano(), 36), time.Now(), body)
-		header := map[string]string{"Content-Type": "application/json", "Pawl-Account": Account, "Pawl-Event-Type": "pawl.check", "Pawl-Mode": "test"}
-		for key := range signed {
-			header[key] = signed.Get(key)
-		}
-		return header, body
-	})
+	return taken(client, s.Name, s.Sink.Key+".url", "its secrets", c.URL, c.Timeout,
+		func() (map[string]string, []byte) {
+			signed := http.Header{}
+			activities.SignStandard(signed, c.Keys(), Account+"_"+strconv.FormatInt(now.UnixNano(), 36), time.Now(),
+				body)
+			header := map[string]string{"Content-Type": "application/json", "Pawl-Account": Account,
+				"Pawl-Event-Type": "pawl.check", "Pawl-Mode": "test"}
+			for key := range signed {
+				header[key] = signed.Get(key)
+			}
+			return header, body
+		})
 }
 
 // taken asks whoever tells repeats by an ID of the event: it is sent twice, and 2xx each time is all that can be seen.
-func taken(client *http.Client, name, where, known, to string, timeout time.Duration, fresh func() (map[string]string, []byte)) func(context.Context) []Finding {
-	do := map[string]string{"reach": "check " + where + ", and answer 2xx to types that are not known", "repeat": "answer 2xx to a repeat, too, and drop it by its ID"}
+func taken(client *http.Client, name, where, known, to string, timeout time.Duration,
+	fresh func() (map[string]string, []byte)) func(context.Context) []Finding {
+	do := map[string]string{"reach": "check " + where + ", and answer 2xx to types that are not known",
+		"repeat": "answer 2xx to a repeat, too, and drop it by its ID"}
 	return func(ctx context.Context) (found []Finding) {
 		find := func(check, result, what, do string) {
 			found = append(found, Finding{Sink: name, Check: check, Result: result, Found: what, Do: do})

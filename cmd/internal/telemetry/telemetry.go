@@ -35,8 +35,10 @@ type Telemetry struct {
 // New returns an exporter with nothing in it but the metrics of the Go runtime and the process.
 func New(log *slog.Logger) (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(),
+		otelprom.WithoutTargetInfo())
 	if err != nil {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}

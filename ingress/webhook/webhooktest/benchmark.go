@@ -11,7 +11,8 @@ import (
 // the second of two secrets, and its envelope. in needs no secret and no time.
 func Benchmark(b *testing.B, p webhook.Provider, other, secret string, in webhook.SignInput) {
 	b.Helper()
-	v, err := p.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "other", Value: other}, {Label: "used", Value: secret}}})
+	v, err := p.New(webhook.Settings{Source: "s",
+		Secrets: []webhook.Secret{{Label: "other", Value: other}, {Label: "used", Value: secret}}})
 	if err != nil {
 		b.Fatal(err)
 	}

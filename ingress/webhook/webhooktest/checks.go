@@ -348,7 +348,8 @@ func (s Suite) testContract(t *testing.T) {
 	t.Parallel()
 	c := s.Provider.Contract
 	for name, value := range map[string]string{
-		"Name": s.Provider.Name, "Scheme": c.Scheme, "ID": c.ID, "Type": c.Type, "Dedupe": c.Dedupe, "Retries": c.Retries, "Disables": c.Disables,
+		"Name": s.Provider.Name, "Scheme": c.Scheme, "ID": c.ID, "Type": c.Type, "Dedupe": c.Dedupe,
+		"Retries": c.Retries, "Disables": c.Disables,
 	} {
 		if value == "" {
 			t.Errorf("Contract.%s is empty", name)

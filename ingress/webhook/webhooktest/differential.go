@@ -58,7 +58,8 @@ func (d Differential) Run(t *testing.T) {
 			}
 		}
 		if !explained {
-			t.Errorf("no intended difference explains it: ours %v, theirs %v\nheaders %q\nbody %q", ours, theirs, r.Header, r.Body)
+			t.Errorf("no intended difference explains it: ours %v, theirs %v\nheaders %q\nbody %q", ours, theirs,
+				r.Header, r.Body)
 		}
 	}
 	if admitted < d.Rounds/50 || refused < d.Rounds/50 {

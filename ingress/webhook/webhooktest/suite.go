@@ -138,7 +138,8 @@ func request(out webhook.SignOutput) *webhook.Request {
 	if header == nil {
 		header = http.Header{}
 	}
-	return &webhook.Request{Method: http.MethodPost, URL: out.URL, Header: header, Body: bytes.Clone(out.Body), ReceivedAt: now}
+	return &webhook.Request{Method: http.MethodPost, URL: out.URL, Header: header, Body: bytes.Clone(out.Body),
+		ReceivedAt: now}
 }
 
 func admitted(t *testing.T, v webhook.Verifier, r *webhook.Request, wantSecret string) {

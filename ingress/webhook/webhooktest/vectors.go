@@ -58,7 +58,8 @@ func (v Vector) Settings() webhook.Settings {
 	}
 	for _, value := range append([]string{v.Secret, v.PublicKey}, v.Secrets...) {
 		if value != "" && (value != v.PublicKey || v.Secret == "") {
-			s.Secrets = append(s.Secrets, webhook.Secret{Label: "secret-" + string(rune('a'+len(s.Secrets))), Value: value})
+			s.Secrets = append(s.Secrets,
+				webhook.Secret{Label: "secret-" + string(rune('a'+len(s.Secrets))), Value: value})
 		}
 	}
 	return s
@@ -66,7 +67,8 @@ func (v Vector) Settings() webhook.Settings {
 
 // Request returns the request of v.
 func (v Vector) Request() webhook.Request {
-	r := webhook.Request{Method: http.MethodPost, URL: v.URL, Header: http.Header{}, Body: v.Body, ReceivedAt: time.Unix(v.NowUnix, 0)}
+	r := webhook.Request{Method: http.MethodPost, URL: v.URL, Header: http.Header{}, Body: v.Body,
+		ReceivedAt: time.Unix(v.NowUnix, 0)}
 	for name, value := range v.Headers {
 		r.Header.Set(name, value)
 	}
@@ -119,7 +121,8 @@ func checkVector(t *testing.T, p webhook.Provider, v Vector, settings webhook.Se
 		got  string
 		want *string
 	}{
-		"ID": {got.ID, v.EventID}, "Type": {got.Type, v.EventType}, "Object": {got.Object, v.ObjectID}, "Account": {got.Account, v.Account},
+		"ID": {got.ID, v.EventID}, "Type": {got.Type, v.EventType}, "Object": {got.Object, v.ObjectID},
+		"Account": {got.Account, v.Account},
 	} {
 		if c.want != nil && c.got != *c.want {
 			t.Errorf("%s: got %q, want %q", name, c.got, *c.want)

@@ -40,7 +40,8 @@ const (
 	modeMissing           mode = "missing"
 )
 
-var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept, modeHangAfterAccept, modeIgnoreVersion, modeStale, modeMissing}
+var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept,
+	modeHangAfterAccept, modeIgnoreVersion, modeStale, modeMissing}
 
 // stage is a point of an SMTP transaction.
 type stage string
@@ -203,7 +204,8 @@ func (fs *faults) take(service string, at stage, of, account string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for i, f := range fs.list {
-		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of || f.Account != "" && f.Account != account {
+		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of || f.Account != "" &&
+			f.Account != account {
 			continue
 		}
 		fs.list[i].Next--

@@ -23,7 +23,8 @@ func (s *Sandbox) routes() http.Handler {
 	mux.HandleFunc("PUT /workspaces/{account}", s.faulty(workspaces, s.putWorkspace))
 	mux.HandleFunc("DELETE /workspaces/{account}", s.faulty(workspaces, s.deleteWorkspace))
 	mux.HandleFunc("GET /workspaces/{account}", s.getWorkspace)
-	mux.HandleFunc("GET /workspaces", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.sinks[workspaces].states()) })
+	mux.HandleFunc("GET /workspaces",
+		func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.sinks[workspaces].states()) })
 	mux.HandleFunc("POST /entries", s.faulty(finance, s.postEntry))
 	mux.HandleFunc("GET /entries", s.list(finance))
 	mux.HandleFunc("POST /events", s.faulty(events, s.postEvent))
@@ -32,7 +33,8 @@ func (s *Sandbox) routes() http.Handler {
 	mux.HandleFunc("GET /relayed", s.list(relayed))
 	mux.HandleFunc("GET /emails", s.list(email))
 	mux.HandleFunc("POST /_faults", s.postFault)
-	mux.HandleFunc("GET /_faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.faults.pending()) })
+	mux.HandleFunc("GET /_faults",
+		func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.faults.pending()) })
 	mux.HandleFunc("DELETE /_faults", s.deleteFaults)
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
@@ -158,9 +160,11 @@ func (s *Sandbox) putWorkspace(r *http.Request, body []byte, f fault) reply {
 	}
 	rec := record{Account: r.PathValue("account"), Body: object, OutOfOrder: f.IgnoreVersion}
 	mode, version := rec.target()
-	for header, want := range map[string]string{"Pawl-Mode": mode, "Pawl-Target-Version": strconv.FormatInt(version, 10)} {
+	for header, want := range map[string]string{"Pawl-Mode": mode,
+		"Pawl-Target-Version": strconv.FormatInt(version, 10)} {
 		if got := r.Header.Get(header); got != "" && got != want {
-			return refuse(http.StatusBadRequest, fmt.Sprintf("the header %s says %q, and the body %q", header, got, want))
+			return refuse(http.StatusBadRequest,
+				fmt.Sprintf("the header %s says %q, and the body %q", header, got, want))
 		}
 	}
 	return s.keyed(workspaces, r, rec, http.StatusOK)
@@ -266,7 +270,8 @@ func (s *Sandbox) postRelayed(r *http.Request, body []byte, _ fault) reply {
 	if isCheck(r) {
 		return s.checked(record{}, http.StatusAccepted)
 	}
-	return s.accept(relayed, record{Key: id, Account: r.Header.Get("Pawl-Account"), Body: line}, false, http.StatusAccepted)
+	return s.accept(relayed, record{Key: id, Account: r.Header.Get("Pawl-Account"), Body: line}, false,
+		http.StatusAccepted)
 }
 
 // jsonObject returns body as it stands in the journal.

@@ -48,7 +48,8 @@ type section struct {
 func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 	var sections []section
 	for _, service := range []struct{ name, title string }{
-		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"}, {relayed, "Relayed events"}, {stripe, "Events that Stripe's API knows"},
+		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"},
+		{relayed, "Relayed events"}, {stripe, "Events that Stripe's API knows"},
 	} {
 		told := s.sinks[service.name]
 		if service.name == stripe {

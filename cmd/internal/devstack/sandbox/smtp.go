@@ -58,7 +58,8 @@ func (s *session) drop() error {
 }
 
 func smtpStatus(f fault) error {
-	return &smtp.SMTPError{Code: f.Status, EnhancedCode: smtp.EnhancedCode{f.Status / 100, 0, 0}, Message: "a fault of the sandbox"}
+	return &smtp.SMTPError{Code: f.Status, EnhancedCode: smtp.EnhancedCode{f.Status / 100, 0, 0},
+		Message: "a fault of the sandbox"}
 }
 
 // Data takes the message. Its error, or 250, is the answer to the final dot.
@@ -82,7 +83,8 @@ func (s *session) Data(r io.Reader) error {
 	}
 	if err := s.accept(message.Header); err != nil {
 		s.sandbox.log.Error("sandbox journal", "service", email, "error", err)
-		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "the journal cannot be written"}
+		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0},
+			Message: "the journal cannot be written"}
 	}
 	s.sandbox.wait(f.latency())
 	switch f.Mode {

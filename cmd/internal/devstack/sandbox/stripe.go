@@ -70,7 +70,8 @@ func (s *Sandbox) stripeRoutes(mux *http.ServeMux) {
 	}
 	ask("/invoices/{id}/lines", stripeQuery.lines)
 	unknown := func(w http.ResponseWriter, r *http.Request) {
-		refused := stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+strings.TrimPrefix(r.URL.Path, "/stripe")+"). The sandbox only reads, and only what pawl reads.")
+		refused := stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+
+			strings.TrimPrefix(r.URL.Path, "/stripe")+"). The sandbox only reads, and only what pawl reads.")
 		answer(w, refused.status, refused.body)
 	}
 	mux.HandleFunc("/stripe/v1/", unknown)
@@ -129,7 +130,8 @@ func stripeRefusal(status int, code, param, message string) reply {
 
 // stripeFault is the body of a fault's answer.
 func stripeFault(status int) any {
-	code := map[int]string{http.StatusTooManyRequests: "rate_limit", http.StatusNotFound: "resource_missing", http.StatusConflict: "lock_timeout"}[status]
+	code := map[int]string{http.StatusTooManyRequests: "rate_limit", http.StatusNotFound: "resource_missing",
+		http.StatusConflict: "lock_timeout"}[status]
 	return stripeRefusal(status, code, "", "A fault of the sandbox.").body
 }
 
@@ -164,8 +166,9 @@ func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, *reply) {
 		return q, &refused
 	}
 	if !q.world.knows(q.scope.account) {
-		refused := stripeRefusal(http.StatusForbidden, "account_invalid", "", "The provided key does not have access to account '"+q.scope.account+
-			"' (or that account does not exist). Application access may have been revoked.")
+		refused := stripeRefusal(http.StatusForbidden, "account_invalid", "",
+			"The provided key does not have access to account '"+q.scope.account+
+				"' (or that account does not exist). Application access may have been revoked.")
 		return q, &refused
 	}
 	return q, nil
@@ -192,14 +195,16 @@ func modeOfKey(r *http.Request) string {
 // one answers with an object.
 func (q stripeQuery) one(kind stripeKind) reply {
 	if kind.new && !q.newVersion {
-		return stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
+		return stripeRefusal(http.StatusNotFound, "", "",
+			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
 	}
 	if refused := q.unknown("id"); refused != nil {
 		return *refused
 	}
 	object, ok := q.world.get(q.scope, kind.object, q.id, q.stale)
 	if !ok || q.missing {
-		return stripeRefusal(http.StatusNotFound, "resource_missing", "id", fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
+		return stripeRefusal(http.StatusNotFound, "resource_missing", "id",
+			fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
 	}
 	return reply{status: http.StatusOK, body: object.shown()}
 }
@@ -207,10 +212,12 @@ func (q stripeQuery) one(kind stripeKind) reply {
 // list answers with a page of objects, the newest first.
 func (q stripeQuery) list(path string, kind stripeKind) reply {
 	if kind.new && !q.newVersion {
-		return stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
+		return stripeRefusal(http.StatusNotFound, "", "",
+			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
 	}
 	filters := slices.Collect(maps.Keys(kind.filters))
-	if refused := q.unknown(append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]", "created[lt]", "created[lte]", "types[]")...); refused != nil {
+	if refused := q.unknown(append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]",
+		"created[lt]", "created[lte]", "types[]")...); refused != nil {
 		return *refused
 	}
 	if types := q.form["types[]"]; len(types) > 20 || len(types) > 0 && q.form.Has("type") {
@@ -243,16 +250,19 @@ func (q stripeQuery) lines() reply {
 	}
 	invoice, ok := q.world.get(q.scope, "invoice", q.id, q.stale)
 	if !ok || q.missing {
-		return stripeRefusal(http.StatusNotFound, "resource_missing", "invoice", fmt.Sprintf("No such invoice: '%s'", q.id))
+		return stripeRefusal(http.StatusNotFound, "resource_missing", "invoice",
+			fmt.Sprintf("No such invoice: '%s'", q.id))
 	}
-	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(), idOf, func(line json.RawMessage) any { return line })
+	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(), idOf,
+		func(line json.RawMessage) any { return line })
 }
 
 // unknown refuses parameters that the sandbox would not heed: a test that relies on one must not pass by chance.
 func (q stripeQuery) unknown(known ...string) *reply {
 	for name := range q.form {
 		if !slices.Contains(known, name) {
-			refused := stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+name+" (or one that the sandbox does not know)")
+			refused := stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+
+				name+" (or one that the sandbox does not know)")
 			return &refused
 		}
 	}
@@ -297,21 +307,24 @@ func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, s
 	if given := q.form.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 || n > 100 {
-			return stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit", "Invalid limit: want 1 to 100, not "+given)
+			return stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit",
+				"Invalid limit: want 1 to 100, not "+given)
 		}
 		limit = n
 	}
 	after, before := q.form.Get("starting_after"), q.form.Get("ending_before")
 	for param, cursor := range map[string]string{"starting_after": after, "ending_before": before} {
 		if cursor != "" && !slices.ContainsFunc(all, func(o T) bool { return id(o) == cursor }) {
-			return stripeRefusal(http.StatusBadRequest, "resource_missing", param, fmt.Sprintf("No such %s: '%s'", name, cursor))
+			return stripeRefusal(http.StatusBadRequest, "resource_missing", param,
+				fmt.Sprintf("No such %s: '%s'", name, cursor))
 		}
 	}
 	at := func(cursor string) int { return slices.IndexFunc(all, func(o T) bool { return id(o) == cursor }) }
 	var more bool
 	switch {
 	case after != "" && before != "":
-		return stripeRefusal(http.StatusBadRequest, "", "", "You can only specify one of these parameters: starting_after, ending_before.")
+		return stripeRefusal(http.StatusBadRequest, "", "",
+			"You can only specify one of these parameters: starting_after, ending_before.")
 	case before != "":
 		all = all[:at(before)]
 		more = len(all) > limit
@@ -327,5 +340,6 @@ func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, s
 	for i, o := range all {
 		data[i] = shown(o)
 	}
-	return reply{status: http.StatusOK, body: map[string]any{"object": "list", "url": path, "has_more": more, "data": data}}
+	return reply{status: http.StatusOK,
+		body: map[string]any{"object": "list", "url": path, "has_more": more, "data": data}}
 }

@@ -31,7 +31,8 @@ func field(path ...string) func(o stripeObject, want string) bool {
 
 // stripeKinds are the kinds by the paths of their lists.
 var stripeKinds = map[string]stripeKind{
-	"customers": {object: "customer", filters: map[string]func(stripeObject, string) bool{"email": field("email")}, unasked: func(o stripeObject) bool { return !o.gone }},
+	"customers": {object: "customer", filters: map[string]func(stripeObject, string) bool{"email": field("email")},
+		unasked: func(o stripeObject) bool { return !o.gone }},
 	"subscriptions": {
 		object: "subscription",
 		filters: map[string]func(stripeObject, string) bool{
@@ -64,15 +65,29 @@ var stripeKinds = map[string]stripeKind{
 			"payment[payment_intent]": field("payment", "payment_intent"),
 		},
 	},
-	"charges":      {object: "charge", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "payment_intent": field("payment_intent")}},
-	"credit_notes": {object: "credit_note", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "invoice": field("invoice")}},
-	"refunds":      {object: "refund", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
-	"disputes":     {object: "dispute", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")}},
+	"charges": {object: "charge",
+		filters: map[string]func(stripeObject, string) bool{"customer": field("customer"),
+			"payment_intent": field("payment_intent")}},
+	"credit_notes": {object: "credit_note",
+		filters: map[string]func(stripeObject, string) bool{"customer": field("customer"),
+			"invoice": field("invoice")}},
+	"refunds": {object: "refund",
+		filters: map[string]func(stripeObject, string) bool{"charge": field("charge"),
+			"payment_intent": field("payment_intent")}},
+	"disputes": {object: "dispute",
+		filters: map[string]func(stripeObject, string) bool{"charge": field("charge"),
+			"payment_intent": field("payment_intent")}},
 	"radar/early_fraud_warnings": {
-		object: "radar.early_fraud_warning", filters: map[string]func(stripeObject, string) bool{"charge": field("charge"), "payment_intent": field("payment_intent")},
+		object: "radar.early_fraud_warning",
+		filters: map[string]func(stripeObject, string) bool{"charge": field("charge"),
+			"payment_intent": field("payment_intent")},
 	},
-	"checkout/sessions": {object: "checkout.session", filters: map[string]func(stripeObject, string) bool{"customer": field("customer"), "subscription": field("subscription"), "payment_intent": field("payment_intent"), "status": field("status")}},
-	"events":            {object: "event", filters: map[string]func(stripeObject, string) bool{"type": field("type")}, kept: 30 * 24 * time.Hour},
+	"checkout/sessions": {object: "checkout.session",
+		filters: map[string]func(stripeObject, string) bool{"customer": field("customer"),
+			"subscription": field("subscription"), "payment_intent": field("payment_intent"),
+			"status": field("status")}},
+	"events": {object: "event", filters: map[string]func(stripeObject, string) bool{"type": field("type")},
+		kept: 30 * 24 * time.Hour},
 }
 
 // stripeScope is where an object is: at the stand-in's own account or a connected one, in test or in live mode.
@@ -158,7 +173,8 @@ func (o stripeObject) shown() any {
 		return o.fields
 	}
 	fields := maps.Clone(o.fields)
-	list, err := json.Marshal(map[string]any{"object": "list", "data": lines[:linesShown], "has_more": true, "url": "/v1/invoices/" + o.id() + "/lines"})
+	list, err := json.Marshal(map[string]any{"object": "list", "data": lines[:linesShown], "has_more": true,
+		"url": "/v1/invoices/" + o.id() + "/lines"})
 	if err != nil {
 		panic("sandbox: " + err.Error()) // these are JSON texts
 	}
@@ -193,7 +209,8 @@ func (w *stripeWorld) learn(e stripeEvent) {
 	var event map[string]json.RawMessage
 	_ = json.Unmarshal(e.body, &event) // readEvent has read it
 	w.add(scope, stripeObject{fields: event, at: e.Created})
-	shown := stripeObject{fields: e.object, at: e.Created, gone: e.Type == "customer.deleted" || e.Type == "invoice.deleted"}
+	shown := stripeObject{fields: e.object, at: e.Created, gone: e.Type == "customer.deleted" ||
+		e.Type == "invoice.deleted"}
 	w.add(scope, shown)
 	// An object's customer can be asked for, although no event told of it.
 	if customer := shown.text("customer"); customer != "" && len(w.objects[scope]["customer"][customer]) == 0 {
