@@ -17,14 +17,15 @@ import (
 // ledger.
 const SignalSettled = "settled"
 
-// DoneMeanwhile says that the effects a parked run waits for are all done or skipped by now, and by which event. A
-// decision about such a run comes too late: the run ends by itself. DoneMeanwhile returns "" if one of the effects is
-// open, and for a run that waits for none.
-func DoneMeanwhile(keys []string, stands map[string]effect.Standing) string {
+// DoneMeanwhile says that the effects a parked run of an event waits for are all done or skipped by now, by which other
+// event. A decision about such a run comes too late: the run ends by itself. DoneMeanwhile returns "" if one of the
+// effects is open, and for a run that waits for none. It also does if the event itself has settled one: its run has
+// followed a decision and lost that with its worker, and follows it again.
+func DoneMeanwhile(eventID string, keys []string, stands map[string]effect.Standing) string {
 	var by string
 	for _, key := range keys {
 		s, ok := stands[key]
-		if !ok || s.State != ledger.Done && s.State != ledger.Skipped {
+		if !ok || s.EventID == eventID || s.State != ledger.Done && s.State != ledger.Skipped {
 			return ""
 		}
 		by = s.EventID
@@ -36,12 +37,12 @@ func DoneMeanwhile(keys []string, stands map[string]effect.Standing) string {
 }
 
 // DoneMeanwhileIn is [DoneMeanwhile] by what the ledger holds in a transaction.
-func DoneMeanwhileIn(ctx context.Context, db ledger.Tx, keys []string) (string, error) {
+func DoneMeanwhileIn(ctx context.Context, db ledger.Tx, eventID string, keys []string) (string, error) {
 	found, err := ledger.Peek(ctx, db, keys)
 	if err != nil {
 		return "", err
 	}
-	return DoneMeanwhile(keys, standings(found)), nil
+	return DoneMeanwhile(eventID, keys, standings(found)), nil
 }
 
 // WakeWaitingInput names effects that a person's decision has had settled.

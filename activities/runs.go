@@ -127,7 +127,7 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err != nil {
 		return ParkRunResult{}, err
 	}
-	return ParkRunResult{Settled: DoneMeanwhile(keys, standings(found)) != ""}, nil
+	return ParkRunResult{Settled: DoneMeanwhile(in.EventID, keys, standings(found)) != ""}, nil
 }
 
 // RecordCancellationInput names the receipt of a run that was cancelled.

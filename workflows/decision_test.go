@@ -101,6 +101,18 @@ func TestPark_SettledInVain_ParksAgain(t *testing.T) {
 	}
 }
 
+// Parking says again and again that others have settled what the run waits for, and the ledger holds nothing for it.
+func TestPark_SettledForNobody_WaitsForAPerson(t *testing.T) {
+	f := setup(t, loaded())
+	f.settledAtPark = true
+	f.answer("finance-export", came(effect.Failed, "503"))
+	f.decide(time.Hour, workflows.UpdateRetry, ada)
+	f.wantOutcome(f.run(), "processed", "")
+	if parks := len(f.callsOf("ParkRun")); parks != 2 {
+		t.Errorf("parked %d times, want twice", parks)
+	}
+}
+
 // A retry does nothing twice: what may have happened is sent again by its own word only, which has to be confirmed.
 func TestDecision_RetryLeavesWhatIsInDoubt_ResendRepeatsIt(t *testing.T) {
 	f := setup(t, loaded())

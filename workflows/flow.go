@@ -74,6 +74,8 @@ type flow struct {
 	recorded bool
 	// settledMeanwhile is set when others have settled all that the parked run waits for.
 	settledMeanwhile bool
+	// settledInVain is set when the last park ended so, and the ledger had nothing for the run.
+	settledInVain bool
 	// takes are the decisions that it takes while it is parked.
 	takes []string
 	// marked is the run's PawlStatus, "" while it has none.
@@ -169,9 +171,15 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if whyUndo, err := f.refresh(); err != nil || whyUndo != "" {
+		whyUndo, err = f.refresh()
+		if f.undoing && d.action == "" { // refresh leaves undos alone, and others have settled them
+			_, err = f.refreshSteps(steps)
+		}
+		if err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
+		// A park that nobody decided about, and that settled nothing, must not end by itself again, for ever.
+		f.settledInVain = d.action == "" && len(unsettled(steps)) == len(open)
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err
 		}

@@ -171,7 +171,7 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	if f.preview != nil {
 		return f.preview.decide(f, why)
 	}
-	f.settledMeanwhile = parked.Settled
+	f.settledMeanwhile = parked.Settled && !f.settledInVain
 	d, found, err := f.recall(why)
 	if err != nil {
 		return decision{}, err

@@ -139,7 +139,7 @@ func (p *preview) tooLate() error {
 	if err != nil {
 		return err
 	}
-	if why := activities.DoneMeanwhile(keys, stands); why != "" {
+	if why := activities.DoneMeanwhile(p.In.EventID, keys, stands); why != "" {
 		return &RefusedError{why}
 	}
 	return nil

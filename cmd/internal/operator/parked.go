@@ -105,7 +105,7 @@ func checkParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Rece
 	}
 	var late string
 	c.do = func(ctx context.Context, tx pgx.Tx) (err error) {
-		if late, err = activities.DoneMeanwhileIn(ctx, tx, open); err == nil && late != "" {
+		if late, err = activities.DoneMeanwhileIn(ctx, tx, r.EventID, open); err == nil && late != "" {
 			err = o.refuseEvent(ctx, d, r, "is parked, and %s", late)
 		}
 		return err
