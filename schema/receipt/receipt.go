@@ -47,13 +47,13 @@ const ByAPI = "(api)"
 type Identity string
 
 const (
-	// ByID: the key is signed. Other bytes under it are a duplicate, but see [IDCollision].
+	// ByID says that the key is signed. Other bytes under it are a duplicate, but see [IDCollision].
 	ByID Identity = "id"
-	// ByBytes: the key is not signed, and identifies an event only together with the bytes. Other bytes under it are
-	// another event, whose receipt has an ID of its own: "<ID>~" and 16 digits of its hash.
+	// ByBytes says that the key is not signed, and identifies an event only together with the bytes. Other bytes
+	// under it are another event, whose receipt has an ID of its own: "<ID>~" and 16 digits of its hash.
 	ByBytes Identity = "bytes"
-	// ByIDOrBytes: the key is not signed, or only in part. Other bytes under it are treated as with ByID: the bytes
-	// of one event may differ.
+	// ByIDOrBytes says that the key is not signed, or only in part. Other bytes under it are treated as with ByID:
+	// the bytes of one event may differ.
 	ByIDOrBytes Identity = "id_or_bytes"
 )
 
