@@ -49,7 +49,7 @@ func naive(ctx workflow.Context, in naiveInput) error {
 	mode, invoice := fact.Mode, fact.Object
 	for _, step := range []struct{ activity, input any }{
 		{billingState.ApplyFacts, of(in, "apply-facts", in.EventID, activities.Facts{Facts: in.Facts})},
-		{workspaces.ProvisionWorkspace, of(in, "provision-workspace", in.Account+":v1", activities.Workspace{
+		{workspaces.ProvisionWorkspace, of(in, "provision-workspace", in.Customer+":v1", activities.Workspace{
 			Account: in.Customer, Mode: mode, State: billing.WorkspaceActive, Plan: "enterprise", Quantity: 1,
 			Version: 1,
 		})},

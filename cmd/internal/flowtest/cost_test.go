@@ -94,7 +94,7 @@ func TestInvoicePaid_Cost(t *testing.T) {
 // is refunded. They are the facts of what the event is about, and the rows of what belongs to it.
 var costOfRenewal = map[string]int{
 	"invoice.finalized": 5, "invoice.paid": 10, "invoice.payment_succeeded": 11, "customer.subscription.updated": 6,
-	"charge.succeeded": 1, "invoice_payment.paid": 11, "refund.created": 15, "charge.refunded": 17, "refund.updated": 19,
+	"charge.succeeded": 1, "invoice_payment.paid": 11, "refund.created": 15, "charge.refunded": 17, "refund.updated": 20,
 }
 
 // newestInvoices is how many of a subscription's invoices are read at most to fold it.
