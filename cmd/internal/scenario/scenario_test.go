@@ -181,7 +181,7 @@ func anotherEnd(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	told := strings.Join(differences, "\n")
-	for _, want := range []string{"refunds re_", "effects: refund-entry:", "entries: refund ", "events: refund.succeeded re_", "journal of finance: refund-entry:"} {
+	for _, want := range []string{"objects refund re_", "effects: refund-entry:", "entries: refund ", "events: refund.succeeded re_", "journal of finance: refund-entry:"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("%q is not told of:\n%s", want, told)
 		}
