@@ -131,10 +131,7 @@ func (p *preview) of() (Previewed, error) {
 
 // tooLate refuses a decision about a run whose effects others have settled, as [activities.Runs.RecordDecision] does.
 func (p *preview) tooLate() error {
-	var keys []string
-	for _, e := range p.Waits.Effects {
-		keys = append(keys, e.Key)
-	}
+	keys := p.Waits.Keys()
 	stands, err := p.outlook.Standings(p.context, keys)
 	if err != nil {
 		return err

@@ -52,6 +52,15 @@ type Waits struct {
 	Undoing bool `json:"undoing,omitempty"`
 }
 
+// Keys returns the keys of the open effects, never nil.
+func (w Waits) Keys() []string {
+	keys := make([]string, len(w.Effects))
+	for i, e := range w.Effects {
+		keys[i] = e.Key
+	}
+	return keys
+}
+
 // Step is an effect that a parked run has reached.
 type Step struct {
 	Key  string `json:"key"`

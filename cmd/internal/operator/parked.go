@@ -90,10 +90,7 @@ func checkParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Rece
 	if err != nil {
 		return nil, o.refuseEvent(ctx, d, r, "is parked, and %s", messageOf(err))
 	}
-	open := make([]string, len(r.Waits.Effects))
-	for i, e := range r.Waits.Effects {
-		open[i] = e.Key
-	}
+	open := r.Waits.Keys()
 	c.before["effects_open"] = open
 	for name, value := range map[string]string{"effect": d.Effect, "reference": d.Reference} {
 		if value != "" {
