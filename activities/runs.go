@@ -117,12 +117,9 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err != nil && !settledOtherwise(err) {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
+	// Read the ledger only after the park is committed. A run that settles an effect looks for parked runs after it has
+	// settled it, so one of the two sees the other.
 	keys := in.Waits.Keys()
-	if len(keys) == 0 {
-		return ParkRunResult{}, nil
-	}
-	// The ledger is read after the park is committed. A run that settles an effect looks for parked runs after that: one
-	// of the two sees the other.
 	found, err := r.Ledger.Read(ctx, keys)
 	if err != nil {
 		return ParkRunResult{}, err
