@@ -15,7 +15,7 @@ func TestChecker_Damage_Found(t *testing.T) {
 	in := w.ingress("")
 	worker := w.worker("")
 	e := newInvoice(t, nil)
-	w.sender.post(in.url, e)
+	w.deliver(in, e)
 	w.awaitStatus(patience, []invoice{e}, processed)
 	worker.kill() // or it would mend some of what follows
 	w.check(nil)

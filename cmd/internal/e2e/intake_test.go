@@ -404,7 +404,7 @@ func TestWorker_StoppedWhileEffectRuns_EffectFinished(t *testing.T) {
 	first := w.worker("")
 	w.fault(`{"service":"finance","latency_ms":1000}`)
 	e := newInvoice(t, nil)
-	w.sender.post(in.url, e)
+	w.deliver(in, e)
 	await(t, patience, func() error {
 		if len(w.journal("workspaces")) == 0 {
 			return fmt.Errorf("the effects have not begun")

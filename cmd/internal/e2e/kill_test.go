@@ -26,8 +26,7 @@ func TestKill_Ingress(t *testing.T) {
 			w.worker("")
 			in := w.ingress(point)
 			e := newInvoice(t, nil)
-			d := w.sender.post(in.url, e)
-			in.awaitHook(point)
+			d := w.deliverToKill(in, e, point)
 			if strings.HasPrefix(point, "receipt") && d.acknowledged() {
 				t.Errorf("answered %d by a process that was dead by then", d.status)
 			}
@@ -53,8 +52,7 @@ func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 	const point = "receipt-after-commit"
 	in := w.ingress(point)
 	e := newInvoice(t, nil)
-	w.sender.post(in.url, e)
-	in.awaitHook(point)
+	w.deliverToKill(in, e, point)
 	w.ingress("")
 	w.awaitStatus(recovery, []invoice{e}, processed)
 	w.check(nil)
@@ -70,8 +68,7 @@ func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 	const point = "dispatch-after-start"
 	in := w.ingress(point)
 	e := newInvoice(t, nil)
-	w.sender.post(in.url, e)
-	in.awaitHook(point)
+	w.deliverToKill(in, e, point)
 	w.awaitStatus(recovery, []invoice{e}, "needs_review")
 	w.check(map[string]string{e.ID: uncertain})
 	if !w.settleMail(e, "receipt-email") {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func testMain(m *testing.M) int {
 	// These tests mostly wait for time-outs, so more of them run at once than there are CPUs.
 	if !parallelIsSet() {
-		_ = flag.Set("test.parallel", "12")
+		_ = flag.Set("test.parallel", "8")
 	}
 	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -23,7 +23,7 @@ func TestOutage_TemporalDown_EventsTakenAndFinishedAfterwards(t *testing.T) {
 	in := w.ingress("")
 	w.worker("")
 	before := newInvoice(t, nil)
-	w.sender.post(in.url, before)
+	w.deliver(in, before)
 	w.awaitStatus(patience, []invoice{before}, processed)
 
 	server, _ := temporal(t)
@@ -54,7 +54,7 @@ func TestOutage_PostgresDown_503WithinASecondAndBackWithoutRestart(t *testing.T)
 	in := w.ingress("")
 	w.worker("")
 	before := newInvoice(t, nil)
-	w.sender.post(in.url, before)
+	w.deliver(in, before)
 	w.awaitStatus(patience, []invoice{before}, processed)
 
 	pause(t)

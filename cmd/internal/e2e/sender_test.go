@@ -172,3 +172,32 @@ func (w *world) deliver(in endpoint, events ...invoice) {
 		})
 	}
 }
+
+// deliverToKill sends e until the ingress dies at a failure hook or acknowledges it, and returns the last delivery. On
+// a busy machine the first one may be turned away before it comes to the hook.
+func (w *world) deliverToKill(in endpoint, e invoice, point string) (last delivery) {
+	w.t.Helper()
+	await(w.t, patience, func() error {
+		select {
+		case <-in.done:
+			return nil
+		default:
+		}
+		if last = w.sender.post(in.url, e); last.status >= 500 {
+			return fmt.Errorf("%s was answered %d %s", e.ID, last.status, last.body)
+		}
+		return nil
+	})
+	in.awaitHook(point)
+	return last
+}
+
+// deliverAll sends events at once, and those that were not acknowledged again.
+func (w *world) deliverAll(in endpoint, events []invoice) {
+	w.t.Helper()
+	for _, d := range w.sender.postAll(events, 1, in.url) {
+		if !d.acknowledged() {
+			w.deliver(in, d.event)
+		}
+	}
+}
