@@ -1,0 +1,73 @@
+package billing
+
+import "slices"
+
+// believe takes the newest paid invoice for evidence that the subscription is active, until a snapshot says it: the
+// provider sends both, in any order.
+func (s *Subscription) believe(invoices []Invoice, p Policy) {
+	paid := paidOf(invoices)
+	if len(paid) == 0 {
+		return
+	}
+	newest := paid[len(paid)-1]
+	s.Evidence, s.Status, s.Because = true, "active", newest.Because
+	s.Cause, s.Unsettled = newest.Cause, newest.Cause
+	if newest.Free && newest.Reason == "subscription_create" {
+		s.Status = "trialing"
+	}
+	of, addOns := newest, []string(nil)
+	for _, i := range slices.Backward(paid) { // an invoice for an add-on, or for use, leaves the plan
+		addOns = append(addOns, i.AddOns...)
+		if i.Plan != "" || i.UnknownPrice != "" {
+			of = i
+			break
+		}
+	}
+	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
+		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, of.Prices, set(addOns),
+			of.UnknownPrice
+		s.PeriodStart, s.PeriodEnd = of.PeriodStart, of.PeriodEnd
+	}
+	for i := len(paid) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // as in see
+		s.Plan, s.Quantity, s.Prices = paid[i].Plan, paid[i].Quantity, paid[i].Prices
+	}
+	s.Until = s.EndsAt
+	if s.Until.IsZero() && !s.PeriodEnd.IsZero() {
+		s.Until = s.PeriodEnd.Add(p.Renewal)
+	}
+}
+
+// doubt looks whether all that was owed was paid since the subscription became past due, or unpaid: the provider says
+// by itself that it is active then.
+func (s *Subscription) doubt(invoices []Invoice) {
+	owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
+	if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
+		s.Unsettled = newest.Cause
+	}
+}
+
+func paidOf(invoices []Invoice) []Invoice {
+	return slices.DeleteFunc(slices.Clone(invoices), func(i Invoice) bool { return !i.paid() })
+}
+
+// newestPaid returns the last paid one of sorted invoices, or the zero invoice.
+func newestPaid(invoices []Invoice) (newest Invoice) {
+	for _, i := range paidOf(invoices) {
+		newest = i
+	}
+	return newest
+}
+
+// paidBy reports whether an invoice is for the subscription itself, and not for an add-on, a fee or use beside it. A
+// price that no mapping knows is the subscription's own where its snapshot shows it.
+func (s Subscription) paidBy(i Invoice) bool {
+	switch {
+	case i.Plan != "":
+		return true
+	case i.UnknownPrice != "":
+		return i.UnknownPrice == s.UnknownPrice && !s.Evidence
+	case len(i.AddOns) > 0:
+		return s.Plan == ""
+	}
+	return len(s.Prices) == 0 // a plan that is billed by use
+}
