@@ -42,7 +42,7 @@ var ceilings = struct {
 	longFunctions: 5, longFiles: 4,
 	largeTypes:       3,
 	commandTestFiles: 34,
-	lines:            62900,
+	lines:            65000,
 }
 
 const (
