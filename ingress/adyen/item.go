@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidwall/sjson"
+
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -174,37 +176,20 @@ func modeAt(body *webhook.Envelope, path, live, test string) webhook.Mode {
 
 // signItems writes its signature into each item of body.
 func signItems(body, key []byte) ([]byte, error) {
-	var outer map[string]any
-	if err := json.Unmarshal(body, &outer); err != nil {
-		return nil, fmt.Errorf("sign for adyen: read body: %w", err)
-	}
 	items, err := readItems(body)
 	if err != nil {
 		return nil, fmt.Errorf("sign for adyen: %w", err)
 	}
-	signed := make([]any, 0, len(items))
-	for _, raw := range items {
+	for i, raw := range items {
 		text, err := signedText(webhook.ReadEnvelope(raw))
 		if err != nil {
 			return nil, fmt.Errorf("sign for adyen: %w", err)
 		}
-		var item map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &item); err != nil {
-			return nil, fmt.Errorf("sign for adyen: read item: %w", err)
-		}
-		additional := map[string]json.RawMessage{}
-		if old, ok := item["additionalData"]; ok {
-			if err := json.Unmarshal(old, &additional); err != nil {
-				return nil, fmt.Errorf("sign for adyen: read additionalData: %w", err)
-			}
-		}
+		path := fmt.Sprintf("%s.%d.%s.%s", itemsField, i, itemField, signatureField)
 		mac := webhook.MAC(sha256.New, key, []byte(text))
-		additional["hmacSignature"], _ = json.Marshal(base64.StdEncoding.EncodeToString(mac)) // a string always encodes
-		if item["additionalData"], err = json.Marshal(additional); err != nil {
-			return nil, fmt.Errorf("sign for adyen: write additionalData: %w", err)
+		if body, err = sjson.SetBytes(body, path, base64.StdEncoding.EncodeToString(mac)); err != nil {
+			return nil, fmt.Errorf("sign for adyen: write %s: %w", path, err)
 		}
-		signed = append(signed, map[string]any{itemField: item})
 	}
-	outer[itemsField] = signed
-	return json.Marshal(outer)
+	return body, nil
 }

@@ -1,9 +1,9 @@
 package adyen
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
@@ -15,12 +15,14 @@ func rawEvent(raw []byte) webhook.Event {
 		ID:         webhook.HashID(raw),
 		IDOrigin:   webhook.FromHash,
 		Type:       body.EventType("type"),
-		Account:    firstTag(body, "data.balancePlatform", "data.merchantId", "data.merchantAccount"),
+		Account:    body.FirstTag("data.balancePlatform", "data.merchantId", "data.merchantAccount"),
 		Mode:       modeAt(body, "environment", "live", "test"),
 		OccurredAt: body.Moment("timestamp"), // older management webhooks send a date, which is no time
 	}
 	if !body.Readable() {
-		e.Type = webhook.Tag(typeBeforeFault(raw))
+		// Adyen has sent bodies that are no JSON, correctly signed. The event parks either way, and the person who finds it
+		// sees the type that stands before the fault.
+		e.Type = webhook.Tag(gjson.GetBytes(raw, "type").Str)
 	}
 	if e.OccurredAt.IsZero() {
 		e.OccurredAt = body.Moment("createdAt")
@@ -39,39 +41,5 @@ func objectID(body *webhook.Envelope, eventType string) string {
 			return id
 		}
 	}
-	return firstTag(body, "data.id", "data.storedPaymentMethodId")
-}
-
-// firstTag returns the first of the paths' values that there is.
-func firstTag(body *webhook.Envelope, paths ...string) string {
-	for _, path := range paths {
-		if tag := body.Tag(path); tag != "" {
-			return tag
-		}
-	}
-	return ""
-}
-
-// typeBeforeFault returns the type of a body that is no JSON where it stands before the fault. Adyen has sent such
-// bodies, correctly signed; the event parks either way, and the person who finds it sees its type.
-func typeBeforeFault(raw []byte) string {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return ""
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return ""
-		}
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return ""
-		}
-		var text string
-		if key == "type" && json.Unmarshal(value, &text) == nil {
-			return text
-		}
-	}
-	return ""
+	return body.FirstTag("data.id", "data.storedPaymentMethodId")
 }

@@ -1,11 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // Envelope reads the few fields of a JSON object that identify and route an event.
@@ -44,16 +45,16 @@ func ReadSharedEnvelope(body []byte) *Envelope {
 }
 
 func (e *Envelope) read() {
-	raw, problem, readable := scanDocument(e.body)
+	document, problem, readable := readDocument(e.body)
 	if problem != "" {
 		e.Note(problem, "")
 	}
 	switch {
 	case !readable:
-	case raw[0] != '{':
+	case !document.IsObject():
 		e.Note(NotAnObject, "")
 	default:
-		root, problem := parseObject(raw)
+		root, problem := parseObject(document)
 		e.noteKeys(problem, "")
 		e.objects = map[string]object{"": root}
 	}
@@ -87,17 +88,20 @@ func (e *Envelope) Readable() bool { return e.objects != nil }
 // whether it is there. A key that stands twice is not there, because nobody can say which value
 // the sender meant.
 func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
+	value := e.at(path)
+	return json.RawMessage(value.Raw), value.Exists()
+}
+
+// at is [Envelope.Raw] with the value read; it does not exist where nothing is at path.
+func (e *Envelope) at(path string) gjson.Result {
 	if e.objects == nil {
-		return nil, false
+		return gjson.Result{}
 	}
 	parent, key := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		parent, key = path[:i], path[i+1:]
 	}
 	o := e.object(parent)
-	if o == nil {
-		return nil, false
-	}
 	m, ok := o[key]
 	switch {
 	case e.shared && m.twice:
@@ -105,10 +109,10 @@ func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
 	case !e.shared && ok && o.ambiguous(key):
 		e.Note(AmbiguousKey, strconv.Quote(key))
 	}
-	if !ok || m.twice {
-		return nil, false
+	if m.twice {
+		return gjson.Result{}
 	}
-	return m.value, true
+	return gjson.Parse(m.value)
 }
 
 // object returns the object at path, or nil.
@@ -117,9 +121,9 @@ func (e *Envelope) object(path string) object {
 		return o
 	}
 	var o object
-	if raw, ok := e.Raw(path); ok && raw[0] == '{' {
+	if value := e.at(path); value.IsObject() {
 		var problem Problem
-		o, problem = parseObject(raw)
+		o, problem = parseObject(value)
 		e.noteKeys(problem, "in "+path)
 	}
 	e.objects[path] = o
@@ -128,24 +132,18 @@ func (e *Envelope) object(path string) object {
 
 // Has reports whether there is a value other than null at path.
 func (e *Envelope) Has(path string) bool {
-	raw, ok := e.Raw(path)
-	return ok && string(raw) != "null"
+	return e.at(path).Type != gjson.Null
 }
 
 // String returns the string at path, or "" for any other value.
-func (e *Envelope) String(path string) string {
-	raw, _ := e.Raw(path)
-	s, _ := unquote(raw)
-	return s
-}
+func (e *Envelope) String(path string) string { return e.at(path).Str }
 
 // Number returns the number at path as it is written, or "".
 func (e *Envelope) Number(path string) json.Number {
-	raw, _ := e.Raw(path)
-	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
-		return ""
+	if value := e.at(path); value.Type == gjson.Number {
+		return json.Number(value.Raw)
 	}
-	return json.Number(raw)
+	return ""
 }
 
 // Text returns the string or number at path as text: some providers' IDs are numbers.
@@ -166,14 +164,8 @@ func (e *Envelope) Reference(path string) string {
 
 // Bool returns the boolean at path and whether there is one.
 func (e *Envelope) Bool(path string) (value, ok bool) {
-	raw, _ := e.Raw(path)
-	switch string(raw) {
-	case "true":
-		return true, true
-	case "false":
-		return false, true
-	}
-	return false, false
+	kind := e.at(path).Type
+	return kind == gjson.True, kind == gjson.True || kind == gjson.False
 }
 
 // Mode reads a boolean livemode at path; it is empty where the payload does not say.
@@ -223,23 +215,17 @@ func (e *Envelope) Moment(path string) time.Time {
 // EventID returns the event's ID at path. An unusable ID becomes its hash, a missing one the body's, and the problem
 // is noted: call it for providers that always send an ID.
 func (e *Envelope) EventID(path string) (string, IDOrigin) {
-	raw, ok := e.Raw(path)
-	if !ok || string(raw) == "null" {
-		if e.Readable() {
-			e.Note(MissingEventID, path)
-		}
-		return HashID(e.body), FromHash
-	}
-	id, ok := unquote(raw)
-	if !ok {
-		e.Note(InvalidEventID, "not a string")
-		return HashID(e.body), FromHash
-	}
-	if id == "" {
+	value := e.at(path)
+	switch {
+	case value.Str != "":
+		return e.UsableID(value.Str, FromBody)
+	case !e.Readable():
+	case value.Type == gjson.Null, value.Type == gjson.String:
 		e.Note(MissingEventID, path)
-		return HashID(e.body), FromHash
+	default:
+		e.Note(InvalidEventID, "not a string")
 	}
-	return e.UsableID(id, FromBody)
+	return HashID(e.body), FromHash
 }
 
 // UsableID is [UsableID], with the problem noted.
@@ -279,19 +265,4 @@ func (e *Envelope) FirstTag(paths ...string) string {
 		}
 	}
 	return ""
-}
-
-// unquote returns the text of a JSON string.
-func unquote(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1]), true
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
 }

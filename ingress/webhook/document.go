@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+)
+
+// MaxDepth is how deep a payload may be nested. Providers' payloads stay below 20; encoding/json
+// refuses at 10,000 and a reader that recurses dies earlier.
+const MaxDepth = 512
+
+// MaxKeys is how many keys an object on a looked-up path may have. No envelope has a hundred; a
+// million of them would cost two seconds.
+const MaxKeys = 1 << 16
+
+// object is the members of one JSON object, by key.
+type object map[string]member
+
+type member struct {
+	value string // in JSON
+	twice bool
+}
+
+// ambiguous reports whether a key of o differs from key in case only. Readers that ignore the
+// case, as encoding/json does, may take the one for the other.
+func (o object) ambiguous(key string) bool {
+	for other := range o {
+		if other != key && strings.EqualFold(other, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// readDocument checks that body is one JSON document (RFC 8259) and returns it. readable is false when it cannot be
+// used at all; a problem beside readable leaves the structure sound.
+func readDocument(body []byte) (document gjson.Result, problem Problem, readable bool) {
+	body, mark := bytes.CutPrefix(body, []byte("\uFEFF"))
+	raw := bytes.Trim(body, " \t\r\n")
+	if len(raw) == 0 {
+		return document, EmptyBody, false
+	}
+	checked, deep := shallow(raw)
+	if !gjson.ValidBytes(checked) {
+		var first json.RawMessage
+		if json.NewDecoder(bytes.NewReader(checked)).Decode(&first) == nil {
+			return document, TrailingData, false
+		}
+		return document, NotJSON, false
+	}
+	switch {
+	case mark:
+		problem = ByteOrderMark
+	case !utf8.Valid(raw):
+		problem = InvalidUTF8
+	case deep:
+		problem = TooDeep
+	default:
+		problem = escapeProblem(raw)
+	}
+	return gjson.ParseBytes(raw), problem, true
+}
+
+// shallow returns raw with blanks in place of what is nested deeper than MaxDepth, and reports whether anything is:
+// gjson recurses, and a stack of a million brackets would end the process. A list that deep that is never closed
+// leaves nothing, which is no document.
+func shallow(raw []byte) (checked []byte, deep bool) {
+	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= MaxDepth {
+		return raw, false
+	}
+	checked = bytes.Clone(raw)
+	depth, text := 0, false
+	for i := 0; i < len(raw); i++ {
+		blank := depth > MaxDepth
+		switch c := raw[i]; {
+		case text && c == '\\' && i+1 < len(raw):
+			if blank {
+				checked[i] = ' '
+			}
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{', c == '[':
+			depth++
+			deep = deep || depth > MaxDepth
+		case c == '}', c == ']':
+			depth--
+			blank = depth > MaxDepth
+		}
+		if blank {
+			checked[i] = ' '
+		}
+	}
+	if depth > MaxDepth {
+		return nil, true
+	}
+	return checked, deep
+}
+
+// escapeProblem returns the problem of the escapes in the strings of raw, a sound document: it has backslashes nowhere
+// else. JSON readers put U+FFFD in place of half a surrogate pair.
+func escapeProblem(raw []byte) (problem Problem) {
+	unit := func(escape []byte) rune { // the UTF-16 code unit of \uXXXX, -1 for anything else
+		if len(escape) < 6 || escape[0] != '\\' || escape[1] != 'u' {
+			return -1
+		}
+		n, _ := strconv.ParseUint(string(escape[2:6]), 16, 16) // the document is sound
+		return rune(n)
+	}
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return problem
+		}
+		raw = raw[i:]
+		switch first := unit(raw); {
+		case first < 0:
+			raw = raw[2:]
+		case first == 0:
+			return NulCharacter
+		case !utf16.IsSurrogate(first):
+			raw = raw[6:]
+		case utf16.DecodeRune(first, unit(raw[6:])) != utf8.RuneError:
+			raw = raw[12:]
+		default:
+			problem = InvalidUnicode
+			raw = raw[6:]
+		}
+	}
+}
+
+// parseObject returns the members of a checked JSON object, and the problem that its keys have.
+func parseObject(raw gjson.Result) (o object, problem Problem) {
+	o = object{}
+	raw.ForEach(func(key, value gjson.Result) bool {
+		m, seen := o[key.Str]
+		switch {
+		case seen:
+			m.twice = true
+			problem = cmp.Or(problem, DuplicateKey)
+		case len(o) == MaxKeys:
+			problem = TooManyKeys // says more than a duplicate
+			return false
+		default:
+			m.value = value.Raw
+		}
+		o[key.Str] = m
+		return true
+	})
+	return o, problem
+}
+
+// Elements returns the elements of body, a JSON array, and the problem that it has, with a nil
+// slice when it cannot be read as an array. Problems inside the elements are not told here: each
+// element is read as an [Envelope] of its own.
+func Elements(body []byte) ([]json.RawMessage, Problem) {
+	document, problem, readable := readDocument(body)
+	switch {
+	case !readable:
+		return nil, problem
+	case !document.IsArray():
+		return nil, NotAnArray
+	}
+	elements := []json.RawMessage{}
+	document.ForEach(func(_, value gjson.Result) bool {
+		elements = append(elements, json.RawMessage(value.Raw))
+		return true
+	})
+	return elements, ""
+}
