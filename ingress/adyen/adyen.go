@@ -9,10 +9,10 @@ package adyen
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -28,6 +28,9 @@ const (
 	rawBody      = "raw_body"
 	keyBytes     = 32
 )
+
+//go:embed sample.tmpl
+var sampleBody string
 
 // Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or
 // raw_body; without it a request with the header HmacSignature is judged by that, any other by its
@@ -58,9 +61,15 @@ var Provider = webhook.Provider{
 				"` (one in the header); left out, the delivery's shape tells",
 		},
 	},
-	New:    newVerifier,
-	Sign:   sign,
-	Sample: sample,
+	New:  newVerifier,
+	Sign: sign,
+	// A payment that was authorised; of a source of the other webhooks, an account holder that was made.
+	Sample: webhook.Sample{
+		Type:     "AUTHORISATION",
+		TypeWith: map[string]string{schemeOption + "=" + rawBody: "balancePlatform.accountHolder.created"},
+		EventID:  func() string { return webhook.RandomNumber(16) },
+		Body:     sampleBody,
+	},
 }
 
 type verifier struct {
@@ -76,15 +85,8 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 		}
 		return key, err
 	})
-	scheme := s.Options[schemeOption]
-	if scheme != "" && scheme != paymentsItem && scheme != rawBody {
-		err = errors.Join(err, fmt.Errorf("source %s: options.%s: it is %q; use %s or %s, or leave it out",
-			s.Source, schemeOption, scheme, paymentsItem, rawBody))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &verifier{keys: keys, scheme: scheme}, nil
+	scheme, schemeErr := s.Choice(schemeOption, paymentsItem, rawBody)
+	return webhook.AsVerifier(&verifier{keys, scheme}, errors.Join(err, schemeErr))
 }
 
 // Verify checks the header's signature, or that of every item: one item that does not fit refuses
@@ -125,8 +127,7 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign for adyen: secret: %w", err)
 	}
-	out := webhook.SignOutput{Header: http.Header{}, Body: in.Body, URL: in.URL}
-	out.Header.Set("Content-Type", "application/json")
+	out := in.Output()
 	payments := in.Options[schemeOption] == paymentsItem ||
 		in.Options[schemeOption] == "" && webhook.ReadEnvelope(in.Body).Has(itemsField)
 	if payments {

@@ -6,9 +6,10 @@ package discord
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
+	_ "embed"
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 	// twice within that is one event for ever, since the signed bytes are its ID.
 	tolerance = 15 * time.Minute
 )
+
+//go:embed sample.tmpl
+var sampleBody string
 
 // Provider is Discord. Its secrets are public keys: the application's, 32 bytes in hex.
 //
@@ -50,9 +54,14 @@ var Provider = webhook.Provider{
 		Always401:    true,
 		PublicKeys:   true,
 	},
-	New:    newVerifier,
-	Sign:   sign,
-	Sample: sample,
+	New:  newVerifier,
+	Sign: sign,
+	Sample: webhook.Sample{
+		Type:    "APPLICATION_AUTHORIZED",
+		EventID: func() string { return webhook.RandomNumber(18) },
+		Keys:    newKeys,
+		Body:    sampleBody,
+	},
 }
 
 type verifier struct {
@@ -63,10 +72,7 @@ type verifier struct {
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	keys, keysErr := webhook.NewKeyring(s, publicKey)
 	limit, limitErr := s.ToleranceOr(tolerance)
-	if err := errors.Join(keysErr, limitErr); err != nil {
-		return nil, err
-	}
-	return &verifier{keys: keys, tolerance: limit}, nil
+	return webhook.AsVerifier(&verifier{keys, limit}, errors.Join(keysErr, limitErr))
 }
 
 func publicKey(value string) (ed25519.PublicKey, error) {
@@ -99,10 +105,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	if err := r.CheckClock(at, v.tolerance); err != nil {
-		return webhook.Match{}, err
-	}
-	return match, nil
+	return match, r.CheckClock(at, v.tolerance)
 }
 
 // sign makes a request as Discord does. The secret is an Ed25519 private key in hex: the seed of
@@ -113,11 +116,8 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 		return webhook.SignOutput{}, err
 	}
 	stamp := strconv.FormatInt(in.At.Unix(), 10)
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set(timestampHeader, stamp)
-	header.Set(signatureHeader, hex.EncodeToString(ed25519.Sign(key, append([]byte(stamp), in.Body...))))
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	signature := ed25519.Sign(key, append([]byte(stamp), in.Body...))
+	return in.Output(timestampHeader, stamp, signatureHeader, hex.EncodeToString(signature)), nil
 }
 
 func privateKey(value string) (ed25519.PrivateKey, error) {
@@ -129,4 +129,9 @@ func privateKey(value string) (ed25519.PrivateKey, error) {
 		return key, nil
 	}
 	return nil, errors.New("sign for discord: the secret is not an Ed25519 seed or private key in hex")
+}
+
+func newKeys() (webhook.Keys, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	return webhook.Keys{Verify: hex.EncodeToString(public), Sign: hex.EncodeToString(private)}, err
 }

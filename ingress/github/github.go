@@ -7,7 +7,6 @@ package github
 
 import (
 	_ "embed"
-	"fmt"
 	"mime"
 	"net/url"
 	"strings"
@@ -79,16 +78,12 @@ type verifier struct {
 }
 
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
-	switch option := s.Options[LegacySHA1Option]; option {
-	case "", "false":
-		return &verifier{Verifier: v}, nil
-	case "true":
-		sha1, _ := hmac.NewVerifier(s, legacy) // v has the same faults
-		return &verifier{v, sha1}, nil
-	default:
-		return nil, fmt.Errorf("source %s: options.%s: %q is neither true nor false", s.Source, LegacySHA1Option,
-			option)
+	option, err := s.Choice(LegacySHA1Option, "true", "false")
+	if option != "true" {
+		return &verifier{Verifier: v}, err
 	}
+	sha1, _ := hmac.NewVerifier(s, legacy) // v has the same faults
+	return &verifier{v, sha1}, nil
 }
 
 // Verify implements [webhook.Verifier].

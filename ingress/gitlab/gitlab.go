@@ -8,9 +8,7 @@ import (
 	"cmp"
 	_ "embed"
 	"errors"
-	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"time"
 
@@ -96,12 +94,8 @@ type verifier struct {
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	var faults []error
-	scheme := s.Options[schemeOption]
-	if scheme != "" && scheme != tokenScheme && scheme != signingScheme && scheme != signingTokenScheme {
-		faults = append(faults, fmt.Errorf("source %s: options.%s: it is %q; use %s or %s, or leave it out",
-			s.Source, schemeOption, scheme, tokenScheme, signingScheme))
-	}
+	scheme, err := s.Choice(schemeOption, tokenScheme, signingScheme, signingTokenScheme)
+	faults := []error{err}
 	tokens, signing := s, s
 	tokens.Secrets, signing.Secrets = nil, nil
 	for _, secret := range s.Secrets {
@@ -112,7 +106,6 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 		}
 	}
 	v := &verifier{}
-	var err error
 	if len(signing.Secrets) > 0 {
 		v.signing, err = hmac.NewVerifier(signing, signed)
 		faults = append(faults, err)
@@ -229,22 +222,13 @@ func occurredAt(text string) time.Time {
 // sign makes a delivery as GitLab does: signed when the secret is a signing token, with the token
 // otherwise.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set(eventHeader, in.Type)
-	if in.Account != "" {
-		header.Set(instanceHeader, in.Account)
-	}
-	if in.ID != "" {
-		header.Set(idempotencyHeader, in.ID)
-	}
+	out := in.Output(eventHeader, in.Type, instanceHeader, in.Account, idempotencyHeader, in.ID)
 	if !isSigning(in.Options[schemeOption], in.Secret) {
-		header.Set(tokenHeader, in.Secret)
-		return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+		out.Header.Set(tokenHeader, in.Secret)
+		return out, nil
 	}
 	in.ID = cmp.Or(in.ID, webhook.HashID(in.Body))
-	out, err := hmac.Sign(signed, in)
-	maps.Copy(header, out.Header)
-	out.Header = header
+	under, err := hmac.Sign(signed, in)
+	maps.Copy(out.Header, under.Header)
 	return out, err
 }

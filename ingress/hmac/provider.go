@@ -1,7 +1,6 @@
 package hmac
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -136,26 +135,11 @@ func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	if err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)
 	}
-	header := http.Header{}
-	header.Set("Content-Type", cmp.Or(in.ContentType, "application/json"))
-	for _, field := range []struct {
-		place Place
-		value string
-	}{
-		{scheme.ID, in.ID}, {scheme.Type, in.Type}, {scheme.Account, in.Account},
-	} {
-		if name := field.place.header(); name != "" && field.value != "" {
-			header.Set(name, field.value)
-		}
-	}
 	signed := values{id: in.ID, ts: formatTime(in.At, scheme.TimestampUnit), url: in.URL, method: http.MethodPost}
 	signature := scheme.Prefix + scheme.encode(webhook.MAC(scheme.newHash(), key, t.parts(signed, in.Body)...))
 	if item := scheme.Timestamp.item(); item != "" {
 		signature = item + "=" + signed.ts + scheme.Separator + signature
 	}
-	if name := scheme.Timestamp.header(); name != "" {
-		header.Set(name, signed.ts)
-	}
-	header.Set(scheme.Header, signature)
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	return in.Output(scheme.ID.header(), in.ID, scheme.Type.header(), in.Type, scheme.Account.header(), in.Account,
+		scheme.Timestamp.header(), signed.ts, scheme.Header, signature), nil
 }

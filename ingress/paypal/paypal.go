@@ -19,6 +19,7 @@
 package paypal
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -29,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -86,10 +86,7 @@ var Provider = webhook.Provider{
 	New: func(s webhook.Settings) (webhook.Verifier, error) {
 		store, storeErr := newStore(s)
 		v, err := New(s, store)
-		if err := errors.Join(storeErr, err); err != nil {
-			return nil, err
-		}
-		return v, nil
+		return webhook.AsVerifier(v, errors.Join(storeErr, err))
 	},
 	Sign:   sign,
 	Sample: sample,
@@ -109,10 +106,7 @@ func New(s webhook.Settings, store CertificateStore) (webhook.Verifier, error) {
 	if id == "" || strings.Contains(id, "|") {
 		err = errors.Join(err, fmt.Errorf("source %s: options.%s: PayPal signs it, and it is missing or no ID; copy Webhook ID from the app's webhook page", s.Source, webhookIDOption))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &verifier{store: store, webhookID: id, tolerance: limit}, nil
+	return webhook.AsVerifier(&verifier{store: store, webhookID: id, tolerance: limit}, err)
 }
 
 // Verify checks the URL of the certificate, the signature under one of the store's certificates that is valid at the
@@ -228,22 +222,14 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if !ok {
 		return webhook.SignOutput{}, errors.New("sign for paypal: the private key is not RSA")
 	}
-	id := in.ID
-	if id == "" {
-		id = "b1a2c3d4-0000-11f0-8000-000000000000"
-	}
+	id := cmp.Or(in.ID, "b1a2c3d4-0000-11f0-8000-000000000000")
 	stamp := in.At.UTC().Format(time.RFC3339)
 	digest := sha256.Sum256(message(id, stamp, in.Options[webhookIDOption], in.Body))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
 	if err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign for paypal: %w", err)
 	}
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set(idHeader, id)
-	header.Set(timeHeader, stamp)
-	header.Set(signatureHeader, base64.StdEncoding.EncodeToString(signature))
-	header.Set(certURLHeader, "https://api.paypal.com"+certPath+"certs/CERT-pawl")
-	header.Set(algorithmHeader, algorithm)
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	return in.Output(idHeader, id, timeHeader, stamp, algorithmHeader, algorithm,
+		signatureHeader, base64.StdEncoding.EncodeToString(signature),
+		certURLHeader, "https://api.paypal.com"+certPath+"certs/CERT-pawl"), nil
 }

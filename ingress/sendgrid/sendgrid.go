@@ -9,6 +9,7 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
+	_ "embed"
 	"encoding/pem"
 	"errors"
 	"strings"
@@ -23,6 +24,9 @@ const (
 	signatureHeader = "X-Twilio-Email-Event-Webhook-Signature"
 	timestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
 )
+
+//go:embed sample.tmpl
+var sampleBody string
 
 // Provider is SendGrid.
 var Provider = webhook.Provider{
@@ -43,7 +47,7 @@ var Provider = webhook.Provider{
 	},
 	New:    newVerifier,
 	Sign:   sign,
-	Sample: sample,
+	Sample: webhook.Sample{Type: "delivered", EventID: webhook.RandomUUID, Keys: newKeys, Body: sampleBody},
 }
 
 // verifier verifies the deliveries of one Event Webhook.
@@ -59,10 +63,7 @@ type verifier struct {
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, ringErr := webhook.NewKeyring(s, parsePublicKey)
 	tol, tolErr := s.ToleranceOr(0)
-	if err := errors.Join(ringErr, tolErr); err != nil {
-		return nil, err
-	}
-	return &verifier{ring, tol}, nil
+	return webhook.AsVerifier(&verifier{ring, tol}, errors.Join(ringErr, tolErr))
 }
 
 func parsePublicKey(value string) (*ecdsa.PublicKey, error) {
@@ -130,10 +131,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if v.tolerance == 0 {
 		return match, nil
 	}
-	if err := r.CheckClock(at, v.tolerance); err != nil {
-		return webhook.Match{}, err
-	}
-	return match, nil
+	return match, r.CheckClock(at, v.tolerance)
 }
 
 // timestamp returns the signed timestamp. An empty one is wrong, not missing: it is part of the signed text.

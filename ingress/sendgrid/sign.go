@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"strconv"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -27,11 +26,7 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if err != nil {
 		return webhook.SignOutput{}, err
 	}
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set(timestampHeader, stamp)
-	header.Set(signatureHeader, base64.StdEncoding.EncodeToString(sig))
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	return in.Output(timestampHeader, stamp, signatureHeader, base64.StdEncoding.EncodeToString(sig)), nil
 }
 
 func parsePrivateKey(value string) (*ecdsa.PrivateKey, error) {

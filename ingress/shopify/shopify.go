@@ -6,20 +6,32 @@
 package shopify
 
 import (
-	"crypto/sha256"
 	_ "embed"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The header with the base64 HMAC of the body under the text of the app's client secret
-// (shopify.dev, Verify deliveries), without the family's prefix.
-const signatureHeader = "Hmac-Sha256"
+// The prefixes of the two families of headers.
+const (
+	classic = "X-Shopify-"
+	events  = "Shopify-"
+
+	signatureHeader = "Hmac-Sha256" // behind the prefix
+)
+
+// scheme is that of one family: the HMAC of the body under the text of the app's client secret (shopify.dev, Verify
+// deliveries).
+func scheme(prefix string) hmac.Scheme {
+	in := func(name string) hmac.Place { return hmac.Place("header:" + prefix + name) }
+	return hmac.Scheme{Header: prefix + signatureHeader, Encoding: "base64",
+		ID: in("Webhook-Id"), Type: in("Topic"), Account: in("Shop-Domain")}
+}
 
 // Provider is Shopify.
-var Provider = webhook.Provider{
+var Provider = hmac.New(webhook.Provider{
 	Name: "shopify",
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of the body, base64",
@@ -36,10 +48,8 @@ var Provider = webhook.Provider{
 		Options: map[string]string{
 			EventsOption: "`true` has `pawl send` sign what Shopify Events sends, with both families of headers. Either is verified without it",
 		},
-		Headers: webhook.Headers{Plain: plainHeaders(),
-			Signatures: []string{classic + signatureHeader, events + signatureHeader}},
+		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{events + signatureHeader}},
 	},
-	New:  newVerifier,
 	Sign: sign,
 	Sample: webhook.Sample{ // every delivery names its shop
 		Type:    "orders/paid",
@@ -48,30 +58,21 @@ var Provider = webhook.Provider{
 		Funcs:   map[string]any{"resource": func(topic string) string { return gidTypes[topic] }},
 		Body:    sampleBody,
 	},
-}
+}, scheme(classic), newVerifier)
 
 //go:embed sample.tmpl
 var sampleBody string
 
 // verifier verifies the deliveries of one Shopify app.
 type verifier struct {
-	ring *webhook.Keyring[[]byte]
+	*hmac.Verifier // of the classic family
+	events         *hmac.Verifier
 }
 
-// newVerifier returns the verifier of the source that s describes.
-func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
-	ring, err := webhook.NewHMACKeyring(s, webhook.TextKey)
-	if err != nil {
-		return nil, err
-	}
-	return &verifier{ring}, nil
+func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
+	newer, _ := hmac.NewVerifier(s, scheme(events)) // v has the same faults
+	return &verifier{v, newer}, nil
 }
-
-// The prefixes of the two families of headers.
-const (
-	classic = "X-Shopify-"
-	events  = "Shopify-"
-)
 
 // plainHeaders are those of both families that say what a delivery is about.
 func plainHeaders() []string {
@@ -96,17 +97,16 @@ func family(r *webhook.Request) string {
 
 // Verify implements [webhook.Verifier].
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
-	value, err := r.HeaderOnce(family(r) + signatureHeader)
-	if err != nil {
-		return webhook.Match{}, err
+	if family(r) == classic {
+		return v.Verifier.Verify(r)
 	}
 	for _, other := range r.Header.Values(classic + signatureHeader) {
-		if other != value {
-			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s%s and %s%[2]s differ", classic,
-				signatureHeader, events)
+		if other != r.Header.Get(events+signatureHeader) {
+			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s and %s differ",
+				classic+signatureHeader, events+signatureHeader)
 		}
 	}
-	return webhook.MatchHMAC(v.ring, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(value)}, r.Body)
+	return v.events.Verify(r)
 }
 
 // Events implements [webhook.Verifier]: always one event.

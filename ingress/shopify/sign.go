@@ -1,12 +1,11 @@
 package shopify
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"net/http"
+	"maps"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -21,35 +20,30 @@ const apiVersion = "2026-01"
 // sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events
 // it is the topic and, behind a slash, the action. Events carry both families of headers.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
 	if in.Options[EventsOption] != "true" {
-		setHeaders(header, classic, in)
-		return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+		return signFamily(classic, in)
 	}
 	var action string
 	in.Type, action, _ = strings.Cut(in.Type, "/")
-	setHeaders(header, classic, in)
-	setHeaders(header, events, in)
-	for name, value := range map[string]string{"Action": action, "Event-Id": in.ID} {
-		if value != "" {
-			header.Set(events+name, value)
-		}
+	out, err := signFamily(events, in)
+	if err != nil {
+		return out, err
 	}
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	older, err := signFamily(classic, in)
+	maps.Copy(out.Header, older.Header)
+	maps.Copy(out.Header, in.Output(events+"Action", action, events+"Event-Id", in.ID).Header)
+	return out, err
 }
 
-// setHeaders sets the headers of one family.
-func setHeaders(header http.Header, prefix string, in webhook.SignInput) {
-	header.Set(prefix+"API-Version", apiVersion)
-	header.Set(prefix+signatureHeader,
-		base64.StdEncoding.EncodeToString(webhook.MAC(sha256.New, []byte(in.Secret), in.Body)))
-	for name, value := range map[string]string{"Webhook-Id": in.ID, "Topic": in.Type, "Shop-Domain": in.Account} {
-		if value != "" {
-			header.Set(prefix+name, value)
-		}
+// signFamily signs a delivery under one family of headers.
+func signFamily(prefix string, in webhook.SignInput) (webhook.SignOutput, error) {
+	out, err := hmac.Sign(scheme(prefix), in)
+	if err != nil {
+		return out, err
 	}
+	out.Header.Set(prefix+"API-Version", apiVersion)
 	if !in.At.IsZero() {
-		header.Set(prefix+"Triggered-At", in.At.UTC().Format(time.RFC3339Nano))
+		out.Header.Set(prefix+"Triggered-At", in.At.UTC().Format(time.RFC3339Nano))
 	}
+	return out, nil
 }

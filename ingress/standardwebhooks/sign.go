@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -24,12 +23,7 @@ func sign(in webhook.SignInput, prefix string) (webhook.SignOutput, error) {
 	if err != nil {
 		return webhook.SignOutput{}, err
 	}
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set(prefix+"id", in.ID)
-	header.Set(prefix+"timestamp", stamp)
-	header.Set(prefix+"signature", signature)
-	return webhook.SignOutput{Header: header, Body: in.Body, URL: in.URL}, nil
+	return in.Output(prefix+"id", in.ID, prefix+"timestamp", stamp, prefix+"signature", signature), nil
 }
 
 func signature(secret string, signed []byte) (string, error) {

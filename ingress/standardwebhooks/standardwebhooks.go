@@ -5,6 +5,7 @@ package standardwebhooks
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"slices"
@@ -33,6 +34,9 @@ const (
 	// underscores keep one from being taken for base64, or base64 for one.
 	polarPrefix = "polar_whs_"
 )
+
+// sample is a plain envelope, for both.
+var sample = webhook.Sample{EventID: func() string { return "msg_" + rand.Text() }, Keys: webhook.NewWhsec}
 
 // Provider is any sender that follows Standard Webhooks.
 var Provider = webhook.Provider{
@@ -103,10 +107,7 @@ type key struct {
 func newVerifier(s webhook.Settings, prefixes ...string) (webhook.Verifier, error) {
 	ring, ringErr := webhook.NewKeyring(s, func(value string) (key, error) { return parseKey(s, value) })
 	tol, tolErr := s.ToleranceOr(tolerance)
-	if err := errors.Join(ringErr, tolErr); err != nil {
-		return nil, err
-	}
-	return &verifier{ring, tol, prefixes}, nil
+	return webhook.AsVerifier(&verifier{ring, tol, prefixes}, errors.Join(ringErr, tolErr))
 }
 
 func parseKey(s webhook.Settings, value string) (key, error) {
@@ -166,10 +167,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	if err := r.CheckClock(at, v.tolerance); err != nil {
-		return webhook.Match{}, err
-	}
-	return match, nil
+	return match, r.CheckClock(at, v.tolerance)
 }
 
 // family returns the prefix of the headers that hold for r: the preferred one where any of its

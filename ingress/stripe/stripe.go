@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/hmac"
@@ -77,11 +76,8 @@ type verifier struct {
 // "thin". Each has a signing secret of its own. Authentic events of either kind are read; the option is for explaining
 // rejections.
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
-	payload := s.Options["payload"]
-	if payload != "" && payload != "snapshot" && payload != "thin" {
-		return nil, fmt.Errorf("source %s: options.payload: %q is neither snapshot nor thin", s.Source, payload)
-	}
-	return &verifier{v, payload == "thin"}, nil
+	payload, err := s.Choice("payload", "snapshot", "thin")
+	return &verifier{v, payload == "thin"}, err
 }
 
 // Events implements [webhook.Verifier]: always one event.

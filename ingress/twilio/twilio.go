@@ -8,15 +8,17 @@
 package twilio
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // Twilio's scheme; HMAC-SHA1 is not broken by SHA-1's collisions.
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +32,9 @@ const (
 	idempotencyHeader = "I-Twilio-Idempotency-Token"
 	formType          = "application/x-www-form-urlencoded"
 )
+
+//go:embed sample.tmpl
+var sampleBody string
 
 // Provider is Twilio. Its secret is the account's primary auth token. Nothing is timed: only the
 // dedupe stops a replay.
@@ -49,9 +54,13 @@ var Provider = webhook.Provider{
 		Headers: webhook.Headers{Plain: []string{idempotencyHeader}, Signatures: []string{signatureHeader},
 			Query: true},
 	},
-	New:    newVerifier,
-	Sign:   sign,
-	Sample: sample,
+	New:  newVerifier,
+	Sign: sign,
+	Sample: webhook.Sample{
+		Type:    "message.delivered",
+		EventID: func() string { return "SM" + webhook.RandomHex(32) },
+		Body:    sampleBody,
+	},
 }
 
 type verifier struct {
@@ -63,10 +72,7 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
 		err = errors.Join(err, fmt.Errorf("source %s: url: Twilio signs it, and it is missing or no http(s) URL; set the public URL as it stands at Twilio, with its credentials if it has some", s.Source))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &verifier{keys: keys}, nil
+	return webhook.AsVerifier(&verifier{keys}, err)
 }
 
 // Verify checks X-Twilio-Signature over the public URL and, for a form, its parameters. In a delivery with
@@ -131,13 +137,8 @@ func (v *verifier) match(r *webhook.Request, mac, params []byte) (webhook.Match,
 // sorted by name; the values of a repeated name sorted and each once, as twilio-python and
 // twilio-node do.
 func signedParams(form url.Values) []byte {
-	names := make([]string, 0, len(form))
-	for name := range form {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var signed []byte
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(form)) {
 		values := slices.Sorted(slices.Values(form[name]))
 		for _, value := range slices.Compact(values) {
 			signed = append(append(signed, name...), value...)
@@ -160,13 +161,9 @@ func isForm(r *webhook.Request) bool {
 // sign makes a callback as Twilio does. A body that is no form gets its bodySHA256 into the URL, and the
 // fragment, which holds connection overrides, stays at Twilio.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
-	out := webhook.SignOutput{Header: http.Header{}, Body: in.Body, URL: withoutFragment(in.URL)}
-	contentType := in.ContentType
-	if contentType == "" {
-		contentType = formType
-	}
+	in.URL, in.ContentType = withoutFragment(in.URL), cmp.Or(in.ContentType, formType)
 	var params []byte
-	if contentType == formType {
+	if in.ContentType == formType {
 		form, err := parseForm(in.Body)
 		if err != nil {
 			return webhook.SignOutput{}, fmt.Errorf("sign for twilio: body is no form: %w", err)
@@ -174,17 +171,12 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 		params = signedParams(form)
 	} else {
 		separator := "?"
-		if strings.Contains(out.URL, "?") {
+		if strings.Contains(in.URL, "?") {
 			separator = "&"
 		}
 		sum := sha256.Sum256(in.Body)
-		out.URL += separator + bodyHashParam + "=" + hex.EncodeToString(sum[:])
+		in.URL += separator + bodyHashParam + "=" + hex.EncodeToString(sum[:])
 	}
-	mac := webhook.MAC(sha1.New, []byte(in.Secret), []byte(out.URL), params)
-	out.Header.Set("Content-Type", contentType)
-	out.Header.Set(signatureHeader, base64.StdEncoding.EncodeToString(mac))
-	if in.ID != "" {
-		out.Header.Set(idempotencyHeader, in.ID)
-	}
-	return out, nil
+	mac := webhook.MAC(sha1.New, []byte(in.Secret), []byte(in.URL), params)
+	return in.Output(signatureHeader, base64.StdEncoding.EncodeToString(mac), idempotencyHeader, in.ID), nil
 }

@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -96,4 +98,14 @@ type Settings struct {
 	Offline bool
 	// Options are the provider's own settings, e.g. "webhook_id" for PayPal.
 	Options map[string]string
+}
+
+// Choice returns the option of that name, which has one of the values, or "" where it is left out.
+func (s Settings) Choice(name string, values ...string) (string, error) {
+	value := s.Options[name]
+	if value == "" || slices.Contains(values, value) {
+		return value, nil
+	}
+	return "", fmt.Errorf("source %s: options.%s: it is %q; use %s, or leave it out", s.Source, name, value,
+		strings.Join(values, " or "))
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
@@ -22,6 +23,18 @@ type SignInput struct {
 	Body        []byte
 	// Options are the source's options (Settings.Options), for the schemes that sign one.
 	Options map[string]string
+}
+
+// Output returns the delivery of in with these headers, each name before its value. Those without a name or a value are left out.
+func (in SignInput) Output(headers ...string) SignOutput {
+	out := SignOutput{Header: http.Header{}, Body: in.Body, URL: in.URL}
+	out.Header.Set("Content-Type", cmp.Or(in.ContentType, "application/json"))
+	for i := 1; i < len(headers); i += 2 {
+		if headers[i-1] != "" && headers[i] != "" {
+			out.Header.Set(headers[i-1], headers[i])
+		}
+	}
+	return out
 }
 
 // SignOutput is the delivery to be sent.
