@@ -37,11 +37,7 @@ type billingPlan struct {
 // Applying comes first and alone: it is one transaction in our own database, and what follows depends on what it came
 // to. Where the rest cannot be had, applying is taken back as well: by a fact that says so.
 func (p billingPlan) run(ctx workflow.Context, in EventInput) (EventResult, error) {
-	f, err := newFlow(ctx, p.flow, in)
-	if err != nil {
-		return EventResult{}, err
-	}
-	return p.of(f).run()
+	return runFlow(ctx, p.flow, in, func(f *flow) (EventResult, error) { return p.of(f).run() })
 }
 
 // of is the flow's way on an engine.
@@ -147,7 +143,7 @@ func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
 func (w *billingFlow) load() (left reason, err error) {
 	for {
 		var loaded activities.LoadFactsResult
-		if err := w.execute(w.ctx, attempt{
+		if err := w.execute(attempt{
 			name: "load", activity: billingState.LoadFacts,
 			input: activities.LoadFactsInput{Ref: w.in.Ref, Due: w.in.Due != nil},
 		}, &loaded); err != nil {

@@ -7,19 +7,19 @@ import "go.temporal.io/sdk/workflow"
 
 // isCancelled reports whether the run was cancelled and nobody has decided about that yet.
 func (f *flow) isCancelled() bool {
-	return f.preview == nil && !f.cancelSeen && !f.undoing && f.cancelled.Err() != nil
+	return !f.cancelSeen && !f.undoing && f.cancelled()
 }
 
 // untilCancelled returns a context for attempts that a cancellation of the run ends, and what to call when they are
 // over.
-func (f *flow) untilCancelled() (attempts workflow.Context, over func()) {
-	if f.cancelSeen || f.undoing {
-		return f.ctx, func() {}
+func (r *run) untilCancelled() (attempts workflow.Context, over func()) {
+	if r.f.cancelSeen || r.f.undoing {
+		return r.ctx, func() {}
 	}
-	attempts, cancel := workflow.WithCancel(f.ctx)
+	attempts, cancel := workflow.WithCancel(r.ctx)
 	done := false
-	workflow.GoNamed(f.ctx, "cancellation", func(ctx workflow.Context) {
-		_ = workflow.Await(ctx, func() bool { return done || f.cancelled.Err() != nil })
+	workflow.GoNamed(r.ctx, "cancellation", func(ctx workflow.Context) {
+		_ = workflow.Await(ctx, func() bool { return done || r.cancelled() })
 		cancel()
 	})
 	return attempts, func() { done = true }

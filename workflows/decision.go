@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
 )
@@ -83,39 +82,21 @@ const (
 	maxReference = 500
 )
 
-// listen registers the updates. It is called before anything else happens, so that a decision that is
-// re-applied after a reset finds its handler.
-func (f *flow) listen() error {
-	for _, action := range Decisions() {
-		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
-			lasting, _ := workflow.NewDisconnectedContext(ctx) // a decision about a cancelled run is taken, too
-			return f.take(lasting, decision{workflow.GetCurrentUpdateInfo(ctx).ID, action, in})
-		}
-		options := workflow.UpdateHandlerOptions{
-			Description: "Decide what happens to a parked run; needs who and why.",
-			Validator:   func(in DecisionInput) error { return f.validate(action, in) },
-		}
-		if err := workflow.SetUpdateHandlerWithOptions(f.ctx, action, handler, options); err != nil {
-			return fmt.Errorf("listen for %s: %w", action, err)
-		}
-	}
-	return nil
-}
-
-// validate refuses what makes no sense; a refused update leaves nothing in the history. A reset
-// re-applies the decisions of the run before at the new run's start; see take. What comes later is
-// somebody's new decision, who would be told that it is taken.
-func (f *flow) validate(action string, in DecisionInput) error {
+// check refuses a decision that says too little of itself, or more than the audit trail can hold.
+func (in DecisionInput) check() error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
 		return invalid("who and why are required: both go into the audit trail")
 	case !holdable(in.Who, MaxWho) || !holdable(in.Why, MaxWhy) || !holdable(in.Reference, maxReference):
 		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", MaxWho, MaxWhy,
 			maxReference)
-	case f.resetBegins && lasts(action) && workflow.GetInfo(f.ctx).GetCurrentHistoryLength() == f.firstTask:
-		return nil
-	case !f.parked || f.decided != nil:
-		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
+	}
+	return nil
+}
+
+// mayDecide refuses a decision that the run cannot take as it stands.
+func (f *flow) mayDecide(action string, in DecisionInput) error {
+	switch {
 	case action == UpdateCompensate && f.irreversible:
 		return invalid("what this run does cannot be taken back: it takes %s", strings.Join(f.takes, ", "))
 	case !slices.Contains(f.takes, action):
@@ -127,12 +108,6 @@ func (f *flow) validate(action string, in DecisionInput) error {
 
 func invalid(format string, args ...any) error {
 	return temporal.NewApplicationError(fmt.Sprintf(format, args...), ErrTypeInvalidDecision)
-}
-
-// lasts reports whether a decision is kept over a reset. What a retry, a done and a resend came to is in the ledger,
-// and what parks after them has to be read anew.
-func lasts(action string) bool {
-	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
 }
 
 // CheckDecision returns the keys of the effects that a decision about a parked run is about, none for one about the
@@ -194,60 +169,4 @@ var noneMay = map[string]string{
 // UTF-8 has become so when the update's JSON was read.
 func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
-}
-
-// take has the decision looked up in the audit trail and lets the run go on. An error leaves the run waiting for
-// another decision: the trail does not hold this one, or somebody failed the activity by hand. A decision that a
-// reset re-applies before its run has come to anything is kept until the run parks again.
-func (f *flow) take(ctx workflow.Context, d decision) (DecisionResult, error) {
-	if !f.parked {
-		f.kept = append(f.kept, d)
-		return DecisionResult{Action: d.action}, nil
-	}
-	about, err := CheckDecision(f.waits().Effects, d.action, d.input)
-	if err != nil { // as recalled, where the run stands otherwise now
-		return DecisionResult{}, err
-	}
-	f.decided = &d
-	var recorded activities.RecordDecisionResult
-	result := DecisionResult{Action: d.action, Effects: keysOf(f.unsettled()), About: about}
-	err = f.execute(ctx, attempt{
-		name: "decision:" + d.request, activity: runs.RecordDecision,
-		input: activities.RecordDecisionInput{
-			Ref: f.in.Ref, RequestID: d.request, Action: d.action, Who: d.input.Who, Why: d.input.Why,
-			Effects: result.Effects, Effect: d.input.Effect, Reference: d.input.Reference, AsOf: f.asOf(),
-		},
-	}, &recorded)
-	if recorded.DoneMeanwhile != "" {
-		f.decided, f.settledMeanwhile = nil, true
-		return DecisionResult{}, invalid("%s", recorded.DoneMeanwhile)
-	}
-	if err != nil {
-		f.decided = nil
-		return DecisionResult{}, fmt.Errorf("the decision is not followed: %w", err)
-	}
-	f.recorded = true
-	return result, nil
-}
-
-// recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
-// same effects was not done or, where none is open now, for the same reason. What was decided about another question
-// has to be decided anew.
-func (f *flow) recall(why reason) (decision, bool, error) {
-	open := keysOf(f.unsettled())
-	for i, d := range f.kept {
-		var then activities.RecallDecisionResult
-		if err := f.execute(f.ctx, attempt{
-			name: "recall:" + d.request, activity: runs.RecallDecision,
-			input: activities.RecallDecisionInput{Ref: f.in.Ref, RequestID: d.request},
-		}, &then); err != nil {
-			return decision{}, false, err
-		}
-		same := slices.ContainsFunc(open, func(key string) bool { return slices.Contains(then.Effects, key) })
-		if then.Found && (same || len(open) == 0 && len(then.Effects) == 0 && then.Code == why.code) {
-			f.kept = slices.Delete(f.kept, i, i+1)
-			return d, true, nil
-		}
-	}
-	return decision{}, false, nil
 }

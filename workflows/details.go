@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
@@ -21,16 +19,13 @@ const longestWhy = 300
 
 // showParked shows why the run waits, and what can be done about that.
 func (f *flow) showParked(status string, why reason) {
-	workflow.SetCurrentDetails(f.ctx, "**"+why.as(status)+"** "+prose(why.text)+"\n\n"+f.standing()+"\n\n```\n"+
-		strings.Join(f.commands(), "\n")+"\n```\n")
+	f.details("**" + why.as(status) + "** " + prose(why.text) + "\n\n" + f.standing() + "\n\n```\n" +
+		strings.Join(f.commands(), "\n") + "\n```\n")
 }
 
 // show shows what the run does, and how its effects stand.
 func (f *flow) show(headline string) {
-	if f.preview != nil {
-		return
-	}
-	workflow.SetCurrentDetails(f.ctx, "**"+prose(headline)+"**\n\n"+f.standing()+"\n\n```\n"+f.command("show")+
+	f.details("**" + prose(headline) + "**\n\n" + f.standing() + "\n\n```\n" + f.command("show") +
 		"\n```\n")
 }
 

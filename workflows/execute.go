@@ -12,22 +12,6 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// attempt is one activity to execute.
-type attempt struct {
-	// name is the summary in the Temporal UI and the ID of the regular activity.
-	name string
-	// activity and input are those of an activity that keeps records. start replaces them for an effect, and byHand is the
-	// effect's step where a person says that it has happened.
-	activity any
-	input    any
-	start    func(workflow.Context, starter) workflow.Future
-	byHand   *step
-	// timeout bounds one try; zero takes the default.
-	timeout time.Duration
-	// regularOnly leaves out the local try.
-	regularOnly bool
-}
-
 const (
 	// defaultTimeout bounds a try that only talks to our own database.
 	defaultTimeout = 10 * time.Second
@@ -43,8 +27,8 @@ func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout
 
 // begin starts the activity.
 func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
-	if a.start != nil {
-		return a.start(ctx, start)
+	if a.work != nil {
+		return a.work.start(ctx, start, a.call)
 	}
 	return start(ctx, a.activity, a.input)
 }
@@ -52,20 +36,20 @@ func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
 // execute tries the activity at once as a local one and escalates to a regular one that is tried until
 // it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
 // returns only what no retry can mend: cancellation, or a fault in our own code.
-func (f *flow) execute(ctx workflow.Context, a attempt, result any) error {
-	if f.preview != nil {
-		return f.preview.execute(a, result)
-	}
-	defer func() { f.resetBegins = false }()
-	err := f.try(ctx, a).Get(ctx, result)
+func (r *run) execute(a attempt, result any) error { return r.executeIn(r.ctx, a, result) }
+
+// executeIn is execute in a coroutine of its own.
+func (r *run) executeIn(ctx workflow.Context, a attempt, result any) error {
+	defer func() { r.resetBegins = false }()
+	err := r.try(ctx, a).Get(ctx, result)
 	if err == nil || effect.NotDone(err, result) {
 		return nil
 	}
-	return f.escalate(ctx, a, err, result)
+	return r.escalate(ctx, a, err, result)
 }
 
 // try starts the one local try.
-func (f *flow) try(ctx workflow.Context, a attempt) workflow.Future {
+func (r *run) try(ctx workflow.Context, a attempt) workflow.Future {
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: a.bound(), ScheduleToCloseTimeout: a.bound(), Summary: a.name,
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
@@ -74,18 +58,18 @@ func (f *flow) try(ctx workflow.Context, a attempt) workflow.Future {
 }
 
 // escalate goes on after a local try that ended with err.
-func (f *flow) escalate(ctx workflow.Context, a attempt, err error, result any) error {
+func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) error {
 	if temporal.IsCanceledError(err) {
 		return err
 	}
-	if err := f.waitAsTold(ctx, a.name, err); err != nil {
+	if err := r.waitAsTold(ctx, a.name, err); err != nil {
 		return err
 	}
-	return f.insist(ctx, a, result)
+	return r.insist(ctx, a, result)
 }
 
 // insist runs the regular activity.
-func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
+func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
 		// A try that is under way when the run is cancelled says what it came to; one that waits for its next try ends.
@@ -102,7 +86,7 @@ func (f *flow) insist(ctx workflow.Context, a attempt, result any) error {
 }
 
 // waitAsTold waits for as long as the local try said.
-func (f *flow) waitAsTold(ctx workflow.Context, name string, err error) error {
+func (r *run) waitAsTold(ctx workflow.Context, name string, err error) error {
 	var told *temporal.ApplicationError
 	if !errors.As(err, &told) || told.NextRetryDelay() < patience {
 		return nil
@@ -110,4 +94,74 @@ func (f *flow) waitAsTold(ctx workflow.Context, name string, err error) error {
 	return workflow.NewTimerWithOptions(ctx, told.NextRetryDelay(), workflow.TimerOptions{
 		Summary: fmt.Sprintf("%s: next try in %s", name, told.NextRetryDelay().Round(time.Second)),
 	}).Get(ctx, nil)
+}
+
+// attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a step that needs
+// more than its local try gets a coroutine: each one that waits is woken, in vain, by the end of every other step.
+//
+// A run that is cancelled begins none of them. Those that are being retried end where they are.
+func (r *run) attemptAll(steps []*step) error {
+	if r.f.isCancelled() {
+		for _, s := range toTry(steps) {
+			s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
+				Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
+		}
+		return nil
+	}
+	var failed error
+	escalated := workflow.NewWaitGroup(r.ctx)
+	attempts, stop := r.untilCancelled()
+	defer stop()
+	goOn := func(s *step, execute func(workflow.Context) error) {
+		escalated.Add(1)
+		workflow.GoNamed(attempts, s.key, func(ctx workflow.Context) {
+			defer escalated.Done()
+			err := execute(ctx)
+			if err == nil {
+				err = r.waitForSink(ctx, s)
+			}
+			if temporal.IsCanceledError(err) && r.f.isCancelled() {
+				s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
+					Reason: "not done when the run was cancelled"}
+			} else if err != nil && failed == nil {
+				failed = fmt.Errorf("%s: %w", s.key, err)
+			}
+		})
+	}
+	tries := workflow.NewSelector(r.ctx)
+	tried := 0
+	open := toTry(steps)
+	for _, s := range open {
+		a := r.f.attempt(s)
+		s.begun = true
+		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
+		if a.regularOnly {
+			goOn(s, func(ctx workflow.Context) error { return r.insist(ctx, a, &s.result) })
+			continue
+		}
+		tried++
+		tries.AddFuture(r.try(r.ctx, a), func(local workflow.Future) {
+			switch err := local.Get(r.ctx, &s.result); {
+			case effect.NotDone(err, &s.result): // a person, or the rest of the flow, has to do with it
+			case err != nil:
+				goOn(s, func(ctx workflow.Context) error { return r.escalate(ctx, a, err, &s.result) })
+			case s.result.State == effect.Waits:
+				goOn(s, func(workflow.Context) error { return nil })
+			}
+		})
+	}
+	for range tried {
+		tries.Select(r.ctx)
+	}
+	escalated.Wait(r.ctx)
+	if failed != nil {
+		return failed
+	}
+	for _, s := range open {
+		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
+			s.result = effect.Result{State: effect.Uncertain, Round: s.result.Round,
+				Reason: "its activity was completed by hand, with a result that does not say what it came to"}
+		}
+	}
+	return nil
 }

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
@@ -39,14 +36,14 @@ type EffectResult struct {
 }
 
 // flow runs the effects of one event, parks when a person must decide, and takes back what was done when the rest
-// cannot be.
+// cannot be. It decides; its engine does.
 type flow struct {
-	// ctx is not cancelled with the run: a cancelled run parks. cancelled is the run's own context.
-	ctx, cancelled workflow.Context
-	in             EventInput
-	name           string
-	// begun is when the run began; of one that a reset made, when the reset did.
-	begun time.Time
+	engine
+	in   EventInput
+	name string
+	// begun is when the run began, resetOf the run that it was reset from, "" for an original. A preview has neither.
+	begun   time.Time
+	resetOf string
 	// settings say how effects are to be tried, by sink.
 	settings map[string]activities.SinkSettings
 	// cancelCompensates lets a cancellation take back what was done, at once.
@@ -54,12 +51,12 @@ type flow struct {
 	// irreversible is set for a flow whose effects cannot be taken back. undoing is set while they are taken back, and
 	// undone from then on.
 	irreversible, undoing, undone bool
-	// preview is set where nothing runs, and it is only asked what would: it stands in for Temporal and the activities.
-	preview *preview
 
 	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
 	// that are being settled: a decision concerns them.
 	steps, settling []*step
+	// takes are the decisions that the run takes while it is parked.
+	takes []string
 
 	// interrupted is set once the run has been parked: what it knows may be out of date, and it refreshes
 	// its steps from the ledger before it decides anything. A run that a reset made is not: the history that it took over
@@ -67,68 +64,8 @@ type flow struct {
 	interrupted bool
 	// cancelSeen is set when the run has parked because it was cancelled; what a person decides then holds.
 	cancelSeen bool
-	// parked is set while the run takes a decision. decided is the last one that it took, nil from a park until the
-	// next; recorded is set when that stands in the audit trail, so that the run may go on.
-	parked   bool
-	decided  *decision
-	recorded bool
-	// settledMeanwhile is set when others have settled all that the parked run waits for.
-	settledMeanwhile bool
-	// settledInVain is set when the last park ended so, and the ledger had nothing for the run.
+	// settledInVain is set when others ended the last park, and the ledger had nothing for the run.
 	settledInVain bool
-	// takes are the decisions that it takes while it is parked.
-	takes []string
-	// marked is the run's PawlStatus, "" while it has none.
-	marked string
-
-	// sinksBack counts the signals that a sink is back; listening is set once they are listened to.
-	sinksBack int
-	listening bool
-
-	// resetBegins: a workflow reset made this run, and its first activity has not ended. The decisions that come with its
-	// first task are those that the reset re-applies; firstTask, the length of the history then, tells that task. They
-	// are kept for when the run parks again.
-	resetBegins bool
-	firstTask   int
-	kept        []decision
-
-	// task is the workflow task at work, told by the length of the history that it began with, and taskBegun when it
-	// began; see asOf.
-	task      int
-	taskBegun time.Time
-}
-
-func newFlow(ctx workflow.Context, name string, in EventInput) (*flow, error) {
-	f := &flow{cancelled: ctx, name: name, in: in, begun: workflow.GetInfo(ctx).WorkflowStartTime}
-	f.ctx, _ = workflow.NewDisconnectedContext(ctx)
-	f.firstTask = workflow.GetInfo(ctx).GetCurrentHistoryLength()
-	if f.resetOf() != "" {
-		f.resetBegins = true
-		f.begun = workflow.Now(ctx) // the start event is a copy of the first run's, its time included
-	}
-	// asOf has to be asked in each task before a local activity moves the workflow's clock. This coroutine does nothing
-	// else: its condition never holds, and is evaluated whenever the workflow goes on.
-	workflow.GoNamed(f.ctx, "tasks", func(ctx workflow.Context) {
-		_ = workflow.Await(ctx, func() bool { f.asOf(); return false })
-	})
-	return f, f.listen()
-}
-
-// asOf returns when the workflow task at work began, by Temporal's clock. What a task writes carries it, so that a task
-// that began earlier changes nothing any more: a worker that was stopped goes on with a task that another worker has
-// taken over, or with a run that was reset since.
-//
-// The length of the history would not do, because a later try of a task has the same. Nor would [workflow.Now], which
-// moves on with each local activity, by the worker's own clock: in a worker that was stopped it may pass the begin
-// of the task that took over.
-func (f *flow) asOf() time.Time {
-	if f.preview != nil {
-		return time.Time{}
-	}
-	if task := workflow.GetInfo(f.ctx).GetCurrentHistoryLength(); task != f.task {
-		f.task, f.taskBegun = task, workflow.Now(f.ctx)
-	}
-	return f.taskBegun
 }
 
 // settle runs the steps side by side until each is settled, parking as often as a person must decide. It returns a
@@ -270,7 +207,7 @@ func (f *flow) wakeWaiting(steps []*step) error {
 	if len(in.Keys) == 0 {
 		return nil
 	}
-	return f.execute(f.ctx, attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
+	return f.execute(attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
 }
 
 // toTry returns the steps that are to be tried now.
@@ -287,85 +224,12 @@ func (f *flow) begin(steps []*step) {
 	}
 }
 
-// attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a step that needs
-// more than its local try gets a coroutine: each one that waits is woken, in vain, by the end of every other step.
-//
-// A run that is cancelled begins none of them. Those that are being retried end where they are.
-func (f *flow) attemptAll(steps []*step) error {
-	if f.preview != nil {
-		return f.preview.attemptAll(f, steps)
-	}
-	if f.isCancelled() {
-		for _, s := range toTry(steps) {
-			s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
-				Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
-		}
-		return nil
-	}
-	var failed error
-	escalated := workflow.NewWaitGroup(f.ctx)
-	attempts, stop := f.untilCancelled()
-	defer stop()
-	goOn := func(s *step, execute func(workflow.Context) error) {
-		escalated.Add(1)
-		workflow.GoNamed(attempts, s.key, func(ctx workflow.Context) {
-			defer escalated.Done()
-			err := execute(ctx)
-			if err == nil {
-				err = f.waitForSink(ctx, s)
-			}
-			if temporal.IsCanceledError(err) && f.isCancelled() {
-				s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
-					Reason: "not done when the run was cancelled"}
-			} else if err != nil && failed == nil {
-				failed = fmt.Errorf("%s: %w", s.key, err)
-			}
-		})
-	}
-	tries := workflow.NewSelector(f.ctx)
-	tried := 0
-	open := toTry(steps)
-	for _, s := range open {
-		a := f.attempt(s)
-		s.begun = true
-		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
-		if a.regularOnly {
-			goOn(s, func(ctx workflow.Context) error { return f.insist(ctx, a, &s.result) })
-			continue
-		}
-		tried++
-		tries.AddFuture(f.try(f.ctx, a), func(local workflow.Future) {
-			switch err := local.Get(f.ctx, &s.result); {
-			case effect.NotDone(err, &s.result): // a person, or the rest of the flow, has to do with it
-			case err != nil:
-				goOn(s, func(ctx workflow.Context) error { return f.escalate(ctx, a, err, &s.result) })
-			case s.result.State == effect.Waits:
-				goOn(s, func(workflow.Context) error { return nil })
-			}
-		})
-	}
-	for range tried {
-		tries.Select(f.ctx)
-	}
-	escalated.Wait(f.ctx)
-	if failed != nil {
-		return failed
-	}
-	for _, s := range open {
-		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
-			s.result = effect.Result{State: effect.Uncertain, Round: s.result.Round,
-				Reason: "its activity was completed by hand, with a result that does not say what it came to"}
-		}
-	}
-	return nil
-}
-
 // skip records that steps shall not be done. One that another run has done meanwhile counts as done.
 func (f *flow) skip(d decision, steps []*step) error {
 	for _, s := range steps {
 		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
 		var skipped activities.SkipEffectResult
-		if err := f.execute(f.ctx, attempt{
+		if err := f.execute(attempt{
 			name: "skip:" + s.key, activity: runs.SkipEffect,
 			input: activities.SkipEffectInput{Effect: f.call(s), Reason: reason},
 		}, &skipped); err != nil {
@@ -388,8 +252,7 @@ func (f *flow) sayDone(d decision, steps []*step) error {
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
 		// a result is decoded into what stands there: an old reason would stay
 		s.decided, s.result = true, effect.Result{}
-		if err := f.execute(f.ctx, attempt{name: "done:" + s.key, start: s.starter(call), byHand: s},
-			&s.result); err != nil {
+		if err := f.execute(attempt{name: "done:" + s.key, work: s.work, call: call}, &s.result); err != nil {
 			return err
 		}
 	}
@@ -399,11 +262,11 @@ func (f *flow) sayDone(d decision, steps []*step) error {
 // finish closes the receipt and the run.
 func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	f.show(outcome)
-	err := f.execute(f.ctx, attempt{
+	err := f.execute(attempt{
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
 			Ref: f.in.Ref, Status: outcome, Reason: why.String(), Flow: f.name,
-			ResetOf: f.resetOf(), Replay: f.in.Replay, StartedAt: f.begun, AsOf: f.asOf(),
+			ResetOf: f.resetOf, Replay: f.in.Replay, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {
@@ -417,23 +280,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		result.Effects = append(result.Effects,
 			EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
 	}
-	if f.preview != nil {
-		return result, nil
-	}
-	// A decision that was taken at the last moment must still get its answer.
-	return result, workflow.Await(f.ctx, func() bool { return workflow.AllHandlersFinished(f.ctx) })
-}
-
-// resetOf returns the run that this one was reset from, "" for an original.
-func (f *flow) resetOf() string {
-	if f.preview != nil {
-		return ""
-	}
-	info := workflow.GetInfo(f.cancelled)
-	if info.OriginalRunID == info.WorkflowExecution.RunID {
-		return ""
-	}
-	return info.OriginalRunID
+	return result, nil
 }
 
 // unsettled returns the steps that a decision can be about.

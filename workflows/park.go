@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
@@ -72,15 +70,12 @@ func (f *flow) aboutEffects(open []*step) []string {
 func (f *flow) parkCancelled(before string) (decision, error) {
 	f.cancelSeen = true
 	cancelled := activities.RecordCancellationResult{Words: "cancelled in Temporal"}
-	if err := f.execute(f.ctx, attempt{
+	if err := f.execute(attempt{
 		name: "cancelled", activity: runs.RecordCancellation, input: activities.RecordCancellationInput{Ref: f.in.Ref},
 	}, &cancelled); err != nil {
 		return decision{}, err
 	}
 	if f.cancelCompensates && !f.irreversible {
-		if err := f.mark(""); err != nil {
-			return decision{}, err
-		}
 		return decision{action: UpdateCompensate,
 			input: DecisionInput{Who: "Temporal", Why: "the run was " + cancelled.Words +
 				", and policy.cancel is compensate"}}, nil
@@ -141,67 +136,28 @@ func (f *flow) waits() activities.Waits {
 	return w
 }
 
-// newSettledSignals returns the channel of [activities.SignalSettled] without the signals that came before.
-func (f *flow) newSettledSignals() workflow.ReceiveChannel {
-	if f.preview != nil {
-		return nil
+// park waits for a person's decision. It returns the zero decision when others have settled meanwhile what the run
+// waits for.
+func (f *flow) park(status string, why reason) (decision, error) {
+	f.interrupted = true
+	d, err := f.waitForPerson(status, why)
+	switch {
+	case err != nil:
+		return decision{}, err
+	case d.action == "" && f.isCancelled():
+		return f.parkCancelled("It was parked: " + why.text)
+	case d.action == "":
+		f.show("going on: what it waited for was done meanwhile")
+	default:
+		f.show("going on after " + d.action + " by " + d.input.Who)
 	}
-	signals := workflow.GetSignalChannel(f.ctx, activities.SignalSettled)
-	for signals.ReceiveAsync(nil) {
-		continue
-	}
-	return signals
+	return d, nil
 }
 
-// park shows on the receipt that a person must decide, and waits until one has. It returns the zero decision when
-// others have settled meanwhile what the run waits for.
-func (f *flow) park(status string, why reason) (decision, error) {
-	f.decided, f.recorded, f.interrupted = nil, false, true
-	settled := f.newSettledSignals()
-	var parked activities.ParkRunResult
-	if err := f.execute(f.ctx, attempt{
-		name: "park", activity: runs.ParkRun,
-		input: activities.ParkRunInput{
-			Ref: f.in.Ref, Status: status, Reason: why.String(), Waits: f.waits(),
-			ResetOf: f.resetOf(), Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
-		},
-	}, &parked); err != nil {
-		return decision{}, err
+// toPark is what the records keep of the parked run.
+func (f *flow) toPark(status string, why reason) activities.ParkRunInput {
+	return activities.ParkRunInput{
+		Ref: f.in.Ref, Status: status, Reason: why.String(), Waits: f.waits(),
+		ResetOf: f.resetOf, Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
 	}
-	if f.preview != nil {
-		return f.preview.decide(f, why)
-	}
-	f.settledMeanwhile = parked.Settled && !f.settledInVain
-	d, found, err := f.recall(why)
-	if err != nil {
-		return decision{}, err
-	}
-	f.parked = true
-	if found {
-		_, _ = f.take(f.ctx, d) // one that is not recorded is not followed: the run waits
-	}
-	if !f.recorded {
-		if err := f.mark(why.as(status)); err != nil {
-			return decision{}, err
-		}
-	}
-	f.showParked(status, why)
-	meanwhile := func() bool { return f.settledMeanwhile || settled.Len() > 0 }
-	if err := workflow.Await(f.ctx,
-		func() bool { return f.recorded || f.decided == nil && (f.isCancelled() || meanwhile()) }); err != nil {
-		return decision{}, err
-	}
-	f.parked = false
-	if !f.recorded && f.isCancelled() {
-		return f.parkCancelled("It was parked: " + why.text)
-	}
-	if err := f.mark(""); err != nil {
-		return decision{}, err
-	}
-	if !f.recorded {
-		f.show("going on: what it waited for was done meanwhile")
-		return decision{}, nil
-	}
-	f.show("going on after " + f.decided.action + " by " + f.decided.input.Who)
-	return *f.decided, nil
 }

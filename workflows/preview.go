@@ -1,12 +1,16 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
@@ -54,15 +58,8 @@ func (e *RefusedError) Error() string { return e.Reason }
 // It assumes that every sink answers. An effect whose sink is out or paused now says that it waits. The error is a
 // [*RefusedError] if the run would not take the decision.
 func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, error) {
-	return newPreview(ctx, outlook, asked).of()
-}
-
-// Outlined lists the effects of an event's run as far as they are known: as they stand, and those that wait for their
-// turn. No effect is refused in it, and no run parks.
-func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, error) {
-	p := newPreview(ctx, outlook, Asked{In: in})
-	p.outlining = true
-	return p.of()
+	p := newPreview(ctx, outlook, asked)
+	return p.of(p)
 }
 
 // Fold returns what a fact would come to. A preview of what follows from it, with the same outlook, finds it folded.
@@ -78,14 +75,12 @@ func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billi
 // preview is the engine of a flow that is previewed.
 type preview struct {
 	Asked
-	flow string
+	f *flow
 	// context is kept here since the flow has one of another kind.
 	context context.Context
 	outlook Outlook
 	// parked is set until the run has come to where it is parked now: what it was told of effects stands in the ledger.
 	parked bool
-	// outlining is set where every effect is taken to go well, and none to be begun.
-	outlining bool
 
 	// stands is how effects stand, as they were and as the run has left them since; before is how they stood.
 	stands, before map[string]*effect.Standing
@@ -98,33 +93,27 @@ type preview struct {
 
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
-		Asked: asked, flow: asked.In.Flow(), context: ctx, outlook: outlook, parked: asked.Action != "",
-		stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{}, ran: map[string]effect.Result{},
-		held: map[string]string{},
+		Asked: asked, f: &flow{in: asked.In, name: asked.In.Flow()}, context: ctx, outlook: outlook,
+		parked: asked.Action != "", stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{},
+		ran: map[string]effect.Result{}, held: map[string]string{},
 	}
 }
 
 // errParks ends a preview when the run waits for a person.
 var errParks = errors.New("the run parks")
 
-func (p *preview) of() (Previewed, error) {
+// of runs the flow on an engine, the preview itself or what is made of it, and says what has come of it.
+func (p *preview) of(e engine) (Previewed, error) {
 	if err := p.tooLate(); err != nil {
 		return Previewed{}, err
 	}
-	f := &flow{in: p.In, name: p.flow, preview: p}
-	_, err := p.wayOf(f)()
-	if err != nil && !errors.Is(err, errParks) {
+	p.f.engine = e
+	if _, err := p.f.way()(); err != nil && !errors.Is(err, errParks) {
 		return Previewed{}, err
 	}
+	p.ended.Effects = []PreviewedEffect{}
 	for _, s := range p.seen {
-		// a person decides whether it comes to that
-		if p.outlining && s.kind == closeReview.Name && p.stands[s.key] == nil {
-			continue
-		}
 		p.ended.Effects = append(p.ended.Effects, p.effect(s))
-	}
-	if p.ended.Effects == nil {
-		p.ended.Effects = []PreviewedEffect{}
 	}
 	return p.ended, nil
 }
@@ -142,8 +131,8 @@ func (p *preview) tooLate() error {
 	return nil
 }
 
-// wayOf returns the function that runs the event's flow.
-func (p *preview) wayOf(f *flow) func() (EventResult, error) {
+// way returns the function that runs the flow.
+func (f *flow) way() func() (EventResult, error) {
 	for _, flow := range Flows() {
 		if flow.Name == f.name && flow.plan.make != nil {
 			return flow.plan.of(f).run
@@ -151,6 +140,11 @@ func (p *preview) wayOf(f *flow) func() (EventResult, error) {
 	}
 	return f.relay
 }
+
+// A preview is of no time, nobody cancels it, and nobody looks at it.
+func (p *preview) asOf() time.Time { return time.Time{} }
+func (p *preview) cancelled() bool { return false }
+func (p *preview) details(string)  {}
 
 // execute answers what a run asks its activities, effects aside.
 func (p *preview) execute(a attempt, result any) (err error) {
@@ -176,16 +170,13 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	case activities.FinishRunInput:
 		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
 		return nil
-	case activities.ParkRunInput:
-		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
-		return nil
 	case activities.RecordDecisionInput, activities.WakeWaitingInput:
 		return nil
 	}
-	if a.byHand != nil {
+	if a.call.ByHand != nil {
 		done := effect.Result{State: effect.Done}
 		*result.(*effect.Result) = done
-		p.become(a.byHand.key, done, p.In.EventID)
+		p.become(a.call.Key, done, p.In.EventID)
 		return nil
 	}
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
@@ -209,7 +200,7 @@ func (p *preview) loaded(code, why *string) {
 // dismissed reports whether a person has told the parked run to leave the event: it came to nothing but deliveries.
 func (p *preview) dismissed() bool {
 	others := func(s activities.Step) bool { return s.Kind != relayEvent.Name }
-	return len(p.Waits.Steps) > 0 && p.flow != relayFlow && !slices.ContainsFunc(p.Waits.Steps, others)
+	return len(p.Waits.Steps) > 0 && p.f.name != relayFlow && !slices.ContainsFunc(p.Waits.Steps, others)
 }
 
 // standings returns how effects stand by now.
@@ -238,7 +229,9 @@ func (p *preview) standings(keys ...string) (map[string]effect.Standing, error) 
 }
 
 // attemptAll forecasts the steps that are not settled.
-func (p *preview) attemptAll(f *flow, steps []*step) error {
+func (p *preview) attemptAll(steps []*step) error { return p.each(steps, p.attempt) }
+
+func (p *preview) each(steps []*step, attempt func(*step) error) error {
 	open := toTry(steps)
 	if _, err := p.standings(keysOf(open)...); err != nil { // one question for all
 		return err
@@ -247,14 +240,14 @@ func (p *preview) attemptAll(f *flow, steps []*step) error {
 		if !slices.ContainsFunc(p.seen, func(o *step) bool { return o.key == s.key }) {
 			p.seen = append(p.seen, s)
 		}
-		if err := p.attempt(f, s); err != nil {
+		if err := attempt(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *preview) attempt(f *flow, s *step) error {
+func (p *preview) attempt(s *step) error {
 	stands := p.stands[s.key]
 	switch {
 	case p.parked && stands == nil:
@@ -275,33 +268,35 @@ func (p *preview) attempt(f *flow, s *step) error {
 		// The run was told so, and asks for nothing that would follow.
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: stands.Error}
 		return nil
-	case stands != nil && !stands.Claimable(s.round) && (stands.Settled() || !p.outlining):
-		s.result = stands.Met(f.in.EventID)
+	case stands != nil && !stands.Claimable(s.round):
+		s.result = stands.Met(p.In.EventID)
 		return nil
 	}
-	forecast, err := s.work.forecast(p.context, p.outlook, f.call(s))
+	forecast, err := p.forecast(s)
 	if err != nil {
-		return fmt.Errorf("preview %s: %w", s.key, err)
+		return err
 	}
 	result := forecast.Result
-	if p.outlining && result.State == effect.Uncertain { // which a person would settle
-		result = effect.Result{State: effect.Done}
-	}
 	s.result = result
-	if p.outlining {
-		return nil
-	}
 	p.held[s.key] = forecast.WaitsFor
 	if stands != nil && stands.Round > result.Round {
 		s.result.Round = stands.Round
 	}
 	p.ran[s.key] = result
-	p.become(s.key, s.result, f.in.EventID)
+	p.become(s.key, s.result, p.In.EventID)
 	if result.State == effect.Done && s.compensates != "" {
-		p.become(s.compensates, effect.Result{State: effect.Compensated}, f.in.EventID)
+		p.become(s.compensates, effect.Result{State: effect.Compensated}, p.In.EventID)
 	}
 	p.ended.Asks = p.ended.Asks || s.sink == SinkStripe
 	return nil
+}
+
+func (p *preview) forecast(s *step) (activities.Forecast, error) {
+	forecast, err := s.work.forecast(p.context, p.outlook, p.f.call(s))
+	if err != nil {
+		return forecast, fmt.Errorf("preview %s: %w", s.key, err)
+	}
+	return forecast, nil
 }
 
 // become sets how an effect stands from here on.
@@ -325,102 +320,36 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 	return nil
 }
 
-// decide answers a run that waits for a person. It repeats the decisions that brought the run to its present park,
-// gives the asked one there, and ends the preview at the next park.
-func (p *preview) decide(f *flow, why reason) (decision, error) {
-	f.interrupted = true
+// waitForPerson repeats the decisions that brought the run to its present park, gives the asked one there, and ends
+// the preview at the next park.
+func (p *preview) waitForPerson(status string, why reason) (decision, error) {
+	p.ended.Outcome, p.ended.Reason = status, why.String()
 	before := func(action string) (decision, error) {
 		return decision{action: action, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
 	}
-	review := len(f.unsettled()) == 0
+	review := len(p.f.unsettled()) == 0
 	switch {
-	case p.outlining && why.code != "" && len(f.steps) > 0:
-		return decision{action: UpdateRetry, input: p.Decision}, nil // a person may let it stand
 	case !p.parked:
 		return decision{}, errParks
-	case review && len(f.steps) == 0 && p.dismissed():
+	case review && len(p.f.steps) == 0 && p.dismissed():
 		return before(UpdateSkip)
-	case review && len(f.steps) > 0 && p.cameTo(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
+	case review && len(p.f.steps) > 0 && p.cameTo(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
 		return before(UpdateApprove)
-	case p.Waits.Undoing && !f.undone:
+	case p.Waits.Undoing && !p.f.undone:
 		return before(UpdateCompensate)
 	}
-	f.parked = true
-	err := f.validate(p.Action, p.Decision)
-	f.parked, p.parked = false, false
-	if err != nil {
-		var refused interface{ Message() string }
-		if errors.As(err, &refused) {
-			return decision{}, &RefusedError{refused.Message()}
-		}
-		return decision{}, &RefusedError{err.Error()}
+	err, refused := cmp.Or(p.Decision.check(), p.f.mayDecide(p.Action, p.Decision)), (*temporal.ApplicationError)(nil)
+	if errors.As(err, &refused) {
+		return decision{}, &RefusedError{refused.Message()}
 	}
-	p.ended = Previewed{}
+	if err != nil {
+		return decision{}, err
+	}
+	p.parked, p.ended = false, Previewed{}
 	return decision{request: "preview", action: p.Action, input: p.Decision}, nil
 }
 
 // cameTo reports whether the parked run has come to such a step.
 func (p *preview) cameTo(step func(activities.Step) bool) bool {
 	return slices.ContainsFunc(p.Waits.Steps, step)
-}
-
-// effect says what happens to a step's effect.
-func (p *preview) effect(s *step) PreviewedEffect {
-	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates, WaitsFor: p.held[s.key]}
-	if s.undo != nil {
-		e.Undo = s.undo(s.result).kind
-	}
-	if entry := s.work.entry(); entry != nil {
-		amount := entry.Net()
-		e.Amount, e.Currency = &amount, entry.Currency
-	}
-	before, now := p.before[s.key], p.stands[s.key]
-	is := func(of *effect.Standing, state effect.State) bool {
-		return of != nil && !of.UnderWay() && of.Met("").State == state
-	}
-	result, ran := p.ran[s.key]
-	switch {
-	case ran && is(now, effect.Compensated):
-		e.Will = WillRunAndTakeBack
-	case ran && result.State == effect.Skipped:
-		e.Will, e.Why = WillLeave, result.Reason
-	case ran && result.State == effect.Done:
-		e.Will = WillRun
-		if e.WaitsFor != "" {
-			e.Will = WillRunLater
-		}
-		switch {
-		case s.sink == SinkStripe:
-			e.Why = "will ask Stripe first: what follows may change with its answer"
-		case is(before, effect.Uncertain):
-			e.Why = "it may have happened, and is done again"
-		}
-	case ran && result.State == effect.Uncertain:
-		e.Will, e.Why = WillAsk, result.Reason
-	case ran:
-		e.Will, e.Why = notDone(result)
-	case now == nil:
-		e.Will, e.Why = WillWait, "not begun"
-	case now.UnderWay():
-		e.Will, e.Why = WillWait, "another run is doing it"
-	case is(now, effect.Compensated) && !is(before, effect.Compensated):
-		e.Will = WillTakeBack
-	case is(now, effect.Compensated):
-		e.Will = WasTakenBack
-	case is(now, effect.Skipped) && !is(before, effect.Skipped):
-		e.Will = WillSkip
-	case is(now, effect.Skipped):
-		e.Will, e.Why = WasSkipped, now.Error
-	case is(now, effect.AlreadyDone) && !is(before, effect.AlreadyDone):
-		e.Will = WillMark
-	case is(now, effect.AlreadyDone):
-		e.Will, e.By = WillStay, s.result.By
-	case is(now, effect.Uncertain):
-		e.Will, e.Why = WillAsk, now.Met("").Reason
-	case now.Claimable(0): // it goes on trying
-		e.Will, e.Why = WillWait, now.Met("").Reason
-	default:
-		e.Will, e.Why = notDone(now.Met(""))
-	}
-	return e
 }

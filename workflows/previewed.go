@@ -91,6 +91,67 @@ type Previewed struct {
 // Parks reports whether the run parks again.
 func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome == dead }
 
+// effect says what happens to a step's effect.
+func (p *preview) effect(s *step) PreviewedEffect {
+	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates, WaitsFor: p.held[s.key]}
+	if s.undo != nil {
+		e.Undo = s.undo(s.result).kind
+	}
+	if entry := s.work.entry(); entry != nil {
+		amount := entry.Net()
+		e.Amount, e.Currency = &amount, entry.Currency
+	}
+	before, now := p.before[s.key], p.stands[s.key]
+	is := func(of *effect.Standing, state effect.State) bool {
+		return of != nil && !of.UnderWay() && of.Met("").State == state
+	}
+	result, ran := p.ran[s.key]
+	switch {
+	case ran && is(now, effect.Compensated):
+		e.Will = WillRunAndTakeBack
+	case ran && result.State == effect.Skipped:
+		e.Will, e.Why = WillLeave, result.Reason
+	case ran && result.State == effect.Done:
+		e.Will = WillRun
+		if e.WaitsFor != "" {
+			e.Will = WillRunLater
+		}
+		switch {
+		case s.sink == SinkStripe:
+			e.Why = "will ask Stripe first: what follows may change with its answer"
+		case is(before, effect.Uncertain):
+			e.Why = "it may have happened, and is done again"
+		}
+	case ran && result.State == effect.Uncertain:
+		e.Will, e.Why = WillAsk, result.Reason
+	case ran:
+		e.Will, e.Why = notDone(result)
+	case now == nil:
+		e.Will, e.Why = WillWait, "not begun"
+	case now.UnderWay():
+		e.Will, e.Why = WillWait, "another run is doing it"
+	case is(now, effect.Compensated) && !is(before, effect.Compensated):
+		e.Will = WillTakeBack
+	case is(now, effect.Compensated):
+		e.Will = WasTakenBack
+	case is(now, effect.Skipped) && !is(before, effect.Skipped):
+		e.Will = WillSkip
+	case is(now, effect.Skipped):
+		e.Will, e.Why = WasSkipped, now.Error
+	case is(now, effect.AlreadyDone) && !is(before, effect.AlreadyDone):
+		e.Will = WillMark
+	case is(now, effect.AlreadyDone):
+		e.Will, e.By = WillStay, s.result.By
+	case is(now, effect.Uncertain):
+		e.Will, e.Why = WillAsk, now.Met("").Reason
+	case now.Claimable(0): // it goes on trying
+		e.Will, e.Why = WillWait, now.Met("").Reason
+	default:
+		e.Will, e.Why = notDone(now.Met(""))
+	}
+	return e
+}
+
 // notDone says of an effect that is not done whether its sink refuses it, and why.
 func notDone(r effect.Result) (Will, string) {
 	if r.State == effect.Refused {

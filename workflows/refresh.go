@@ -25,7 +25,7 @@ func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 		}
 	}
 	var found activities.ReadEffectsResult
-	if err := f.execute(f.ctx, attempt{name: "refresh", activity: runs.ReadEffects, input: in}, &found); err != nil {
+	if err := f.execute(attempt{name: "refresh", activity: runs.ReadEffects, input: in}, &found); err != nil {
 		return "", err
 	}
 	for _, s := range steps {

@@ -12,11 +12,7 @@ import (
 //
 // A delivery cannot be taken back, so a parked run takes no decision to compensate.
 func Relay(ctx workflow.Context, in EventInput) (EventResult, error) {
-	f, err := newFlow(ctx, relayFlow, in)
-	if err != nil {
-		return EventResult{}, err
-	}
-	return f.relay()
+	return runFlow(ctx, relayFlow, in, (*flow).relay)
 }
 
 // relay is the flow's way on an engine.
@@ -37,7 +33,7 @@ func (f *flow) relay() (EventResult, error) {
 func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 	for {
 		var loaded activities.LoadRelayResult
-		if err := f.execute(f.ctx, attempt{
+		if err := f.execute(attempt{
 			name: "load", activity: consumers.LoadRelay, input: activities.LoadRelayInput{Ref: f.in.Ref},
 		}, &loaded); err != nil {
 			return nil, reason{}, err

@@ -38,13 +38,13 @@ func (in EventInput) SearchAttributes() temporal.SearchAttributes {
 }
 
 // mark shows in Temporal's lists what the run waits for, "" for nothing. It costs an event where that changes.
-func (f *flow) mark(status string) error {
-	if status == f.marked {
+func (r *run) mark(status string) error {
+	if status == r.marked {
 		return nil
 	}
-	f.marked = status
+	r.marked = status
 	if status == "" {
-		return workflow.UpsertTypedSearchAttributes(f.ctx, PawlStatus.ValueUnset())
+		return workflow.UpsertTypedSearchAttributes(r.ctx, PawlStatus.ValueUnset())
 	}
-	return workflow.UpsertTypedSearchAttributes(f.ctx, PawlStatus.ValueSet(status))
+	return workflow.UpsertTypedSearchAttributes(r.ctx, PawlStatus.ValueSet(status))
 }

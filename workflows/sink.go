@@ -13,24 +13,24 @@ const SignalSinkBack = "sink-back"
 // waitForSink waits for as long as the sink of a step is out, and tries the step when it may be back: after the wait
 // that the last try was told, or when a worker says so. The timer in the Temporal UI names the sink. A wait spends no
 // try.
-func (f *flow) waitForSink(ctx workflow.Context, s *step) error {
+func (r *run) waitForSink(ctx workflow.Context, s *step) error {
 	for s.result.State == effect.Waits {
-		f.listenForSinks()
+		r.listenForSinks()
 		if s.waitingSince.IsZero() {
-			s.waitingSince = f.asOf()
-			f.show(s.result.Reason)
+			s.waitingSince = r.asOf()
+			r.f.show(s.result.Reason)
 		}
-		back := f.sinksBack
+		back := r.sinksBack
 		options := workflow.AwaitOptions{Timeout: s.result.Wait,
 			TimerOptions: workflow.TimerOptions{Summary: s.kind + " waits: " + s.result.Reason}}
-		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return f.sinksBack != back }); err != nil {
+		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return r.sinksBack != back }); err != nil {
 			return err
 		}
-		a := f.attempt(s)
+		a := r.f.attempt(s)
 		s.result = effect.Result{}
-		execute := f.execute
+		execute := r.executeIn
 		if a.regularOnly {
-			execute = f.insist
+			execute = r.insist
 		}
 		if err := execute(ctx, a, &s.result); err != nil {
 			return err
@@ -40,14 +40,14 @@ func (f *flow) waitForSink(ctx workflow.Context, s *step) error {
 }
 
 // listenForSinks counts the signals that a sink is back, from the first wait on. One that came before is spent on it.
-func (f *flow) listenForSinks() {
-	if f.listening {
+func (r *run) listenForSinks() {
+	if r.listening {
 		return
 	}
-	f.listening = true
-	workflow.GoNamed(f.ctx, "sinks", func(ctx workflow.Context) {
+	r.listening = true
+	workflow.GoNamed(r.ctx, "sinks", func(ctx workflow.Context) {
 		for workflow.GetSignalChannel(ctx, SignalSinkBack).Receive(ctx, nil) {
-			f.sinksBack++
+			r.sinksBack++
 		}
 	})
 }

@@ -3,8 +3,6 @@ package workflows
 import (
 	"time"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
@@ -78,11 +76,6 @@ func (f *flow) call(s *step) effect.Call {
 func (f *flow) attempt(s *step) attempt {
 	how := f.settings[s.sink]
 	return attempt{
-		name: s.key, start: s.starter(f.call(s)), timeout: how.Timeout, regularOnly: how.ActivityOnly,
+		name: s.key, work: s.work, call: f.call(s), timeout: how.Timeout, regularOnly: how.ActivityOnly,
 	}
-}
-
-// starter starts the step's activity for a call.
-func (s *step) starter(c effect.Call) func(workflow.Context, starter) workflow.Future {
-	return func(ctx workflow.Context, start starter) workflow.Future { return s.work.start(ctx, start, c) }
 }
