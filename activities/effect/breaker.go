@@ -42,8 +42,8 @@ type Breaking struct {
 
 // DefaultBreaking is what holds in production.
 //
-// Five failures are more than a restart of a small API shows, and fewer than the places of a sink. Ten polls a second
-// cost an engine on two cores a tenth of what it runs, however many wait; eighty are about what it runs.
+// Five failures are more than a restart of a small API shows, and fewer than the places of a sink. An engine on two
+// cores runs about eighty effects a second. Ten polls a second cost it a tenth of that, however many wait.
 var DefaultBreaking = Breaking{
 	Failures: 5, FirstProbe: 5 * time.Second, MaxProbe: 15 * time.Second,
 	Polls: 10, LeastWait: 5 * time.Second, MostWait: 10 * time.Minute, Back: 80,
@@ -68,8 +68,8 @@ type outage struct {
 	probeAt time.Time
 	// waiting is how many runs wait for the sink.
 	waiting int
-	// paused, where it is set, says that a person has paused the sink: nothing goes through then, and only a person ends
-	// it. The rest says nothing then.
+	// paused is set while the sink is paused. Nothing goes through then, and only a person ends it. The other fields
+	// mean nothing then.
 	paused *pause.Pause
 }
 
@@ -111,7 +111,7 @@ func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (ma
 	return held, nil
 }
 
-// health is what a process has seen of a sink: from its own attempts, and of what other processes have seen.
+// health is a process's view of a sink, by its own attempts and by those of other processes.
 type health struct {
 	mu  sync.Mutex
 	out *outage
@@ -123,7 +123,7 @@ type health struct {
 	pauses []span
 }
 
-// outage returns what is known of the sink's outage, or of its pause, false where it is neither out nor paused.
+// outage returns the sink's outage or pause, false if it is neither out nor paused.
 func (g *Gate) outage() (outage, bool) {
 	if g == nil {
 		return outage{}, false
@@ -139,7 +139,7 @@ func (g *Gate) outage() (outage, bool) {
 	return outage{}, false
 }
 
-// Out returns since when the sink is out and why, false where it is not. One that is paused may be out as well.
+// Out returns since when the sink is out and why, false if it is not out. A paused sink may be out as well.
 func (g *Gate) Out() (since time.Time, reason string, out bool) {
 	o, out := g.known()
 	return o.since, o.Reason, out
@@ -199,8 +199,8 @@ func (b Breaking) mayProbe(o outage, about string) bool {
 }
 
 // held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its
-// time is over, or waits. Where the sink is paused, it waits: its time stands still. What the ledger holds as ended
-// is neither: the claim tells.
+// time is over, or waits. An effect of a paused sink waits, and its time stands still. If the ledger says that the
+// effect has ended, none of these holds, and the claim tells so.
 func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, last bool, waits *Result, err error) {
 	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
@@ -254,7 +254,7 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 	return Result{State: Waits, Wait: wait, Reason: p.Gate.sink + " " + o.words()}
 }
 
-// judge takes what the end of an attempt says about the sink. What cannot be written is written at the next such end.
+// judge takes what the end of an attempt says about the sink. If that cannot be written, the next such end is.
 func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err error) {
 	g := p.Gate
 	if g == nil || r.Breakers == nil {
@@ -314,8 +314,8 @@ func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.
 	}
 }
 
-// Read brings the gates to what the breakers and the pauses say. Where they cannot be read, the gates stay as they are.
-// Of a pause that is over, one process lets in who waited.
+// Read brings the gates to what the breakers and the pauses say. If they cannot be read, the gates stay as they are.
+// When a pause is over, one process lets in the effects that waited.
 func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

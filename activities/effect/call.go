@@ -16,8 +16,8 @@ type Call struct {
 	Key string
 	// Kind is the stable name of the kind of effect, e.g. "receipt-email".
 	Kind string
-	// Round counts the retries that operators have asked for. Only a round later than the one that the
-	// ledger holds repeats what has ended; see [Result.Round].
+	// Round counts the retries that operators have asked for. An effect that has ended is repeated only in a later
+	// round than the ledger holds; see [Result.Round].
 	Round int
 	// Ref is the event that it is done for.
 	event.Ref
@@ -28,8 +28,8 @@ type Call struct {
 	AsOf time.Time
 	// WaitingSince is since when the run has waited in this round because the sink was out, zero where it has not.
 	WaitingSince time.Time `json:",omitzero"`
-	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives what it was
-	// told when it began: its own bound around the attempt and the attempt's are then made of one value.
+	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives the value
+	// that it began with, because its own bound around the attempt is made of that.
 	Timeout time.Duration
 	// ByHand is set where a person says that the effect has happened: nothing is sent, and it is recorded as done.
 	ByHand *ByHand `json:",omitempty"`
@@ -38,7 +38,7 @@ type Call struct {
 // ByHand says who knows that an effect has happened, and where that can be seen.
 type ByHand struct {
 	Who, Why string
-	// Reference is what the outside system calls what it has.
+	// Reference is the outside system's name for it.
 	Reference string
 }
 
@@ -46,7 +46,7 @@ type ByHand struct {
 type Policy struct {
 	// Timeout bounds one attempt, unless the call says otherwise.
 	Timeout time.Duration
-	// Gate is what it goes through to its sink, nil for none.
+	// Gate is the gate of its sink, nil for none.
 	Gate *Gate
 	// Retries say when it is tried again.
 	Retries Retries
@@ -54,15 +54,15 @@ type Policy struct {
 	// applied a second time, so the effect becomes uncertain instead. Zero means for ever.
 	KeyLifetime time.Duration
 	// Marks says that fn calls [Attempt.Commit] before the effect can happen. An attempt that ended without
-	// an outcome has then done nothing, unless it had set the mark. Without Marks, it may have done the effect.
+	// an outcome has then done nothing, unless it had set the mark. If Marks is false, it may have done the effect.
 	Marks bool
 	// Exclusive names what only one effect at a time may touch, "" for nothing.
 	Exclusive string
-	// About is the account that the effect is about, with its mode; "" stands for one that no other effect is about. What
-	// a sink answers about one account says little about the others.
+	// About is the account that the effect is about, with its mode; "" stands for one that no other effect is about. A
+	// sink's answer about one account says little about the others.
 	About string
-	// ByHand records what our own tables hold of an effect of which a person says that it has happened, and returns what
-	// the ledger keeps of it. nil where nothing but the reference is kept.
+	// ByHand writes our own tables when a person says that the effect has happened, and returns the value for the
+	// ledger. It is nil if only the reference is kept.
 	ByHand func(a *Attempt, reference string) any
 }
 

@@ -33,7 +33,7 @@ type Failure struct {
 	RetryAfter time.Duration
 	// Unanswered is set when the request was on its way and no answer came back that says what became of it.
 	Unanswered bool
-	// Health is what it says about the sink.
+	// Health tells how the sink is.
 	Health Health
 	// Err says in our own words what happened. It goes into workflow histories.
 	Err error
@@ -60,8 +60,8 @@ func inOurWords(description string) string {
 	return ours
 }
 
-// Refuse returns a failure that says something about the customer: what was asked for cannot be had, and a flow may
-// take back what hangs on it.
+// Refuse returns a failure that says something about the customer: the request cannot be met, and a flow may take
+// back the effects that hang on it.
 func Refuse(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Permanent, Err: fmt.Errorf(format, args...)}
 }
@@ -112,8 +112,8 @@ func Infrastructure(err error) error {
 	return &infrastructure{err}
 }
 
-// Classify sorts an error of an attempt: what it means for the next one, and how long the other side
-// asked to wait. Whatever is not known to be refused or in doubt may be tried again.
+// Classify returns an attempt's error's class, and how long the other side asked to wait. An attempt may be repeated
+// unless it is known to be refused or in doubt.
 func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 	var failure *Failure
 	if errors.As(err, &failure) {
@@ -192,8 +192,8 @@ func describe(err error) string {
 	return s
 }
 
-// healthOf says what the end of an attempt says about the sink, in which words of ours, and in which of the sink's.
-// What an attempt came to without a failure, it came to at the sink.
+// healthOf says what the end of an attempt says about the sink, in our words and in the sink's. An attempt without a
+// failure has reached the sink.
 func healthOf(err error) (health Health, reason, said string) {
 	var failure *Failure
 	switch {

@@ -6,8 +6,7 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// TypeForeign is the type of the error with which an activity ends whose input is not what the receipt says. It stands
-// in histories.
+// TypeForeign is the type of an activity's error when its input contradicts the receipt. It stands in histories.
 const TypeForeign = "NotOfItsReceipt"
 
 // Foreign returns the error of an activity whose input is not what the receipt of the event says. pawl starts no such
@@ -17,7 +16,7 @@ func Foreign(of event.Ref, cause error) error {
 		TypeForeign, cause)
 }
 
-// Check refuses, as [Foreign] does, what is of another mode than the call's event.
+// Check returns [Foreign] if mode is not that of the call's event.
 func (c Call) Check(mode string) error {
 	if mode != c.Mode {
 		return Foreign(c.Ref, nil)

@@ -10,7 +10,7 @@ import (
 )
 
 // Gate is what the effects of one sink go through in this process: so many at once and, where it is said, so many a
-// second; none but probes while the sink is out, and none while it is paused. What waits at a gate holds no
+// second; none but probes while the sink is out, and none while it is paused. Effects that wait at a gate hold no
 // connection to the database, and no more of the worker's slots than the gate has places: a sink that hangs takes
 // nothing from another. It is safe for concurrent use.
 type Gate struct {
@@ -46,8 +46,8 @@ func (g *Gate) Slots() int { return 2 * g.size }
 // Busy is how many effects are in flight.
 func (g *Gate) Busy() int { return int(g.busy.Load()) }
 
-// enter takes a place and returns how to give it back, nil where there is none within patience. Then wait is how long
-// the rate alone keeps it from beginning. A nil gate lets everything through.
+// enter takes a place and returns how to give it back, or nil if no place is free within patience. Then wait is how
+// long the rate alone keeps it from beginning. A nil gate lets everything through.
 func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(), wait time.Duration) {
 	if g == nil {
 		return func() {}, 0

@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// TypeNotDone is the type of the error with which an activity ends whose effect is not done and will not be by trying:
-// it is refused, failed or uncertain. The error's details are the [Result]. It stands in histories.
+// TypeNotDone is the type of an activity's error when no further try will do its effect: it is refused, failed or
+// uncertain. The error's details are the [Result]. It stands in histories.
 const TypeNotDone = "EffectNotDone"
 
 // NotDone reads what an effect came to from the error that its activity ended with, and reports whether it was one of

@@ -104,8 +104,8 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result,
 	error) {
 	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
-		// Nothing is recorded: the claim runs out, and the next attempt takes over. Where it may have come
-		// as far as the answer, that one keeps it known; see Policy.Marks.
+		// Nothing is recorded: the claim runs out, and the next attempt takes over. Policy.Marks tells that one
+		// whether this one may have done the effect.
 		return Result{}, r.again(ctx, TypeInfrastructure, 0, out.err, "cannot do %s", c.Key)
 	}
 	finish, result, wait, err := out.conclude()
@@ -168,8 +168,8 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 // recording bounds the recording of an outcome. The lease of a claim has room for it after the longest attempt.
 const recording = 2500 * time.Millisecond
 
-// finish records the outcome and does not let go easily: what was sent and not recorded must be
-// sent again, or is in doubt. It also records what was sent when ctx has ended meanwhile.
+// finish records the outcome, also after ctx has ended. It tries for as long as it may: an effect that was sent and is
+// not recorded must be sent again, or is in doubt.
 func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 	defer cancel()

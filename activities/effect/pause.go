@@ -10,7 +10,7 @@ import (
 // span is a pause of a sink by this process's clock; to is zero while it lasts.
 type span struct{ from, to time.Time }
 
-// setPauses takes what is known of a sink's pauses, those that are over included.
+// setPauses sets the known pauses of a sink. They include those that are over.
 func (g *Gate) setPauses(spans []pause.Span) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -31,7 +31,7 @@ func (g *Gate) setPauses(spans []pause.Span) {
 	}
 }
 
-// Paused returns the pause of the sink, false where it is not paused.
+// Paused returns the pause of the sink, false if it is not paused.
 func (g *Gate) Paused() (pause.Pause, bool) {
 	if g == nil {
 		return pause.Pause{}, false

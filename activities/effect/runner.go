@@ -73,10 +73,10 @@ func NewRunner(c Config) (*Runner, error) {
 const claiming = 2 * time.Second
 
 // Do runs an effect outside our database. fn gets the bytes to send, which are request on the first
-// attempt and the very same bytes on every later one; what it returns is recorded as JSON.
+// attempt and the very same bytes on every later one. Its value is recorded as JSON.
 //
-// Whatever the flow has to decide on comes as a result, without an error. An error means "try again":
-// Temporal does, with the same arguments, and the ledger makes that safe.
+// A result without an error is for the flow to decide on. An error means "try again": Temporal does, with the same
+// arguments, and the ledger makes that safe.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	fn func(context.Context, *Attempt) (any, error)) (Result, error) {
 	if c.ByHand != nil {
@@ -85,8 +85,8 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	p.Timeout = cmp.Or(c.Timeout, p.Timeout)
 	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+
 		claiming {
-		// A local try waits for its turn in its own time. What is left could cut the call off, and leave a mail in
-		// doubt that the server is about to take; the regular activity that follows has all its time.
+		// A local try waits for its turn in its own time. The rest of that time could cut the call off, and leave a
+		// mail in doubt that the server is about to take. The regular activity that follows has all its time.
 		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
 	}
 	var probe, last bool
@@ -221,8 +221,8 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
 	const patience, longest = time.Second, 200 * time.Millisecond
 	// By the clock, not by the pauses: on a slow database each claim takes longer than these, and all of it is missing
-	// from the time for the effect. The pauses double: what was not done by another in milliseconds takes its time, and
-	// many who wait would ask in every commit.
+	// from the time for the effect. The pauses double: an effect that another has not done in milliseconds takes its
+	// time, and many that wait would ask in every commit.
 	pause := 20 * time.Millisecond
 	for begin := time.Now(); ; pause = min(2*pause, longest) {
 		grant, err := r.Ledger.Claim(ctx, claim)
@@ -256,8 +256,8 @@ func reached(c Call, step string) {
 	}
 }
 
-// again returns the error with which Temporal tries the activity once more, after the wait. Without one, it is that of
-// our own trouble.
+// again returns an error that makes Temporal try the activity once more, after the wait. A wait of zero stands for
+// that of our own trouble.
 func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cause error, format string,
 	args ...any) error {
 	if wait <= 0 {

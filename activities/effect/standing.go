@@ -42,8 +42,8 @@ func (s Standing) UnderWay() bool { return s.State == ledger.Claimed }
 // Settled reports whether nothing more is to be done about it.
 func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
 
-// Met is the result that a run gets for an effect which it may not do: how the effect ended before, and by which
-// event if that was another one.
+// Met is the result that a run gets for an effect which it may not do: how the effect ended before, and the other
+// event that did it, if any.
 func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
 
 // Beyond says how an effect ends that a call would begin now, if its sink stays out or paused for longer than its time.

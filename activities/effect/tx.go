@@ -18,7 +18,7 @@ const txLease = 10 * time.Second
 // and is recorded; any other error rolls back and is tried again.
 //
 // queue names what fn locks first, such as "account acme (live)": effects that queue for the same wait for each other
-// without a connection. Where somebody else holds its lock, the receipt says so, and since when.
+// without a connection. If somebody else holds its lock, the receipt says so, and since when.
 func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	started := time.Now()
@@ -48,8 +48,8 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	case errors.Is(err, ledger.ErrBusy):
 		return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), err, "%s waits for %s", c.Key, queue)
 	case errors.As(err, &failure), errors.As(err, &unwanted):
-		// Rolled back, the ledger row with it: claim again to record why. Of such a claim, too, it is known
-		// that nothing has happened when it runs out.
+		// Rolled back, the ledger row with it: claim again to record why. The claim is marked, so that nothing has
+		// happened if it runs out.
 		grant, claimErr := r.claim(ctx, c, Policy{Timeout: 5 * time.Second, Marks: true}, nil)
 		if claimErr != nil {
 			return Result{}, claimErr
@@ -72,7 +72,7 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	return Result{State: Done, Value: encoded}, nil
 }
 
-// stalledWait is how long an effect keeps away from what is stalled: the longer that lasts, the less often it is tried.
+// stalledWait is how long an effect keeps away from a stalled lock: the longer that lasts, the less often it is tried.
 func stalledWait(since time.Time) time.Duration {
 	return min(max(time.Since(since)/2, time.Second), 10*time.Second)
 }
