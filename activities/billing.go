@@ -30,7 +30,7 @@ type Billing struct {
 	Sinks map[string]SinkSettings
 	// Consumers relays events beside what their flow does.
 	Consumers *Consumers
-	// Fetches lists the sources of which objects can be asked for.
+	// Fetches lists the sources whose provider can be asked for objects.
 	Fetches map[string]bool
 	// Announced is called after an event has been written to the outbox, to publish it at once.
 	Announced func()
@@ -41,7 +41,7 @@ type Receipts interface {
 	Get(ctx context.Context, receiptID string) (receipt.Receipt, error)
 	// Load returns a receipt with its body, whose Bytes are nil when it is no longer held.
 	Load(ctx context.Context, receiptID string) (receipt.Receipt, receipt.Body, error)
-	// Body returns what was received, byte for byte, or receipt.ErrNotFound when it is no longer held.
+	// Body returns the received bytes, or receipt.ErrNotFound when they are no longer held.
 	Body(ctx context.Context, receiptID string) (receipt.Body, error)
 }
 
@@ -52,7 +52,7 @@ type Planning struct {
 	Onboarding []string `json:",omitempty"`
 	// BookZero books paid invoices of 0 as well.
 	BookZero bool `json:",omitempty"`
-	// CancelCompensates lets the cancellation of a run in Temporal take back what was done.
+	// CancelCompensates lets the cancellation of a run in Temporal take back its effects.
 	CancelCompensates bool `json:",omitempty"`
 }
 
@@ -93,14 +93,14 @@ const (
 	CodeUnreadable       = "unreadable_payload"
 	// CodeBodyChanged is the code of a body that was changed after it was received.
 	CodeBodyChanged = "body_changed"
-	// CodeLinesIncomplete is the code of a paid invoice of which the event carries only the first lines, while the rest
+	// CodeLinesIncomplete is the code of a paid invoice whose event carries only its first lines, while the others
 	// cannot be asked for.
 	CodeLinesIncomplete = "lines_incomplete"
 )
 
-// LoadFacts reads the receipt's payload and says what it means in our words. It changes nothing. What a person must
-// decide is a result; an error is only trouble of our own. Of a receipt whose body is erased, the facts that were kept
-// of it are returned.
+// LoadFacts reads the receipt's payload and returns its facts. It changes nothing. A question for a person is a
+// result; an error is only trouble of our own. If the receipt's body is erased, LoadFacts returns the facts that were
+// kept.
 func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsResult, error) {
 	held, body, err := b.Receipts.Load(ctx, in.ReceiptID)
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		EventID: in.EventID, EventType: in.Type, ReceiptID: in.ReceiptID,
 	}
 	if in.Account != "" {
-		// What a connected account says of itself must not decide about an account of ours.
+		// A connected account must not decide, by its own word, about an account of ours.
 		if b.Policy.Accounts[billing.Connected{Mode: in.Mode, ID: in.Account}] == "" {
 			result.Ignored, result.Code = true, CodeAccountNotMapped
 			result.Reason = fmt.Sprintf("the event is of the connected account %s, which no source of the mode (sources.%s.accounts) maps to one of ours", in.Account, held.Source)
@@ -204,14 +204,14 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.F
 	return result, err
 }
 
-// AccountDue names an account of which something is due since a time. Its subject is that of the fact that made it due.
+// AccountDue names an account and since when something is due for it. Its subject is that of the fact behind that.
 type AccountDue struct {
 	billing.Subject
 	Account string
 	At      time.Time
 }
 
-// ApplyDue does what is due of an account in our own database: exactly once, since the ledger row is in the same
+// ApplyDue applies an account's due steps to our own database: exactly once, since the ledger row is in the same
 // transaction. The result's Value is a billing.Change.
 func (b *Billing) ApplyDue(ctx context.Context, in EffectInput[AccountDue]) (effect.Result, error) {
 	of := in.For
@@ -237,7 +237,7 @@ type Withholding struct {
 	Object  string
 	Prices  []billing.Bought
 	Invoice string
-	// Checkout is the session, "" where it is none.
+	// Checkout is the session, "" for another object.
 	Checkout string `json:",omitempty"`
 }
 
@@ -256,8 +256,8 @@ func WithholdingOf(c billing.Change) Withholding {
 	return w
 }
 
-// WithholdGrant takes back what a subscription, or an order, grants, for as long as it is of the same prices and
-// quantities: a fact, from which the account's access is folded anew. A task asks a person what becomes of the
+// WithholdGrant takes back the grant of a subscription, or of an order, for as long as it is of the same prices and
+// quantities. It appends a fact, and the account's access is folded anew. A task asks a person what becomes of the
 // customer's money. The result's Value is a billing.Change.
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
 	w := in.For

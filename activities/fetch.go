@@ -43,7 +43,7 @@ const settled = 2 * time.Second
 
 // FetchObject asks for one object. The result's Value is a [FetchedObject]. One that the provider does not have is left
 // out; but an invoice whose event we hold is there, and a key that does not see it is the wrong one. An answer that is
-// behind what is known already is asked for again, like one that did not come.
+// older than a known state is asked for again, like one that did not come.
 func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -111,7 +111,7 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
 }
 
-// caughtUp fails where the answer is of a time before what it was asked for.
+// caughtUp returns an error if the answer is older than the event that it was asked for.
 func (o *Objects) caughtUp(ctx context.Context, w Wanted, answer billing.Fact) error {
 	known, err := o.Facts.About(ctx, w.Subject, w.Object)
 	if err != nil {

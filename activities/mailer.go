@@ -91,7 +91,7 @@ func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() e
 		if errors.As(err, &answer) {
 			return definite(finalDot, err)
 		}
-		// A write that fails has not handed over its last byte, and without that the dot is none.
+		// A write that fails has not handed over its last byte, so that the server has not seen the whole dot.
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "write" {
 			return definite(finalDot, err)

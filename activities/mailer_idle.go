@@ -64,7 +64,7 @@ type idleSessions struct {
 	sessions []*session // of a process that ends, the kernel closes them
 }
 
-// take returns a session, bound to ctx, or nil where there is none.
+// take returns a session, bound to ctx, or nil if none is idle.
 func (i *idleSessions) take(ctx context.Context) *session {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -96,7 +96,7 @@ func (i *idleSessions) release(s *session, taken bool) {
 	time.AfterFunc(mailIdle, i.prune)
 }
 
-// prune ends what has waited for long enough.
+// prune ends the sessions that have waited for long enough.
 func (i *idleSessions) prune() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -109,7 +109,7 @@ func (i *idleSessions) prune() {
 	})
 }
 
-// quit says good-bye to the server, which changes nothing about what it has taken.
+// quit says good-bye to the server. The mails that it has taken stay taken.
 func (s *session) quit() {
 	s.CommandTimeout = time.Second
 	_ = s.Quit()

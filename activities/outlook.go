@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// Outlooks begins previews of what the activities would do. It sends nothing and asks nobody outside. It writes to our
-// database to learn what follows, and rolls that back.
+// Outlooks begins previews of the activities. It sends nothing and asks nobody outside. It writes to our database to
+// learn what follows, and rolls that back.
 //
 // Its receivers are those of a worker. Their effect runners are not used and may be nil.
 type Outlooks struct {
@@ -59,7 +59,7 @@ type Outlook struct {
 	held map[string]effect.Holding
 }
 
-// Close ends the preview and rolls back what it has written.
+// Close ends the preview and rolls its writes back.
 func (l *Outlook) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -85,7 +85,7 @@ func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effe
 	return standings(found), nil
 }
 
-// Forecast is what an effect would come to now, as long as the outside system takes what it is sent.
+// Forecast is the result that an effect would have now, if the outside system takes its request.
 type Forecast struct {
 	effect.Result
 	// WaitsFor names the sink where it is out or paused, and says what becomes of the effect where that lasts too long.
@@ -162,7 +162,7 @@ func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (
 	})
 }
 
-// ForecastFetch is the forecast of [Objects.FetchObject]. What the provider would answer is not known: it is done,
+// ForecastFetch is the forecast of [Objects.FetchObject]. The provider's answer is not known: the forecast is done,
 // without a value.
 func (l *Outlook) ForecastFetch(ctx context.Context, in EffectInput[Wanted]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, l.of.Objects.Policy, func() (any, error) { return nil, nil })
@@ -180,7 +180,7 @@ func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.
 }
 
 // forecast holds an effect against its policy: one whose key the sink has forgotten is in doubt, and one whose sink
-// is out or paused waits first. What do leaves in our database is rolled back with the preview.
+// is out or paused waits first. The writes of do are rolled back with the preview.
 func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, do func() (any, error)) (f Forecast,
 	err error) {
 	stands, err := l.Standings(ctx, []string{c.Key})

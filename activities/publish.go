@@ -50,7 +50,7 @@ type Publisher struct {
 const (
 	// publishBatch bounds one round: the posts of a round run side by side.
 	publishBatch = 64
-	// publishPoll finds what was written by another process; what this one writes wakes the publisher.
+	// publishPoll finds the events of other processes; an event of this one wakes the publisher.
 	publishPoll = 500 * time.Millisecond
 	// publishPace is how far apart rounds begin at least: under load one commit takes, and one settles, what
 	// several transactions have written. An event that comes alone does not wait for it.
@@ -58,7 +58,7 @@ const (
 	// publishPatience is how long a round waits for its slowest post. The other accounts have their next event
 	// then; without it, one account that a subscriber never answers for stopped all of them for a time-out.
 	publishPatience = 250 * time.Millisecond
-	// publishRecord bounds the recording of what was delivered.
+	// publishRecord bounds the recording of deliveries.
 	publishRecord = 5 * time.Second
 	// publishBackoff is the longest wait before an event that a subscriber refuses is offered again.
 	publishBackoff = 5 * time.Minute
@@ -77,7 +77,7 @@ func (p *Publisher) Wake() {
 	}
 }
 
-// Run publishes until ctx ends, and returns when what was delivered is recorded.
+// Run publishes until ctx ends, and returns when its deliveries are recorded.
 func (p *Publisher) Run(ctx context.Context) {
 	defer p.late.Wait()
 	ticker := time.NewTicker(publishPoll)
@@ -107,12 +107,12 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// RunOnce publishes what is due, of each account the oldest events, and reports whether it published any.
+// RunOnce publishes the oldest events of each account that are due, and reports whether it published any.
 func (p *Publisher) RunOnce(ctx context.Context) (published bool, err error) {
 	return p.round(ctx, publishBatch, p.lease())
 }
 
-// round publishes what is due of up to limit accounts, and records what came of those that were settled within
+// round publishes the due events of up to limit accounts, and records the outcomes of those that were settled within
 // patience; the others are recorded when they are. It reports whether it published any.
 func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
 	if limit <= 0 {

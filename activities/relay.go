@@ -96,7 +96,7 @@ type Delivery struct{ Consumer string }
 type relayed struct{ Status int }
 
 // RelayEvent posts an event's bytes to one consumer. They are read from the receipt here and go
-// nowhere else. What is no success and cannot pass (3xx, and 4xx but for 408, 409, 425 and 429) is a fault.
+// nowhere else. An answer that is no success and cannot pass (3xx, and 4xx except 408, 409, 425 and 429) is a fault.
 func (c *Consumers) RelayEvent(ctx context.Context, in EffectInput[Delivery]) (effect.Result, error) {
 	consumer, known := c.ByName[in.For.Consumer]
 	policy := consumer.Policy
@@ -116,7 +116,7 @@ func (c *Consumers) RelayEvent(ctx context.Context, in EffectInput[Delivery]) (e
 	})
 }
 
-// held returns the bytes that a consumer gets, or a fault where there are none, or no such consumer.
+// held returns the bytes that a consumer gets. A missing body or an unknown consumer is a fault.
 func (c *Consumers) held(ctx context.Context, in EffectInput[Delivery]) (receipt.Body, error) {
 	if _, known := c.ByName[in.For.Consumer]; !known {
 		return receipt.Body{}, effect.Fault("consumer %s is not configured", in.For.Consumer)
@@ -141,7 +141,7 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 		return nil, effect.Fault("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
-	// Not by Set, as in Sink: net/http would silently send again what was not answered, under the time of the
+	// Not by Set, as in Sink: net/http would silently repeat a request without an answer, under the time of the
 	// first, and the ledger would count one try.
 	req.Header["idempotency-key"] = []string{headerText(attemptKey)}
 	for name, value := range map[string]string{

@@ -67,7 +67,7 @@ type ParkRunInput struct {
 	// Status is receipt.NeedsReview or receipt.Dead.
 	Status string
 	Reason string
-	// Waits is what it waits for.
+	// Waits names the effects that it waits for.
 	Waits Waits
 	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
 	ResetOf string
@@ -130,14 +130,14 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 // RecordCancellationInput names the receipt of a run that was cancelled.
 type RecordCancellationInput struct{ event.Ref }
 
-// RecordCancellationResult says what was done, by whom and why, as far as Temporal knows.
+// RecordCancellationResult says who cancelled the run and why, as far as Temporal knows.
 type RecordCancellationResult struct{ Words string }
 
 // readingHistory bounds the reading of a run's history.
 const readingHistory = 5 * time.Second
 
-// RecordCancellation records who cancelled the run, and why: the run itself is told neither. Where its history cannot
-// be read, the cancellation is recorded without.
+// RecordCancellation records who cancelled the run, and why: the run itself is told neither. If its history cannot be
+// read, the cancellation is recorded without them.
 func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return RecordCancellationResult{}, err
@@ -161,7 +161,7 @@ type FinishRunInput struct {
 	event.Ref
 	// Status is the receipt's final status.
 	Status string
-	// Reason says why, where it is not simply processed.
+	// Reason says why, if it is not simply processed.
 	Reason string
 	Flow   string
 	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
@@ -213,7 +213,7 @@ type ReadEffectsInput struct {
 
 // ReadEffectsResult says what other runs for the same fact have made of the effects.
 type ReadEffectsResult struct {
-	// Settled holds what is settled, by key.
+	// Settled holds the settled effects, by key.
 	Settled map[string]effect.Result `json:",omitempty"`
 	// Undoing is an undo that has begun, "" for none.
 	Undoing string `json:",omitempty"`
@@ -237,7 +237,7 @@ func standings(found map[string]ledger.Grant) map[string]effect.Standing {
 	return stands
 }
 
-// Of is what is seen where effects stand so.
+// Of returns the result for effects that stand so.
 func (in ReadEffectsInput) Of(stands map[string]effect.Standing) ReadEffectsResult {
 	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {

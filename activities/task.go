@@ -23,7 +23,7 @@ type Task struct {
 	Kind    string
 	Mode    string
 	Account string
-	// Object is what it is about. There is one task of a kind for each.
+	// Object is the ID of its object. There is one task of a kind for each.
 	Object string
 	// Subscription is the one with whose end it is cancelled, "" for none.
 	Subscription string `json:",omitempty"`
@@ -46,7 +46,7 @@ func (t *Tasks) CloseTask(ctx context.Context, in EffectInput[Task]) (effect.Res
 	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskDone))
 }
 
-// CancelTask closes a task that is open: it need not be done any more. What a person has done stays done.
+// CancelTask closes a task that is open: it need not be done any more. A task that is done stays done.
 func (t *Tasks) CancelTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
 	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskCancelled))
 }

@@ -23,8 +23,8 @@ type Workspace struct {
 	Features []string `json:"features"`
 	// State is active, suspended or released.
 	State string `json:"state"`
-	// Version grows with each change of the account's target. Of two requests, the one with the higher version holds,
-	// whichever arrives last.
+	// Version grows with each change of the account's target. The request with the highest version holds, in
+	// whichever order they arrive.
 	Version int64 `json:"version"`
 }
 
@@ -61,7 +61,7 @@ type WorkspaceRef struct {
 	Account string
 }
 
-// AlignWorkspace brings a workspace to what it shall be now, whatever it was told before.
+// AlignWorkspace brings a workspace to its account's target, whatever it was told before.
 func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[WorkspaceRef]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -119,7 +119,7 @@ func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effe
 	})
 }
 
-// current returns an error where what is to be sent is no longer the account's newest target.
+// current returns an error if sent is no longer the account's newest target.
 func (w *Workspaces) current(ctx context.Context, sent Workspace) error {
 	newest, err := w.Targets.Target(ctx, sent.Mode, sent.Account)
 	if err != nil {
