@@ -7,9 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// intake is what an ingress may do, by table and verb: write what comes in, and say when it was handed on. It reads no
-// body, and deletes nothing but what is short-lived. To replace what was ignored by what a source wants, a body is
-// written anew.
+// intake lists an ingress' rights by table and verb: it writes what comes in, and says when it was handed on. It reads
+// no body, and deletes only short-lived rows. It writes a body anew when a source wants an event that another ignored.
 var intake = []string{
 	"select, insert, update on receipts, runs, transmissions, rejection_counts, secret_uses",
 	"insert, select (receipt_id), update (headers, body) on receipt_bodies",
@@ -38,7 +37,7 @@ func grantWorker(ctx context.Context, tx pgx.Tx, role string) error {
 			" from %s")
 }
 
-// grant gives role what the statements say, and takes what it had.
+// grant gives role the rights of the statements, and takes all others.
 func grant(ctx context.Context, tx pgx.Tx, role string, statements ...string) error {
 	statements = append([]string{
 		"revoke all on all tables in schema public from %s", "grant usage on schema public to %s", "grant select on " +

@@ -25,8 +25,8 @@ const rolesLock = `select pg_advisory_xact_lock(7261002)`
 //
 // It also has the server tell the settings to every session of theirs that begins afterwards, for connections that
 // cannot tell them themselves: see [Bound]. The role that dsn names gets [Bounds], since people use it, too; roles get
-// [Handling] besides. A connection's own settings go before these. Where dsn's role may not set another's, nothing is
-// set and log has it: only who connects through a pooler lacks something, and [CheckSession] says so.
+// [Handling] besides. A connection's own settings go before these. If dsn's role may not set another's, nothing is set
+// and log has it: connections through a pooler then lack the settings, and [CheckSession] says so.
 func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

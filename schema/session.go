@@ -11,17 +11,17 @@ type Settings map[string]string
 // Bounds are what every connection is told. Nobody waits for long for what somebody else holds, and nobody who is
 // gone holds anything for long. docs/configuration.md has them, too.
 var Bounds = Settings{
-	// What waits for a lock has to see what was committed meanwhile, whatever the role's default is.
+	// A statement that has waited for a lock must see the commits of that time, whatever the role's default is.
 	"default_transaction_isolation": "read committed",
-	// Locks are held for milliseconds. Whoever has waited this long waits for somebody who is stuck: it steps back and
-	// tries again later, and its neighbours in a shared commit are written without it. It is shorter than what any
-	// commit may take, so that it is Postgres that says so: nothing was written, and nothing is in doubt.
+	// Locks are held for milliseconds. A statement that has waited this long waits for somebody who is stuck: it steps
+	// back and tries again later, and its neighbours in a shared commit are written without it. The time is shorter
+	// than any commit's own, so that it is Postgres that says so: nothing was written, and nothing is in doubt.
 	"lock_timeout": "200ms",
 	// The statements of a transaction follow each other within milliseconds. A process that was stopped in between, or
 	// whose host is gone, would hold its locks until TCP gives up: up to two hours and eleven minutes.
 	"idle_in_transaction_session_timeout": "5s",
 	// A connection whose other end is gone, and that waits for it: noticed after 4 + 2 × 2 seconds. The server could be
-	// in the middle of a pipeline, which is a transaction, too, and of which it knows no idle time.
+	// in the middle of a pipeline. That is a transaction, too, but never an idle one to the server.
 	"tcp_keepalives_idle": "4", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "2",
 	// The same, in milliseconds, for one that was sent something; keepalive does not look at those.
 	"tcp_user_timeout": "8000",
@@ -35,10 +35,10 @@ var Bounds = Settings{
 // the plans that run, whatever the statistics say. Left to itself, Postgres reads a table whole that it takes for small
 // until it is analyzed for the first time, and plans a statement anew for each number of keys.
 //
-// One thing the statements must do themselves. Where a row is known by its key and its state is only compared, the
-// state stands in a subquery: (select 'claimed'). A constant would let Postgres go by the index of what is open,
-// which looks cheap, since few rows are open at a time; but that index also has an entry of every row that was open
-// since the last vacuum, and each statement would read them all. What a subquery returns is not known to be open.
+// One thing the statements must do themselves. If a row is found by its key and its state is only compared, the state
+// stands in a subquery: (select 'claimed'). A constant would let Postgres go by the index of open rows, which looks
+// cheap, since few rows are open at a time; but that index also has an entry for every row that was open since the
+// last vacuum, and each statement would read them all. Postgres does not know the value of a subquery.
 var Handling = Settings{
 	// No statement of theirs takes longer; who asked has given up by then. It does not bound a COMMIT that waits for a
 	// disk or a standby: each call has a deadline of its own for that.
@@ -53,7 +53,7 @@ var Handling = Settings{
 // patient is how long a person waits for a lock: a migration may hold it, and is over in a moment.
 var patient = Settings{"lock_timeout": "5s"}
 
-// addTo adds the settings to those of a connection's start, but for what the URL sets itself.
+// addTo adds the settings to those of a connection's start. Settings of the URL stay.
 func (s Settings) addTo(params map[string]string) {
 	for name, value := range s {
 		if _, set := params[name]; !set {

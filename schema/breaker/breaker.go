@@ -61,7 +61,7 @@ func latest(list []string, name string) []string {
 	return list[max(len(list)-mostNamed, 0):]
 }
 
-// Why tells an operator what the sink does, what it says, and to which events.
+// Why tells an operator how the sink fails, in our words and its own, and for which events.
 func (f Failures) Why() string {
 	why := f.Reason
 	if f.Said != "" {

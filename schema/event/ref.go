@@ -11,8 +11,8 @@ type Ref struct {
 	// Mode is "live" or "test".
 	Mode    string
 	EventID string
-	// RelayOf is the ID of an event that another source's receipt runs, where this one only relays it to the consumers of
-	// its own source; else "".
+	// RelayOf is the ID of an event that another source's receipt runs, if this one only relays it to its own source's
+	// consumers; else "".
 	RelayOf string `json:",omitempty"`
 	Type    string
 	// ObjectID is the provider's ID of the object that the event is about, "" if it is not known.

@@ -30,7 +30,7 @@ type Server struct {
 	Off []string
 	// Size is that of the database, Bodies that of the payloads in it, in bytes.
 	Size, Bodies int64
-	// Connections are those that are open, of all databases; Most is how many there may be of roles that are no superuser.
+	// Connections is the number of open ones, of all databases; Most bounds those of roles that are no superuser.
 	Connections, Most int
 	// Oldest is the age of the oldest transaction, zero without any, and OldestBy its role.
 	Oldest   time.Duration

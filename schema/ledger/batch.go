@@ -234,7 +234,7 @@ func (b *batch) readRefused(ctx context.Context, db Tx) error {
 			g, known := found[key]
 			claim := b.ops[i].claim
 			// Two reasons remain for a claimable key that was not granted. Its effect belongs to another receipt, or
-			// another effect holds what it needs for itself. The state of the last try explains neither.
+			// another effect holds the same exclusive name. The state of the last try explains neither.
 			mayBeTried := !known || g.Claimable(claim.Round)
 			if mayBeTried || g.State == Claimed && g.LeaseUntil.Before(time.Now()) {
 				unexplained = append(unexplained, claim)

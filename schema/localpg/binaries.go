@@ -40,7 +40,7 @@ func newFinder(ctx context.Context, acc account, log *slog.Logger) finder {
 }
 
 // find returns the binaries of major version want, or of any version when want is 0, that acc can run. If none match,
-// it returns the best others and false. If there are none at all, it downloads some.
+// it returns the best others and false. If the machine has no binaries, it downloads some.
 func (f finder) find(ctx context.Context, acc account, want int) (binaries, bool, error) {
 	var others []binaries
 	for _, dir := range f.dirs {

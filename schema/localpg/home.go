@@ -152,8 +152,8 @@ func inMemory() bool {
 	return os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= memoryRoom
 }
 
-// ephemeralHome makes a directory for acc in memory or below the temporary directory. Where acc can reach neither, it
-// is below /var/tmp.
+// ephemeralHome makes a directory for acc in memory or below the temporary directory. If acc can reach neither, it is
+// below /var/tmp.
 func ephemeralHome(ctx context.Context, acc account) (string, error) {
 	bases := []string{os.TempDir(), outside}
 	if inMemory() {

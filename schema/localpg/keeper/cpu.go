@@ -47,7 +47,7 @@ func sum(pid int, took map[int]time.Duration, children map[int][]int) time.Durat
 }
 
 // parseStat reads a line of /proc/PID/stat, see proc(5). The CPU time is the process's own, and that of the children
-// for which it has waited.
+// that it has waited for.
 func parseStat(line []byte) (pid, parent int, cpu time.Duration, err error) {
 	// The second field is the name in parentheses, which may hold blanks and parentheses.
 	if pid, err = strconv.Atoi(string(line[:max(bytes.IndexByte(line, ' '), 0)])); err != nil {
