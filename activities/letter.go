@@ -41,6 +41,8 @@ type Letter struct {
 	PeriodEnd   time.Time `json:",omitzero"`
 	// EndsAt is when what it tells of ends, zero for never.
 	EndsAt time.Time `json:",omitzero"`
+	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
+	DueAt time.Time `json:",omitzero"`
 	// OccurredAt is when it happened; the letter has this date.
 	OccurredAt time.Time
 	// Notice is set for a letter that is true for a while.
@@ -152,7 +154,7 @@ func (s MailSink) failure(err error) error {
 func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
-		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(),
+		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {

@@ -16,6 +16,9 @@ func actionRequired(subject billing.Subject, i billing.Invoice) *step {
 	letter.Amount, letter.OccurredAt = i.Remaining, subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: i.ID, Subscription: i.Subscription,
 		Attempt: attempt}
+	if attempt == 0 {
+		letter.DueAt = i.DueAt
+	}
 	return actionNotice.step(object(subject, i.ID)+":"+strconv.Itoa(attempt), letter)
 }
 

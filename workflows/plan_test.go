@@ -121,7 +121,7 @@ func TestPlans_Keys(t *testing.T) {
 		{"failed", "PaymentFailed", planned(withInvoice("open", failedAttempts(1, 2))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:2"}},
 		{"overdue", "PaymentFailed", planned(withInvoice("open", failedAttempts(0))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:0"}},
 		{"12 failed, and paid", "PaymentFailed", planned(withInvoice("paid", failedAttempts(1))), activities.Planning{}, nil},
-		{"31 the first invoice failed", "PaymentFailed", planned(withInvoice("open", failedAttempts(1), func(i *billing.Invoice) { i.Reason = "subscription_create" })), activities.Planning{}, nil},
+		{"31 the first payment failed at the checkout", "PaymentFailed", planned(withInvoice("open", failedAttempts(1), func(i *billing.Invoice) { i.AtCheckout = true })), activities.Planning{}, nil},
 		{"failed, and ended", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), subscriptionIs(ended)), activities.Planning{}, nil},
 		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Subject.ProviderAccount = "acct_9" }),
 			activities.Planning{}, []string{"action-required-notice:stripe:live:acct_9:in_1:1"}},

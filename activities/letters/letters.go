@@ -55,6 +55,8 @@ type Content struct {
 	// URL is the page where the customer sees and pays the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
+	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
+	DueAt time.Time
 }
 
 // sample is what each template is tried with before any letter is sent.
@@ -63,6 +65,7 @@ var sample = Content{
 	URL:         "https://invoice.stripe.com/i/1",
 	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(),
 	EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
+	DueAt: time.Unix(1772323200, 0).UTC(),
 }
 
 // Set holds the letters of one language.

@@ -230,7 +230,7 @@ func (a *applying) concerned(o Object) bool {
 		}
 	case kindInvoice:
 		if i := o.(*Invoice); i.Subscription != "" && !a.folded[keyOf(o)] { // it moves with its subscription
-			return false
+			return i.AtCheckout && a.folded[key{kindSubscription, i.Subscription}]
 		}
 	}
 	return a.folded[keyOf(o)] || a.linked && ref.Customer == a.subject.Customer

@@ -40,6 +40,9 @@ type Invoice struct {
 	// customer, in their order; 0 is a due date that has passed.
 	Attempts int   `json:",omitempty"`
 	Failures []int `json:",omitempty"`
+	// AtCheckout is set where the last payment failed at the checkout: of the first invoice of a subscription that had
+	// granted nothing by then. An invoice with a due date is mailed, and is paid at no checkout.
+	AtCheckout bool `json:",omitempty"`
 	// Stuck says why the provider could not finalize it, while it is a draft: until somebody mends that, it is not
 	// collected. EverStuck is set once any fact said so.
 	Stuck     string `json:",omitempty"`
@@ -65,10 +68,12 @@ type Invoice struct {
 	LostBy   Cause `json:",omitzero"`
 	// Review says what about it a person must review, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
-	// Because is the event whose snapshot decides, and Cause the fact. FailedBy is the first that told of a failure.
-	Because  string `json:",omitempty"`
-	Cause    Cause  `json:",omitzero"`
-	FailedBy Cause  `json:",omitzero"`
+	// Because is the event whose snapshot decides, and Cause the fact. FailedBy is the first that told of a failure,
+	// FailedAt when the last one did.
+	Because  string    `json:",omitempty"`
+	Cause    Cause     `json:",omitzero"`
+	FailedBy Cause     `json:",omitzero"`
+	FailedAt time.Time `json:",omitzero"`
 }
 
 // The reviews of an invoice.
@@ -89,11 +94,9 @@ func (i Invoice) paid() bool { return i.Status == "paid" }
 // Closed reports whether the invoice was given up: voided, or uncollectible, which can still be paid.
 func (i Invoice) Closed() bool { return i.Status == "void" || i.Status == "uncollectible" }
 
-// Failing reports whether a payment of the invoice has failed, and can still be made. The first invoice of a
-// subscription does not count: the customer is still at the checkout.
-func (i Invoice) Failing() bool {
-	return i.Status == "open" && len(i.Failures) > 0 && i.Reason != "subscription_create"
-}
+// Failing reports whether a payment of the invoice has failed, and can still be made. One that fails at the checkout
+// does not count: the customer sees it there.
+func (i Invoice) Failing() bool { return i.Status == "open" && len(i.Failures) > 0 && !i.AtCheckout }
 
 // NewestFailure is the last attempt that failed, 0 for none.
 func (i Invoice) NewestFailure() int {
@@ -153,7 +156,7 @@ func (i *Invoice) note(f Fact) {
 	i.Attempts = max(i.Attempts, in.Attempts)
 	if in.Failed {
 		i.Failures = append(i.Failures, in.Attempts)
-		i.FailedBy = cmp.Or(i.FailedBy, causeOf(f))
+		i.FailedBy, i.FailedAt = cmp.Or(i.FailedBy, causeOf(f)), f.OccurredAt
 	}
 	i.EverStuck = i.EverStuck || in.Stuck != ""
 	switch in.Status {
@@ -236,7 +239,10 @@ func foldInvoice(id string, with related) Object {
 func (*Invoice) kind() kind { return kindInvoice }
 
 func (i *Invoice) assign(with related) {
-	if s := find[*Subscription](with.objects, i.Subscription); s != nil {
+	s := find[*Subscription](with.objects, i.Subscription)
+	i.AtCheckout = len(i.Failures) > 0 && i.Reason == "subscription_create" && i.DueAt.IsZero() &&
+		!s.gaveBefore(i.FailedAt)
+	if s != nil {
 		i.Account = s.Account
 		return
 	}

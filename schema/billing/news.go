@@ -71,7 +71,7 @@ func (i *Invoice) news(s Subject, was Object) (list []news) {
 		list = append(list, news{after.Account, "invoice.closed", data})
 	}
 	for _, attempt := range after.Failures {
-		if !slices.Contains(before.Failures, attempt) && after.Reason != "subscription_create" {
+		if told := slices.Contains(before.Failures, attempt) && !before.AtCheckout; !told && !after.AtCheckout {
 			failed := data
 			failed.Attempt = &attempt
 			list = append(list, news{after.Account, "payment.failed", failed})

@@ -81,12 +81,14 @@ func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
 
 func (s *Subscription) paidAfterEnd(i Invoice) bool { return s.Ended() && i.PaidAt.After(s.EndedAt) }
 
-// everGranted reports whether any snapshot shows that the subscription granted, or had granted before the change.
-func everGranted(snapshots []Fact) bool {
-	return slices.ContainsFunc(snapshots, func(f Fact) bool {
-		s := f.Subscription
-		return granting(s.Status) || s.Before != nil && granting(s.Before.Status)
-	})
+// grantedAt returns when the first snapshot showed that the subscription grants, or had granted before the change.
+func grantedAt(snapshots []Fact) time.Time {
+	for _, f := range snapshots {
+		if s := f.Subscription; granting(s.Status) || s.Before != nil && granting(s.Before.Status) {
+			return f.OccurredAt
+		}
+	}
+	return time.Time{}
 }
 
 // granting reports whether a subscription of this status grants. One that is past due does for the time of grace.

@@ -46,6 +46,8 @@ type Subscription struct {
 	PastDueBy Cause  `json:",omitzero"`
 	// EverGranted is set once any fact made it grant: a subscription that never did has nothing to take away.
 	EverGranted bool `json:",omitempty"`
+	// GrantedAt is when the first snapshot showed that it grants, zero while none has.
+	GrantedAt time.Time `json:",omitzero"`
 	// Evidence is set where a paid invoice stands in for a snapshot that has not come.
 	Evidence bool `json:",omitempty"`
 	// Unsettled is the fact of a paid invoice that no snapshot has followed: it stands in for one, or was paid after the
@@ -84,6 +86,11 @@ func (s Subscription) Granting() bool { return !s.Ended() && granting(s.Status) 
 // TrialEndsOn reports whether the subscription is on trial until a time, and goes on after it.
 func (s Subscription) TrialEndsOn(at time.Time) bool {
 	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
+}
+
+// gaveBefore reports whether the subscription, which may be nil, is known to have granted before a time.
+func (s *Subscription) gaveBefore(at time.Time) bool {
+	return s != nil && !s.GrantedAt.IsZero() && s.GrantedAt.Before(at)
 }
 
 // changedFrom reports whether plan, quantity or planned end differ from before. before is nil for a subscription that
@@ -133,7 +140,8 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	if p.GrantOnPayment {
 		s.Paid = s.paidFor(invoices, p)
 	}
-	s.EverGranted = everGranted(snapshots) ||
+	s.GrantedAt = grantedAt(snapshots)
+	s.EverGranted = !s.GrantedAt.IsZero() ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
 	s.EverUnknown = slices.ContainsFunc(snapshots,
 		func(f Fact) bool { return f.Subscription.purchase(p).unknown != "" }) ||
