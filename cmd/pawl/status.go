@@ -22,6 +22,8 @@ import (
 type statusReport struct {
 	*timeline.Backlog
 	Sinks []sinkReport `json:"sinks"`
+	// Concerns are what a person should know of beside events.
+	Concerns []operator.Concern `json:"concerns"`
 	// Jobs are those that run or are paused.
 	Jobs []job.Job `json:"jobs"`
 }
@@ -30,7 +32,7 @@ func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
 		Long: `Show how pawl stands, on one screen: what is parked, by cause, with its age and money; what goes on by itself; each
-sink; the bulk jobs that are under way. It ends with the commands that go on from there. Money is counted once for each object; of an event that was
+sink; the bulk jobs that are under way; what is paused, refused, or not taken by a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each object; of an event that was
 parked before it was read it is not known.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (report statusReport, err error) {
@@ -40,7 +42,10 @@ parked before it was read it is not known.`,
 		if report.Sinks, err = readSinks(ctx, s.cfg, s.db); err != nil {
 			return report, err
 		}
-		report.Jobs, err = job.New(s.db).Open(ctx)
+		if report.Jobs, err = job.New(s.db).Open(ctx); err != nil {
+			return report, err
+		}
+		report.Concerns, err = s.Concerns(ctx, report.Waiting)
 		return report, err
 	}, func(a *app, r statusReport) error { return writeStatus(a, r, time.Now()) })
 }
@@ -67,7 +72,15 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 	for _, c := range statusCommands(r) {
 		commands = append(commands, []string{"  " + a.commandLine(c[0]), "# " + c[1]})
 	}
-	for _, rows := range [][][]string{parked, waiting, sinkTable(r.Sinks), jobRows(r.Jobs), commands} {
+	concerns := [][]string{{"ALSO", "WHICH", "FOR", "WHAT"}}
+	for _, c := range r.Concerns {
+		lasts := ""
+		if c.Since != nil {
+			lasts = age(*c.Since, now)
+		}
+		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
+	}
+	for _, rows := range [][][]string{parked, waiting, concerns, sinkTable(r.Sinks), jobRows(r.Jobs), commands} {
 		if len(rows) == 1 {
 			continue // a heading alone
 		}
@@ -106,6 +119,9 @@ func statusCommands(r statusReport) (commands [][2]string) {
 			}
 			commands = append(commands, [2]string{list, plural(c.Events, "event")})
 		}
+	}
+	for _, c := range r.Concerns {
+		commands = append(commands, [2]string{c.Command, c.What + ": " + c.Name})
 	}
 	if r.Oldest != nil {
 		commands = append(commands, [2]string{"events show " + operator.ShellWord(r.Oldest.ID), "all about the oldest"})

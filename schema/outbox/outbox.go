@@ -17,7 +17,7 @@ import (
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{"write": writeSQL, "stand back": standBackSQL, "take": takeSQL, "settle": settleSQL,
-	"call back": callBackSQL, "pending": pendingSQL}
+	"call back": callBackSQL, "pending": pendingSQL, "refused": refusedSQL}
 
 // Store is the outbox in Postgres.
 type Store struct{ pool *pgxpool.Pool }
@@ -214,4 +214,31 @@ func (s *Store) Pending(ctx context.Context) (count int, oldest time.Duration, e
 		return 0, 0, fmt.Errorf("count outbox events: %w", err)
 	}
 	return count, time.Duration(seconds * float64(time.Second)), nil
+}
+
+// refusedSQL goes by the oldest event of each account: only that one is tried, and the others stand behind it.
+const refusedSQL = `
+select first.last_error as error, max(first.attempts) as attempts, count(*)::int as events, min(first.created_at) as since
+  from outbox first
+  join outbox behind on behind.published_at is null and behind.mode = first.mode and behind.account = first.account
+ where first.published_at is null and first.last_error <> ''
+ group by first.last_error order by 4`
+
+// Refused is what a subscriber has not taken.
+type Refused struct {
+	// Error names the subscriber, and says what it answers.
+	Error string
+	// Attempts is how often the event that was tried most was tried. Events counts those that wait, Since is the oldest.
+	Attempts, Events int
+	Since            time.Time
+}
+
+// Refused returns what subscribers have not taken, by their answers, the oldest first.
+func (s *Store) Refused(ctx context.Context) ([]Refused, error) {
+	rows, _ := s.pool.Query(ctx, refusedSQL) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Refused])
+	if err != nil {
+		return nil, fmt.Errorf("read what subscribers refuse: %w", err)
+	}
+	return found, nil
 }

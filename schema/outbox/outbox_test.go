@@ -356,5 +356,5 @@ func (p planned) read() int {
 }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), outbox.Statements, schematest.OnPurpose{Open: []string{"pending", "take", "stand back"}})
+	schematest.CheckStatements(t, schematest.New(t), outbox.Statements, schematest.OnPurpose{Open: []string{"pending", "take", "stand back", "refused"}})
 }

@@ -76,6 +76,7 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"insert": insertSQL, "trim": trimSQL, "list": listSQL, "get": getSQL, "admitted": admittedSQL,
+	"recent": recentSQL,
 }
 
 const insertSQL = `
@@ -165,6 +166,29 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Rejection, error) {
 	found, err := s.query(ctx, listSQL, f.Source, f.Limit, KeptFor)
 	if err != nil {
 		return nil, fmt.Errorf("list rejections: %w", err)
+	}
+	return found, nil
+}
+
+// recentSQL leaves out what any browser is answered.
+const recentSQL = `
+select source, class, count(*)::int as count, min(received_at) as since from rejections
+ where received_at >= $1 and admitted_at is null and class not in ('unknown_source', 'method_not_allowed')
+ group by source, class order by source, class`
+
+// Count counts the kept refusals of one source and class that nobody has admitted, and says when the first of them came.
+type Count struct {
+	Source, Class string
+	Count         int
+	Since         time.Time
+}
+
+// Recent counts what was refused since a time. More than [PerSource] of a source are not kept.
+func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
+	rows, _ := s.pool.Query(ctx, recentSQL, since) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Count])
+	if err != nil {
+		return nil, fmt.Errorf("count rejections: %w", err)
 	}
 	return found, nil
 }

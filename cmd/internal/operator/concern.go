@@ -1,0 +1,114 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/schema/rejection"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Concern is something that a person should know of, and that no event shows.
+type Concern struct {
+	// What is "paused", "refused", "subscriber" or "workers". Name says which one.
+	What string `json:"what"`
+	Name string `json:"name"`
+	// Since is nil where nobody knows it.
+	Since *time.Time `json:"since,omitempty"`
+	Says  string     `json:"says"`
+	// Command goes on from here, without the name of the program.
+	Command string `json:"command"`
+}
+
+const (
+	// recently is how far back refused deliveries count.
+	recently = time.Hour
+	// unworked is how long an event may wait before its workers are asked for. A healthy run takes milliseconds.
+	unworked = time.Minute
+	// askTemporal bounds the question, so that a Temporal that is down does not hold up everything else.
+	askTemporal = 3 * time.Second
+)
+
+// Concerns returns what is paused, what was refused within the last hour, and what subscribers do not take. It also
+// says where nobody works: Temporal is asked only if an event has waited for longer than a minute.
+func (o *Operator) Concerns(ctx context.Context, waiting []timeline.Cause) ([]Concern, error) {
+	concerns := []Concern{}
+	pauses, err := pause.Now(ctx, o.DB)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pauses {
+		concerns = append(concerns, Concern{"paused", p.Name, &p.Since, string(p.Kind) + " " + p.Words(),
+			"resume " + resumable(p) + " --why " + reasonWanted})
+	}
+	refusals, err := rejection.New(o.DB).Recent(ctx, time.Now().Add(-recently))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refusals {
+		concerns = append(concerns, Concern{"refused", r.Source, &r.Since,
+			fmt.Sprintf("%d deliveries of the last hour: %s", r.Count, r.Class),
+			"rejections list --source " + ShellWord(r.Source)})
+	}
+	untaken, err := outbox.New(o.DB).Refused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range untaken {
+		name, said, _ := strings.Cut(strings.TrimPrefix(u.Error, "subscriber "), ": ")
+		concerns = append(concerns, Concern{"subscriber", name, &u.Since,
+			fmt.Sprintf("%d news wait, tried %d times: %s", u.Events, u.Attempts, said), "sinks check"})
+	}
+	for _, w := range waiting {
+		if time.Since(w.Oldest) < unworked {
+			continue
+		}
+		if says := o.unworked(ctx); says != "" {
+			concerns = append(concerns, Concern{"workers", o.TaskQueue, nil, says, "doctor"})
+		}
+		break
+	}
+	return concerns, nil
+}
+
+// resumable names what is paused as `pawl resume` takes it.
+func resumable(p pause.Pause) string {
+	if consumer, ok := strings.CutPrefix(p.Name, workflows.SinkConsumers+":"); ok && p.Kind == pause.Sink {
+		return Consumer + " " + ShellWord(consumer)
+	}
+	return string(p.Kind) + " " + ShellWord(p.Name)
+}
+
+// polled is what tells who polls a task queue; a client.Client.
+type polled interface {
+	DescribeTaskQueue(ctx context.Context, queue string,
+		kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
+}
+
+// unworked says why nobody works on the events, "" where somebody does.
+func (o *Operator) unworked(ctx context.Context) string {
+	temporal, ok := o.Temporal.(polled)
+	if !ok {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTemporal)
+	defer cancel()
+	described, err := temporal.DescribeTaskQueue(ctx, o.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return "Temporal does not answer: " + temporalSays(err)
+	}
+	for _, p := range described.GetPollers() {
+		if time.Since(p.GetLastAccessTime().AsTime()) <= quietPoller {
+			return ""
+		}
+	}
+	return "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
+}

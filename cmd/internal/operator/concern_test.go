@@ -1,0 +1,81 @@
+package operator_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// polledAt is a Temporal whose queue was polled last at that time.
+type polledAt struct {
+	operator.Temporal
+	at time.Time
+}
+
+func (p polledAt) DescribeTaskQueue(context.Context, string, enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(p.at)}}}, nil
+}
+
+func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	for _, sql := range []string{
+		`insert into pauses (kind, name, who, why) values ('source', 'shop', 'ada', 'moving'), ('sink', 'consumers:crm', 'ada', 'moving'), ('sink', 'finance:live', 'ada', 'moving')`,
+		`insert into pauses (kind, name, who, why, until) values ('sink', 'email:live', 'ada', 'it is over', now())`,
+		`insert into rejections (id, source, received_at, class, headers, body)
+			select gen_random_uuid(), 'shop', now() - n * interval '1 minute', 'no_matching_signature', '{}', '' from generate_series(1, 12) n`,
+		`insert into rejections (id, source, received_at, class, headers, body, admitted_at) values
+			(gen_random_uuid(), 'shop', now() - interval '2 hours', 'no_matching_signature', '{}', '', null), (gen_random_uuid(), 'shop', now(), 'missing_header', '{}', '', now()),
+			(gen_random_uuid(), 'none', now(), 'unknown_source', '{}', '', null)`,
+		`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, published_at) values
+			(gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', null),
+			(gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 0, '', null),
+			(gen_random_uuid(), 'live', 'other', 'invoice.paid', gen_random_uuid(), 'k', '{}', 0, '', null),
+			(gen_random_uuid(), 'live', 'third', 'invoice.paid', gen_random_uuid(), 'k', '{}', 9, 'subscriber crm: answered 503', now())`,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := &operator.Operator{DB: db, TaskQueue: "pawl", Temporal: polledAt{at: time.Now().Add(-time.Hour)}}
+	waiting := []timeline.Cause{{Status: "received", Oldest: time.Now()}, {Status: "processing", Events: 10, Oldest: time.Now().Add(-7 * time.Minute)}}
+	concerns, err := o.Concerns(t.Context(), waiting)
+	var got []string
+	for _, c := range concerns {
+		says, _, _ := strings.Cut(c.Says, " since ")
+		got = append(got, c.What+" "+c.Name+": "+says+" | "+c.Command)
+	}
+	want := []string{
+		"paused consumers:crm: sink is paused | resume consumer crm --why REASON",
+		"paused finance:live: sink is paused | resume sink finance:live --why REASON",
+		"paused shop: source is paused | resume source shop --why REASON",
+		"refused shop: 12 deliveries of the last hour: no_matching_signature | rejections list --source shop",
+		"subscriber crm: 2 news wait, tried 7 times: answered 503 | sinks check",
+		"workers pawl: nobody works on the task queue: start pawl worker, or pawl ingress --worker | doctor",
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	// Somebody works, or nothing waits for long.
+	for name, of := range map[string]struct {
+		polled  time.Time
+		waiting []timeline.Cause
+	}{"worker": {time.Now(), waiting}, "fresh": {time.Now().Add(-time.Hour), waiting[:1]}} {
+		o.Temporal = polledAt{at: of.polled}
+		concerns, err := o.Concerns(t.Context(), of.waiting)
+		if err != nil || slices.ContainsFunc(concerns, func(c operator.Concern) bool { return c.What == "workers" }) {
+			t.Errorf("%s: %v %+v, want nothing said of workers", name, err, concerns)
+		}
+	}
+}
