@@ -29,9 +29,9 @@ func (r *run) listen() error {
 	return nil
 }
 
-// validate refuses what makes no sense; a refused update leaves nothing in the history. A reset
-// re-applies the decisions of the run before at the new run's start; see take. What comes later is
-// somebody's new decision, who would be told that it is taken.
+// validate refuses a decision that makes no sense. A refused update leaves nothing in the history. A reset re-applies
+// the decisions of the run before at the new run's start; see take. A later one is new, and its maker would be told
+// that it is taken.
 func (r *run) validate(action string, in DecisionInput) error {
 	switch err := in.check(); {
 	case err != nil:
@@ -44,8 +44,8 @@ func (r *run) validate(action string, in DecisionInput) error {
 	return r.f.mayDecide(action, in)
 }
 
-// lasts reports whether a decision is kept over a reset. What a retry, a done and a resend came to is in the ledger,
-// and what parks after them has to be read anew.
+// lasts reports whether a decision is kept over a reset. The ledger holds the outcomes of a retry, a done and a resend,
+// and a person has to look anew at a park after them.
 func lasts(action string) bool {
 	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
 }
@@ -128,8 +128,8 @@ func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 }
 
 // recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
-// same effects was not done or, where none is open now, for the same reason. What was decided about another question
-// has to be decided anew.
+// same effects was not done or, if none is open now, for the same reason. A decision about another question has to be
+// made anew.
 func (r *run) recall(why reason) (decision, bool, error) {
 	open := keysOf(r.f.unsettled())
 	for i, d := range r.kept {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// plan is what follows from a change of what we know: effects that run side by side, and what a person must review
-// once they are done. Making one is a pure function of the change and of the policy that was loaded with it.
+// plan is what follows from a change: effects that run side by side, and a review for a person once they are done.
+// Making one is a pure function of the change and of the policy that was loaded with it.
 type plan struct {
 	steps  []*step
 	review *review
@@ -28,14 +28,14 @@ type review struct {
 type billingPlan struct {
 	flow string
 	make func(billing.Change, activities.Planning) plan
-	// forGood is set for events of which nothing can be taken back: a person can retry and skip, not compensate.
+	// forGood is set for events whose effects cannot be taken back: a person can retry and skip, not compensate.
 	forGood bool
 }
 
 // run is the way of every billing event: load its facts, apply them, plan what follows, settle that.
 //
-// Applying comes first and alone: it is one transaction in our own database, and what follows depends on what it came
-// to. Where the rest cannot be had, applying is taken back as well: by a fact that says so.
+// Applying comes first and alone: it is one transaction in our own database, and the other effects follow from its
+// result. If those are refused, applying is taken back as well: by a fact that says so.
 func (p billingPlan) run(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return runFlow(ctx, p.flow, in, func(f *flow) (EventResult, error) { return p.of(f).run() })
 }
@@ -126,7 +126,7 @@ func (w *billingFlow) leave(why reason) (EventResult, error) {
 	return w.finish(processed, why)
 }
 
-// takeAllBack ends a run as compensated. What was delivered to consumers cannot be taken back, and is still owed.
+// takeAllBack ends a run as compensated. Deliveries to consumers cannot be taken back, and are still owed.
 func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
 	if err := w.compensate(); err != nil {
 		return EventResult{}, err
@@ -209,8 +209,8 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 	return s
 }
 
-// changeOf is what applying came to. Where a fetched fact has decided what the event's own could not, it is the change
-// from before the event to what is known since.
+// changeOf returns the change that applying made. If a fetched fact has decided a question that the event left open,
+// the change goes from the state before the event to the state after that fact.
 func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	change, ok := applied(apply.result)
 	if !ok {

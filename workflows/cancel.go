@@ -2,8 +2,8 @@ package workflows
 
 import "go.temporal.io/sdk/workflow"
 
-// Cancelling a run is the main button of a parked one in the Temporal UI, one click away. It stops what has not begun
-// and parks the run for a person; what was done stays done, unless configuration says otherwise.
+// Cancelling a run is the main button of a parked one in the Temporal UI, one click away. It begins no more
+// effects and parks the run for a person. Effects that are done stay done, unless configuration says otherwise.
 
 // isCancelled reports whether the run was cancelled and nobody has decided about that yet.
 func (f *flow) isCancelled() bool {

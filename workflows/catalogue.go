@@ -120,7 +120,7 @@ func (k kind[N]) step(object string, noun N) *step {
 type worker interface {
 	start(workflow.Context, starter, effect.Call) workflow.Future
 	forecast(context.Context, Outlook, effect.Call) (activities.Forecast, error)
-	// entry is what is booked, nil where nothing is.
+	// entry is the entry that it books, nil for any other effect.
 	entry() *activities.Entry
 }
 

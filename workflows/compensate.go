@@ -6,11 +6,11 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// compensate takes back what was done, last first, each by an effect with a key of its own. An undo
+// compensate takes back the effects that are done, last first, each by an effect with a key of its own. An undo
 // that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
 //
-// Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has
-// not done. So a run that was interrupted refreshes its undos, and takes back what it finds done by then. A run that
+// Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has not
+// done. So a run that was interrupted refreshes its undos, and takes back the effects that are done by then. A run that
 // does such an effect later sees the undos, and takes it back itself.
 func (f *flow) compensate() error {
 	f.undoing, f.undone = true, true
@@ -22,7 +22,7 @@ func (f *flow) compensate() error {
 				return err
 			}
 		}
-		// What is left is neither settled nor possibly done by this run: another one may have done it.
+		// The rest is neither settled nor possibly done by this run: another one may have done it.
 		left = slices.DeleteFunc(left,
 			func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
 		if !f.interrupted || len(left) == 0 {
@@ -51,8 +51,8 @@ func (f *flow) undo(s *step) error {
 	return f.takeBack(undo)
 }
 
-// takeBack settles an undo, and what it asks for in turn. One whose activity was completed by hand may say of itself
-// that it was taken back: it is settled, too.
+// takeBack settles an undo, and the steps that it asks for in turn. One whose activity was completed by hand may say of
+// itself that it was taken back: it is settled, too.
 func (f *flow) takeBack(undo *step) error {
 	_, err := f.settle(undo)
 	return err

@@ -14,15 +14,15 @@ import (
 // found the decision in the audit trail; the run then goes on by itself. The update's ID is the request's: the same
 // ID twice is one decision.
 const (
-	// UpdateRetry tries again what is not done. What may have happened it leaves alone: see UpdateResend.
+	// UpdateRetry tries the open effects again. It leaves effects in doubt alone: see UpdateResend.
 	UpdateRetry = "retry"
-	// UpdateSkip goes on without what is not done.
+	// UpdateSkip goes on without the open effects.
 	UpdateSkip = "skip"
-	// UpdateCompensate takes back what was done.
+	// UpdateCompensate takes back the effects that are done.
 	UpdateCompensate = "compensate"
 	// UpdateDone says that an effect has happened: a person has seen it, or has done it by hand.
 	UpdateDone = "done"
-	// UpdateResend does an effect once more of which nobody knows whether it happened: it may then happen twice.
+	// UpdateResend does an effect in doubt once more: it may then happen twice.
 	UpdateResend = "resend"
 	// UpdateApprove and UpdateReject answer a review: see [Reviews].
 	UpdateApprove = "approve"
@@ -36,14 +36,14 @@ func Decisions() []string {
 
 // DecisionInput is an operator's decision about a parked run.
 type DecisionInput struct {
-	// Who decides and Why: both are required and stand in the audit trail.
+	// Both are required and stand in the audit trail.
 	Who string
 	Why string
-	// Effect names an effect that is not done by its key or kind. For retry and skip, "" means every one; done and resend
-	// are about one, and take "" where no other is open. The other decisions concern the run.
+	// Effect names an open effect by its key or kind. For retry and skip, "" means every one; done and resend are about
+	// one, and take "" if no other is open. The other decisions concern the run.
 	Effect string
-	// Reference says where outside an effect that is done can be found: an entry's number, a line of a mail server's log.
-	// Done requires it.
+	// Reference is the effect's name outside, such as an entry's number or a line of a mail server's log. Done requires
+	// it.
 	Reference string `json:",omitempty"`
 	// Confirm repeats the effect's key. Resend requires it: whoever sends it has been asked.
 	Confirm string `json:",omitempty"`
@@ -111,8 +111,8 @@ func invalid(format string, args ...any) error {
 }
 
 // CheckDecision returns the keys of the effects that a decision about a parked run is about, none for one about the
-// whole run, or why it cannot be taken for what it names. open are the effects that the run waits for. The error is
-// an application error of type [ErrTypeInvalidDecision].
+// whole run. open are the effects that the run waits for. The error says why the run cannot take the decision. It is an
+// application error of type [ErrTypeInvalidDecision].
 func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput) (about []string, err error) {
 	var may func(activities.OpenEffect) bool
 	switch action {
@@ -165,8 +165,8 @@ var noneMay = map[string]string{
 	UpdateDone:   "nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it",
 }
 
-// holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. What was no
-// UTF-8 has become so when the update's JSON was read.
+// holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. Reading
+// the update's JSON has made s valid UTF-8.
 func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// What a run says under "Current Details" in the Temporal UI. It costs no event, and nobody can ask for it without a
-// worker: what must last stands in the ledger. The box there shows some nine lines, so that the first says why the run
-// waits, the second how its effects stand, by kind and not by their long keys, and the rest what can be done.
+// A run shows its state under "Current Details" in the Temporal UI. That costs no event, and nobody can ask for it
+// without a worker: the ledger holds everything that must last. The box there shows some nine lines, so that the first
+// says why the run waits, the second how its effects stand, by kind and not by their long keys, and the rest what can
+// be done.
 
 // longestWhy is how much of a reason is shown, in bytes: three lines of the box. Receipts have the whole.
 const longestWhy = 300
@@ -47,7 +48,7 @@ func (f *flow) standing() string {
 	return cmp.Or(strings.Join(groups, " · "), "nothing is done yet")
 }
 
-// standing says in a word or two what the step came to. What is not done does not look as if it were.
+// standing says in a word or two how the step ended. An open step does not look like one that is done.
 func (s *step) standing() string {
 	switch s.result.State {
 	case effect.Done, effect.AlreadyDone:

@@ -14,11 +14,11 @@ type engine interface {
 	// attemptAll tries the steps that are to be tried, side by side, and returns when each has come to something.
 	attemptAll(steps []*step) error
 	// waitForPerson shows on the receipt that a person must decide, and waits until one has. It returns the zero
-	// decision when there is none to wait for any more: others have settled what the run waits for, or it was cancelled.
+	// decision when the wait is over without one: others have settled the run's effects, or it was cancelled.
 	waitForPerson(status string, why reason) (decision, error)
 	// cancelled reports whether the run was cancelled.
 	cancelled() bool
-	// asOf is when the work at hand began. What it writes carries that, so that older work changes nothing any more.
+	// asOf is when the work at hand began. Its writes carry that time, so that older work changes nothing any more.
 	asOf() time.Time
 	// details shows a person how the flow stands.
 	details(text string)

@@ -31,7 +31,7 @@ func (in EventInput) Summary() string {
 	return prose(strings.TrimSpace(in.Type + " " + in.ObjectID))
 }
 
-// Flow returns the workflow type of the event, or of what is due.
+// Flow returns the workflow type of the event, or of the clock's run.
 func (in EventInput) Flow() string {
 	switch {
 	case in.Due != nil:
@@ -52,11 +52,11 @@ func (in EventInput) OnlyRelays() bool { return in.Flow() == relayFlow }
 const maxID = 255
 
 // ID returns the workflow ID of the event: "stripe:evt_123", with a connected account between
-// ("stripe:acct_9:evt_123"). No two events have the same. That of what the clock does begins with "due:".
+// ("stripe:acct_9:evt_123"). No two events have the same. A run of the clock has one that begins with "due:".
 //
-// It is printable ASCII, since Temporal's client sends it as a header and starts nothing under
-// another; the rest of what a provider calls its events and accounts is percent-encoded. An ID that
-// Temporal could not store is replaced by its hash.
+// It is printable ASCII, since Temporal's client sends it as a header and starts nothing under another. Other bytes of
+// a provider's names for events and accounts are percent-encoded. An ID that Temporal could not store is replaced by
+// its hash.
 //
 // Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
 // come in both modes after all, the second event parks, and a person has it run as [EventInput.AnewID].
@@ -69,8 +69,8 @@ func (in EventInput) ID() string {
 
 // name tells the event from all others of its provider and mode: "evt_123", or "acct_9:evt_123".
 func (in EventInput) name() string {
-	// Without an account, what stands before a colon in the event's ID would read as one: an empty
-	// account stands between.
+	// If the event has no account, the part of its ID before a colon would read as one: an empty account stands
+	// between.
 	if in.Account == "" && !strings.Contains(in.EventID, ":") {
 		return printable(in.EventID, "")
 	}

@@ -17,12 +17,12 @@ const (
 	defaultTimeout = 10 * time.Second
 	// grace is what a try may need beyond its own time-out to get a place at its sink, to claim and to record.
 	grace = 7 * time.Second
-	// patience is the wait that the escalation to a regular activity stands in for. A longer one, of the sink's retries or
-	// asked for with Retry-After, is a timer.
+	// patience is the wait that the escalation to a regular activity stands in for. A longer one, of the sink's retries
+	// or asked for with Retry-After, is a timer.
 	patience = time.Second
 )
 
-// bound is how long one try may take: its own time-out, and what it needs before and after.
+// bound is how long one try may take: its own time-out and grace.
 func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
 
 // begin starts the activity.
@@ -72,9 +72,9 @@ func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) e
 func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
-		// A try that is under way when the run is cancelled says what it came to; one that waits for its next try ends.
+		// A try that is under way when the run is cancelled tells its outcome; one that waits for its next try ends.
 		WaitForCancellation: true,
-		// Without a limit: the ledger counts the tries of an effect, and their time, and ends them.
+		// No limit here: the ledger counts the tries of an effect, and their time, and ends them.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
 			MaximumInterval: time.Minute},
 	})

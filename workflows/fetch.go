@@ -9,12 +9,12 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// What an event does not tell for sure is asked for, where its source has a key of the provider's API. Asking is a
-// step like any other: it is tried, retried and parked, and what it came to stands in the ledger. Where there is no
-// key, or no such object, the order of the model decides.
+// A flow asks the provider when an event leaves a question open and its source has an API key. Asking is a step like
+// any other: it is tried, retried and parked, and the ledger has its result. If there is no key, or no such object, the
+// order of the model decides.
 
-// complete asks for the lines of a paid invoice of which the event carries only the first, before anything is told of
-// it. It is done once for each invoice, whichever event of it comes first.
+// complete asks for the lines of a paid invoice whose event carries only the first ones, before the invoice is told to
+// anybody. It is done once for each invoice, whichever event of it comes first.
 func (w *billingFlow) complete() (whyUndo string, err error) {
 	i := slices.IndexFunc(w.facts, billing.Fact.LacksLines)
 	if i < 0 || !w.fetches {

@@ -35,8 +35,8 @@ type EffectResult struct {
 	Reason string `json:",omitempty"`
 }
 
-// flow runs the effects of one event, parks when a person must decide, and takes back what was done when the rest
-// cannot be. It decides; its engine does.
+// flow runs the effects of one event, parks when a person must decide, and takes its effects back when the others are
+// refused. It decides; its engine acts.
 type flow struct {
 	engine
 	in   EventInput
@@ -46,7 +46,7 @@ type flow struct {
 	resetOf string
 	// settings say how effects are to be tried, by sink.
 	settings map[string]activities.SinkSettings
-	// cancelCompensates lets a cancellation take back what was done, at once.
+	// cancelCompensates lets a cancellation take back the effects that are done, at once.
 	cancelCompensates bool
 	// irreversible is set for a flow whose effects cannot be taken back. undoing is set while they are taken back, and
 	// undone from then on.
@@ -58,9 +58,9 @@ type flow struct {
 	// takes are the decisions that the run takes while it is parked.
 	takes []string
 
-	// interrupted is set once the run has been parked: what it knows may be out of date, and it refreshes
-	// its steps from the ledger before it decides anything. A run that a reset made is not: the history that it took over
-	// went on without that, and it refreshes them like any other before it parks.
+	// interrupted is set once the run has been parked: its steps may be out of date, and it refreshes them from the
+	// ledger before it decides anything. A run that a reset made is not interrupted: the history that it took over went
+	// on without that, and it refreshes its steps like any other before it parks.
 	interrupted bool
 	// cancelSeen is set when the run has parked because it was cancelled; what a person decides then holds.
 	cancelSeen bool
@@ -71,7 +71,7 @@ type flow struct {
 // settle runs the steps side by side until each is settled, parking as often as a person must decide. It returns a
 // reason, whyUndo, when everything that was done is to be taken back instead.
 //
-// One rule keeps it from deciding on what is out of date: who was interrupted, or is about to park, refreshes its
+// One rule keeps it from deciding by an outdated state: a run that was interrupted, or is about to park, refreshes its
 // steps from the ledger first. Another run for the same fact may have done an effect meanwhile, or taken one back.
 func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	if len(steps) == 0 {
@@ -146,8 +146,8 @@ func (f *flow) goOn(steps []*step) (whyUndo string, err error) {
 	return f.settle(next...)
 }
 
-// follow does with the steps what a person has decided. It returns a reason when that is to take everything back. What
-// the decision is not about is left as it is, and asked about again.
+// follow applies a person's decision to the steps. It returns a reason when that is to take everything back. Steps that
+// the decision is not about stay as they are, and the run asks about them again.
 func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	if d.action == UpdateCompensate || d.action == UpdateReject {
 		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
@@ -177,7 +177,7 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 }
 
 // tryAgain has a replay that a person has asked for try again, once, what had failed before it began: like a retry,
-// it is the person's word. What may have happened stays in doubt.
+// it is the person's word. A step in doubt stays so.
 func (f *flow) tryAgain(steps []*step) (some bool) {
 	if f.in.Replay == nil || f.in.Replay.Request == "" {
 		return false

@@ -12,13 +12,13 @@ type Flow struct {
 	// Types are the event types that it is for, by provider. Several types may tell of one fact: their effects meet at
 	// the same ledger keys.
 	Types map[string][]string
-	// Does says in one sentence what it does.
+	// Does describes it in one sentence.
 	Does string
-	// plan is what it plans of a change; zero for the relay, which plans nothing.
+	// plan makes its plan of a change; zero for the relay, which plans nothing.
 	plan billingPlan
 }
 
-// relayFlow is the workflow type of events for which no flow is written.
+// relayFlow is the workflow type of events that have no flow of their own.
 const relayFlow = "Relay"
 
 // Flows is the only list of flows and of their event types. Routing, registration, the documentation and the replay

@@ -54,8 +54,8 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	changed := workflow.GetSignalChannel(ctx, SignalJobChanged)
 	working := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		Summary: in.ID, StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: 20 * time.Second,
-		// When the run is cancelled it does not wait for the activity, which sees within a second that the job is, and lets
-		// the items end that are under way.
+		// A cancelled run does not wait for the activity. The activity sees within a second that the job is cancelled,
+		// and lets the items end that are under way.
 		WaitForCancellation: false,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2,
 			MaximumInterval: time.Minute},
@@ -90,7 +90,7 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	return JobProgress{}, workflow.NewContinueAsNewError(ctx, Job, in)
 }
 
-// drain takes the signals that are there: whoever reads the job next sees what they were sent for.
+// drain takes the waiting signals. The next reading of the job sees the changes that they were sent for.
 func drain(c workflow.ReceiveChannel) {
 	for c.ReceiveAsync(nil) {
 	}

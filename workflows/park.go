@@ -111,7 +111,7 @@ func (f *flow) whyParked(open []*step) (status string, why reason) {
 	return status, why
 }
 
-// review parks a run of which nothing is done yet until a person has reviewed it. It returns a reason to end the run
+// review parks a run that has done nothing yet until a person has reviewed it. It returns a reason to end the run
 // when the person decided that nothing shall be done, and none to try again: see [AtLoad].
 func (f *flow) review(why reason) (dismissed reason, err error) {
 	f.settling, f.takes = nil, []string{UpdateApprove, UpdateReject, UpdateRetry, UpdateSkip}

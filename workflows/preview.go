@@ -23,7 +23,8 @@ type Asked struct {
 	// Action and Decision are the update that a parked run would get. Action is "" for a run that begins anew.
 	Action   string
 	Decision DecisionInput
-	// ReasonCode and Reason are why it is parked, and Waits is what it waits for, as its receipt has them.
+	// ReasonCode and Reason say why it is parked, and Waits names the effects that it waits for, as its receipt has
+	// them.
 	ReasonCode, Reason string
 	Waits              activities.Waits
 }
@@ -62,7 +63,7 @@ func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, erro
 	return p.of(p)
 }
 
-// Fold returns what a fact would come to. A preview of what follows from it, with the same outlook, finds it folded.
+// Fold returns the change that a fact would make. A later preview with the same outlook finds the fact folded.
 func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billing.Change, err error) {
 	folded, err := outlook.ForecastFacts(ctx,
 		activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
@@ -79,7 +80,7 @@ type preview struct {
 	// context is kept here since the flow has one of another kind.
 	context context.Context
 	outlook Outlook
-	// parked is set until the run has come to where it is parked now: what it was told of effects stands in the ledger.
+	// parked is set until the run has come to its present park. The ledger has the outcomes of the effects before that.
 	parked bool
 
 	// stands is how effects stand, as they were and as the run has left them since; before is how they stood.
@@ -102,7 +103,7 @@ func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 // errParks ends a preview when the run waits for a person.
 var errParks = errors.New("the run parks")
 
-// of runs the flow on an engine, the preview itself or what is made of it, and says what has come of it.
+// of runs the flow on an engine, the preview itself or one that embeds it, and returns the result.
 func (p *preview) of(e engine) (Previewed, error) {
 	if err := p.tooLate(); err != nil {
 		return Previewed{}, err
@@ -182,8 +183,8 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
 }
 
-// loaded restores the reason for which the run parked at load, even if its cause is mended by now. A run that was told
-// there to leave the event finds a reason, too. Any other run found none.
+// loaded restores the reason of a park at load, even if its cause is mended by now. A run that was told there to leave
+// the event finds a reason, too. Any other run found none.
 func (p *preview) loaded(code, why *string) {
 	switch {
 	case !p.parked:

@@ -7,7 +7,7 @@ import (
 // Will says what would happen to an effect.
 type Will string
 
-// What would happen to an effect.
+// The fates of an effect.
 const (
 	// WillStay: it is done, by this event or another, and is not done again.
 	WillStay Will = "stays"
@@ -19,11 +19,11 @@ const (
 	WillAsk Will = "asks"
 	// WillRefuse: its sink refuses it, with the reason.
 	WillRefuse Will = "refused"
-	// WillNotBeDone: it is not done, for want of what the reason says.
+	// WillNotBeDone: it is not done. The reason says why.
 	WillNotBeDone Will = "not_done"
 	// WillTakeBack: it is done, or may be, and is taken back.
 	WillTakeBack Will = "taken_back"
-	// WillRunAndTakeBack: it is done now, beside what is refused, and taken back.
+	// WillRunAndTakeBack: it is done now, beside an effect that is refused, and taken back.
 	WillRunAndTakeBack Will = "runs_and_taken_back"
 	// WillLeave: it is found not to be wanted, and recorded as skipped.
 	WillLeave Will = "left"
@@ -65,15 +65,14 @@ type PreviewedEffect struct {
 	Will Will   `json:"will"`
 	// Why says why it is refused, not done or left, and what else there is to know.
 	Why string `json:"why,omitempty"`
-	// WaitsFor says what it waits for before it is tried, "" where its sink takes what it is sent.
+	// WaitsFor names the sink that it waits for before it is tried, "" if that is neither out nor paused.
 	WaitsFor string `json:"waits_for,omitempty"`
 	// By is the event that has done it, where that is another one.
 	By string `json:"by,omitempty"`
-	// Undo is the kind of effect that would take it back; Undoes the key of what this one takes back.
+	// Undo is the kind of effect that would take it back; Undoes is the key of the effect that this one takes back.
 	Undo   string `json:"undo,omitempty"`
 	Undoes string `json:"undoes,omitempty"`
-	// Amount is what an entry books, in minor units of Currency, negative for what it takes away; nil where nothing
-	// is booked.
+	// Amount is an entry's, in minor units of Currency, negative for money that goes out; nil for any other effect.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
 }

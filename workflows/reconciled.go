@@ -15,8 +15,8 @@ const (
 	ReconciledType = activities.Reconciled
 )
 
-// reconciledFlows are the flows of receipts of fetched objects, by the receipt's type. Of money that has moved they are
-// those of its events: they mail nothing, and cannot be taken back either.
+// reconciledFlows are the flows of receipts of fetched objects, by the receipt's type. Money that has moved has the
+// flow of its events: that mails nothing, and cannot be taken back either.
 var reconciledFlows = map[string]string{
 	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged",
 	ReconciledType + ".refund":  "RefundChanged",
@@ -24,11 +24,11 @@ var reconciledFlows = map[string]string{
 	ReconciledType + ".credit_note": "CreditNoteIssued",
 }
 
-// Reconciled is what happens when a person has had an object fetched that is not as our rows say. What the lost events
-// would have done is done, by their keys: should one of them come after all, it finds that done.
+// Reconciled is what happens when a person has had an object fetched that is not as our rows say. It does the effects
+// of the lost events, by their keys: should one of them come after all, it finds them done.
 //
-// Nobody is written to: what has happened may be old news to the customer. The reminders of an invoice that is open are
-// the clock's, and are true.
+// It mails nothing: this may be old news to the customer. The reminders of an open invoice are the clock's, and are
+// true.
 func Reconciled(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return reconciled.run(ctx, in)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 )
 
-// Relay delivers an event to the consumers of its source. It is the flow of every event for which no other is written.
+// Relay delivers an event to the consumers of its source. It is the flow of every event that has no other.
 // Consumers are independent of each other: one that is down keeps nothing from the others, and parks the run when its
 // tries are used up.
 //

@@ -7,9 +7,10 @@ type Stage string
 const (
 	// BeforeRun: the event was kept and not run. Approving runs it, rejecting dismisses it.
 	BeforeRun Stage = "before it runs"
-	// AtLoad: its run has read it, and has done nothing yet. Approving reads it again and goes on, rejecting ends the run.
+	// AtLoad: its run has read it, and has done nothing yet. Approving reads it again and goes on, rejecting ends the
+	// run.
 	AtLoad Stage = "when it is read"
-	// AtEnd: its run has done what it could. Approving lets that stand, rejecting takes it back.
+	// AtEnd: its run has done all its effects. Approving lets them stand, rejecting takes them back.
 	AtEnd Stage = "when all else is done"
 )
 
@@ -32,7 +33,7 @@ const (
 	takesBack = "takes back what the event's run has done, where that can be"
 )
 
-// Reviews is the only list of what rules ask. Commands show it before they answer, and the documentation reads it.
+// Reviews is the only list of the questions that rules ask. Commands show it before they answer, and the documentation reads it.
 func Reviews() []Review {
 	return []Review{
 		{"unknown_mode", BeforeRun, "the event says a mode that is neither live nor test",

@@ -26,9 +26,9 @@ type run struct {
 	sinksBack int
 	listening bool
 
-	// resetBegins: a workflow reset made this run, and its first activity has not ended. The decisions that come with its
-	// first task are those that the reset re-applies; firstTask, the length of the history then, tells that task. They
-	// are kept for when the run parks again.
+	// resetBegins: a workflow reset made this run, and its first activity has not ended. The decisions that come with
+	// its first task are those that the reset re-applies; firstTask, the length of the history then, tells that task.
+	// They are kept for when the run parks again.
 	resetBegins bool
 	firstTask   int
 	kept        []decision
@@ -72,7 +72,7 @@ func newRun(ctx workflow.Context, name string, in EventInput) (*run, error) {
 	return r, r.listen()
 }
 
-// asOf returns when the workflow task at work began, by Temporal's clock. What a task writes carries it, so that a task
+// asOf returns when the workflow task at work began, by Temporal's clock. The writes of a task carry it, so that a task
 // that began earlier changes nothing any more: a worker that was stopped goes on with a task that another worker has
 // taken over, or with a run that was reset since.
 //

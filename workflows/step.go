@@ -11,15 +11,14 @@ import (
 type step struct {
 	kind string
 	key  string
-	// sink names the settings by which it is tried, in flow.settings.
+	// sink names its settings in flow.settings.
 	sink string
 	work worker
-	// undo makes the step that takes this one back, nil where nothing is to be undone.
+	// undo makes the step that takes this one back, nil for a step that needs none.
 	undo func(done effect.Result) *step
-	// refusalUndoesAll is set where a refusal for good means that the customer cannot get what was paid for: everything
-	// that was done is then taken back.
+	// refusalUndoesAll is set if the customer has paid for this effect: a refusal for good then takes everything back.
 	refusalUndoesAll bool
-	// then makes the step that what this one came to asks for, nil for none.
+	// then makes the step that the result of this one calls for, nil for none.
 	then func(done effect.Result) *step
 	// compensates is the key that an undo takes back.
 	compensates string
@@ -59,8 +58,8 @@ func (s *step) repeatable() bool { return !s.uncertain() }
 // hadFailed reports whether the step had failed before a replay, which has not tried it again yet.
 func (s *step) hadFailed() bool { return s.result.Met && s.repeatable() && !s.again }
 
-// byHand reports whether a person can say that the step has happened. What is in our own database nobody else does; and
-// what is asked for, a person cannot answer.
+// byHand reports whether a person can say that the step has happened. Nobody else writes to our own database, and a
+// person cannot answer for the provider.
 func (s *step) byHand() bool { return s.sink != SinkDatabase && s.sink != SinkStripe }
 
 // call names the step to the effect runner.
