@@ -25,7 +25,7 @@ import (
 // each other. Payments and invoices have locks of their own since a refund names no customer.
 //
 // It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the
-// newest two years of monthly invoices of the subscription, and what grants access to the account: not the account's
+// newest two years of monthly invoices of the subscription and as many that are open, and what grants access to the account: not the account's
 // past.
 func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
 	return apply(ctx, tx, facts, p, effectKey, at, normal)

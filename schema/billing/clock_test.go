@@ -291,3 +291,19 @@ func TestApplyDue_Case3_Settle(t *testing.T) {
 		c.want("due", dueRows(c.T, c.tx))
 	})
 }
+
+// An open invoice stays due, however many newer ones its subscription has: use is billed each day.
+func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(0, created(0, "active", "pro"))
+		c.told(10, failed(1, 10, 1, "pro"))
+		reminders := []string{"dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s"}
+		c.want("failed", dueRows(c.T, c.tx), reminders...)
+		for n := 2; n < 30; n++ {
+			c.told(10*n, paid(n, 10*n, "pro"))
+		}
+		c.want("after 28 newer ones", dueRows(c.T, c.tx), reminders...)
+		c.told(1000, paid(1, 1000, "pro"))
+		c.want("paid", dueRows(c.T, c.tx))
+	})
+}

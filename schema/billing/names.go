@@ -96,9 +96,10 @@ select ` + factColumns + ` from facts
          (select customer from subscriptions where mode = $1 and id = named.subscription)] from named))
    and object <> '' and mode = $1 and provider = $7 and provider_account = $8`
 
-// relatedSQL reads all of them, and the objects of $6; the newest invoices of the subscription; what refers to the
-// payment or to the invoice; and the disputes and warnings of the subscription: they hold it back, or have tasks that
-// move with it. It also says which ones are meant, and when effects began.
+// relatedSQL reads all of them, and the objects of $6; the newest invoices of the subscription, and the newest that are
+// open: the customer is reminded of them, however many came after. It reads what refers to the payment or to the
+// invoice; and the disputes and warnings of the subscription: they hold it back, or have tasks that move with it. It
+// also says which ones are meant, and when effects began.
 const relatedSQL = theNames + `
 select 'names' as kind, to_jsonb(named) as state from named
 union all select 'effects from', to_jsonb(at) from (select min((effects_from ->> $1)::timestamptz) as at from imports where provider = $7) began where at is not null
@@ -106,6 +107,8 @@ union all select 'subscription', state from subscriptions where mode = $1 and id
 union all select 'invoice', state from invoices where mode = $1 and id = (select invoice from named)
 union all (select 'invoice', state from invoices where mode = $1 and subscription = (select subscription from named) and subscription <> ''
     order by period_start desc, occurred_at desc, id desc limit 24)
+union all (select 'invoice', state from invoices where mode = $1 and subscription = (select subscription from named) and subscription <> ''
+      and status = 'open' order by period_start desc, occurred_at desc, id desc limit 24)
 union all select kind, state from objects where mode = $1 and id = any($6::text[] || (select array[payment, checkout] from named)) and id <> ''
 union all select kind, state from objects where mode = $1 and payment = (select payment from named) and payment <> ''
 union all select kind, state from objects where mode = $1 and invoice = (select invoice from named) and invoice <> ''
