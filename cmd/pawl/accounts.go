@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -45,7 +46,7 @@ func writeAccount(a *app, acc *account.Account) error {
 	head = append(head, []string{"workspace", workspaceOf(acc)})
 	parts := [][][]string{head, subscriptionRows(acc.Subscriptions), invoiceRows(acc), claimRows(acc.Claims),
 		entryRows(acc.Entries), dueRows(acc.Due), taskRows(acc.Tasks)}
-	return tables(a.out, parts...)
+	return a.Tables(parts...)
 }
 
 // whyOf says what gives an account its access, or why nothing does.
@@ -67,7 +68,8 @@ func whyOf(acc *account.Account, now time.Time) (rows [][]string) {
 	}
 	for _, g := range acc.Grants {
 		if !slices.ContainsFunc(acc.Subscriptions, func(s account.Subscription) bool { return s.ID == g.Object }) {
-			rows = append(rows, []string{label, g.Object + " was paid for until " + date(g.Ends) + by(g.Because)})
+			rows = append(rows, []string{label, g.Object + " was paid for until " + output.Date(g.Ends) +
+				by(g.Because)})
 		}
 	}
 	return rows
@@ -105,9 +107,9 @@ func grantOf(g account.Grant) string {
 	}
 	switch {
 	case g.Ends != nil:
-		text += " until " + date(g.Ends)
+		text += " until " + output.Date(g.Ends)
 	case g.Until != nil:
-		text += ", expected to end at " + date(g.Until)
+		text += ", expected to end at " + output.Date(g.Until)
 	}
 	return text + by(g.Because)
 }
@@ -129,7 +131,7 @@ func workspaceOf(acc *account.Account) string {
 	if w.Plan != "" {
 		text += ": " + operator.Uses(w.Plan, w.Quantity)
 	}
-	text += " (version " + strconv.FormatInt(w.Version, 10) + ", since " + clock(w.UpdatedAt) + ")"
+	text += " (version " + strconv.FormatInt(w.Version, 10) + ", since " + output.Time(w.UpdatedAt) + ")"
 	if w.Version < acc.Access.Version {
 		text += ", version " + strconv.FormatInt(acc.Access.Version, 10) + " is not there yet"
 	}
@@ -144,9 +146,9 @@ func subscriptionRows(subscriptions []account.Subscription) [][]string {
 			text string
 			is   bool
 		}{
-			{"ended " + date(s.EndedAt), s.EndedAt != nil},
-			{"past due since " + date(s.PastDueSince), s.PastDueSince != nil && s.EndedAt == nil},
-			{"ends " + date(s.EndsAt), s.EndsAt != nil && s.EndedAt == nil},
+			{"ended " + output.Date(s.EndedAt), s.EndedAt != nil},
+			{"past due since " + output.Date(s.PastDueSince), s.PastDueSince != nil && s.EndedAt == nil},
+			{"ends " + output.Date(s.EndsAt), s.EndsAt != nil && s.EndedAt == nil},
 			{"what it grants is taken back", s.Withheld},
 			{"held", s.Held},
 			{"the order of its events is not certain", s.Uncertain},
@@ -155,7 +157,8 @@ func subscriptionRows(subscriptions []account.Subscription) [][]string {
 				notes = append(notes, n.text)
 			}
 		}
-		rows = append(rows, []string{s.ID, cmp.Or(s.Status, "unknown"), planOf(s.Plan, s.Quantity), date(s.PeriodEnd),
+		rows = append(rows, []string{s.ID, cmp.Or(s.Status, "unknown"), planOf(s.Plan, s.Quantity),
+			output.Date(s.PeriodEnd),
 			strings.Join(notes, "; "), s.Because})
 	}
 	return rows
@@ -172,12 +175,12 @@ func invoiceRows(acc *account.Account) [][]string {
 			notes = append(notes, "cannot be finalized: "+i.Stuck)
 		}
 		if i.PaidAt == nil && i.Attempts > 0 {
-			notes = append(notes, "tried "+plural(i.Attempts, "time"))
+			notes = append(notes, "tried "+output.Plural(i.Attempts, "time"))
 		}
 		if i.PaidAt == nil && i.NextAttempt != nil {
-			notes = append(notes, "next "+date(i.NextAttempt))
+			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
-		rows = append(rows, []string{i.ID, i.Status, stripe.Money(i.Due, i.Currency), date(i.PaidAt),
+		rows = append(rows, []string{i.ID, i.Status, stripe.Money(i.Due, i.Currency), output.Date(i.PaidAt),
 			strings.Join(notes, "; "), i.Because})
 	}
 	if acc.MoreInvoices {
@@ -189,7 +192,8 @@ func invoiceRows(acc *account.Account) [][]string {
 func entryRows(entries []account.Entry) [][]string {
 	rows := [][]string{{"BOOKED", "ENTRY", "OBJECT", "AMOUNT", "REFERENCE"}}
 	for _, e := range entries {
-		rows = append(rows, []string{clock(e.At), e.Kind, e.Object, stripe.Money(e.Amount, e.Currency), e.Reference})
+		rows = append(rows, []string{output.Time(e.At), e.Kind, e.Object, stripe.Money(e.Amount, e.Currency),
+			e.Reference})
 	}
 	return rows
 }
@@ -214,7 +218,7 @@ func dueRows(due []account.Due) [][]string {
 			billing.DueKeep:    "a person is asked to release the workspace",
 			billing.DueHold:    "the workspace follows a hold, or its end",
 		}[d.Why]
-		rows = append(rows, []string{date(&d.At), what, d.Object, d.Event})
+		rows = append(rows, []string{output.Date(&d.At), what, d.Object, d.Event})
 	}
 	return rows
 }
@@ -222,17 +226,9 @@ func dueRows(due []account.Due) [][]string {
 func taskRows(tasks []account.Task) [][]string {
 	rows := [][]string{{"OPEN TASK", "OBJECT", "ACCOUNT", "MODE", "SINCE", "EVENT", "TITLE"}}
 	for _, t := range tasks {
-		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, clock(t.Since), t.Event, t.Title})
+		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, output.Time(t.Since), t.Event, t.Title})
 	}
 	return rows
-}
-
-// date is a time of the provider's in a table, which has whole seconds; "" for none.
-func date(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.Local().Format(time.DateTime)
 }
 
 func tasksList(a *app) *cobra.Command {
@@ -244,5 +240,5 @@ func tasksList(a *app) *cobra.Command {
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
 		found, err := account.OpenTasks(ctx, s.db, mode, oneMore(limit))
 		return newest(a, found, limit, nil), err
-	}, func(a *app, tasks []account.Task) error { return table(a.out, taskRows(tasks)) })
+	}, func(a *app, tasks []account.Task) error { return a.Table(taskRows(tasks)) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/audit"
 )
 
@@ -54,7 +55,7 @@ Exit code 0 when the trail is unbroken, 1 when it is not.`,
 func (r auditReport) Failed() bool { return !r.Intact }
 
 func writeAuditReport(a *app, r auditReport) error {
-	text := fmt.Sprintf("unbroken: %s, head %s", plural(r.Actions, "action"), r.Head)
+	text := fmt.Sprintf("unbroken: %s, head %s", output.Plural(r.Actions, "action"), r.Head)
 	switch {
 	case !r.Intact:
 		text = r.Problem
@@ -99,8 +100,8 @@ that is repeated.`,
 		rows := [][]string{{"NUMBER", "TIME", "WHO", "ACTION", "TARGET", "WHY"}}
 		for _, r := range found {
 			rows = append(rows,
-				[]string{strconv.FormatInt(r.ID, 10), clock(r.At), r.Actor, r.Action, r.Target, r.Reason})
+				[]string{strconv.FormatInt(r.ID, 10), output.Time(r.At), r.Actor, r.Action, r.Target, r.Reason})
 		}
-		return table(a.out, rows)
+		return a.Table(rows)
 	})
 }

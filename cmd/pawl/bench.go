@@ -104,13 +104,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeJSON(results)
-			}
-			if err := table(a.out, flowTable(results)); err != nil {
-				return err
-			}
-			return table(a.out, cpuTable(results))
+			return a.Emit(results, func() error { return a.Tables(flowTable(results), cpuTable(results)) })
 		},
 	}
 	flags := cmd.Flags()
@@ -126,7 +120,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 
 // cpuTable shows the CPU time of an event by part.
 func cpuTable(results []bench.FlowResult) [][]string {
-	rows := [][]string{{}, {"SERVER", "IN FLIGHT", "MODE", "CPU MS: PAWL", "ITS POSTGRES", "TEMPORAL",
+	rows := [][]string{{"SERVER", "IN FLIGHT", "MODE", "CPU MS: PAWL", "ITS POSTGRES", "TEMPORAL",
 		"TEMPORAL'S POSTGRES", "SANDBOX"}}
 	for _, r := range results {
 		rows = append(rows, []string{

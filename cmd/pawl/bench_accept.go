@@ -55,10 +55,7 @@ events a second with forged signatures.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeJSON(results)
-			}
-			return table(a.out, acceptTable(results))
+			return a.Emit(results, func() error { return a.Table(acceptTable(results)) })
 		},
 	}
 	flags := cmd.Flags()

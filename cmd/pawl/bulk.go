@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -155,7 +156,7 @@ func (b *bulk) preview(ctx context.Context, a *app, d operator.Decision, chosen 
 // confirmNumber has a person type how many events a job acts on.
 func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 	n := len(chosen.Events)
-	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, plural(n, "event"),
+	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, output.Plural(n, "event"),
 		inBrackets(moneyOf(chosen.Money)))
 	if a.ask(question) != strconv.Itoa(n) {
 		return fmt.Errorf("not confirmed, and nothing done: type %d, or write --yes; --dry-run shows what would happen", n)
@@ -170,30 +171,30 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account,
 			amount(e.Amount, e.Currency)})
 	}
-	if err := table(a.out, rows); err != nil {
+	if err := a.Table(rows); err != nil {
 		return err
 	}
 	if more := len(p.Events) - shownItems; more > 0 {
 		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
 	}
-	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, plural(p.Count, "event"),
+	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
 		inBrackets(moneyOf(p.Chosen.Money)))
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
 		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
 	}
 	for _, why := range slices.Sorted(maps.Keys(p.Refusals)) {
-		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], clean(why)))
+		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], output.Clean(why)))
 	}
 	if p.Unknown > 0 {
-		ends = append(ends, fmt.Sprintf("%d cannot be told (%s)", p.Unknown, clean(p.Why)))
+		ends = append(ends, fmt.Sprintf("%d cannot be told (%s)", p.Unknown, output.Clean(p.Why)))
 	}
 	newest := ""
 	if p.Previewed < p.Count {
 		newest = fmt.Sprintf("of the newest %d, ", p.Previewed)
 	}
 	_, err := fmt.Fprintf(a.out, "%s%s\neffects: %s\n", newest, strings.Join(ends, ", "),
-		clean(totals(p.Counts, p.Sums)))
+		output.Clean(totals(p.Counts, p.Sums)))
 	return err
 }
 
@@ -202,7 +203,7 @@ func takes(j *job.Job) string {
 	if j.State != job.Running || j.Left() == 0 {
 		return ""
 	}
-	return ", about " + roughly(time.Duration(float64(j.Left())/j.Rate*float64(time.Second)))
+	return ", about " + output.Roughly(time.Duration(float64(j.Left())/j.Rate*float64(time.Second)))
 }
 
 func inBrackets(s string) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
@@ -33,33 +34,30 @@ func (a *app) configCheck() *cobra.Command {
 				}
 			}
 			result.OK = len(result.Faults) == 0
-			return a.writeConfigResult(result)
+			if err := emit(a, result, writeConfigResult); err != nil {
+				return err
+			}
+			if !result.OK {
+				return fmt.Errorf("%s has %s", a.configFile, output.Plural(len(result.Faults), "fault"))
+			}
+			return nil
 		},
 	}
 }
 
-func (a *app) writeConfigResult(result configResult) error {
-	if a.json {
-		if err := a.writeJSON(result); err != nil {
-			return err
-		}
-	} else {
-		for _, f := range result.Faults {
-			fmt.Fprintln(a.out, clean(f.String()))
-		}
-		for _, w := range result.Warnings {
-			fmt.Fprintln(a.out, clean("warning: "+w.String()))
-		}
+func writeConfigResult(a *app, r configResult) (err error) {
+	for _, f := range r.Faults {
+		fmt.Fprintln(a.out, output.Clean(f.String()))
 	}
-	if !result.OK {
-		return fmt.Errorf("%s has %s", a.configFile, plural(len(result.Faults), "fault"))
+	for _, w := range r.Warnings {
+		fmt.Fprintln(a.out, output.Clean("warning: "+w.String()))
 	}
 	switch {
-	case a.json:
-	case len(result.Warnings) > 0:
-		fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, plural(len(result.Warnings), "warning"))
+	case !r.OK: // the error says it
+	case len(r.Warnings) > 0:
+		_, err = fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, output.Plural(len(r.Warnings), "warning"))
 	default:
-		fmt.Fprintf(a.out, "%s is fine\n", a.configFile)
+		_, err = fmt.Fprintf(a.out, "%s is fine\n", a.configFile)
 	}
-	return nil
+	return err
 }

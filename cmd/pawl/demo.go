@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/send"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -23,19 +24,17 @@ const demoPatience = 60 * time.Second
 
 // demo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
 func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*timeline.Event, error) {
-	flags := sendFlags{source: "stripe", count: 1, concurrency: 1}
-	flags.Type, flags.Plan, flags.Account, flags.Amount, flags.Currency = "invoice.paid", "enterprise", "demo", 49900,
-		"usd"
-	flags.APIVersion = forge.Basil
-	events, err := flags.events(n.Config.Sources["stripe"])
+	order := send.Order{Count: 1, Params: forge.Params{Type: "invoice.paid", Plan: "enterprise", Account: "demo",
+		Amount: 49900, Currency: "usd", APIVersion: forge.Basil}}
+	events, err := order.Events(providers(), n.Config.Sources["stripe"])
 	if err != nil {
 		return nil, err
 	}
-	target, err := flags.target(n.Config, "stripe")
+	target, err := send.Target(n.Config, providers(), "stripe", "", "")
 	if err != nil {
 		return nil, err
 	}
-	if err := tell(ctx, n.Config.Sources["stripe"], events); err != nil {
+	if err := send.Tell(ctx, n.Config.Sources["stripe"], events); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(a.story(), "\nsending a signed invoice.paid, %s\n", events[0].ID)
@@ -115,7 +114,7 @@ type devResult struct {
 
 // story is where a command tells a person what it does while it runs: with --json that is no result.
 func (a *app) story() io.Writer {
-	if a.json {
+	if a.JSON {
 		return a.err
 	}
 	return a.out
@@ -134,16 +133,18 @@ func (s *devStack) announce(a *app, cfg *config.Config, begin time.Time, demo *t
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
 		ReadyMS: took.Milliseconds(), State: s.dir, Config: a.configFile,
-		Webhooks: "http://" + reachable(s.flags.ingress) + "/hooks/" + source, TemporalUI: s.temporal.UIURL(),
+		Webhooks: "http://" + config.Reachable(s.flags.ingress) + "/hooks/" + source, TemporalUI: s.temporal.UIURL(),
 		Effects: s.sandbox.URL(), Journal: filepath.Join(s.dir, "sandbox"),
-		Health: "http://" + reachable(s.flags.ops) + "/readyz", Metrics: "http://" + reachable(s.flags.ops) +
+		Health: "http://" + config.Reachable(s.flags.ops) + "/readyz", Metrics: "http://" +
+			config.Reachable(s.flags.ops) +
 			"/metrics",
 		Next: s.flags.next(a.configFile, source, s.sandbox.URL()),
 		Demo: demo,
 	}
-	if a.json {
-		return a.writeJSON(r)
-	}
+	return a.Emit(r, func() error { return s.writeReady(a, r, took) })
+}
+
+func (s *devStack) writeReady(a *app, r devResult, took time.Duration) error {
 	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
 	if s.flags.real {
@@ -177,7 +178,7 @@ func (f devFlags) next(file, source, sandbox string) []string {
 			command("sinks check", ""),
 			command("send", send),
 			command("events list", ""),
-			"stripe listen --forward-to http://" + reachable(f.ingress) + "/hooks/" + source,
+			"stripe listen --forward-to http://" + config.Reachable(f.ingress) + "/hooks/" + source,
 		}
 	}
 	return []string{

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -330,7 +331,7 @@ func (f devFlags) shortDay() string {
 	if f.day == 24*time.Hour {
 		return ""
 	}
-	return shortDuration(f.day)
+	return output.ShortDuration(f.day)
 }
 
 // content is the configuration to run with: that of dev, or with parts of a file of one's own.

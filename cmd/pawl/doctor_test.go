@@ -12,17 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/doctor"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // finding is the one of a check, and fails the test where there is none.
-func finding(t *testing.T, found []operator.Finding, area, check string) operator.Finding {
+func finding(t *testing.T, found []doctor.Finding, area, check string) doctor.Finding {
 	t.Helper()
-	i := slices.IndexFunc(found, func(f operator.Finding) bool { return f.Area == area && f.Check == check })
+	i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Area == area && f.Check == check })
 	if i < 0 {
 		t.Fatalf("nothing is said of %s %s: %+v", area, check, found)
 	}
@@ -30,15 +29,15 @@ func finding(t *testing.T, found []operator.Finding, area, check string) operato
 }
 
 // examined runs doctor on the stack.
-func (s stack) examined(t *testing.T, args ...string) (found []operator.Finding, ok bool) {
+func (s stack) examined(t *testing.T, args ...string) (found []doctor.Finding, ok bool) {
 	t.Helper()
 	r := s.pawl(t, append([]string{"doctor", "--json"}, args...)...)
-	result := decode[doctorResult](t, r)
+	result := decode[doctor.Report](t, r)
 	if (r.code == 0) != result.OK {
 		t.Errorf("exit %d, ok %t", r.code, result.OK)
 	}
 	for _, f := range result.Findings {
-		if (f.Level == operator.OK) != (f.Do == "") {
+		if (f.Level == doctor.OK) != (f.Do == "") {
 			t.Errorf("%+v: what is ok asks for nothing, and everything else for something", f)
 		}
 		if strings.Contains(f.Found+f.Do, testSecret) {
@@ -57,14 +56,14 @@ func TestDoctor_TemporalAway_Said(t *testing.T) {
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).at(t, away)
 	begin := time.Now()
 	found, ok := s.examined(t)
-	if took := time.Since(begin); took > checkWithin+5*time.Second {
+	if took := time.Since(begin); took > doctor.Within+5*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	if f := finding(t, found, "temporal", "reachable"); ok || f.Level != operator.Fail || !strings.Contains(f.Do, "TEMPORAL_ADDRESS") {
+	if f := finding(t, found, "temporal", "reachable"); ok || f.Level != doctor.Fail || !strings.Contains(f.Do, "TEMPORAL_ADDRESS") {
 		t.Errorf("ok %t, %+v; want it to have failed", ok, f)
 	}
 	for _, check := range []string{"reachable", "migrations", "size", "oldest transaction", "connections", "session"} {
-		if f := finding(t, found, "database", check); f.Level != operator.OK {
+		if f := finding(t, found, "database", check); f.Level != doctor.OK {
 			t.Errorf("%+v, want it well", f)
 		}
 	}
@@ -97,11 +96,11 @@ func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 	s := setup(t, "postgres://pawl@"+silent.Addr().String()+"/pawl?sslmode=disable", map[string]string{"stripe": "stripe"}).at(t, silent.Addr().String())
 	begin := time.Now()
 	found, ok := s.examined(t)
-	if took := time.Since(begin); ok || took > checkWithin+10*time.Second {
+	if took := time.Since(begin); ok || took > doctor.Within+10*time.Second {
 		t.Errorf("ok %t after %s", ok, took)
 	}
 	for _, area := range []string{"database", "temporal"} {
-		if f := finding(t, found, area, "reachable"); f.Level != operator.Fail {
+		if f := finding(t, found, area, "reachable"); f.Level != doctor.Fail {
 			t.Errorf("%+v, want it to have failed", f)
 		}
 	}
@@ -113,15 +112,15 @@ func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault       []string
 		check       string
-		level       operator.Level
+		level       doctor.Level
 		found, does string
 	}{
-		"old migration":   {[]string{`update schema_version set version = 0`}, "migrations", operator.Fail, "at version 0", "pawl migrate"},
-		"newer migration": {[]string{`update schema_version set version = 99`}, "migrations", operator.Warn, "at version 99", "newer pawl"},
+		"old migration":   {[]string{`update schema_version set version = 0`}, "migrations", doctor.Fail, "at version 0", "pawl migrate"},
+		"newer migration": {[]string{`update schema_version set version = 99`}, "migrations", doctor.Warn, "at version 99", "newer pawl"},
 		// The tests' own server has fsync and full_page_writes off.
-		"synchronous_commit on":  {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = on', current_database()); end $$`}, "durability", operator.Fail, "off is fsync, full_page_writes:", "turn it on"},
-		"synchronous_commit off": {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$`}, "durability", operator.Fail, "off is fsync, full_page_writes, synchronous_commit:", "turn it on"},
-		"read-only":              {[]string{`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`}, "role", operator.Fail, "read-only", "primary"},
+		"synchronous_commit on":  {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = on', current_database()); end $$`}, "durability", doctor.Fail, "off is fsync, full_page_writes:", "turn it on"},
+		"synchronous_commit off": {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$`}, "durability", doctor.Fail, "off is fsync, full_page_writes, synchronous_commit:", "turn it on"},
+		"read-only":              {[]string{`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`}, "role", doctor.Fail, "read-only", "primary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,12 +144,12 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		off   time.Duration
-		level operator.Level
+		level doctor.Level
 		found string
 	}{
-		"the same":   {0, operator.OK, "it is the same here"},
-		"a minute":   {time.Minute, operator.Warn, "this host is 1m0s behind it"},
-		"ten behind": {-10 * time.Minute, operator.Fail, "this host is 10m0s ahead of it"},
+		"the same":   {0, doctor.OK, "it is the same here"},
+		"a minute":   {time.Minute, doctor.Warn, "this host is 1m0s behind it"},
+		"ten behind": {-10 * time.Minute, doctor.Fail, "this host is 10m0s ahead of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,10 +168,10 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 				t.Fatal(err)
 			}
 			found, _ := s.examined(t)
-			if f := finding(t, found, "sinks", "email"); f.Level != operator.Warn || !strings.Contains(f.Found, "by ada: it moves") || !strings.Contains(f.Do, "`pawl resume sink email --why REASON`") {
+			if f := finding(t, found, "sinks", "email"); f.Level != doctor.Warn || !strings.Contains(f.Found, "by ada: it moves") || !strings.Contains(f.Do, "`pawl resume sink email --why REASON`") {
 				t.Errorf("%+v, want it paused", f)
 			}
-			if f := finding(t, found, "sources", "billing"); f.Level != operator.Warn || !strings.Contains(f.Found, "by bob: audit") {
+			if f := finding(t, found, "sources", "billing"); f.Level != doctor.Warn || !strings.Contains(f.Found, "by bob: audit") {
 				t.Errorf("%+v, want it paused", f)
 			}
 			f := finding(t, found, "clock", "billing")
@@ -181,10 +180,10 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 			if f.Level != c.level || f.Found != c.found {
 				t.Errorf("%+v, want %s and %q", f, c.level, c.found)
 			}
-			if f := finding(t, found, "sinks", "finance"); f.Level != operator.Warn || !strings.Contains(f.Found, "after 4 probes: f.test answered 503") {
+			if f := finding(t, found, "sinks", "finance"); f.Level != doctor.Warn || !strings.Contains(f.Found, "after 4 probes: f.test answered 503") {
 				t.Errorf("%+v, want it out", f)
 			}
-			if f := finding(t, found, "clock", "database"); f.Level != operator.OK {
+			if f := finding(t, found, "clock", "database"); f.Level != doctor.OK {
 				t.Errorf("%+v", f)
 			}
 		})
@@ -194,36 +193,16 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 // A secret that no delivery was signed with is told, and one that is in use is well.
 func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	at := func(days int) *time.Time { v := now.AddDate(0, 0, days); return &v }
-	for name, c := range map[string]struct {
-		secrets []secretReport
-		level   operator.Level
-		found   string
-	}{
-		"in use":       {[]secretReport{{Label: "a", Active: true, Uses: 7, LastUsed: at(-3), Verdict: "in use"}}, operator.OK, "in use; last used 3 days ago, 7 times in all"},
-		"never used":   {[]secretReport{{Label: "a", Active: true, Verdict: "keep: it is the only one"}}, operator.Warn, "never used: no delivery was signed with it"},
-		"replaced":     {[]secretReport{{Label: "a", Active: true, Uses: 1, LastUsed: at(-30), SafeToRemove: true, Verdict: "safe to remove"}, {Label: "b", Active: true}}, operator.Warn, "safe to remove; last used 30 days ago"},
-		"ended":        {[]secretReport{{Label: "a", NotAfter: at(-1), Verdict: "ended 2026-11-21, and no other is active"}}, operator.Fail, "ended 2026-11-21"},
-		"ends soon":    {[]secretReport{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotBefore: at(-100), NotAfter: at(3), Verdict: "in use"}}, operator.Warn, "; 100 days old"},
-		"next is here": {[]secretReport{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotAfter: at(3), Verdict: "in use"}, {Label: "b"}}, operator.OK, "in use"},
-	} {
-		f := judgeSecret(sourceReport{Name: "stripe", Path: "/hooks/stripe", Secrets: c.secrets}, c.secrets[0], now)
-		if f.Level != c.level || !strings.Contains(f.Found, c.found) {
-			t.Errorf("%s: %+v, want %s and %q", name, f, c.level, c.found)
-		}
-	}
-
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe", "github": "github"}).at(t, away)
 	if _, err := connect(t, dsn).Exec(t.Context(), `insert into secret_uses (source, label, uses, last_used) values ('stripe', 'secret-1', 3, now())`); err != nil {
 		t.Fatal(err)
 	}
 	found, _ := s.examined(t)
-	if f := finding(t, found, "secrets", "stripe secret-1"); f.Level != operator.OK {
+	if f := finding(t, found, "secrets", "stripe secret-1"); f.Level != doctor.OK {
 		t.Errorf("%+v, want it in use", f)
 	}
-	if f := finding(t, found, "secrets", "github secret-1"); f.Level != operator.Warn || !strings.Contains(f.Do, "/hooks/github") {
+	if f := finding(t, found, "secrets", "github secret-1"); f.Level != doctor.Warn || !strings.Contains(f.Do, "/hooks/github") {
 		t.Errorf("%+v, want it told", f)
 	}
 }
@@ -293,28 +272,28 @@ func TestDoctor_Probe(t *testing.T) {
 	for name, c := range map[string]struct {
 		path        func(next http.Handler) http.Handler
 		elsewhere   bool // the ingress has another database
-		level       operator.Level
+		level       doctor.Level
 		found, does string
 	}{
-		"arrives": {func(next http.Handler) http.Handler { return next }, false, operator.OK, "answered 200 in ", ""},
+		"arrives": {func(next http.Handler) http.Handler { return next }, false, doctor.OK, "answered 200 in ", ""},
 		"a proxy drops the signature": {func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { r.Header.Del("Stripe-Signature"); next.ServeHTTP(w, r) })
-		}, false, operator.Fail, "answered 400 (missing_header)", "have it pass Stripe-Signature"},
+		}, false, doctor.Fail, "answered 400 (missing_header)", "have it pass Stripe-Signature"},
 		"a proxy changes the body": {func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(append(body, '\n'))), int64(len(body)+1)
 				next.ServeHTTP(w, r)
 			})
-		}, false, operator.Fail, "answered 401 (no_matching_signature)", "changes the body"},
-		"the path is not forwarded": {func(http.Handler) http.Handler { return http.NotFoundHandler() }, false, operator.Fail, "answered 404", "forward /hooks/"},
+		}, false, doctor.Fail, "answered 401 (no_matching_signature)", "changes the body"},
+		"the path is not forwarded": {func(http.Handler) http.Handler { return http.NotFoundHandler() }, false, doctor.Fail, "answered 404", "forward /hooks/"},
 		"a redirect": {func(http.Handler) http.Handler {
 			return http.RedirectHandler("https://www.example.com/hooks/stripe?token=hush", http.StatusMovedPermanently)
-		}, false, operator.Fail, "answered 301", "(https://www.example.com/hooks/stripe)"},
-		"another pawl": {func(next http.Handler) http.Handler { return next }, true, operator.Fail, "this database has no probe", "where the URL leads"},
+		}, false, doctor.Fail, "answered 301", "(https://www.example.com/hooks/stripe)"},
+		"another pawl": {func(next http.Handler) http.Handler { return next }, true, doctor.Fail, "this database has no probe", "where the URL leads"},
 		"a page": {func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>welcome</html>")) })
-		}, false, operator.Fail, "this database has no probe", "something else"},
+		}, false, doctor.Fail, "this database has no probe", "something else"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -350,11 +329,11 @@ func TestDoctor_Probe_CannotBeSent(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).at(t, away)
 	found, _ := s.examined(t, "--probe")
-	if f := finding(t, found, "probe", "stripe"); f.Level != operator.Fail || !strings.Contains(f.Do, "ingress.public_url") {
+	if f := finding(t, found, "probe", "stripe"); f.Level != doctor.Fail || !strings.Contains(f.Do, "ingress.public_url") {
 		t.Errorf("without a URL: %+v", f)
 	}
 	found, _ = s.examined(t, "--probe", "--url", "http://127.0.0.1:1")
-	if f := finding(t, found, "probe", "stripe"); f.Level != operator.Fail || !strings.Contains(f.Found, "http://127.0.0.1:1/hooks/stripe cannot be reached") {
+	if f := finding(t, found, "probe", "stripe"); f.Level != doctor.Fail || !strings.Contains(f.Found, "http://127.0.0.1:1/hooks/stripe cannot be reached") {
 		t.Errorf("nobody listens: %+v", f)
 	}
 	for _, args := range [][]string{{"doctor", "--url", "http://127.0.0.1:1"}, {"doctor", "--probe", "--url", "127.0.0.1"}, {"doctor", "all"}} {
@@ -365,8 +344,11 @@ func TestDoctor_Probe_CannotBeSent(t *testing.T) {
 	if r := s.pawl(t, "doctor", "--probe", "--source", "github"); r.code != exitFailed || !strings.Contains(r.err, "there are: stripe") {
 		t.Errorf("unknown source: exit %d, %s", r.code, r.err)
 	}
-	f := probe(t.Context(), &config.Config{Sources: map[string]config.Source{"d": {Provider: "discord"}}}, nil, "d", "https://pawl.test/hooks/d")
-	if f.Level != operator.OK || !strings.HasPrefix(f.Found, "cannot be probed: ") || strings.Contains(f.Found, "--key") {
+	key, _, _ := keys(t, "discord")
+	d := setup(t, schematest.NewDSN(t), map[string]string{"d": "discord"}).at(t, away).with("SECRET", key)
+	found, _ = d.examined(t, "--probe", "--url", "https://pawl.test")
+	f := finding(t, found, "probe", "d")
+	if f.Level != doctor.OK || !strings.HasPrefix(f.Found, "cannot be probed: ") || strings.Contains(f.Found, "--key") {
 		t.Errorf("discord: %+v", f)
 	}
 }

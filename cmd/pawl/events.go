@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -49,10 +50,10 @@ func statuses() (words []string) {
 func writeReceipts(a *app, receipts []timeline.Receipt) error {
 	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
 	for _, r := range receipts {
-		rows = append(rows, []string{clock(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r),
+		rows = append(rows, []string{output.Time(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r),
 			r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
 	}
-	return table(a.out, rows)
+	return a.Table(rows)
 }
 
 // amountOf is the money that an event is about, "" for none.
@@ -67,16 +68,9 @@ func amount(of *int64, currency string) string {
 	return stripe.Money(*of, currency)
 }
 
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ": " + reason
-}
-
 // becauseOf is because of a reason that may begin with the status that it is the reason of.
 func becauseOf(status, reason string) string {
-	return because(strings.TrimPrefix(reason, status+": "))
+	return output.Because(strings.TrimPrefix(reason, status+": "))
 }
 
 func empty(s string) bool { return s == "" }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
 // shownPayload is how much of a payload is written to a screen.
@@ -41,7 +42,7 @@ secrets among the headers are never shown.`,
 	decisionFlags(cmd, &d, "why it is revealed, for the audit trail")
 	cmd.Flags().StringVar(&out, "out", "", "write it to a new `file` that only you can read")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		a.json = a.json && out == "" // a file gets the payload, and nothing else
+		a.JSON = a.JSON && out == "" // a file gets the payload, and nothing else
 		return revealedFor(a, &d, "events body --reveal", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (body, error) {
@@ -103,8 +104,8 @@ func saveBody(a *app, b *operator.Body, file string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	_, err = fmt.Fprintf(a.out, "wrote the %s body of %s to %s (%d bytes)\n", howShown(b), clean(b.EventID),
-		clean(file), len(b.Bytes))
+	_, err = fmt.Fprintf(a.out, "wrote the %s body of %s to %s (%d bytes)\n", howShown(b), output.Clean(b.EventID),
+		output.Clean(file), len(b.Bytes))
 	return err
 }
 
@@ -136,7 +137,7 @@ func writeBody(a *app, b *operator.Body) error {
 			rows = append(rows, []string{"header", name + ": " + v})
 		}
 	}
-	if err := table(a.out, rows); err != nil {
+	if err := a.Table(rows); err != nil {
 		return err
 	}
 	return writePayload(a, b.Bytes, "--out FILE")
@@ -161,7 +162,7 @@ func writePayload(a *app, text []byte, all string) error {
 	}
 	fmt.Fprintln(a.out)
 	for line := range strings.Lines(string(text)) {
-		if _, err := fmt.Fprintln(a.out, clean(strings.TrimSuffix(line, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(a.out, output.Clean(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}

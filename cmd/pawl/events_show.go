@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -61,14 +62,14 @@ within three seconds, that is said, and everything else is shown.`,
 func writeEvidence(a *app, e *operator.Evidence, page string) error {
 	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e),
 		timelineRows(e.Timeline)} {
-		if err := table(a.out, part); err != nil {
+		if err := a.Table(part); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(a.out); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(a.out, "verdict: %s\n", clean(e.Verdict))
+	fmt.Fprintf(a.out, "verdict: %s\n", output.Clean(e.Verdict))
 	head := "What can be done:"
 	if e.Parked() {
 		head = "What can be done, and goes into the audit trail with who and why:"
@@ -128,10 +129,11 @@ func receivedRows(e *operator.Evidence) [][]string {
 		}
 	}
 	rows := [][]string{
-		{"first received", clock(first)},
-		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), plural(e.Receipt.Duplicates, "duplicate"))},
+		{"first received", output.Time(first)},
+		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), output.Plural(e.Receipt.Duplicates,
+			"duplicate"))},
 		{"bytes", bytesOf(&e.Event)},
-		{"attempts", plural(len(e.Runs), "run") + ", and " + triesOf(tries)},
+		{"attempts", output.Plural(len(e.Runs), "run") + ", and " + triesOf(tries)},
 		{"next", whenNext(e.Next)},
 	}
 	for _, try := range e.Next.Tries {
@@ -146,7 +148,7 @@ func receivedRows(e *operator.Evidence) [][]string {
 		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
 			continue // it is what comes next
 		}
-		rows = append(rows, []string{"the clock", clock(due.At) + ": " + due.String()})
+		rows = append(rows, []string{"the clock", output.Time(due.At) + ": " + due.String()})
 	}
 	return rows
 }
@@ -162,7 +164,7 @@ func whenNext(n operator.Next) string {
 	if n.At == nil {
 		return n.Says
 	}
-	text := clock(*n.At)
+	text := output.Time(*n.At)
 	if in := time.Until(*n.At).Round(time.Second); in > 0 {
 		text += " (in " + in.String() + ")"
 	}
@@ -176,11 +178,11 @@ func tryLine(t operator.Try) string {
 	case t.Paused:
 		text += " is paused in Temporal"
 	case t.At != nil:
-		text += " at " + clock(*t.At)
+		text += " at " + output.Time(*t.At)
 	default:
 		text += " is under way"
 	}
-	return text + because(t.Error)
+	return text + output.Because(t.Error)
 }
 
 // doneRows are the effects about which nothing is open.
@@ -231,7 +233,7 @@ func askedRows(e *operator.Evidence) [][]string {
 	rows := [][]string{}
 	for _, s := range e.Timeline {
 		if what, asked := askedFor(s); asked {
-			rows = append(rows, []string{"asked for", clock(s.At), what, s.Detail})
+			rows = append(rows, []string{"asked for", output.Time(s.At), what, s.Detail})
 		}
 	}
 	if len(rows) == 0 {
@@ -261,7 +263,7 @@ func (a *app) writeChoices(head string, choices []operator.Choice) error {
 	for _, c := range choices {
 		rows = append(rows, []string{"  " + a.configured(c).Line(), "# " + c.Does})
 	}
-	return table(a.out, rows)
+	return a.Table(rows)
 }
 
 // configured is a choice with the configuration of this call, so that it works where it is pasted.
@@ -283,7 +285,7 @@ func bytesOf(e *timeline.Event) string {
 	default:
 		signed = ", signed with " + d.SecretLabel
 	}
-	return "as delivered to " + d.Source + " at " + clock(d.ReceivedAt) + signed
+	return "as delivered to " + d.Source + " at " + output.Time(d.ReceivedAt) + signed
 }
 
 // effectNote says what its state leaves open: why an effect is not done, that it may have happened all the
@@ -315,11 +317,11 @@ func timelineRows(entries []timeline.Entry) [][]string {
 			entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
 			times++
 		}
-		detail := about(s) + because(s.Error)
+		detail := about(s) + output.Because(s.Error)
 		if times > 1 {
-			detail += fmt.Sprintf(" (%d times, until %s)", times, clock(entries[i-1].At))
+			detail += fmt.Sprintf(" (%d times, until %s)", times, output.Time(entries[i-1].At))
 		}
-		rows = append(rows, []string{clock(s.At), s.What, detail})
+		rows = append(rows, []string{output.Time(s.At), s.What, detail})
 	}
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -21,7 +22,7 @@ func TestReceivedRows_Next_SaidOnce(t *testing.T) {
 		"the clock": {At: &at, Says: due.String(), Due: []timeline.Due{due}},
 	} {
 		rows := fmt.Sprint(receivedRows(evidenceOf(next)))
-		if n := strings.Count(rows, clock(at)); n != 1 {
+		if n := strings.Count(rows, output.Time(at)); n != 1 {
 			t.Errorf("%s: its time stands there %d times: %s", name, n, rows)
 		}
 	}

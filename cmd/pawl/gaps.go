@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/quota"
 )
@@ -116,7 +117,7 @@ func runGaps(ctx context.Context, s *session, g *operator.Gaps, from, to time.Ti
 	if file && len(report.Missing) > 0 {
 		if len(report.Missing) > mostUnasked && !yes {
 			if err := s.confirm(fmt.Sprintf("%s never came. File all of it?",
-				plural(len(report.Missing), "event"))); err != nil {
+				output.Plural(len(report.Missing), "event"))); err != nil {
 				return err
 			}
 		}
@@ -130,14 +131,15 @@ func runGaps(ctx context.Context, s *session, g *operator.Gaps, from, to time.Ti
 
 func writeGaps(a *app, r *operator.GapReport) error {
 	between := fmt.Sprintf("between %s and %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
-	of := fmt.Sprintf("%s listed, %d of no interest to %s", plural(r.Listed, "event"), r.Unwanted, clean(r.Source))
+	of := fmt.Sprintf("%s listed, %d of no interest to %s", output.Plural(r.Listed, "event"), r.Unwanted,
+		output.Clean(r.Source))
 	if len(r.Missing) == 0 {
 		_, err := fmt.Fprintf(a.out, "no gap %s (%s)\n", between, of)
 		return err
 	}
 	became := map[string]string{}
 	for _, f := range r.Filed {
-		became[f.EventID] = "filed" + because(f.Reason)
+		became[f.EventID] = "filed" + output.Because(f.Reason)
 		if f.Duplicate {
 			became[f.EventID] = "has come meanwhile"
 		}
@@ -148,13 +150,13 @@ func writeGaps(a *app, r *operator.GapReport) error {
 		if says == "" && g.Pending {
 			says = "Stripe still tries to deliver it"
 		}
-		rows = append(rows, []string{clean(g.EventID), clean(g.Type), clean(g.Object), clean(g.Account), g.Mode,
-			clock(g.Created), clean(says)})
+		rows = append(rows, []string{g.EventID, g.Type, g.Object, g.Account, g.Mode,
+			output.Time(g.Created), says})
 	}
-	if err := table(a.out, rows); err != nil {
+	if err := a.Table(rows); err != nil {
 		return err
 	}
-	says := fmt.Sprintf("%s never came %s (%s)", plural(len(r.Missing), "event"), between, of)
+	says := fmt.Sprintf("%s never came %s (%s)", output.Plural(len(r.Missing), "event"), between, of)
 	if len(r.Filed) == 0 {
 		says += "; file what is missing with: " + a.commandLine("gaps "+operator.ShellWord(r.Source)) + " --from " +
 			r.From.Format(time.RFC3339) + " --to " + r.To.Format(time.RFC3339) + " --file --why REASON"

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/importer"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -104,23 +105,24 @@ func (a *app) runImport(ctx context.Context, cfg *config.Config, name, who, why 
 				After: map[string]any{"import": i.ID, "effects_from": i.EffectsFrom},
 			})
 		},
-		Told: func(list string, read int) { fmt.Fprintf(a.err, "%s: %d read\n", clean(list), read) },
+		Told: func(list string, read int) { fmt.Fprintf(a.err, "%s: %d read\n", output.Clean(list), read) },
 	})
 	if err != nil {
 		return fmt.Errorf("%w; what was read is kept: run the same command again to go on", err)
 	}
-	if a.json {
-		return a.writeJSON(result)
-	}
+	return emit(a, result, writeImport)
+}
+
+func writeImport(a *app, result importer.Result) error {
 	rows := [][]string{}
 	for _, list := range slices.Sorted(maps.Keys(result.Read)) {
 		rows = append(rows, []string{list, fmt.Sprint(result.Read[list])})
 	}
 	for _, mode := range slices.Sorted(maps.Keys(result.EffectsFrom)) {
-		rows = append(rows, []string{"effects from (" + mode + ")", clock(result.EffectsFrom[mode])})
+		rows = append(rows, []string{"effects from (" + mode + ")", output.Time(result.EffectsFrom[mode])})
 	}
 	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
-		rows = append(rows, []string{"left out", clean(id) + because(clean(result.LeftOut[id]))})
+		rows = append(rows, []string{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
 	}
-	return table(a.out, rows)
+	return a.Table(rows)
 }

@@ -71,11 +71,10 @@ func (a *app) runInit(cmd *cobra.Command, f initFlags) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write --config: %w", err)
 	}
-	if a.json {
-		return a.writeJSON(map[string]string{"config": a.configFile})
-	}
-	fmt.Fprintf(a.out, "%s is written. Try it:\n  pawl dev --config %[1]s\n", a.configFile)
-	return nil
+	return emit(a, map[string]string{"config": a.configFile}, func(a *app, written map[string]string) error {
+		_, err := fmt.Fprintf(a.out, "%s is written. Try it:\n  pawl dev --config %[1]s\n", written["config"])
+		return err
+	})
 }
 
 // askFor asks for what no flag has said, one line each. Where there is no more input, the defaults are taken.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -23,7 +24,7 @@ func jobsList(a *app) *cobra.Command {
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]job.Job, error) {
 		found, err := job.New(s.db).List(ctx, oneMore(limit))
 		return newest(a, found, limit, nil), err
-	}, func(a *app, jobs []job.Job) error { return table(a.out, jobRows(jobs)) })
+	}, func(a *app, jobs []job.Job) error { return a.Table(jobRows(jobs)) })
 }
 
 func jobRows(jobs []job.Job) [][]string {
@@ -32,7 +33,7 @@ func jobRows(jobs []job.Job) [][]string {
 		j := &jobs[i]
 		rows = append(rows, []string{j.ID, j.Action, string(j.State), strconv.Itoa(j.Items), strconv.Itoa(j.Done),
 			strconv.Itoa(j.Refused),
-			strconv.Itoa(j.Failed), strconv.Itoa(j.Left()), clock(j.CreatedAt), j.Who, j.Why})
+			strconv.Itoa(j.Failed), strconv.Itoa(j.Left()), output.Time(j.CreatedAt), j.Who, j.Why})
 	}
 	return rows
 }
@@ -70,7 +71,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 	head := [][]string{
 		{"job", d.ID},
 		{"does", does + ", of events with " + strings.Join(filter, " ")},
-		{"asked for", "by " + d.Who + " at " + clock(d.CreatedAt) + because(d.Why)},
+		{"asked for", "by " + d.Who + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
 		{"state", state},
 		{"events", strconv.Itoa(d.Items) + inBrackets(moneyOf(d.Money)) + ", at " + fmt.Sprint(d.Rate) + " a second"},
 		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
@@ -81,7 +82,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 		if i == 0 {
 			name = "now are"
 		}
-		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + because(s.ReasonCode)})
+		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
 	}
 	items := [][]string{{"EVENT", "RESULT", "AT", "NOTE"}}
 	for _, i := range d.List {
@@ -90,11 +91,11 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 			result = "open"
 		}
 		if i.EndedAt != nil {
-			at = clock(*i.EndedAt)
+			at = output.Time(*i.EndedAt)
 		}
 		items = append(items, []string{i.EventID, result, at, i.Note})
 	}
-	if err := tables(a.out, head, items); err != nil {
+	if err := a.Tables(head, items); err != nil {
 		return err
 	}
 	if more := d.Items - len(d.List); more > 0 {
@@ -106,7 +107,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 		fmt.Fprintf(a.out, "\nlet it go on with: %s\n", a.commandLine("jobs resume "+id+" --why REASON"))
 	case d.State == job.Running && quiet > idle+time.Duration(float64(time.Second)/d.Rate):
 		fmt.Fprintf(a.out, "\nnothing was done for %s: does a worker run, and is Temporal well? Where its run was ended there, this starts it: %s\n",
-			age(d.ChangedAt, now), a.commandLine("jobs resume "+id+" --why REASON"))
+			output.Age(d.ChangedAt, now), a.commandLine("jobs resume "+id+" --why REASON"))
 	case d.State == job.Running:
 		fmt.Fprintf(a.out, "\nhold it with: %s\n", a.commandLine("jobs pause "+id+" --why REASON"))
 	}

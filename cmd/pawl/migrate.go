@@ -44,11 +44,10 @@ may set them (a superuser, or one with ADMIN OPTION). Connections that lead to P
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeJSON(map[string]int{"version": schema.Latest()})
-			}
-			_, err = fmt.Fprintf(a.out, "the database is at version %d\n", schema.Latest())
-			return err
+			return emit(a, map[string]int{"version": schema.Latest()}, func(a *app, at map[string]int) error {
+				_, err := fmt.Fprintf(a.out, "the database is at version %d\n", at["version"])
+				return err
+			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&roles.Ingress, "ingress-role", nil,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -25,12 +26,12 @@ consumers:
 	paused := func() string {
 		t.Helper()
 		var names []string
-		for _, r := range decode[[]sinkReport](t, s.pawl(t, "sinks", "--json")) {
+		for _, r := range decode[[]report.Sink](t, s.pawl(t, "sinks", "--json")) {
 			if r.State == "paused" {
 				names = append(names, r.Name+" "+r.Reason[strings.Index(r.Reason, "by "):])
 			}
 		}
-		for _, r := range decode[[]sourceReport](t, s.pawl(t, "sources", "--json")) {
+		for _, r := range decode[[]report.Source](t, s.pawl(t, "sources", "--json")) {
 			if r.Paused != "" {
 				names = append(names, r.Name+" "+r.Paused[strings.Index(r.Paused, "by "):])
 			}

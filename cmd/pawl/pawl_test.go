@@ -162,12 +162,3 @@ func TestRun_ConfigMissing_NamesFlag(t *testing.T) {
 		t.Errorf("exit %d, stderr %q; want 1 and the flag", r.code, r.err)
 	}
 }
-
-func TestClean_ControlCharacters_Shown(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{"plain é": "plain é", "a\x1b[31mb": `a\u001b[31mb`, "x\ny": `x\u000ay`, "a\u202eb": `a\u202eb`, "é\x9b31m\xff\uFFFD": "é\\x9b31m\\xff\uFFFD"} {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

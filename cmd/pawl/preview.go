@@ -6,13 +6,14 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // writePreview writes what would happen to a target.
 func writePreview(a *app, p *operator.Preview) error {
 	if p.Refused != "" {
-		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, clean(p.Refused))
+		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, output.Clean(p.Refused))
 		return a.writeChoices("What can be done:", p.Choices)
 	}
 	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
@@ -20,10 +21,11 @@ func writePreview(a *app, p *operator.Preview) error {
 		about = p.Access.Account
 	}
 	if p.Receipt.ID == "" {
-		_, err := fmt.Fprintf(a.out, "%s would be done%s. Nothing was changed.\n", p.Verb, clean(because(p.Says)))
+		_, err := fmt.Fprintf(a.out, "%s would be done%s. Nothing was changed.\n", p.Verb,
+			output.Clean(output.Because(p.Says)))
 		return err
 	}
-	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, clean(about))
+	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, output.Clean(about))
 	rows := [][]string{{"WHAT HAPPENS", "EFFECT", "AMOUNT", "KEY", "NOTE"}}
 	for _, e := range p.Effects {
 		amount := ""
@@ -35,23 +37,24 @@ func writePreview(a *app, p *operator.Preview) error {
 	if len(p.Effects) == 0 {
 		rows = [][]string{{"no effect is known yet"}}
 	}
-	if err := table(a.out, rows); err != nil {
+	if err := a.Table(rows); err != nil {
 		return err
 	}
 	if p.WaitsFor != "" {
-		fmt.Fprintf(a.out, "\nits run waits first: %s\n", clean(p.WaitsFor))
+		fmt.Fprintf(a.out, "\nits run waits first: %s\n", output.Clean(p.WaitsFor))
 	}
 	then := "then"
 	if p.Counts[workflows.WillRunLater] > 0 {
 		then = "then, when what waits has run,"
 	}
 	if p.Access != nil {
-		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", clean(totals(p.Counts, p.Money)), then, clean(p.Access.Account),
-			clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
+		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", output.Clean(totals(p.Counts, p.Money)), then,
+			output.Clean(p.Access.Account),
+			output.Clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
 		return nil
 	}
-	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", clean(totals(p.Counts, p.Money)), then, p.Outcome,
-		clean(becauseOf(p.Outcome, p.Reason)))
+	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", output.Clean(totals(p.Counts, p.Money)), then, p.Outcome,
+		output.Clean(becauseOf(p.Outcome, p.Reason)))
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
@@ -280,7 +281,7 @@ func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 			{Command: []string{"temporal", "workflow", "cancel"}, Does: "stops it"},
 		},
 	}, writePreview)
-	if !errors.Is(err, errAnswered) {
+	if !errors.Is(err, output.ErrFailed) {
 		t.Errorf("error %v", err)
 	}
 	want := "replay would be refused: evt_1 is dead\n" +

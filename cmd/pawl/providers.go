@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/adyen"
 	"github.com/pawlhq/pawl/ingress/discord"
 	"github.com/pawlhq/pawl/ingress/gethook"
@@ -98,23 +98,22 @@ func (a *app) providers() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			all := allProviders()
 			switch {
-			case a.json && markdown:
+			case a.JSON && markdown:
 				return usagef("--json and --markdown: use one of them")
 			case markdown:
 				return writeProviderTable(a.out, all)
-			case a.json:
-				reports := make([]providerReport, len(all))
-				for i, p := range all {
-					reports[i] = reportProvider(p)
-				}
-				return a.writeJSON(reports)
+			}
+			reports := make([]providerReport, len(all))
+			for i, p := range all {
+				reports[i] = reportProvider(p)
 			}
 			rows := [][]string{{"PROVIDER", "VERIFIED", "EVENT IS", "ANSWER WITHIN", "RETRIES FOR"}}
 			for _, p := range all {
 				c := p.Contract
-				rows = append(rows, []string{p.Name, c.Scheme, c.Dedupe, span(c.AnswerWithin), span(c.RetryFor)})
+				rows = append(rows, []string{p.Name, c.Scheme, c.Dedupe, output.Span(c.AnswerWithin),
+					output.Span(c.RetryFor)})
 			}
-			return table(a.out, rows)
+			return a.Emit(reports, func() error { return a.Table(rows) })
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the whole table as Markdown, as in docs/providers.md")
@@ -166,9 +165,10 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		}
 		clock := "not timed"
 		if c.Tolerance > 0 {
-			clock = "± " + span(c.Tolerance)
+			clock = "± " + output.Span(c.Tolerance)
 		}
-		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(span(c.AnswerWithin), "not published"),
+		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(output.Span(c.AnswerWithin),
+			"not published"),
 			c.Retries, c.Disables}
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
@@ -207,19 +207,4 @@ What a source of the provider can have under [` + "`sources.NAME.options`" + `](
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// span writes a length of time in its largest whole unit: 72h is "3 d", 90s is "90 s".
-func span(d time.Duration) string {
-	switch {
-	case d == 0:
-		return ""
-	case d >= 48*time.Hour && d%(24*time.Hour) == 0:
-		return fmt.Sprintf("%d d", d/(24*time.Hour))
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= time.Minute && d%time.Minute == 0:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return fmt.Sprintf("%g s", d.Seconds())
 }

@@ -76,15 +76,6 @@ func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
 	}
 }
 
-func TestSpan(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{0: "", 72 * time.Hour: "3 d", 24 * time.Hour: "24 h", 10 * time.Minute: "10 min", 90 * time.Second: "90 s", 2500 * time.Millisecond: "2.5 s"} {
-		if got := span(d); got != want {
-			t.Errorf("span(%s) = %q, want %q", d, got, want)
-		}
-	}
-}
-
 // Where nobody knows whether a retry is signed anew, and the event is known by what is signed, the clock lets the
 // provider's own retries in: what comes twice is one event for ever, so that a wide clock costs nothing.
 func TestProviders_RetryUnderTheFirstTime_Admitted(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
@@ -41,16 +42,7 @@ about it.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeJSON(readiness{Ready: true, Processes: answered})
-			}
-			for _, p := range answered {
-				fmt.Fprintf(a.out, "%s is ready\n", p.Name)
-				for _, part := range p.Parts {
-					fmt.Fprintf(a.out, "  %s\n", part)
-				}
-			}
-			return nil
+			return emit(a, readiness{Ready: true, Processes: answered}, writeReadiness)
 		},
 	}
 }
@@ -67,6 +59,13 @@ func kindOfProcess(_ *cobra.Command, args []string) error {
 type readiness struct {
 	Ready     bool           `json:"ready"`
 	Processes []readyProcess `json:"processes"`
+}
+
+func writeReadiness(a *app, r readiness) (err error) {
+	for _, p := range r.Processes {
+		_, err = fmt.Fprintln(a.out, strings.Join(append([]string{string(p.Name) + " is ready"}, p.Parts...), "\n  "))
+	}
+	return err
 }
 
 // readyProcess is a process that is ready, and what it says of its parts.
@@ -97,7 +96,7 @@ func askAll(ctx context.Context, cfg *config.Config, kinds []process.Kind) (read
 }
 
 // readyURL is where a process that listens on addr is asked from the same machine.
-func readyURL(addr string) string { return "http://" + reachable(addr) + "/readyz" }
+func readyURL(addr string) string { return "http://" + config.Reachable(addr) + "/readyz" }
 
 // askReady returns what the process says of its parts; the error says why it is not ready.
 func askReady(ctx context.Context, url string) (parts []string, err error) {
@@ -126,7 +125,7 @@ func askReady(ctx context.Context, url string) (parts []string, err error) {
 func lines(answer []byte) []string {
 	all := strings.Split(strings.TrimSpace(string(answer)), "\n")
 	for i := range all {
-		all[i] = clean(all[i])
+		all[i] = output.Clean(all[i])
 	}
 	return all
 }

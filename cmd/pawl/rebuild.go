@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -97,7 +98,7 @@ func (r rebuildReport) Failed() bool { return len(r.Differences) > 0 && !r.repai
 func tellProgress(a *app) billing.Progress {
 	return func(done, all int) {
 		if all >= 1000 {
-			fmt.Fprintf(a.err, "folded %d of %s\n", done, plural(all, "object"))
+			fmt.Fprintf(a.err, "folded %d of %s\n", done, output.Plural(all, "object"))
 		}
 	}
 }
@@ -114,13 +115,14 @@ func writeRebuild(a *app, r rebuildReport) error {
 	if scope == (billing.Scope{}) {
 		scope = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
 	}
-	text := fmt.Sprintf("%s; repair with: %s", plural(len(r.Differences), "difference"),
+	text := fmt.Sprintf("%s; repair with: %s", output.Plural(len(r.Differences), "difference"),
 		a.commandLine("rebuild --apply "+operator.ShellWord(scope.Account)+" --mode "+scope.Mode+" --why REASON"))
 	switch {
 	case r.repaired && len(r.Left) == 0:
-		text = fmt.Sprintf("%s repaired, from %s", plural(len(r.Differences), "difference"), plural(r.Folded, "object"))
+		text = fmt.Sprintf("%s repaired, from %s", output.Plural(len(r.Differences), "difference"),
+			output.Plural(r.Folded, "object"))
 	case r.repaired:
-		text = fmt.Sprintf("%s folded anew; this differs all the same:", plural(r.Folded, "object"))
+		text = fmt.Sprintf("%s folded anew; this differs all the same:", output.Plural(r.Folded, "object"))
 	}
 	if _, err := fmt.Fprintln(a.out, "\n"+text); err != nil || len(r.Left) == 0 {
 		return err
@@ -133,7 +135,7 @@ func writeDrift(a *app, list []billing.Difference) error {
 	for _, d := range list {
 		rows = append(rows, []string{d.Table, d.Row, d.Mode, d.Account, difference(d)})
 	}
-	return table(a.out, rows)
+	return a.Table(rows)
 }
 
 // difference says what stands in a row, and what its facts come to.

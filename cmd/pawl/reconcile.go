@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/quota"
 )
@@ -67,7 +68,7 @@ func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode 
 	if err != nil {
 		return err
 	}
-	if !s.json {
+	if !s.JSON {
 		if err := writeDifferences(s.app, found); err != nil {
 			return err
 		}
@@ -88,18 +89,18 @@ func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode 
 
 func writeDifferences(a *app, r *operator.Reconciliation) error {
 	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
-		fmt.Fprintf(a.err, "%s is left out: %s\n", clean(id), clean(r.LeftOut[id]))
+		fmt.Fprintf(a.err, "%s is left out: %s\n", output.Clean(id), output.Clean(r.LeftOut[id]))
 	}
 	if len(r.Differences) == 0 {
-		_, err := fmt.Fprintf(a.out, "no difference: %s of %s compared\n", plural(r.Compared, "object"),
-			clean(strings.Join(r.Customers, ", ")))
+		_, err := fmt.Fprintf(a.out, "no difference: %s of %s compared\n", output.Plural(r.Compared, "object"),
+			output.Clean(strings.Join(r.Customers, ", ")))
 		return err
 	}
 	rows := [][]string{{"OBJECT", "FIELD", "OURS", "STRIPE'S"}}
 	for _, d := range r.Differences {
-		rows = append(rows, []string{clean(d.Object), d.Field, clean(shownOr(d.Ours)), clean(shownOr(d.Theirs))})
+		rows = append(rows, []string{d.Object, d.Field, shownOr(d.Ours), shownOr(d.Theirs)})
 	}
-	return table(a.out, rows)
+	return a.Table(rows)
 }
 
 func shownOr(text string) string {
@@ -113,9 +114,9 @@ func writeFiled(a *app, r *operator.Reconciliation) error {
 	if len(r.Filed) == 0 {
 		return nil
 	}
-	fmt.Fprintf(a.out, "\n%s filed; follow with:\n", plural(len(r.Filed), "object"))
+	fmt.Fprintf(a.out, "\n%s filed; follow with:\n", output.Plural(len(r.Filed), "object"))
 	for _, f := range r.Filed {
-		if _, err := fmt.Fprintf(a.out, "  pawl events show %s\n", clean(f.EventID)); err != nil {
+		if _, err := fmt.Fprintf(a.out, "  pawl events show %s\n", output.Clean(f.EventID)); err != nil {
 			return err
 		}
 	}

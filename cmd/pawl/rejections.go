@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/rejected"
@@ -34,10 +35,10 @@ func rejectionsList(a *app) *cobra.Command {
 	}, func(a *app, found []operator.Rejection) error {
 		rows := [][]string{{"RECEIVED", "SOURCE", "CLASS", "ID", "ADMITTED", "DIAGNOSIS"}}
 		for _, r := range found {
-			rows = append(rows, []string{clock(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil),
+			rows = append(rows, []string{output.Time(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil),
 				explain(r)})
 		}
-		return table(a.out, rows)
+		return a.Table(rows)
 	})
 }
 
@@ -64,7 +65,7 @@ as claimed_unverified: nobody has verified it. Both need --why: who looked at it
 	decisionFlags(cmd, &d, "why it is revealed, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("request", "reveal")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if a.json = a.json || request; request {
+		if a.JSON = a.JSON || request; request {
 			d.Kind = "with signatures"
 			return revealedFor(a, &d, "rejections show --request", true)
 		}
@@ -194,9 +195,9 @@ func explain(r operator.Rejection) string {
 func writeRejection(a *app, r *operator.Rejection) error {
 	rows := [][]string{
 		{"rejection", r.ID},
-		{"received", clock(r.ReceivedAt) + " from " + r.RemoteAddr},
+		{"received", output.Time(r.ReceivedAt) + " from " + r.RemoteAddr},
 		{"source", r.Source},
-		{"class", r.Class + because(r.Detail)},
+		{"class", r.Class + output.Because(r.Detail)},
 	}
 	for _, f := range r.Diagnosis {
 		rows = append(rows, []string{"diagnosis", f.Text})
@@ -211,9 +212,9 @@ func writeRejection(a *app, r *operator.Rejection) error {
 	}
 	rows = append(rows, []string{"body", bodySize(r)})
 	if r.AdmittedAt != nil {
-		rows = append(rows, []string{"admitted", clock(*r.AdmittedAt)})
+		rows = append(rows, []string{"admitted", output.Time(*r.AdmittedAt)})
 	}
-	if err := table(a.out, rows); err != nil || len(r.Body) == 0 {
+	if err := a.Table(rows); err != nil || len(r.Body) == 0 {
 		return err
 	}
 	return writePayload(a, r.Body, "--json")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -37,10 +38,10 @@ const (
 // app is one call of the program: what the commands share.
 type app struct {
 	stdio
+	output.Printer
 	env        func(string) (string, bool)
 	log        *slog.Logger
 	configFile string
-	json       bool
 	logLevel   string
 	logFormat  string
 	// queryWithin bounds what a command asks the database.
@@ -50,7 +51,7 @@ type app struct {
 // run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
 // call that could not be understood.
 func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
-	a := &app{stdio: io, env: env, queryWithin: queryWithin}
+	a := &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin}
 	started := false
 	root := a.root(&started)
 	root.SetArgs(args)
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errAnswered):
+	case errors.Is(err, output.ErrFailed):
 		return exitFailed
 	case errors.As(err, &usage) || !started:
 		fmt.Fprintf(io.err, "pawl: %v (see %s --help)\n", err, cmd.CommandPath())
@@ -68,9 +69,6 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	fmt.Fprintf(io.err, "pawl: %v\n", err)
 	return exitFailed
 }
-
-// errAnswered ends a command with exit code 1 when its output has already said why.
-var errAnswered = errors.New("answered")
 
 // usageError is a call that could not be understood: exit code 2.
 type usageError struct{ err error }
@@ -104,7 +102,7 @@ func (a *app) root(started *bool) *cobra.Command {
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", defaultConfig, "configuration `file`")
-	flags.BoolVar(&a.json, "json", false, "write results as JSON")
+	flags.BoolVar(&a.JSON, "json", false, "write results as JSON")
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")
 	root.AddCommand(a.commands()...)
@@ -139,21 +137,13 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 		Use: name, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q for %s: use %s", args[0], name, oneOf(names))
+				return usagef("unknown command %q for %s: use %s", args[0], name, output.OneOf(names))
 			}
-			return usagef("%s needs a command: %s", name, oneOf(names))
+			return usagef("%s needs a command: %s", name, output.OneOf(names))
 		},
 	}
 	g.AddCommand(commands...)
 	return g
-}
-
-// oneOf is "a", "a or b", "a, b or c".
-func oneOf(names []string) string {
-	if last := len(names) - 1; last > 0 {
-		return strings.Join(names[:last], ", ") + " or " + names[last]
-	}
-	return strings.Join(names, "")
 }
 
 // noArgument is for a command that takes flags only.
@@ -193,7 +183,7 @@ func (a *app) load(load func(string, func(string) (string, bool), map[string]web
 	error)) (*config.Config, error) {
 	cfg, err := load(a.configFile, a.env, providers())
 	if faults, ok := errors.AsType[config.Faults](err); ok {
-		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, plural(len(faults), "fault"), faults)
+		return nil, fmt.Errorf("%s has %s:\n%w", a.configFile, output.Plural(len(faults), "fault"), faults)
 	}
 	if err != nil {
 		return nil, err

@@ -19,8 +19,10 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/scenario"
+	"github.com/pawlhq/pawl/cmd/internal/send"
 	"github.com/pawlhq/pawl/schema"
 )
 
@@ -122,8 +124,8 @@ func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.source == "" {
-		f.provider = cmp.Or(f.provider, "stripe")
+	if f.Source == "" {
+		f.ProviderName = cmp.Or(f.ProviderName, "stripe")
 	}
 	stage, err := a.stage(f)
 	if err != nil {
@@ -157,7 +159,7 @@ func (a *app) stage(f sendFlags) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := f.pick(cfg)
+	name, err := f.Pick(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func (a *app) stage(f sendFlags) (*stage, error) {
 	if source.Provider != "stripe" {
 		return nil, fmt.Errorf("source %s is of provider %s: stories are Stripe's", name, source.Provider)
 	}
-	target, err := f.target(cfg, name)
+	target, err := send.Target(cfg, providers(), name, f.url, f.key)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +182,7 @@ func (a *app) stage(f sendFlags) (*stage, error) {
 func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenario, f sendFlags,
 	w scenario.Weather) error {
 	params := f.Params
-	params.Live = f.live || s.source.Mode == "live"
+	params.Live = f.Live || s.source.Mode == "live"
 	params.Account = cmp.Or(params.Account, story.Name+"-"+strings.ToLower(rand.Text()[:6]))
 	params.Seed = rand.Text()
 	now := time.Now()
@@ -189,7 +191,7 @@ func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenari
 		return err
 	}
 	result := scenarioResult{Scenario: story.Name, Account: calm.Account, Mode: calm.Mode,
-		Day: shortDuration(s.cfg.Day), Steps: []scenario.Moment{}, LeftOut: []string{}}
+		Day: output.ShortDuration(s.cfg.Day), Steps: []scenario.Moment{}, LeftOut: []string{}}
 	for _, step := range s.cut(&calm, now) {
 		result.LeftOut = append(result.LeftOut, fmt.Sprintf("day %d: %s", step.Day, step.What))
 	}
@@ -225,7 +227,7 @@ func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenari
 		}
 		result.Storm.Differences = append(result.Storm.Differences, found...)
 	}
-	return a.tellEnd(result)
+	return emit(a, result, sumUp)
 }
 
 // cut leaves out the steps that lie ahead where days have 24 hours.
@@ -259,18 +261,15 @@ func (a *app) listScenarios() error {
 		list = append(list, listed{s.Name, s.About, days})
 		rows = append(rows, []string{s.Name, strconv.Itoa(days), s.About})
 	}
-	if a.json {
-		return a.writeJSON(list)
-	}
-	return table(a.out, rows)
+	return a.Emit(list, func() error { return a.Table(rows) })
 }
 
 // tellPlay says what is going to be played, and how long that takes.
 func (a *app) tellPlay(s scenario.Scenario, l scenario.Laid, day time.Duration) {
-	text := s.Name + " for account " + clean(l.Account) + ": " + s.About
+	text := s.Name + " for account " + output.Clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
-		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", shortDuration(day),
-			shortDuration(wait))
+		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", output.ShortDuration(day),
+			output.ShortDuration(wait))
 	}
 	fmt.Fprintf(a.story(), "%s\n\n", text)
 }
@@ -279,19 +278,19 @@ func (a *app) tellPlay(s scenario.Scenario, l scenario.Laid, day time.Duration) 
 func (a *app) tellMoment(m scenario.Moment) {
 	happened := "the clock"
 	if n := len(m.Events); n > 0 {
-		happened = plural(n, "event")
+		happened = output.Plural(n, "event")
 	}
 	fmt.Fprintf(a.story(), "day %-3d %s (%s)\n", m.Day, m.What, happened)
 	access := m.String()
 	if m.Until != nil {
-		access += ", until " + date(m.Until)
+		access += ", until " + output.Date(m.Until)
 	}
 	if m.Because != nil {
 		by := "of " + cmp.Or(m.Because.Type, m.Because.ID)
 		if m.Standing != "" {
 			by = m.Standing + " (" + cmp.Or(m.Because.Type, m.Because.ID) + ")"
 		}
-		access += ", because " + clean(by)
+		access += ", because " + output.Clean(by)
 	}
 	a.tellLine("access", []string{access})
 	var done []string
@@ -309,7 +308,7 @@ func (a *app) tellMoment(m scenario.Moment) {
 		a.tellLine("late", []string{"it took longer than the days up to what comes next: have pawl dev run longer days"})
 	}
 	if m.Waiting != "" {
-		a.tellLine("waits", []string{clean(m.Waiting)})
+		a.tellLine("waits", []string{output.Clean(m.Waiting)})
 	}
 	fmt.Fprintln(a.story())
 }
@@ -320,22 +319,10 @@ func (a *app) tellLine(name string, words []string) {
 	}
 }
 
-// tellEnd sums up, and fails where the storm's end is another.
-func (a *app) tellEnd(r scenarioResult) error {
-	if a.json {
-		if err := a.writeJSON(r); err != nil {
-			return err
-		}
-	} else {
-		a.sumUp(r)
-	}
-	if r.Storm != nil && len(r.Storm.Differences) > 0 {
-		return errAnswered
-	}
-	return nil
-}
+// Failed reports whether the storm's end is another.
+func (r scenarioResult) Failed() bool { return r.Storm != nil && len(r.Storm.Differences) > 0 }
 
-func (a *app) sumUp(r scenarioResult) {
+func sumUp(a *app, r scenarioResult) error {
 	events, effects, news := 0, 0, 0
 	for _, m := range r.Steps {
 		events, news = events+len(m.Events), news+len(m.News)
@@ -345,8 +332,9 @@ func (a *app) sumUp(r scenarioResult) {
 			}
 		}
 	}
-	fmt.Fprintf(a.out, "%s: %s, %s done, %s told\n", plural(len(r.Steps), "step"), plural(events, "event"),
-		plural(effects, "effect"), plural(news, "internal event"))
+	fmt.Fprintf(a.out, "%s: %s, %s done, %s told\n", output.Plural(len(r.Steps), "step"), output.Plural(events,
+		"event"),
+		output.Plural(effects, "effect"), output.Plural(news, "internal event"))
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(a.out, "left out, since they lie ahead and pawl dev runs days of 24 hours (pawl dev --day 2s has short ones):\n")
 		for _, text := range r.LeftOut {
@@ -356,29 +344,19 @@ func (a *app) sumUp(r scenarioResult) {
 	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account),
 		r.Mode, operator.ShellWord(a.configFile))
 	if r.Storm == nil {
-		return
+		return nil
 	}
 	s := r.Storm
-	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and come again\n", clean(s.Account), s.Seed,
-		plural(s.Events, "event"), plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken,
-		plural(s.Duplicates, "duplicate"), s.Dropped)
+	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and come again\n", output.Clean(s.Account), s.Seed,
+		output.Plural(s.Events, "event"), output.Plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken,
+		output.Plural(s.Duplicates, "duplicate"), s.Dropped)
 	if len(s.Differences) == 0 {
-		fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
-		return
+		_, err := fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
+		return err
 	}
-	fmt.Fprintln(a.out, "another end:")
+	rows := [][]string{{"another end:"}}
 	for _, d := range s.Differences {
-		fmt.Fprintf(a.out, "  %s\n", clean(d))
+		rows = append(rows, []string{"  " + d})
 	}
-}
-
-// shortDuration writes a duration without the zeros behind it: 2s, 24h, 1m30s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = strings.TrimSuffix(text, zero[1:])
-		}
-	}
-	return text
+	return a.Table(rows)
 }

@@ -64,12 +64,3 @@ func TestStage_LongDays_LeaveOut(t *testing.T) {
 		}
 	}
 }
-
-func TestShortDuration(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{2 * time.Second: "2s", 24 * time.Hour: "24h", 90 * time.Second: "1m30s", time.Minute: "1m", 61 * time.Minute: "1h1m"} {
-		if got := shortDuration(d); got != want {
-			t.Errorf("%s is written %q", d, got)
-		}
-	}
-}

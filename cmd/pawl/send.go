@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,38 +15,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
-	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/send"
 )
 
 // sendFlags are what `pawl send` can be told.
 type sendFlags struct {
-	forge.Params
+	send.Order
 
-	source, provider               string
-	template, url, key             string
-	live, undelivered              bool
-	count, duplicates, concurrency int
+	url, key                string
+	undelivered             bool
+	duplicates, concurrency int
 
 	// scenario is the story to play, list asks which there are. A storm delivers it badly.
 	scenario string
 	list     bool
 	storm    stormFlags
-}
-
-// sendResult is what `pawl send --json` writes.
-type sendResult struct {
-	Sent int `json:"sent"`
-	// Statuses counts the answers by HTTP status; "error" is no answer.
-	Statuses map[string]int `json:"statuses"`
-	Events   []*sentEvent   `json:"events"`
-}
-
-type sentEvent struct {
-	EventID  string   `json:"event_id"`
-	Type     string   `json:"type"`
-	Statuses []string `json:"statuses"`
 }
 
 func (a *app) send() *cobra.Command {
@@ -77,8 +60,9 @@ ends of both; a difference is told, and the exit code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "`name` of the source")
-	flags.StringVar(&f.provider, "provider", "", "instead of --source: the source of this provider, when there is one")
+	flags.StringVar(&f.Source, "source", "", "`name` of the source")
+	flags.StringVar(&f.ProviderName, "provider", "",
+		"instead of --source: the source of this provider, when there is one")
 	flags.StringVar(&f.Type, "type", "", "event type (default: one that the provider has)")
 	flags.StringVar(&f.EventID, "event-id", "", "event ID (default: random)")
 	flags.StringVar(&f.Seed, "seed", "", "what invoice, customer and subscription IDs are made from (default: the event ID)")
@@ -90,11 +74,11 @@ ends of both; a difference is told, and the exit code is 1.`,
 	flags.StringVar(&f.Email, "email", "", "customer's address (default: ACCOUNT@example.com)")
 	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
 	flags.StringVar(&f.Currency, "currency", "usd", "currency")
-	flags.BoolVar(&f.live, "live", false, "send a live-mode event (default: the source's mode, else test)")
+	flags.BoolVar(&f.Live, "live", false, "send a live-mode event (default: the source's mode, else test)")
 	flags.BoolVar(&f.Once, "once", false, "of a checkout session: mode payment, what is bought once and without an invoice")
 	flags.IntVar(&f.Lines, "lines", 1, "lines of an invoice; the plan's is the last, and an event carries the first ten")
-	flags.StringVar(&f.template, "template", "", "body template, a `file`")
-	flags.IntVar(&f.count, "count", 1, "how many events")
+	flags.StringVar(&f.Template, "template", "", "body template, a `file`")
+	flags.IntVar(&f.Count, "count", 1, "how many events")
 	flags.IntVar(&f.duplicates, "duplicates", 0, "how many more times each is sent")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "how many requests at once")
 	flags.BoolVar(&f.undelivered, "undelivered", false, "do not post them: they have happened at the provider, whose stand-in is told, and never come (pawl gaps finds them)")
@@ -114,30 +98,34 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	name, err := f.pick(cfg)
+	name, err := f.Pick(cfg)
 	if err != nil {
 		return err
 	}
-	target, err := f.target(cfg, name)
+	target, err := send.Target(cfg, providers(), name, f.url, f.key)
 	if err != nil {
 		return err
 	}
-	events, err := f.events(cfg.Sources[name])
+	events, err := f.Events(providers(), cfg.Sources[name])
 	if err != nil {
 		return err
 	}
-	result, byID, err := expect(ctx, cfg, name, target, events)
+	verifier, err := providers()[cfg.Sources[name].Provider].New(cfg.Settings(name))
+	if err != nil {
+		return err
+	}
+	result, byID, err := send.Expect(ctx, verifier, target, events)
 	if err != nil {
 		return err
 	}
 	if f.undelivered && cfg.Sources[name].APIURL == "" {
 		return fmt.Errorf("--undelivered: source %s has no api_url, so that nobody could be told of what is not delivered", name)
 	}
-	if err := tell(ctx, cfg.Sources[name], events); err != nil {
+	if err := send.Tell(ctx, cfg.Sources[name], events); err != nil {
 		return notRunning(err, "`pawl dev`")
 	}
 	if f.undelivered {
-		return a.writeUndelivered(result)
+		return emit(a, result, writeUndelivered)
 	}
 	failed, last := 0, error(nil)
 	err = target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
@@ -147,24 +135,20 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 		if !r.OK() {
 			failed, last = failed+1, cmp.Or(r.Err, fmt.Errorf("%d %s", r.Status, http.StatusText(r.Status)))
 		}
-		if !a.json {
-			fmt.Fprintf(a.out, "%s  %s  %s  %s\n", clean(byID[r.EventID].EventID), clean(r.Type), r.Outcome(),
+		if !a.JSON {
+			fmt.Fprintf(a.out, "%s  %s  %s  %s\n", output.Clean(byID[r.EventID].EventID), output.Clean(r.Type),
+				r.Outcome(),
 				r.Took.Round(100*time.Microsecond))
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if a.json {
-		if err := a.writeJSON(result); err != nil {
-			return err
-		}
-	}
-	if !a.json && result.Sent > 1 {
-		fmt.Fprintf(a.err, "%s sent: %s\n", plural(result.Sent, "delivery"), countsOf(result.Statuses))
+	if err := emit(a, result, writeSent); err != nil {
+		return err
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s not taken by %s: %w", failed, plural(result.Sent, "delivery"), target.URL,
+		return fmt.Errorf("%d of %s not taken by %s: %w", failed, output.Plural(result.Sent, "delivery"), target.URL,
 			notRunning(last, "the ingress"))
 	}
 	return nil
@@ -179,53 +163,30 @@ func countsOf(statuses map[string]int) string {
 	return strings.Join(counts, ", ")
 }
 
-// writeUndelivered lists what has happened and is not delivered.
-func (a *app) writeUndelivered(r *sendResult) error {
-	if a.json {
-		return a.writeJSON(r)
-	}
-	for _, e := range r.Events {
-		fmt.Fprintf(a.out, "%s  %s  undelivered\n", clean(e.EventID), clean(e.Type))
+// writeSent sums up what each delivery has said by itself.
+func writeSent(a *app, r *send.Result) error {
+	if r.Sent > 1 {
+		fmt.Fprintf(a.err, "%s sent: %s\n", output.Plural(r.Sent, "delivery"), countsOf(r.Statuses))
 	}
 	return nil
 }
 
-// tell tells the stand-in of the source's API, where it has one, what is about to be delivered.
-func tell(ctx context.Context, s config.Source, events []forge.Event) error {
-	if s.APIURL == "" {
-		return nil
+// writeUndelivered lists what has happened and is not delivered.
+func writeUndelivered(a *app, r *send.Result) error {
+	for _, e := range r.Events {
+		fmt.Fprintf(a.out, "%s  %s  undelivered\n", output.Clean(e.EventID), output.Clean(e.Type))
 	}
-	return forge.Tell(ctx, s.APIURL, events)
-}
-
-// expect lists the events before they are sent, under the IDs that the receiver will know them by.
-func expect(ctx context.Context, cfg *config.Config, name string, target forge.Target,
-	events []forge.Event) (*sendResult, map[string]*sentEvent, error) {
-	verifier, err := providers()[cfg.Sources[name].Provider].New(cfg.Settings(name))
-	if err != nil {
-		return nil, nil, err
-	}
-	result := &sendResult{Statuses: map[string]int{}}
-	byID := make(map[string]*sentEvent, len(events))
-	for _, e := range events {
-		id, err := target.Identify(ctx, verifier, e)
-		if err != nil {
-			return nil, nil, err
-		}
-		sent := &sentEvent{EventID: id, Type: e.Type, Statuses: []string{}}
-		result.Events, byID[e.ID] = append(result.Events, sent), sent
-	}
-	return result, byID, nil
+	return nil
 }
 
 // check refuses what cannot be meant.
 func (f *sendFlags) check() error {
 	switch {
-	case f.source == "" && f.provider == "":
+	case f.Source == "" && f.ProviderName == "":
 		return usagef("--source NAME (or --provider NAME) is missing")
-	case f.count < 1 || f.concurrency < 1 || f.duplicates < 0 || f.Lines < 1:
+	case f.Count < 1 || f.concurrency < 1 || f.duplicates < 0 || f.Lines < 1:
 		return usagef("--count, --concurrency and --lines start at 1, --duplicates at 0")
-	case f.EventID != "" && f.count > 1:
+	case f.EventID != "" && f.Count > 1:
 		return usagef("--event-id names one event: use --duplicates K to send it more often")
 	}
 	if u, err := url.Parse(f.url); f.url != "" &&
@@ -233,106 +194,6 @@ func (f *sendFlags) check() error {
 		return usagef("--url: %q is no http or https URL: write it whole, such as http://127.0.0.1:8080/hooks/stripe", f.url)
 	}
 	return nil
-}
-
-// pick returns the name of the source that is meant.
-func (f *sendFlags) pick(cfg *config.Config) (string, error) {
-	names := slices.Sorted(maps.Keys(cfg.Sources))
-	if f.source != "" {
-		s, ok := cfg.Sources[f.source]
-		if !ok {
-			return "", fmt.Errorf("no source %q is configured; there are: %s", f.source, strings.Join(names, ", "))
-		}
-		if f.provider != "" && f.provider != s.Provider {
-			return "", fmt.Errorf("source %s is of provider %s, not %s", f.source, s.Provider, f.provider)
-		}
-		return f.source, nil
-	}
-	fit := slices.DeleteFunc(names, func(name string) bool { return cfg.Sources[name].Provider != f.provider })
-	switch len(fit) {
-	case 0:
-		return "", fmt.Errorf("no source of provider %q is configured", f.provider)
-	case 1:
-		return fit[0], nil
-	}
-	return "", fmt.Errorf("several sources of provider %s are configured; say which with --source: %s", f.provider,
-		strings.Join(fit, ", "))
-}
-
-// target says where and with which key the source's events go out.
-func (f *sendFlags) target(cfg *config.Config, name string) (forge.Target, error) {
-	provider := providers()[cfg.Sources[name].Provider]
-	if provider.Sign == nil {
-		return forge.Target{}, fmt.Errorf("pawl cannot sign as %s does", provider.Name)
-	}
-	settings := cfg.Settings(name)
-	t := forge.Target{URL: f.url, SignedURL: settings.URL, Options: settings.Options, Sign: provider.Sign}
-	if t.URL == "" {
-		t.URL = "http://" + reachable(cfg.Ingress.Listen) + "/hooks/" + name
-	}
-	if f.key != "" {
-		key, err := os.ReadFile(f.key)
-		if err != nil {
-			return forge.Target{}, fmt.Errorf("--key: %w", err)
-		}
-		t.Secret = strings.TrimSpace(string(key))
-		return t, nil
-	}
-	i := slices.IndexFunc(settings.Secrets, func(s webhook.Secret) bool { return s.Active(time.Now()) })
-	if len(settings.Secrets) == 0 {
-		return forge.Target{}, fmt.Errorf("source %s has no secret to sign with: give the private key with --key FILE",
-			name)
-	}
-	if i < 0 {
-		return forge.Target{}, fmt.Errorf("no secret of source %s is active now", name)
-	}
-	t.Secret = settings.Secrets[i].Value
-	if provider.Contract.VerifiesOnly(t.Secret) {
-		return forge.Target{}, fmt.Errorf("%s signs with a private key, and secret %s of source %s can only verify: give the private key with --key FILE",
-			provider.Name, settings.Secrets[i].Label, name)
-	}
-	return t, nil
-}
-
-// events makes the events. With a seed and a count, each is a purchase of its own.
-func (f *sendFlags) events(s config.Source) ([]forge.Event, error) {
-	template := ""
-	if f.template != "" {
-		content, err := os.ReadFile(f.template)
-		if err != nil {
-			return nil, fmt.Errorf("--template: %w", err)
-		}
-		if template = string(content); template == "" {
-			return nil, errors.New("--template: the file is empty")
-		}
-	}
-	p := f.Params
-	p.Provider, p.Options, p.Live = providers()[s.Provider], s.Options, f.live || s.Mode == webhook.Live
-	events := make([]forge.Event, f.count)
-	for i := range events {
-		if p.Seed != "" && i > 0 {
-			p.Seed = fmt.Sprintf("%s-%d", f.Seed, i+1)
-		}
-		e, err := forge.New(p, template)
-		if err != nil {
-			return nil, err
-		}
-		events[i] = e
-	}
-	return events, nil
-}
-
-// reachable turns a listen address into one that can be dialled from this machine: what listens on every
-// address is reached by loopback.
-func reachable(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
 }
 
 // notRunning adds to an error what does not run, where nobody listens.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/send"
 )
 
 // receiver counts what it is sent.
@@ -49,7 +51,7 @@ func TestSend_CountAndDuplicates_Summary(t *testing.T) {
 	rec := receive(t, func(int) int { return http.StatusAccepted })
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
 	r := s.pawl(t, "send", "--source", "stripe", "--type", "invoice.paid", "--url", rec.URL, "--count", "3", "--duplicates", "2", "--concurrency", "4", "--json")
-	got := decode[sendResult](t, r)
+	got := decode[send.Result](t, r)
 	if r.code != 0 || got.Sent != 9 || got.Statuses["202"] != 9 || len(got.Events) != 3 {
 		t.Fatalf("exit %d, %+v; want nine deliveries of three events", r.code, got)
 	}
@@ -90,7 +92,7 @@ func TestSend_NobodyListens_ExitOne(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
 	r := s.pawl(t, "send", "--source", "stripe", "--url", "http://127.0.0.1:1/hooks/stripe", "--json")
-	if got := decode[sendResult](t, r); r.code != 1 || got.Statuses["error"] != 1 {
+	if got := decode[send.Result](t, r); r.code != 1 || got.Statuses["error"] != 1 {
 		t.Errorf("exit %d, %+v; want exit 1 and one error", r.code, got)
 	}
 	if !strings.Contains(r.err, "connection refused: does the ingress run?") {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
 // show makes cmd a command that reads a T from the database and writes it: as JSON with --json, else by write.
@@ -27,19 +29,9 @@ func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *s
 	return cmd
 }
 
-// failing is a result that ends its command with exit code 1.
-type failing interface{ Failed() bool }
-
 // emit writes a result: as JSON with --json, else by write.
 func emit[T any](a *app, v T, write func(a *app, v T) error) error {
-	if a.json {
-		write = func(a *app, v T) error { return a.writeJSON(v) }
-	}
-	err := write(a, v)
-	if f, ok := any(v).(failing); ok && f.Failed() && err == nil {
-		err = errAnswered
-	}
-	return err
+	return a.Emit(v, func() error { return write(a, v) })
 }
 
 // checked is a flag's value that is checked when it is read, so that a wrong one is a call that cannot be understood.
@@ -80,7 +72,7 @@ func oneOfFlag(cmd *cobra.Command, value *string, name, usage string, words ...s
 				return nil
 			}
 		}
-		return fmt.Errorf("use %s", oneOf(words))
+		return fmt.Errorf("use %s", output.OneOf(words))
 	}}, name, usage)
 }
 

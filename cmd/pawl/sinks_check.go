@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
 )
 
@@ -37,7 +38,7 @@ func (a *app) runSinksCheck(ctx context.Context, yes bool) error {
 		return fmt.Errorf("no sink is configured: there is nothing to check")
 	}
 	yes = yes || a.mayCheck(plans)
-	findings := []sinkcheck.Finding{}
+	findings := checkedSinks{}
 	for _, p := range plans {
 		if p.Stays != "" && !yes {
 			findings = append(findings,
@@ -47,18 +48,15 @@ func (a *app) runSinksCheck(ctx context.Context, yes bool) error {
 		}
 		findings = append(findings, p.Run(ctx)...)
 	}
-	if a.json {
-		err = a.writeJSON(findings)
-	} else {
-		err = table(a.out, findingTable(findings))
-	}
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(findings, func(f sinkcheck.Finding) bool { return f.Result == sinkcheck.Fails }) {
-		return errAnswered
-	}
-	return nil
+	return emit(a, findings, func(a *app, f checkedSinks) error { return a.Table(findingTable(f)) })
+}
+
+// checkedSinks is what was found at the sinks.
+type checkedSinks []sinkcheck.Finding
+
+// Failed reports whether a check fails.
+func (c checkedSinks) Failed() bool {
+	return slices.ContainsFunc(c, func(f sinkcheck.Finding) bool { return f.Result == sinkcheck.Fails })
 }
 
 // mayCheck asks a person whether to send what a sink could keep. No answer is a no.
@@ -72,7 +70,7 @@ func (a *app) mayCheck(plans []sinkcheck.Plan) bool {
 			fmt.Fprintf(a.err, "A sink that does not know the header %s keeps what is sent:\n", sinkcheck.Header)
 			asked = true
 		}
-		fmt.Fprintf(a.err, "  %-24s %s\n", clean(p.Sink), p.Stays)
+		fmt.Fprintf(a.err, "  %-24s %s\n", output.Clean(p.Sink), p.Stays)
 	}
 	if !asked {
 		return true

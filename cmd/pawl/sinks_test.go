@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -20,7 +21,7 @@ consumers:
 	if _, err := conn.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probes, probe_at) values ('consumers:crm', true, now(), 'crm.example answered 503', 4, now())`); err != nil {
 		t.Fatal(err)
 	}
-	reports := decode[[]sinkReport](t, s.pawl(t, "sinks", "--json"))
+	reports := decode[[]report.Sink](t, s.pawl(t, "sinks", "--json"))
 	found := false
 	for _, r := range reports {
 		switch {

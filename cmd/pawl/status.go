@@ -13,6 +13,8 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -21,9 +23,9 @@ import (
 // statusReport is what `pawl status` shows.
 type statusReport struct {
 	*timeline.Backlog
-	Sinks []sinkReport `json:"sinks"`
+	Sinks []report.Sink `json:"sinks"`
 	// Concerns are what a person should know of beside events.
-	Concerns []operator.Concern `json:"concerns"`
+	Concerns []report.Concern `json:"concerns"`
 	// Jobs are those that run or are paused.
 	Jobs []job.Job `json:"jobs"`
 }
@@ -35,18 +37,18 @@ func status(a *app) *cobra.Command {
 sink; the bulk jobs that are under way; what is paused, refused, or not taken by a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each object; of an event that was
 parked before it was read it is not known.`,
 	}
-	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (report statusReport, err error) {
-		if report.Backlog, err = timeline.ReadBacklog(ctx, s.db); err != nil {
-			return report, err
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (r statusReport, err error) {
+		if r.Backlog, err = timeline.ReadBacklog(ctx, s.db); err != nil {
+			return r, err
 		}
-		if report.Sinks, err = readSinks(ctx, s.cfg, s.db); err != nil {
-			return report, err
+		if r.Sinks, err = report.ReadSinks(ctx, s.cfg, s.db); err != nil {
+			return r, err
 		}
-		if report.Jobs, err = job.New(s.db).Open(ctx); err != nil {
-			return report, err
+		if r.Jobs, err = job.New(s.db).Open(ctx); err != nil {
+			return r, err
 		}
-		report.Concerns, err = s.Concerns(ctx, report.Waiting)
-		return report, err
+		r.Concerns, err = report.Concerns(ctx, &s.Operator, r.Waiting)
+		return r, err
 	}, func(a *app, r statusReport) error { return writeStatus(a, r, time.Now()) })
 }
 
@@ -56,17 +58,18 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 	}
 	if r.Oldest != nil {
 		fmt.Fprintf(a.out, "the oldest that is open: %s (%s), %s%s, received %s ago\n",
-			clean(r.Oldest.EventID), clean(r.Oldest.Type), r.Oldest.Status, because(clean(r.Oldest.ReasonCode)),
-			age(r.Oldest.ReceivedAt, now))
+			output.Clean(r.Oldest.EventID), output.Clean(r.Oldest.Type), r.Oldest.Status,
+			output.Because(output.Clean(r.Oldest.ReasonCode)),
+			output.Age(r.Oldest.ReceivedAt, now))
 	}
 	parked := [][]string{{"PARKED", "REASON", "EVENTS", "OLDEST", "MONEY"}}
 	for _, c := range r.Parked {
 		parked = append(parked,
-			[]string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), age(c.Oldest, now), moneyOf(c.Money)})
+			[]string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), output.Age(c.Oldest, now), moneyOf(c.Money)})
 	}
 	waiting := [][]string{{"GOES ON", "REASON", "EVENTS", "OLDEST"}}
 	for _, c := range r.Waiting {
-		waiting = append(waiting, []string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), age(c.Oldest, now)})
+		waiting = append(waiting, []string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), output.Age(c.Oldest, now)})
 	}
 	commands := [][]string{{"Go on with:"}}
 	for _, c := range statusCommands(r) {
@@ -76,7 +79,7 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 	for _, c := range r.Concerns {
 		lasts := ""
 		if c.Since != nil {
-			lasts = age(*c.Since, now)
+			lasts = output.Age(*c.Since, now)
 		}
 		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
 	}
@@ -87,7 +90,7 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 		if _, err := fmt.Fprintln(a.out); err != nil {
 			return err
 		}
-		if err := table(a.out, rows); err != nil {
+		if err := a.Table(rows); err != nil {
 			return err
 		}
 	}
@@ -101,7 +104,7 @@ func statusCommands(r statusReport) (commands [][2]string) {
 		if c.ReasonCode != "" {
 			list += " --reason " + c.ReasonCode
 		}
-		commands = append(commands, [2]string{list, plural(c.Events, "event")})
+		commands = append(commands, [2]string{list, output.Plural(c.Events, "event")})
 		if c.Status == string(receipt.Dead) && c.Events > 1 {
 			retry := strings.Replace(list, "events list", "events retry", 1) + " --dry-run"
 			commands = append(commands, [2]string{retry, "what a retry of all of them would do"})
@@ -109,7 +112,8 @@ func statusCommands(r statusReport) (commands [][2]string) {
 	}
 	for _, j := range r.Jobs {
 		commands = append(commands,
-			[2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + plural(j.Items, "event")})
+			[2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + output.Plural(j.Items,
+				"event")})
 	}
 	for _, c := range r.Waiting {
 		if c.Status == string(receipt.Retrying) {
@@ -117,7 +121,7 @@ func statusCommands(r statusReport) (commands [][2]string) {
 			if c.ReasonCode != "" {
 				list += " --reason " + c.ReasonCode
 			}
-			commands = append(commands, [2]string{list, plural(c.Events, "event")})
+			commands = append(commands, [2]string{list, output.Plural(c.Events, "event")})
 		}
 	}
 	for _, c := range r.Concerns {
@@ -144,22 +148,4 @@ func moneyOf(money map[string]int64) string {
 		sums = append(sums, stripe.Money(money[currency], currency))
 	}
 	return strings.Join(sums, " + ")
-}
-
-// age is how long ago a time was.
-func age(at, now time.Time) string {
-	return roughly(max(0, now.Sub(at)))
-}
-
-// roughly is a time as a person says it.
-func roughly(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

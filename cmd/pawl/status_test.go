@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -86,18 +85,6 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 	} {
 		if r.code != 0 || !strings.Contains(r.out, want) {
 			t.Errorf("exit %d, screen does not show %q:\n%s%s", r.code, want, r.out, r.err)
-		}
-	}
-}
-
-func TestAge(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	for want, ago := range map[string]time.Duration{
-		"0 s": -time.Second, "59 s": 59 * time.Second, "1 min": 119 * time.Second, "1 h 5 min": 65 * time.Minute, "47 h 0 min": 47 * time.Hour, "3 days": 80 * time.Hour,
-	} {
-		if got := age(now.Add(-ago), now); got != want {
-			t.Errorf("age of %s is %q, want %q", ago, got, want)
 		}
 	}
 }

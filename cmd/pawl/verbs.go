@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -162,7 +163,7 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 		}
 		asks, does, _ = operator.Does(r, d.Verb)
 		if does != "" {
-			fmt.Fprintf(a.err, "%s: %s\n%s: it %s\n", clean(r.Reason), asks, d.Verb, does)
+			fmt.Fprintf(a.err, "%s: %s\n%s: it %s\n", output.Clean(r.Reason), asks, d.Verb, does)
 		}
 		key, _ = operator.Doubtful(r, d.Effect)
 		return nil
@@ -170,14 +171,14 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 	if err != nil || !resends || key == "" { // a resend without a key is refused, and says why
 		return err
 	}
-	fmt.Fprintf(a.err, "%s may have happened. Sent again, it may happen twice, and nothing takes that back.\n", clean(key))
+	fmt.Fprintf(a.err, "%s may have happened. Sent again, it may happen twice, and nothing takes that back.\n", output.Clean(key))
 	switch d.Confirm = a.ask("To go on, type its key: "); d.Confirm {
 	case key:
 		return nil
 	case "":
 		return usagef("events resend asks before it sends again: type the effect's key, or give --confirm %s", key)
 	}
-	return fmt.Errorf("%q is not the effect's key: nothing was done", clean(d.Confirm))
+	return fmt.Errorf("%q is not the effect's key: nothing was done", output.Clean(d.Confirm))
 }
 
 // ask asks a person, and returns the line that was typed; "" for none.
@@ -215,19 +216,19 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 		text += takes(r)
 	case *operator.Admission:
 		for _, e := range r.Receipts {
-			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, because(e.Reason))
+			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.Because(e.Reason))
 			if e.Duplicate && !answer.Repeated {
 				text += ", which was here already"
 			}
 		}
 	}
 	for line := range strings.Lines(text) {
-		if _, err := fmt.Fprintln(a.out, clean(strings.TrimSuffix(line, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(a.out, output.Clean(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}
 	if follow != "" {
-		fmt.Fprintf(a.out, "follow it with: %s\n", clean(a.commandLine(follow)))
+		fmt.Fprintf(a.out, "follow it with: %s\n", output.Clean(a.commandLine(follow)))
 	}
 	return nil
 }

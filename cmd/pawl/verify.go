@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
@@ -71,7 +72,7 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 				return err
 			}
 			if !v.Valid {
-				return errAnswered
+				return output.ErrFailed
 			}
 			return nil
 		},
@@ -181,5 +182,5 @@ func optional(s string) *string {
 // writeVerdict writes the verdict as one line of JSON, with or without --json: it is for programs
 // as much as for people, and short.
 func (a *app) writeVerdict(v verdict) error {
-	return a.writeLine(v)
+	return a.Line(v)
 }

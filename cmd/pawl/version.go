@@ -23,14 +23,12 @@ func (a *app) version() *cobra.Command {
 		Use: "version", Short: "Say which pawl this is", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			if info, ok := debug.ReadBuildInfo(); sbom && ok {
-				return a.writeJSON(makeBOM(info))
+				return a.Value(makeBOM(info))
 			}
-			b := readBuild()
-			if a.json {
-				return a.writeJSON(b)
-			}
-			_, err := fmt.Fprintf(a.out, "pawl %s, commit %s, %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
-			return err
+			return emit(a, readBuild(), func(a *app, b build) error {
+				_, err := fmt.Fprintf(a.out, "pawl %s, commit %s, %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+				return err
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&sbom, "sbom", false, "list the modules in this binary, as CycloneDX JSON")

@@ -13,7 +13,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/doctor"
 )
 
 // What doctor finds about Temporal, by a server and a worker that run.
@@ -38,36 +38,36 @@ func TestDoctor_Temporal(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	get := func(found []operator.Finding, check string) (f operator.Finding) {
-		if i := slices.IndexFunc(found, func(f operator.Finding) bool { return f.Check == check }); i >= 0 {
+	get := func(found []doctor.Finding, check string) (f doctor.Finding) {
+		if i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Check == check }); i >= 0 {
 			f = found[i]
 		}
 		return f
 	}
 	queue := r.Config.Temporal.TaskQueue
 	r.until("the worker polls, and all is well", func() bool {
-		found := operator.ExamineTemporal(t.Context(), r.Temporal, "default", queue, true)
-		return len(found) == 4 && !slices.ContainsFunc(found, func(f operator.Finding) bool { return f.Level != operator.OK })
+		found := doctor.ExamineTemporal(t.Context(), r.Temporal, "default", queue, true)
+		return len(found) == 4 && !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level != doctor.OK })
 	})
-	if f := get(operator.ExamineTemporal(t.Context(), r.Temporal, "default", queue, false), "retention"); f.Level != operator.Warn || f.Found != "ended runs are kept for 24h0m0s" {
+	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", queue, false), "retention"); f.Level != doctor.Warn || f.Found != "ended runs are kept for 24h0m0s" {
 		t.Errorf("retention: %+v, want it told", f)
 	}
-	if f := get(operator.ExamineTemporal(t.Context(), r.Temporal, "default", "nobody", true), "workers"); f.Level != operator.Fail || !strings.Contains(f.Do, "pawl worker") {
+	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", "nobody", true), "workers"); f.Level != doctor.Fail || !strings.Contains(f.Do, "pawl worker") {
 		t.Errorf("no worker: %+v", f)
 	}
-	var found []operator.Finding
+	var found []doctor.Finding
 	r.until("the namespace is known", func() bool {
-		found = operator.ExamineTemporal(t.Context(), in(bare), bare, queue, false)
-		return get(found, "namespace").Level == operator.OK
+		found = doctor.ExamineTemporal(t.Context(), in(bare), bare, queue, false)
+		return get(found, "namespace").Level == doctor.OK
 	})
-	if f := get(found, "search attributes"); f.Level != operator.Fail || !strings.Contains(f.Found, "PawlProvider, PawlType, PawlReceipt, PawlStatus") || !strings.Contains(f.Do, "search-attribute create --namespace "+bare+" --name PawlStatus --type Keyword") {
+	if f := get(found, "search attributes"); f.Level != doctor.Fail || !strings.Contains(f.Found, "PawlProvider, PawlType, PawlReceipt, PawlStatus") || !strings.Contains(f.Do, "search-attribute create --namespace "+bare+" --name PawlStatus --type Keyword") {
 		t.Errorf("no search attributes: %+v", f)
 	}
-	if f := get(found, "retention"); f.Level != operator.OK || f.Found != "ended runs are kept for 30 days" {
+	if f := get(found, "retention"); f.Level != doctor.OK || f.Found != "ended runs are kept for 30 days" {
 		t.Errorf("retention: %+v", f)
 	}
-	found = operator.ExamineTemporal(t.Context(), in("none"), "none", queue, false)
-	if f := get(found, "namespace"); len(found) != 1 || f.Level != operator.Fail || !strings.Contains(f.Do, "namespace create --namespace none") {
+	found = doctor.ExamineTemporal(t.Context(), in("none"), "none", queue, false)
+	if f := get(found, "namespace"); len(found) != 1 || f.Level != doctor.Fail || !strings.Contains(f.Do, "namespace create --namespace none") {
 		t.Errorf("no namespace: %+v", found)
 	}
 }

@@ -1,8 +1,7 @@
-package operator
+package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,18 +16,27 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc/codes"
 
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // shortRetention is for how long at least people want to look at a run that has ended, and reset it.
 const shortRetention = 3 * 24 * time.Hour
 
-// ExamineTemporal examines the namespace that pawl works in and at the workers of its queue. dev allows what only a
+func (d *Doctor) temporal(ctx context.Context, f *findings) error {
+	namespace, err := d.Config.Temporal.Namespace()
+	if err == nil {
+		f.list = ExamineTemporal(ctx, d.Temporal, namespace, d.Config.Temporal.TaskQueue, d.Config.Dev)
+	}
+	return err
+}
+
+// ExamineTemporal examines the namespace that pawl works in, and the workers of its queue. dev allows what only a
 // developer's machine may have.
 func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue string, dev bool) []Finding {
 	f := &findings{area: "temporal"}
 	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", temporalSays(err))
+		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", report.TemporalSays(err))
 		return f.list
 	}
 	described, err := c.WorkflowService().DescribeNamespace(ctx,
@@ -39,9 +47,9 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 		return f.list
 	case code == codes.PermissionDenied, code == codes.Unauthenticated:
 		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace",
-			"%s may not be described: %s", namespace, temporalSays(err))
+			"%s may not be described: %s", namespace, report.TemporalSays(err))
 	case err != nil:
-		f.add(Fail, "namespace", "see Temporal's log", "%s", temporalSays(err))
+		f.add(Fail, "namespace", "see Temporal's log", "%s", report.TemporalSays(err))
 		return f.list
 	default:
 		f.namespace(described, dev)
@@ -49,14 +57,6 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 	f.searchAttributes(ctx, c, namespace, described)
 	f.workers(ctx, c, queue)
 	return f.list
-}
-
-// temporalSays is an error of Temporal's in a line.
-func temporalSays(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) || serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded {
-		return "it gave no answer in time"
-	}
-	return errorLine(err)
 }
 
 func (f *findings) namespace(described *workflowservice.DescribeNamespaceResponse, dev bool) {
@@ -96,7 +96,7 @@ func (f *findings) searchAttributes(ctx context.Context, c client.Client, namesp
 			return
 		}
 	default:
-		f.add(Fail, "search attributes", "see Temporal's log", "%s", temporalSays(err))
+		f.add(Fail, "search attributes", "see Temporal's log", "%s", report.TemporalSays(err))
 		return
 	}
 	var missing, other, create []string
@@ -129,20 +129,17 @@ func attributeNames() (names []string) {
 	return names
 }
 
-// quietPoller is how long a worker that runs may not have been heard of: its polls last a minute.
-const quietPoller = 90 * time.Second
-
 // workers examines who works on the queue.
 func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	builds := map[string][]string{}
 	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
 		described, err := c.DescribeTaskQueue(ctx, queue, kind)
 		if err != nil {
-			f.add(Fail, "workers", "see Temporal's log", "%s", temporalSays(err))
+			f.add(Fail, "workers", "see Temporal's log", "%s", report.TemporalSays(err))
 			return
 		}
 		polling := slices.DeleteFunc(described.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
-			return time.Since(p.GetLastAccessTime().AsTime()) > quietPoller
+			return time.Since(p.GetLastAccessTime().AsTime()) > report.QuietPoller
 		})
 		for _, p := range polling {
 			builds[buildOf(p)] = append(builds[buildOf(p)], p.GetIdentity())

@@ -1,14 +1,18 @@
-package operator
+package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc/codes"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/rejection"
@@ -39,7 +43,7 @@ const (
 
 // Concerns returns what is paused, what was refused within the last hour, and what subscribers do not take. It also
 // says where nobody works: Temporal is asked only if an event has waited for longer than a minute.
-func (o *Operator) Concerns(ctx context.Context, waiting []timeline.Cause) ([]Concern, error) {
+func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
 	pauses, err := pause.Now(ctx, o.DB)
 	if err != nil {
@@ -47,7 +51,7 @@ func (o *Operator) Concerns(ctx context.Context, waiting []timeline.Cause) ([]Co
 	}
 	for _, p := range pauses {
 		concerns = append(concerns, Concern{"paused", p.Name, &p.Since, string(p.Kind) + " " + p.Words(),
-			"resume " + resumable(p) + " --why " + reasonWanted})
+			"resume " + resumable(p) + " --why REASON"})
 	}
 	refusals, err := rejection.New(o.DB).Recent(ctx, time.Now().Add(-recently))
 	if err != nil {
@@ -56,7 +60,7 @@ func (o *Operator) Concerns(ctx context.Context, waiting []timeline.Cause) ([]Co
 	for _, r := range refusals {
 		concerns = append(concerns, Concern{"refused", r.Source, &r.Since,
 			fmt.Sprintf("%d deliveries of the last hour: %s", r.Count, r.Class),
-			"rejections list --source " + ShellWord(r.Source)})
+			"rejections list --source " + operator.ShellWord(r.Source)})
 	}
 	untaken, err := outbox.New(o.DB).Refused(ctx)
 	if err != nil {
@@ -71,7 +75,7 @@ func (o *Operator) Concerns(ctx context.Context, waiting []timeline.Cause) ([]Co
 		if time.Since(w.Oldest) < unworked {
 			continue
 		}
-		if says := o.unworked(ctx); says != "" {
+		if says := nobodyWorks(ctx, o); says != "" {
 			concerns = append(concerns, Concern{"workers", o.TaskQueue, nil, says, "doctor"})
 		}
 		break
@@ -82,9 +86,9 @@ func (o *Operator) Concerns(ctx context.Context, waiting []timeline.Cause) ([]Co
 // resumable names what is paused as `pawl resume` takes it.
 func resumable(p pause.Pause) string {
 	if consumer, ok := strings.CutPrefix(p.Name, workflows.SinkConsumers+":"); ok && p.Kind == pause.Sink {
-		return Consumer + " " + ShellWord(consumer)
+		return operator.Consumer + " " + operator.ShellWord(consumer)
 	}
-	return string(p.Kind) + " " + ShellWord(p.Name)
+	return string(p.Kind) + " " + operator.ShellWord(p.Name)
 }
 
 // polled is what tells who polls a task queue; a client.Client.
@@ -93,22 +97,39 @@ type polled interface {
 		kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 }
 
-// unworked says why nobody works on the events, "" where somebody does.
-func (o *Operator) unworked(ctx context.Context) string {
-	temporal, ok := o.Temporal.(polled)
+// nobodyWorks says why nobody works on the events, "" where somebody does.
+func nobodyWorks(ctx context.Context, o *operator.Operator) string {
+	queues, ok := o.Temporal.(polled)
 	if !ok {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTemporal)
 	defer cancel()
-	described, err := temporal.DescribeTaskQueue(ctx, o.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	described, err := queues.DescribeTaskQueue(ctx, o.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
-		return "Temporal does not answer: " + temporalSays(err)
+		return "Temporal does not answer: " + TemporalSays(err)
 	}
 	for _, p := range described.GetPollers() {
-		if time.Since(p.GetLastAccessTime().AsTime()) <= quietPoller {
+		if time.Since(p.GetLastAccessTime().AsTime()) <= QuietPoller {
 			return ""
 		}
 	}
 	return "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
+}
+
+// QuietPoller is how long a worker that runs may not have been heard of: its polls last a minute.
+const QuietPoller = 90 * time.Second
+
+// TemporalSays is an error of Temporal's in a line.
+func TemporalSays(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded {
+		return "it gave no answer in time"
+	}
+	return FirstLine(err)
+}
+
+// FirstLine is the first line of an error: one that could not connect has one for each address.
+func FirstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }

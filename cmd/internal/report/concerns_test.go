@@ -1,4 +1,4 @@
-package operator_test
+package report_test
 
 import (
 	"context"
@@ -13,9 +13,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
+
+func TestMain(m *testing.M) { schematest.Main(m) }
 
 // polledAt is a Temporal whose queue was polled last at that time.
 type polledAt struct {
@@ -50,7 +53,7 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 	}
 	o := &operator.Operator{DB: db, TaskQueue: "pawl", Temporal: polledAt{at: time.Now().Add(-time.Hour)}}
 	waiting := []timeline.Cause{{Status: "received", Oldest: time.Now()}, {Status: "processing", Events: 10, Oldest: time.Now().Add(-7 * time.Minute)}}
-	concerns, err := o.Concerns(t.Context(), waiting)
+	concerns, err := report.Concerns(t.Context(), o, waiting)
 	var got []string
 	for _, c := range concerns {
 		says, _, _ := strings.Cut(c.Says, " since ")
@@ -73,8 +76,8 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 		waiting []timeline.Cause
 	}{"worker": {time.Now(), waiting}, "fresh": {time.Now().Add(-time.Hour), waiting[:1]}} {
 		o.Temporal = polledAt{at: of.polled}
-		concerns, err := o.Concerns(t.Context(), of.waiting)
-		if err != nil || slices.ContainsFunc(concerns, func(c operator.Concern) bool { return c.What == "workers" }) {
+		concerns, err := report.Concerns(t.Context(), o, of.waiting)
+		if err != nil || slices.ContainsFunc(concerns, func(c report.Concern) bool { return c.What == "workers" }) {
 			t.Errorf("%s: %v %+v, want nothing said of workers", name, err, concerns)
 		}
 	}

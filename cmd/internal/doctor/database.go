@@ -1,4 +1,4 @@
-package operator
+package doctor
 
 import (
 	"context"
@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/health"
 )
@@ -19,31 +18,30 @@ const (
 	takenConnections = 0.8
 )
 
-// ExamineDatabase examines the database that pool connects to. dev allows what only a developer's machine may have.
-func ExamineDatabase(ctx context.Context, pool *pgxpool.Pool, dev bool) []Finding {
-	f := &findings{area: "database"}
-	conn, err := pool.Acquire(ctx)
+// database examines the database. A developer's machine may have what no other may.
+func (d *Doctor) database(ctx context.Context, f *findings) error {
+	conn, err := d.Pool.Acquire(ctx)
 	if err != nil {
 		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and lets this host in", "%s%s",
-			errorLine(err), schema.PoolerAdvice(err))
-		return f.list
+			report.FirstLine(err), schema.PoolerAdvice(err))
+		return nil
 	}
 	defer conn.Release()
 	version, err := schema.Version(ctx, conn)
 	if err != nil {
-		f.add(Fail, "reachable", "check that the role may read in schema public", "%s", errorLine(err))
-		return f.list
+		f.add(Fail, "reachable", "check that the role may read in schema public", "%s", report.FirstLine(err))
+		return nil
 	}
 	server, err := health.Read(ctx, conn)
 	if err != nil {
-		f.add(Fail, "reachable", "see the server's log", "%s", errorLine(err))
-		return f.list
+		f.add(Fail, "reachable", "see the server's log", "%s", report.FirstLine(err))
+		return nil
 	}
 	f.add(OK, "reachable", "", "PostgreSQL %s", server.Version)
 	f.migrations(version)
-	f.role(ctx, conn, server, version, dev)
+	f.role(ctx, conn, server, version, d.Config.Dev)
 	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
-		f.add(Warn, "session", "do what it says", "%s", errorLine(err))
+		f.add(Warn, "session", "do what it says", "%s", report.FirstLine(err))
 	} else {
 		f.add(OK, "session", "", "has its time-outs")
 	}
@@ -51,7 +49,7 @@ func ExamineDatabase(ctx context.Context, pool *pgxpool.Pool, dev bool) []Findin
 	f.add(OK, "size", "", "%s, of it %s payloads", bytesText(server.Size), bytesText(server.Bodies))
 	f.transactions(server)
 	f.connections(server)
-	return f.list
+	return nil
 }
 
 func (f *findings) migrations(version int) {
@@ -71,7 +69,7 @@ func (f *findings) role(ctx context.Context, db health.DB, server health.Server,
 	lacks, err := health.Lacks(ctx, db)
 	switch {
 	case err != nil:
-		f.add(Fail, "role", "see the server's log", "%s", errorLine(err))
+		f.add(Fail, "role", "see the server's log", "%s", report.FirstLine(err))
 	case version == 0: // there is nothing to have a right to
 	case server.ReadOnly:
 		f.add(Fail, "role", "point `database` to the primary, and see that default_transaction_read_only is off", "%s may write nothing: the server is read-only", server.Role)
@@ -119,12 +117,6 @@ func (f *findings) connections(server health.Server) {
 		level = Warn
 	}
 	f.add(level, "connections", "raise max_connections, or put a pooler before the server: an ingress takes up to 8 and a worker up to 16", "%d of %d are taken", server.Connections, server.Most)
-}
-
-// errorLine is the first line of an error: one that could not connect has one for each address.
-func errorLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 // few names the first of a list, and how many there are besides.

@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+)
+
+// The clock differences that a person should know of, and those with which deliveries are refused where a source says
+// nothing else: providers sign the time, and most are believed for five minutes.
+const (
+	warnSkew = 5 * time.Second
+	failSkew = 5 * time.Minute
+)
+
+// databaseClock compares our clock with the database's: leases and the clock's own work go by that one.
+func (d *Doctor) databaseClock(ctx context.Context, f *findings) error {
+	var theirs time.Time
+	begin := time.Now()
+	if err := d.Pool.QueryRow(ctx, `select clock_timestamp()`).Scan(&theirs); err != nil {
+		return err
+	}
+	f.skew("database", theirs, begin, time.Since(begin), failSkew)
+	return nil
+}
+
+// providerClock compares our clock with the Date of the provider's API.
+func (d *Doctor) providerClock(name string) func(context.Context, *findings) error {
+	s := d.Config.Sources[name]
+	return func(ctx context.Context, f *findings) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.APIURL, nil)
+		if err != nil {
+			return err
+		}
+		const do = "check the source's api_url, and that this host may call it"
+		client := activities.NewHTTPClient()
+		defer client.CloseIdleConnections()
+		begin := time.Now()
+		resp, err := client.Do(req)
+		if err != nil {
+			f.add(Warn, name, do, "%s", report.FirstLine(err))
+			return nil
+		}
+		took := time.Since(begin)
+		_ = resp.Body.Close()
+		theirs, err := http.ParseTime(resp.Header.Get("Date"))
+		if err != nil {
+			f.add(Warn, name, do, "its answer has no time")
+			return nil
+		}
+		most := failSkew
+		if s.Tolerance > 0 {
+			most = s.Tolerance
+		}
+		// A Date is a full second, in which the answer was made.
+		f.skew(name, theirs.Add(500*time.Millisecond), begin, took, most)
+		return nil
+	}
+}
+
+// skew judges a clock that said theirs between begin and begin + took.
+func (f *findings) skew(check string, theirs, begin time.Time, took, most time.Duration) {
+	skew := begin.Add(took / 2).Sub(theirs)
+	off, word := skew.Abs()-took/2, "ahead of"
+	if skew < 0 {
+		word = "behind"
+	}
+	const do = "synchronize this host's clock (NTP): providers sign the time of a delivery"
+	says := "this host is " + skew.Abs().Round(time.Second).String() + " " + word + " it"
+	switch {
+	case off > most:
+		f.add(Fail, check, do+", and one that is off by more than "+most.String()+" is refused", "%s", says)
+	case off > warnSkew:
+		f.add(Warn, check, do, "%s", says)
+	default:
+		f.add(OK, check, "", "it is the same here")
+	}
+}

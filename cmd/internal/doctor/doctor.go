@@ -1,0 +1,171 @@
+// Package doctor examines everything that pawl relies on, and says what to do about it.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels: as it should be, what a person should know, and what keeps events from being taken or run.
+const (
+	OK   Level = "ok"
+	Warn Level = "warn"
+	Fail Level = "fail"
+)
+
+// Finding is what one check has found.
+type Finding struct {
+	// Area is what was examined, such as "database", and Check what about it.
+	Area  string `json:"area"`
+	Check string `json:"check"`
+	Level Level  `json:"level"`
+	Found string `json:"found"`
+	// Do says what to do about it, "" where nothing is to be done.
+	Do string `json:"do,omitempty"`
+}
+
+// Report is what all checks have found.
+type Report struct {
+	OK       bool      `json:"ok"`
+	Findings []Finding `json:"findings"`
+}
+
+// Failed reports whether a check has failed.
+func (r *Report) Failed() bool { return !r.OK }
+
+// Doctor holds what the checks need. All but the last three are required.
+type Doctor struct {
+	// File is the name of the configuration's file.
+	File      string
+	Config    *config.Config
+	Providers map[string]webhook.Provider
+	Pool      *pgxpool.Pool
+	Receipts  *receipt.Store
+	Temporal  client.Client
+	// Probe sends each source a signed request; Source limits that to one. URL is the base in place of the public one.
+	Probe       bool
+	URL, Source string
+}
+
+// Within bounds each check; they run side by side.
+const Within = 10 * time.Second
+
+// check is one thing to examine.
+type check struct {
+	// area is what the findings are about, name the check that has no answer where run gives none, do what to do then.
+	area, name, do string
+	// run may find several things, and stops when its context ends. Its error is the answer that there is none.
+	run func(context.Context, *findings) error
+}
+
+// checks lists what is examined.
+func (d *Doctor) checks() []check {
+	const seeDatabase = "see the database"
+	all := []check{
+		{"config", "file", "", d.configuration},
+		{"database", "reachable", "check the DSN of `database`; the server is stopped, overloaded or locked",
+			d.database},
+		{"temporal", "reachable", "check TEMPORAL_ADDRESS or temporal.config_file", d.temporal},
+		{"sinks", "breakers", seeDatabase, d.sinks},
+		{"clock", "database", seeDatabase, d.databaseClock},
+	}
+	names := slices.Sorted(maps.Keys(d.Config.Sources))
+	for _, name := range names {
+		if d.Config.Sources[name].APIURL != "" {
+			all = append(all, check{"clock", name, "check the source's api_url", d.providerClock(name)})
+		}
+	}
+	all = append(all, check{"secrets", "uses", seeDatabase, d.secrets})
+	for _, name := range names {
+		if d.Probe && (d.Source == "" || d.Source == name) {
+			all = append(all, check{"probe", name, "see what stands before the ingress: a proxy, a firewall",
+				d.probe(name)})
+		}
+	}
+	return all
+}
+
+// Examine runs all checks at once and returns what was found, in their order. One that has not answered after [Within]
+// is a finding itself, also where it does not heed its context.
+func (d *Doctor) Examine(ctx context.Context) (*Report, error) {
+	if _, known := d.Config.Sources[d.Source]; d.Source != "" && !known {
+		return nil, fmt.Errorf("no source %q is configured; there are: %s", d.Source,
+			strings.Join(slices.Sorted(maps.Keys(d.Config.Sources)), ", "))
+	}
+	found := examine(ctx, Within, d.checks())
+	return &Report{!slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail }), found}, nil
+}
+
+func examine(ctx context.Context, within time.Duration, all []check) []Finding {
+	found := make([][]Finding, len(all))
+	var examining sync.WaitGroup
+	for i, c := range all {
+		examining.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, within)
+			defer cancel()
+			answer := make(chan []Finding, 1)
+			go func() { answer <- c.findings(ctx) }()
+			// What ends with its context says more than that it has ended: it has a moment to do so.
+			late := time.NewTimer(within + time.Second)
+			defer late.Stop()
+			select {
+			case found[i] = <-answer:
+			case <-late.C:
+				found[i] = []Finding{{c.area, c.name, Fail, fmt.Sprintf("gave no answer within %s", within), c.do}}
+			}
+		})
+	}
+	examining.Wait()
+	return slices.Concat(found...)
+}
+
+func (c check) findings(ctx context.Context) []Finding {
+	f := &findings{area: c.area}
+	if err := c.run(ctx, f); err != nil {
+		f.add(Fail, c.name, c.do, "%s", report.FirstLine(err))
+	}
+	return f.list
+}
+
+// findings collects those of one check.
+type findings struct {
+	area string
+	list []Finding
+}
+
+func (f *findings) add(level Level, check, do, found string, args ...any) {
+	if len(args) > 0 {
+		found = fmt.Sprintf(found, args...)
+	}
+	if level == OK {
+		do = ""
+	}
+	f.list = append(f.list, Finding{f.area, check, level, found, do})
+}
+
+// configuration shows what was found doubtful when the file was read.
+func (d *Doctor) configuration(_ context.Context, f *findings) error {
+	for _, w := range d.Config.Warnings {
+		f.add(Warn, w.Key, w.Fix, "%s", w.Problem)
+	}
+	if len(d.Config.Warnings) == 0 {
+		f.add(OK, "file", "", "%s is fine", d.File)
+	}
+	return nil
+}

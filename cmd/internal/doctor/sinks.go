@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// sinks says which sinks are out or paused, and with what they are called; and which sources are paused.
+func (d *Doctor) sinks(ctx context.Context, f *findings) error {
+	breakers, err := breaker.New(d.Pool).All(ctx)
+	if err != nil {
+		return err
+	}
+	pauses, err := pause.New(d.Pool).Now(ctx)
+	if err != nil {
+		return err
+	}
+	served := d.Config.Served()
+	for i, s := range report.Sinks(served, breakers, pauses, nil) {
+		switch s.State {
+		case "paused":
+			f.add(Warn, s.Name, "`pawl resume "+Resumable(s.Name)+" --why REASON` when it may go on: its effects wait",
+				"%s", s.Reason)
+		case "out":
+			f.add(Warn, s.Name, "bring it back, or mend its token and restart the workers; what waits for it goes on by itself (`pawl sinks` and `pawl sinks check` tell more)",
+				"out since %s, after %s: %s", s.Since.UTC().Format(time.RFC3339), output.Plural(s.Probes, "probe"),
+				s.Reason)
+		default:
+			f.add(OK, s.Name, "", "in; %s", served[i].Credentials)
+		}
+	}
+	for _, p := range pauses {
+		if p.Kind == pause.Source {
+			f.list = append(f.list, Finding{"sources", p.Name, Warn, p.Words(), "`pawl resume source " + p.Name +
+				" --why REASON` when it may go on: what it delivers is kept, and not begun"})
+		}
+	}
+	if len(served) == 0 {
+		f.add(Warn, "configured", "write sinks, or consumers and relay, where that is not meant",
+			"none is configured: no effect leaves pawl's database")
+	}
+	return nil
+}
+
+// Resumable names a sink as `pawl resume` takes it.
+func Resumable(sink string) string {
+	if consumer, ok := strings.CutPrefix(sink, workflows.SinkConsumers+":"); ok {
+		return "consumer " + consumer
+	}
+	return "sink " + sink
+}

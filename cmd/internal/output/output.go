@@ -1,0 +1,129 @@
+// Package output writes what a command came to: as JSON, or for a person in tables and words.
+package output
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Printer writes results to Out: as JSON where JSON is set, else as a command writes them for a person.
+type Printer struct {
+	Out  io.Writer
+	JSON bool
+}
+
+// failing is a result that ends its command with exit code 1.
+type failing interface{ Failed() bool }
+
+// ErrFailed ends a command with exit code 1 when its output has already said why.
+var ErrFailed = errors.New("the output says why")
+
+// Emit writes v as JSON, or calls show to write it for a person. It returns [ErrFailed] for a result that has failed.
+func (p *Printer) Emit(v any, show func() error) error {
+	if p.JSON {
+		show = func() error { return p.Value(v) }
+	}
+	err := show()
+	if f, ok := v.(failing); ok && f.Failed() && err == nil {
+		err = ErrFailed
+	}
+	return err
+}
+
+// Value writes v as JSON. Characters in its strings that a terminal would obey are escaped.
+func (p *Printer) Value(v any) error { return p.encode(v, "  ") }
+
+// Line writes v as [Printer.Value] does, in one line.
+func (p *Printer) Line(v any) error { return p.encode(v, "") }
+
+func (p *Printer) encode(v any, indent string) error {
+	var encoded strings.Builder
+	enc := json.NewEncoder(&encoded)
+	enc.SetIndent("", indent)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(p.Out, escapeJSON(encoded.String()))
+	return err
+}
+
+// escapeJSON escapes the hidden characters in JSON's strings. What stands between strings has none but line feeds.
+func escapeJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || !hidden(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// Table writes rows in columns; the first one is the heading.
+func (p *Printer) Table(rows [][]string) error {
+	tw := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = Clean(cell)
+		}
+		if _, err := fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t")); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}
+
+// Tables writes tables below each other. It leaves out one with a heading alone, unless that is the first.
+func (p *Printer) Tables(parts ...[][]string) error {
+	for i, rows := range parts {
+		if i > 0 && len(rows) == 1 {
+			continue
+		}
+		if err := p.Table(rows); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(p.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clean shows control characters instead of sending them to the terminal: event IDs, types and
+// errors come from outside.
+func Clean(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch _, size := utf8.DecodeRuneInString(s[i:]); {
+		// no UTF-8; 0x9b is a control character alone, and 0xff one of tabwriter's
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case hidden(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// hidden reports whether r moves the cursor, or the text around it (bidirectional marks).
+func hidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}

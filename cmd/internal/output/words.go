@@ -1,0 +1,87 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Time is a time in a table.
+func Time(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
+
+// Date is a time of the provider's in a table, which has whole seconds; "" for none.
+func Date(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// Plural is "1 event" or "2 events".
+func Plural(n int, noun string) string {
+	if n != 1 && strings.HasSuffix(noun, "y") {
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// OneOf is "a", "a or b", "a, b or c".
+func OneOf(names []string) string {
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// Because is a reason behind what it is for; "" for none.
+func Because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// Age is how long ago a time was.
+func Age(at, now time.Time) string { return Roughly(max(0, now.Sub(at))) }
+
+// Roughly is a length of time as a person says it.
+func Roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// Span writes a length of time in its largest whole unit: 72h is "3 d", 90s is "90 s".
+func Span(d time.Duration) string {
+	switch {
+	case d == 0:
+		return ""
+	case d >= 48*time.Hour && d%(24*time.Hour) == 0:
+		return fmt.Sprintf("%d d", d/(24*time.Hour))
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Minute && d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%g s", d.Seconds())
+}
+
+// ShortDuration writes a duration without the zeros behind it: 2s, 24h, 1m30s.
+func ShortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}
