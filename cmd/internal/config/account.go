@@ -39,7 +39,7 @@ func (c *checker) accounts(key string, s Source) {
 	for _, theirs := range slices.Sorted(maps.Keys(a.Ours)) {
 		ours, at := a.Ours[theirs], key+"."+theirs
 		switch {
-		case c.mappedOtherwise(s, theirs):
+		case c.cfg.mappedOtherwise(s, theirs):
 			c.bad(at, "is mapped to another account by another source of the same mode",
 				"map it to one account of yours")
 		case strings.TrimSpace(ours) == "":
@@ -54,8 +54,8 @@ func (c *checker) accounts(key string, s Source) {
 
 // mappedOtherwise reports whether another source maps a connected account to another account of ours. That is a
 // fault, because an account's events are folded by one mapping, through whichever source they came.
-func (c *checker) mappedOtherwise(s Source, theirs string) bool {
-	for _, other := range c.cfg.Sources {
+func (c *Config) mappedOtherwise(s Source, theirs string) bool {
+	for _, other := range c.Sources {
 		ours, mapped := other.Accounts.Ours[theirs]
 		if mapped && ours != s.Accounts.Ours[theirs] && (other.Mode == s.Mode || other.Mode == "" || s.Mode == "") {
 			return true

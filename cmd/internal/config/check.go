@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,19 +44,8 @@ func (c *checker) check() {
 	}
 	c.day()
 	c.temporal()
-	c.hostPort("ingress.listen", cfg.Ingress.Listen)
-	c.hostPort("console.listen", cfg.Console.Listen)
-	c.hostPort("ops.ingress", cfg.Ops.Ingress)
-	c.hostPort("ops.worker", cfg.Ops.Worker)
 	c.listenersDiffer()
-	c.optionalURL("ingress.public_url", cfg.Ingress.PublicURL)
-	if d := cfg.Ingress.ShutdownDelay; d < 0 || d > maxShutdownDelay {
-		c.bad("ingress.shutdown_delay", fmt.Sprintf("%s is not between 0 and %s", d, maxShutdownDelay),
-			"write how long your load balancer needs to notice, such as 10s")
-	}
 	c.bodyLimit("ingress.body_limit", cfg.Ingress.BodyLimit)
-	c.notNegative("ingress.limits", cfg.Ingress.Limits)
-	c.proxies()
 	c.rate("ingress.limits.per_source", cfg.Ingress.Limits.PerSource)
 	c.rate("ingress.limits.per_address", cfg.Ingress.Limits.PerAddress)
 	if len(cfg.Sources) == 0 {
@@ -72,7 +59,7 @@ func (c *checker) check() {
 	c.mail()
 	c.consumers()
 	c.plans()
-	c.policy()
+	c.dunning()
 	c.exposed()
 }
 
@@ -109,15 +96,6 @@ func (c *checker) noDuplicates(key string, list []string) {
 		} else if slices.Contains(list[:i], v) {
 			c.bad(at, fmt.Sprintf("%q stands twice", v), "remove one")
 		}
-	}
-}
-
-// hostPort accepts "host:port" and ":port".
-func (c *checker) hostPort(key, addr string) {
-	_, port, err := net.SplitHostPort(addr)
-	n, perr := strconv.Atoi(port)
-	if err != nil || perr != nil || n < 0 || n > 65535 {
-		c.bad(key, fmt.Sprintf("%q is no address", addr), "write host:port, such as 127.0.0.1:8080")
 	}
 }
 
@@ -158,9 +136,6 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// maxShutdownDelay is longer than any load balancer takes to notice.
-const maxShutdownDelay = 5 * time.Minute
-
 // BodiesAtOnce is how many bytes of bodies an ingress holds at once: with body limits alone, a thousand
 // strangers could have it hold a thousand times one.
 const BodiesAtOnce = 64 << 20
@@ -177,61 +152,15 @@ func (c *checker) bodyLimit(key string, limit Bytes) {
 	}
 }
 
-// proxies warns of a proxy that is not trusted. There is one where the public URL is https: pawl speaks plain HTTP.
-func (c *checker) proxies() {
-	if strings.HasPrefix(c.cfg.Ingress.PublicURL, "https:") && len(c.cfg.Ingress.Limits.TrustedProxies) == 0 {
-		c.warn("ingress.limits.trusted_proxies", "is empty, and ingress.public_url is https, which a proxy must end: all that it forwards counts as one sender",
-			"write the proxy's network")
-	}
-}
-
 func (c *checker) rate(key string, r Rate) {
 	if r.PerSecond == 0 && r.Burst > 0 {
 		c.bad(key+".per_second", "is missing", "a burst needs a rate; write per_second")
 	}
 }
 
-// notNegative faults every negative number of a struct.
-func (c *checker) notNegative(key string, v any) {
-	rv := reflect.ValueOf(v)
-	for i := range rv.NumField() {
-		at, f := key+"."+rv.Type().Field(i).Tag.Get("yaml"), rv.Field(i)
-		switch {
-		case f.Kind() == reflect.Struct:
-			c.notNegative(at, f.Interface())
-		case f.CanInt() && f.Int() < 0 && c.written[at]: // a burst is made of its per_second
-			c.bad(at, "is negative", "write a positive number, or leave it out")
-		}
-	}
-}
-
-func (c *checker) neededURL(key, raw string) {
-	if raw == "" {
+func (c *checker) needed(key, url string) {
+	if url == "" {
 		c.bad(key, "is missing", "write where the system is reached: https://host/path")
-		return
-	}
-	c.optionalURL(key, raw)
-}
-
-func (c *checker) optionalURL(key, raw string) {
-	if raw == "" {
-		return
-	}
-	u, err := url.Parse(raw)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		c.bad(key, "is no http or https URL", "write it whole: https://host/path")
-	}
-}
-
-func (c *checker) positive(key string, d time.Duration) {
-	if d < 0 {
-		c.bad(key, "is negative", "write a duration such as 10s, or leave it out for the default")
-	}
-}
-
-func (c *checker) oneOf(key, v string, allowed ...string) {
-	if !slices.Contains(allowed, v) {
-		c.bad(key, fmt.Sprintf("%q is not known", v), "write "+strings.Join(allowed, " or "))
 	}
 }
 

@@ -16,13 +16,13 @@ type Config struct {
 	// Only `pawl dev` writes it.
 	Dev bool `yaml:"dev"`
 	// Day is the length of a day for the billing clock; default 24h. Only dev may have a shorter one.
-	Day time.Duration `yaml:"day"`
+	Day time.Duration `yaml:"day" default:"24h"`
 	// Database is the Postgres DSN, by reference because it holds a password; default env:DATABASE_URL.
-	Database Ref      `yaml:"database"`
+	Database Ref      `yaml:"database" default:"env:DATABASE_URL"`
 	Temporal Temporal `yaml:"temporal"`
 	Ingress  Ingress  `yaml:"ingress"`
-	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages (default 127.0.0.1:8081).
-	// Neither is the public listener.
+	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages. Neither is the public
+	// listener.
 	Ops     Ops               `yaml:"ops"`
 	Console Listener          `yaml:"console"`
 	Sources map[string]Source `yaml:"sources"`
@@ -40,29 +40,28 @@ type Config struct {
 
 // Listener is an address to listen on, host:port.
 type Listener struct {
-	Listen string `yaml:"listen"`
+	Listen string `yaml:"listen" default:"127.0.0.1:8081" form:"address"`
 }
 
 // Ops are the listeners for health and metrics, host:port: each kind of process has one of its own, so that both run on
 // one host with one file.
 type Ops struct {
-	// Ingress is that of `pawl ingress`, with or without --worker; default 127.0.0.1:8082.
-	Ingress string `yaml:"ingress"`
-	// Worker is that of `pawl worker`; default 127.0.0.1:8084.
-	Worker string `yaml:"worker"`
+	// Ingress is that of `pawl ingress`, with or without --worker.
+	Ingress string `yaml:"ingress" default:"127.0.0.1:8082" form:"address"`
+	// Worker is that of `pawl worker`.
+	Worker string `yaml:"worker" default:"127.0.0.1:8084" form:"address"`
 }
 
 // Ingress is the public listener and its limits.
 type Ingress struct {
-	// Listen defaults to 127.0.0.1:8080.
-	Listen string `yaml:"listen"`
+	Listen string `yaml:"listen" default:"127.0.0.1:8080" form:"address"`
 	// PublicURL is how providers reach the listener, for schemes that sign the URL.
-	PublicURL string `yaml:"public_url"`
-	// BodyLimit is counted on the bytes read; default 1MiB; a source may set its own.
-	BodyLimit Bytes `yaml:"body_limit"`
+	PublicURL string `yaml:"public_url" form:"url"`
+	// BodyLimit is counted on the bytes read; a source may set its own.
+	BodyLimit Bytes `yaml:"body_limit" default:"1MiB"`
 	// ShutdownDelay is how long deliveries are still taken after a stop was asked for, while readiness says
-	// no: the time that a load balancer needs to send them elsewhere. Default none.
-	ShutdownDelay time.Duration `yaml:"shutdown_delay"`
+	// no: the time that a load balancer needs to send them elsewhere. None takes longer than five minutes to notice.
+	ShutdownDelay time.Duration `yaml:"shutdown_delay" min:"0s" max:"5m"`
 	Limits        Limits        `yaml:"limits"`
 }
 
@@ -75,25 +74,25 @@ type Limits struct {
 	// TrustedProxies are the networks whose X-Forwarded-For is believed; empty means none, and the
 	// connection's own address counts.
 	TrustedProxies []Network `yaml:"trusted_proxies"`
-	// MaxConcurrent bounds the deliveries that are verified and committed at once; default 1024.
-	MaxConcurrent int `yaml:"max_concurrent"`
-	// MaxConnections bounds the open connections; default 2048. No new connection is turned away: the sender with the
-	// most unproven ones loses one.
-	MaxConnections int `yaml:"max_connections"`
+	// MaxConcurrent bounds the deliveries that are verified and committed at once.
+	MaxConcurrent int `yaml:"max_concurrent" default:"1024" min:"0"`
+	// MaxConnections bounds the open connections. No new connection is turned away: the sender with the most unproven
+	// ones loses one.
+	MaxConnections int `yaml:"max_connections" default:"2048" min:"0"`
 }
 
 // Rate is a token bucket: PerSecond refills it, Burst is its size (default: one second's worth).
 type Rate struct {
-	PerSecond int `yaml:"per_second"`
-	Burst     int `yaml:"burst"`
+	PerSecond int `yaml:"per_second" min:"0"`
+	Burst     int `yaml:"burst" min:"0"`
 }
 
 // Source is one configured endpoint, /hooks/{name}.
 type Source struct {
 	Provider string `yaml:"provider"`
-	// Mode is "live" or "test": events of the other one are recorded as ignored. Empty is for providers whose events say
-	// which they are, where no billing follows from them: both are then accepted, and the event's own word holds.
-	Mode    webhook.Mode `yaml:"mode"`
+	// Mode is "live" or "test": events of the other one are recorded as ignored. Empty is for providers whose events
+	// say which they are, if no billing follows from them: both are then accepted, and the event's own word holds.
+	Mode    webhook.Mode `yaml:"mode" oneof:"live test" fix:"write live or test, or leave it out"`
 	Secrets []Secret     `yaml:"secrets"`
 	// Events is the allow-list of types; empty means every type that has a flow, and with relay every
 	// type.
@@ -106,18 +105,19 @@ type Source struct {
 	// instead of it.
 	AllowFrom []Network `yaml:"allow_from"`
 	// URL is the endpoint as registered with the provider; default {ingress.public_url}/hooks/{name}.
-	URL       string `yaml:"url"`
+	URL       string `yaml:"url" form:"url"`
 	BodyLimit Bytes  `yaml:"body_limit"`
 	// Tolerance bounds the clock difference in both directions; zero means the provider's default.
-	Tolerance time.Duration     `yaml:"tolerance"`
+	Tolerance time.Duration     `yaml:"tolerance" min:"0s"`
 	Options   map[string]string `yaml:"options"`
 	// APIKey may read the provider's objects. pawl asks the API if events leave something uncertain, and never
 	// without a key.
 	APIKey Ref `yaml:"api_key"`
 	// APIURL is where the API is, "" for the provider's own.
-	APIURL string `yaml:"api_url"`
-	// APIRate bounds the requests of all processes together, by the second; default 20.
-	APIRate int `yaml:"api_rate"`
+	APIURL string `yaml:"api_url" form:"url"`
+	// APIRate bounds the requests of all processes together, by the second. Its default is a fifth of Stripe's limit:
+	// the rest is for the company's own programs.
+	APIRate int `yaml:"api_rate" default:"20" min:"1" max:"100"`
 }
 
 // Secret is one key of a source.

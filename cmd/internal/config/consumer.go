@@ -12,7 +12,7 @@ import (
 
 // Consumer is an HTTP endpoint that gets relayed events, signed as Standard Webhooks.
 type Consumer struct {
-	URL string `yaml:"url"`
+	URL string `yaml:"url" form:"url"`
 	// Secrets are what deliveries are signed with, each of them: "whsec_" and base64, as the specification writes it.
 	Secrets []SigningSecret `yaml:"secrets"`
 	Sending `yaml:",inline"`
@@ -55,7 +55,7 @@ func (c *checker) consumers() {
 		if !sourceName.MatchString(name) {
 			c.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
 		}
-		c.neededURL(key+".url", consumer.URL)
+		c.needed(key+".url", consumer.URL)
 		if len(consumer.Secrets) == 0 {
 			c.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
 		}

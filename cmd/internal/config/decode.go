@@ -134,21 +134,26 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 		return
 	}
 	d.written[key] = true
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		if err := u.UnmarshalText([]byte(text)); err != nil {
-			problem, fix := "cannot be read", err.Error()
-			if p, f, ok := strings.Cut(fix, ": "); ok && v.Type() == reflect.TypeFor[Ref]() {
-				problem, fix = p, f
-			} else if v.Type() == reflect.TypeFor[time.Time]() {
-				fix = "write a time such as 2026-01-31T00:00:00Z"
-			}
-			d.fault(key, line, problem, fix)
-		}
-		return
+	if problem, fix, err := parse(v, text); err != nil {
+		d.fault(key, line, problem, fix)
 	}
-	var err error
-	var fix string
+}
+
+// parse sets v to the value that text says. An error comes with the problem and its fix.
+func parse(v reflect.Value, text string) (problem, fix string, err error) {
+	problem = fmt.Sprintf("%q cannot be read", text)
+	u, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
+	case ok:
+		if err = u.UnmarshalText([]byte(text)); err == nil {
+			return "", "", nil
+		}
+		problem, fix = "cannot be read", err.Error()
+		if p, f, ok := strings.Cut(fix, ": "); ok && v.Type() == reflect.TypeFor[Ref]() {
+			problem, fix = p, f
+		} else if v.Type() == reflect.TypeFor[time.Time]() {
+			fix = "write a time such as 2026-01-31T00:00:00Z"
+		}
 	case v.Type() == reflect.TypeFor[time.Duration]():
 		var dur time.Duration
 		dur, err = ParseDuration(text)
@@ -169,9 +174,7 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 	default:
 		panic("config: no reader for a field of type " + v.Type().String())
 	}
-	if err != nil {
-		d.fault(key, line, fmt.Sprintf("%q cannot be read", text), fix)
-	}
+	return problem, fix, err
 }
 
 // scalarText returns the text of a scalar as it stands in the file, without quotes.

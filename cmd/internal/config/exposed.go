@@ -8,8 +8,13 @@ import (
 	"strings"
 )
 
-// exposed warns of connections that others on the way could read or forge. In dev nothing leaves the machine.
+// exposed warns of connections that others on the way could read or forge, and of a proxy that is not trusted: pawl
+// speaks plain HTTP, so there is one if the public URL is https. In dev nothing leaves the machine.
 func (c *checker) exposed() {
+	if strings.HasPrefix(c.cfg.Ingress.PublicURL, "https:") && len(c.cfg.Ingress.Limits.TrustedProxies) == 0 {
+		c.warn("ingress.limits.trusted_proxies", "is empty, and ingress.public_url is https, which a proxy must end: all that it forwards counts as one sender",
+			"write the proxy's network")
+	}
 	if c.cfg.Dev {
 		return
 	}

@@ -12,7 +12,9 @@ import (
 //go:embed init.yaml.tmpl
 var initSource string
 
-var initTemplate = template.Must(template.New("init.yaml").Funcs(template.FuncMap{"join": func(list []string) string { return strings.Join(list, ", ") }}).Parse(initSource))
+var initTemplate = template.Must(template.New("init.yaml").Funcs(template.FuncMap{
+	"join": func(list []string) string { return strings.Join(list, ", ") },
+}).Parse(initSource))
 
 // InitParams is what `pawl init` asks for.
 type InitParams struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -56,7 +55,8 @@ func (c checker) parse(content []byte) (*Config, error) {
 	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
 		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}
-	c.sending()
+	or(&c.cfg.Sinks.Email.Timeout, emailTimeout)
+	c.settings(reflect.ValueOf(c.cfg).Elem(), "")
 	c.cfg.setDefaults(c.dir)
 	c.check()
 	if len(c.faults) > 0 {
@@ -80,42 +80,32 @@ func syntaxFault(err error) Fault {
 	return f
 }
 
+// setDefaults fills in the settings whose default depends on others.
 func (c *Config) setDefaults(dir string) {
-	orRef(&c.Database, "env:DATABASE_URL")
-	or(&c.Day, day)
-	or(&c.Temporal.TaskQueue, "pawl")
 	c.Temporal.fileOnly = c.Dev && c.Temporal.ConfigFile != ""
 	if f := c.Temporal.ConfigFile; f != "" && !filepath.IsAbs(f) {
 		c.Temporal.ConfigFile = filepath.Join(dir, f)
 	}
-	or(&c.Ingress.Listen, "127.0.0.1:8080")
-	or(&c.Console.Listen, "127.0.0.1:8081")
-	or(&c.Ops.Ingress, "127.0.0.1:8082")
-	or(&c.Ops.Worker, "127.0.0.1:8084")
-	or(&c.Ingress.BodyLimit, 1<<20)
-	or(&c.Ingress.Limits.MaxConcurrent, 1024)
-	or(&c.Ingress.Limits.MaxConnections, 2048)
 	or(&c.Ingress.Limits.PerSource.Burst, c.Ingress.Limits.PerSource.PerSecond)
 	or(&c.Ingress.Limits.PerAddress.Burst, c.Ingress.Limits.PerAddress.PerSecond)
 	for name, s := range c.Sources {
 		if s.URL == "" && c.Ingress.PublicURL != "" {
 			s.URL = joinURL(c.Ingress.PublicURL, name)
 		}
-		or(&s.APIRate, apiRate)
 		for i := range s.Secrets {
 			s.Secrets[i].ByPlace = s.Secrets[i].Label == ""
 			or(&s.Secrets[i].Label, fmt.Sprintf("secret-%d", i+1))
 		}
 		c.Sources[name] = s
 	}
-	c.Sinks.setDefaults()
-	or(&c.Mail.Language, letters.English)
-	c.Plans.setDefaults()
-	c.Policy.setDefaults()
+	for _, section := range c.Sinks.sections() {
+		section.of.setDefaults()
+	}
 	for name, consumer := range c.Consumers {
-		consumer.setDefaults(httpTimeout, 0)
+		consumer.Retries.setDefaults(0)
 		c.Consumers[name] = consumer
 	}
+	c.Plans.setDefaults()
 }
 
 // or sets *v to def if it is zero.
@@ -123,11 +113,5 @@ func or[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {
 		*v = def
-	}
-}
-
-func orRef(r *Ref, def string) {
-	if r.from == "" {
-		r.from = def
 	}
 }

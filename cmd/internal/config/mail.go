@@ -13,10 +13,10 @@ import (
 type Mail struct {
 	// Templates is a directory of letters, NAME.LANGUAGE.txt, that stand in for the built-in ones.
 	Templates string `yaml:"templates"`
-	// Language chooses the letters; default en.
-	Language string `yaml:"language"`
+	// Language chooses the letters.
+	Language string `yaml:"language" default:"en"`
 	// Letters says which are "on" (default) and "off".
-	Letters map[string]string `yaml:"letters"`
+	Letters map[string]string `yaml:"letters" oneof:"on off"`
 
 	// Set is what Load has read.
 	Set *letters.Set `yaml:"-"`
@@ -29,7 +29,6 @@ func (c *checker) mail() {
 		if !slices.Contains(letters.Names(), name) {
 			c.bad("mail.letters."+name, "is no letter", "write one of "+strings.Join(letters.Names(), ", "))
 		}
-		c.oneOf("mail.letters."+name, m.Letters[name], "on", "off")
 		if m.Letters[name] == "off" {
 			off = append(off, name)
 		}

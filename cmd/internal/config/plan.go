@@ -26,7 +26,7 @@ type Price struct {
 	// Adds lists the features that a price without a plan adds to a subscription.
 	Adds []string `yaml:"adds"`
 	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
-	For time.Duration `yaml:"for"`
+	For time.Duration `yaml:"for" min:"0s"`
 }
 
 // UnmarshalText reads the name of a plan.
@@ -64,7 +64,6 @@ func (c *checker) plans() {
 			known(key, price.Plan)
 		}
 		c.noDuplicates(key+".adds", price.Adds)
-		c.positive(key+".for", price.For)
 	}
 	for i, plan := range p.Onboarding {
 		known(fmt.Sprintf("plans.onboarding[%d]", i), plan)

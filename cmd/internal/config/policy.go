@@ -9,39 +9,39 @@ import (
 
 // Policy is what billing leaves to you.
 type Policy struct {
-	// Grace is how long a subscription grants access after it became past due; default 21d.
-	Grace time.Duration `yaml:"grace"`
-	// Renewal is how long after a period's end the invoice of the next one may be paid; default 4d.
-	Renewal time.Duration `yaml:"renewal"`
-	// End is "at_once" (default) or "period_end": until when an ended subscription grants access.
-	End string `yaml:"end"`
-	// Cancel is "park" (default) or "compensate": what the cancellation of a run in Temporal does.
-	Cancel string `yaml:"cancel"`
-	// ZeroInvoices is "ignore" (default) or "book": whether finance gets an entry of 0.
-	ZeroInvoices string `yaml:"zero_invoices"`
-	// FullRefund is "keep" (default) or "end": what becomes of access when the newest paid invoice is refunded in full.
-	FullRefund string `yaml:"full_refund"`
-	// Dispute is "keep" (default) or "hold": what becomes of access while a dispute is open.
-	Dispute string `yaml:"dispute"`
-	// DisputeLost is "keep" (default) or "end": what becomes of access when a dispute is lost.
-	DisputeLost string `yaml:"dispute_lost"`
-	// GrantPlanOn is "change" (default) or "payment": when a higher plan, or more seats, are granted.
-	GrantPlanOn string `yaml:"grant_plan_on"`
-	// Dunning says how long after the first failed attempt the customer is reminded; default 0d, 3d, 7d, 14d.
-	Dunning []time.Duration `yaml:"dunning"`
-	// Settle is how long a paid invoice may be all that is known of a subscription; default 10m.
-	Settle time.Duration `yaml:"settle"`
-	// Keep is how long the workspace of an account without access is kept; default 30d.
-	Keep time.Duration `yaml:"keep"`
+	// Grace is how long a subscription grants access after it became past due. Stripe retries for two weeks.
+	Grace time.Duration `yaml:"grace" default:"21d" min:"0s"`
+	// Renewal is how long after a period's end the invoice of the next one may be paid.
+	Renewal time.Duration `yaml:"renewal" default:"4d" min:"0s"`
+	// End says until when an ended subscription grants access.
+	End string `yaml:"end" default:"at_once" oneof:"at_once period_end"`
+	// Cancel is what the cancellation of a run in Temporal does.
+	Cancel string `yaml:"cancel" default:"park" oneof:"park compensate"`
+	// ZeroInvoices says whether finance gets an entry of 0.
+	ZeroInvoices string `yaml:"zero_invoices" default:"ignore" oneof:"ignore book"`
+	// FullRefund is what becomes of access when the newest paid invoice is refunded in full.
+	FullRefund string `yaml:"full_refund" default:"keep" oneof:"keep end"`
+	// Dispute is what becomes of access while a dispute is open.
+	Dispute string `yaml:"dispute" default:"keep" oneof:"keep hold"`
+	// DisputeLost is what becomes of access when a dispute is lost.
+	DisputeLost string `yaml:"dispute_lost" default:"keep" oneof:"keep end"`
+	// GrantPlanOn says when a higher plan, or more seats, are granted.
+	GrantPlanOn string `yaml:"grant_plan_on" default:"change" oneof:"change payment"`
+	// Dunning says how long after the first failed attempt the customer is reminded.
+	Dunning []time.Duration `yaml:"dunning" default:"0s 3d 7d 14d" min:"0s"`
+	// Settle is how long a paid invoice may be all that is known of a subscription.
+	Settle time.Duration `yaml:"settle" default:"10m" min:"0s"`
+	// Keep is how long the workspace of an account without access is kept.
+	Keep time.Duration `yaml:"keep" default:"30d" min:"0s"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }
 
-// WhoWrites says of each kind of letters who sends them: "pawl" (default), or "stripe", which can send its own.
+// WhoWrites says of each kind of letters who sends them: pawl, or Stripe, which can send its own.
 type WhoWrites struct {
-	Receipt string `yaml:"receipt"`
-	Dunning string `yaml:"dunning"`
-	Trial   string `yaml:"trial"`
+	Receipt string `yaml:"receipt" default:"pawl" oneof:"pawl stripe"`
+	Dunning string `yaml:"dunning" default:"pawl" oneof:"pawl stripe"`
+	Trial   string `yaml:"trial" default:"pawl" oneof:"pawl stripe"`
 }
 
 // off lists the letters that Stripe sends.
@@ -62,47 +62,13 @@ func (w WhoWrites) off() (off []string) {
 
 const day = 24 * time.Hour
 
-func (p *Policy) setDefaults() {
-	or(&p.Grace, 21*day) // Stripe retries for two weeks
-	or(&p.Renewal, 4*day)
-	or(&p.End, "at_once")
-	or(&p.Cancel, "park")
-	or(&p.ZeroInvoices, "ignore")
-	or(&p.GrantPlanOn, "change")
-	if p.Dunning == nil {
-		p.Dunning = []time.Duration{0, 3 * day, 7 * day, 14 * day}
-	}
-	or(&p.Settle, 10*time.Minute)
-	or(&p.Keep, 30*day)
-	or(&p.Letters.Receipt, "pawl")
-	or(&p.Letters.Dunning, "pawl")
-	or(&p.Letters.Trial, "pawl")
-	or(&p.FullRefund, "keep")
-	or(&p.Dispute, "keep")
-	or(&p.DisputeLost, "keep")
-}
-
-func (c *checker) policy() {
-	p := c.cfg.Policy
-	c.positive("policy.grace", p.Grace)
-	c.positive("policy.renewal", p.Renewal)
-	c.oneOf("policy.end", p.End, "at_once", "period_end")
-	c.oneOf("policy.cancel", p.Cancel, "park", "compensate")
-	c.oneOf("policy.zero_invoices", p.ZeroInvoices, "ignore", "book")
-	c.oneOf("policy.grant_plan_on", p.GrantPlanOn, "change", "payment")
-	c.positive("policy.settle", p.Settle)
-	c.positive("policy.keep", p.Keep)
-	for i, after := range p.Dunning {
-		key := fmt.Sprintf("policy.dunning[%d]", i)
-		c.positive(key, after)
-		if i > 0 && after <= p.Dunning[i-1] {
-			c.bad(key, "does not come after the step before it", "list the steps in their order, each once")
+// dunning checks the order of the steps.
+func (c *checker) dunning() {
+	steps := c.cfg.Policy.Dunning
+	for i := 1; i < len(steps); i++ {
+		if steps[i] <= steps[i-1] {
+			c.bad(fmt.Sprintf("policy.dunning[%d]", i), "does not come after the step before it",
+				"list the steps in their order, each once")
 		}
 	}
-	c.oneOf("policy.letters.receipt", p.Letters.Receipt, "pawl", "stripe")
-	c.oneOf("policy.letters.dunning", p.Letters.Dunning, "pawl", "stripe")
-	c.oneOf("policy.letters.trial", p.Letters.Trial, "pawl", "stripe")
-	c.oneOf("policy.full_refund", p.FullRefund, "keep", "end")
-	c.oneOf("policy.dispute", p.Dispute, "keep", "hold")
-	c.oneOf("policy.dispute_lost", p.DisputeLost, "keep", "end")
 }

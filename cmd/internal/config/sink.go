@@ -20,30 +20,30 @@ type Sinks struct {
 
 // Sending says how effects are sent to a sink or a consumer, and how often.
 type Sending struct {
-	// Timeout bounds one request; default 10s, for mail 30s.
-	Timeout time.Duration `yaml:"timeout"`
+	// Timeout bounds one request. Mail has another default.
+	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
 	Retries Retries       `yaml:"retries"`
 	// Bounds keep what the sink does from other sinks.
 	Bounds `yaml:",inline"`
-	// Effects is "local" (try as a local activity first; default) or "activity".
-	Effects string `yaml:"effects"`
+	// Effects is "local" (try as a local activity first) or "activity".
+	Effects string `yaml:"effects" default:"local" oneof:"local activity"`
 	// Owner is whom to turn to about the sink.
 	Owner string `yaml:"owner"`
 }
 
-// The time-outs that hold where none is configured.
-const (
-	httpTimeout  = 10 * time.Second
-	emailTimeout = 30 * time.Second // RFC 5321 §4.5.3.2 grants minutes; a worker does not wait that long
-	keyLifetime  = 24 * time.Hour   // what Stripe and those who copied its Idempotency-Key keep
-)
-
-func (s *Sending) setDefaults(timeout, keyLifetime time.Duration) {
-	or(&s.Timeout, timeout)
-	or(&s.Effects, "local")
-	s.Retries.setDefaults(keyLifetime)
-	s.Bounds.setDefaults()
+// Bounds say how much of a worker's work one sink, or one consumer, can hold.
+type Bounds struct {
+	// Places is how many effects are in flight at once from each worker process. For each mode, where the sink is per
+	// mode. The default is more than a sink needs that answers: at 100 ms each, 16 are 160 effects a second from one
+	// process, and an engine on two cores runs about a hundred events. It is few enough for a mail server, and for a
+	// small API that is met by all that had waited.
+	Places int `yaml:"places" default:"16" min:"1" max:"1000"`
+	// Rate is how many may begin each second in each worker process; default any number.
+	Rate int `yaml:"rate" min:"1" fix:"write how many may begin each second, or leave it out for any number"`
 }
+
+// emailTimeout is the default of mail. RFC 5321 §4.5.3.2 grants minutes; a worker does not wait that long.
+const emailTimeout = 30 * time.Second
 
 // Sink is a sink or a consumer of any protocol. Gates, settings, reports and checks are built from it.
 type Sink struct {
@@ -54,8 +54,8 @@ type Sink struct {
 	Sending
 	// KeyLifetime is how long it remembers a key, zero for one to which that means nothing.
 	KeyLifetime time.Duration
-	// Credentials say with what pawl is let in, in words, for each mode that it serves. It is empty where the sink is not
-	// configured.
+	// Credentials say with what pawl is let in, in words, for each mode that it serves. It is empty where the sink is
+	// not configured.
 	Credentials map[string]string
 	// PerMode is set where live and test are served apart, each under a name, a gate and a breaker of its own.
 	PerMode bool
@@ -76,8 +76,8 @@ type Served struct {
 	Sink        Sink
 }
 
-// Of returns the name of the sink for a mode.
-func (s Sink) Of(mode string) string {
+// ForMode returns the name of the sink for a mode.
+func (s Sink) ForMode(mode string) string {
 	if s.PerMode {
 		return s.Name + ":" + mode
 	}
@@ -89,7 +89,7 @@ func (c *Config) Served() (served []Served) {
 	for _, s := range c.AllSinks() {
 		for _, mode := range slices.Sorted(maps.Keys(s.Credentials)) {
 			if s.PerMode || mode == string(webhook.Test) { // where one serves both, it is asked about test
-				served = append(served, Served{s.Of(mode), mode, s.Credentials[mode], s})
+				served = append(served, Served{s.ForMode(mode), mode, s.Credentials[mode], s})
 			}
 		}
 	}
@@ -121,27 +121,9 @@ func (c *Config) AllSinks() (all []Sink) {
 	return all
 }
 
-// sending checks what stands in the file, before the defaults take the place of a 0.
-func (c *checker) sending() {
-	for _, s := range c.cfg.AllSinks() {
-		c.retriesOf(s.Key, s.Retries, s.KeyLifetime)
-		c.boundsOf(s.Key, s.Bounds)
-		c.positive(s.Key+".timeout", s.Timeout)
-	}
-}
-
-func (s *Sinks) setDefaults() {
-	for _, section := range s.sections() {
-		section.of.setDefaults()
-	}
-	for i := range s.Subscribers {
-		or(&s.Subscribers[i].Timeout, httpTimeout)
-	}
-}
-
 func (c *checker) sinks() {
 	for _, s := range c.cfg.AllSinks() {
-		c.oneOf(s.Key+".effects", s.Effects, "local", "activity")
+		c.retriesOf(s.Key, s.Retries, s.KeyLifetime)
 	}
 	for _, s := range c.cfg.Sinks.sections() {
 		s.of.check(c, "sinks."+s.name)

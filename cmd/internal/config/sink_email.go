@@ -13,17 +13,16 @@ type EmailSink struct {
 	Live       *MailServer `yaml:"live"`
 	Test       *MailServer `yaml:"test"`
 	Sending    `yaml:",inline"`
-	// Guarantee is "at_most_once" (default) or "at_least_once": SMTP cannot do both.
-	Guarantee string `yaml:"guarantee"`
+	// Guarantee is one of the two, because SMTP cannot do both.
+	Guarantee string `yaml:"guarantee" default:"at_most_once" oneof:"at_most_once at_least_once"`
 }
 
 // MailServer is where mails are handed over, and whose they are.
 type MailServer struct {
 	// Address is host:port.
-	Address string `yaml:"address"`
-	From    string `yaml:"from"`
-	// TLS is "starttls" (default), "implicit" or "none".
-	TLS      string `yaml:"tls"`
+	Address  string `yaml:"address" form:"address"`
+	From     string `yaml:"from"`
+	TLS      string `yaml:"tls" default:"starttls" oneof:"starttls implicit none"`
 	Username string `yaml:"username"`
 	Password Ref    `yaml:"password"`
 }
@@ -47,38 +46,25 @@ func (s *EmailSink) sink(name string) Sink {
 	}
 }
 
-func (s *EmailSink) setDefaults() {
-	for _, m := range []*MailServer{&s.MailServer, s.Live, s.Test} {
-		if m != nil {
-			or(&m.TLS, "starttls")
-		}
-	}
-	or(&s.Guarantee, "at_most_once")
-	s.Sending.setDefaults(emailTimeout, 0)
-}
+func (s *EmailSink) setDefaults() { s.Retries.setDefaults(0) }
 
 func (s *EmailSink) check(c *checker, key string) {
 	eachMode(c, key, &s.MailServer, s.Live, s.Test, c.mailServer, "address", "from", "tls", "username", "password")
-	c.oneOf(key+".guarantee", s.Guarantee, "at_most_once", "at_least_once")
 }
 
 func (c *checker) mailServer(key string, s *MailServer) {
 	if s.Address == "" {
 		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
-	} else {
-		c.hostPort(key+".address", s.Address)
+	} else if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
 		// The address is dialled, not listened on: without a host, no certificate could be checked.
-		if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
-			c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address),
-				"write the SMTP server's host:port")
-		}
+		c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address),
+			"write the SMTP server's host:port")
 	}
 	if s.From == "" {
 		c.bad(key+".from", "is missing", "write the sender: Billing <billing@example.com>")
 	} else if _, err := mail.ParseAddress(s.From); err != nil {
 		c.bad(key+".from", fmt.Sprintf("%q is no address", s.From), "write the sender: Billing <billing@example.com>")
 	}
-	c.oneOf(key+".tls", s.TLS, "starttls", "implicit", "none")
 	c.resolve(&s.Password, key+".password")
 	switch {
 	case (s.Username == "") != (s.Password.from == ""):

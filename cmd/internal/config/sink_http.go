@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,16 +17,17 @@ type HTTPSink struct {
 	Test     *Endpoint `yaml:"test"`
 	Sending  `yaml:",inline"`
 	// KeyLifetime is how long the sink remembers a key. Automatic retries stop there, because a
-	// retry after it could be applied a second time. Default 24h.
-	KeyLifetime time.Duration `yaml:"key_lifetime"`
-	// Refusals are the answers that say something about the customer; default 402, 422 and 451.
-	Refusals []Refusal `yaml:"refusals"`
+	// retry after it could be applied a second time. Its default is what Stripe and those who copied its
+	// Idempotency-Key keep.
+	KeyLifetime time.Duration `yaml:"key_lifetime" default:"24h" min:"0s"`
+	// Refusals are the answers that say something about the customer. An empty list refuses nothing.
+	Refusals []Refusal `yaml:"refusals" default:"402 422 451"`
 }
 
 // Endpoint is where an API is.
 type Endpoint struct {
 	// URL is the base that paths are added to; it is kept without a slash at its end.
-	URL string `yaml:"url"`
+	URL string `yaml:"url" form:"url"`
 	// Token, when set, is sent as a bearer token.
 	Token Ref `yaml:"token"`
 }
@@ -46,7 +46,7 @@ func (s *HTTPSink) sink(name string) Sink {
 		}
 	}
 	return Sink{
-		Name: name, Key: "sinks." + name, Sending: s.Sending, KeyLifetime: cmp.Or(s.KeyLifetime, keyLifetime),
+		Name: name, Key: "sinks." + name, Sending: s.Sending, KeyLifetime: s.KeyLifetime,
 		Credentials: credentials, PerMode: s.Live != nil || s.Test != nil, HTTP: s,
 	}
 }
@@ -57,11 +57,7 @@ func (s *HTTPSink) setDefaults() {
 			e.URL = strings.TrimRight(e.URL, "/") // each path begins with one
 		}
 	}
-	or(&s.KeyLifetime, keyLifetime)
-	s.Sending.setDefaults(httpTimeout, s.KeyLifetime)
-	if s.Refusals == nil { // an empty list refuses nothing
-		s.Refusals = []Refusal{{Status: 402}, {Status: 422}, {Status: 451}}
-	}
+	s.Retries.setDefaults(s.KeyLifetime)
 }
 
 // Refusal is a sink's answer that this customer cannot have the requested change. In the file it is a status, or a
@@ -82,14 +78,13 @@ func (r *Refusal) UnmarshalText(text []byte) (err error) {
 
 func (s *HTTPSink) check(c *checker, key string) {
 	eachMode(c, key, &s.Endpoint, s.Live, s.Test, c.endpoint, "url", "token")
-	c.positive(key+".key_lifetime", s.KeyLifetime)
 	for i, r := range s.Refusals {
 		c.refusal(fmt.Sprintf("%s.refusals[%d]", key, i), r)
 	}
 }
 
 func (c *checker) endpoint(key string, e *Endpoint) {
-	c.neededURL(key+".url", e.URL)
+	c.needed(key+".url", e.URL)
 	if strings.ContainsAny(e.URL, "?#") {
 		c.bad(key+".url", "has a query or a fragment, and a path is written at its end",
 			"write the base alone: https://host/path")

@@ -30,19 +30,9 @@ func (c *checker) source(name string, s Source) {
 	case len(c.providers) > 0 && !known:
 		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
-	if s.Mode != "" && s.Mode != webhook.Live && s.Mode != webhook.Test {
-		c.bad(key+".mode", fmt.Sprintf("%q is no mode", s.Mode),
-			"write live or test, or leave it out where the provider's events say which")
-	}
 	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
 		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer",
 			"write live or test, and a source for each that you use")
-	}
-	if c.written[key+".url"] { // else it is made of ingress.public_url, whose own fault is told
-		c.optionalURL(key+".url", s.URL)
-	}
-	if s.Tolerance < 0 {
-		c.bad(key+".tolerance", "is negative", "leave it out for the provider's default, or write how far the clocks may differ")
 	}
 	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
 		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only",
@@ -65,9 +55,6 @@ func (c *checker) source(name string, s Source) {
 	}
 }
 
-// apiRate is a fifth of Stripe's limit by the second: the rest is for the company's own programs.
-const apiRate = 20
-
 // api holds the key of the provider's API against the source: a key of the other mode finds nothing, and one that may
 // write is more than is needed.
 func (c *checker) api(name string, s Source) {
@@ -81,11 +68,6 @@ func (c *checker) api(name string, s Source) {
 			c.bad(key+".api_url", "has no api_key beside it", "add api_key, or remove it")
 		}
 		return
-	}
-	c.optionalURL(key+".api_url", s.APIURL)
-	if s.APIRate < 1 || s.APIRate > 100 {
-		c.bad(key+".api_rate", fmt.Sprintf("%d is not between 1 and 100", s.APIRate),
-			"write how many requests a second pawl may make, or leave it out")
 	}
 	c.resolve(&s.APIKey, key+".api_key")
 	c.cfg.Sources[name] = s

@@ -23,7 +23,7 @@ func TestLoad_APIKey_Faults(t *testing.T) {
 		"another provider's":  {"github", "api_key: env:LIVE", "is for provider stripe only", ""},
 		"a URL and no key":    {"stripe", "api_url: \"http://127.0.0.1:1\"", "has no api_key beside it", ""},
 		"no URL":              {"stripe", "api_key: env:LIVE, api_url: stripe", "no http or https URL", ""},
-		"more than they take": {"stripe", "api_key: env:LIVE, api_rate: 1000", "is not between 1 and 100", ""},
+		"more than they take": {"stripe", "api_key: env:LIVE, api_rate: 1000", "not between 1 and 100", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,10 +10,10 @@ import (
 // Subscriber takes internal events as CloudEvents.
 type Subscriber struct {
 	Name  string `yaml:"name"`
-	URL   string `yaml:"url"`
+	URL   string `yaml:"url" form:"url"`
 	Token Ref    `yaml:"token"`
-	// Timeout bounds one request; default 10s.
-	Timeout time.Duration `yaml:"timeout"`
+	// Timeout bounds one request.
+	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
 	// Types are the internal events that it takes; none means all.
 	Types []string `yaml:"types"`
 }
@@ -39,8 +39,7 @@ func (c *checker) subscribers() {
 			c.bad(key+".name", "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
 		}
 		names[s.Name] = true
-		c.neededURL(key+".url", s.URL)
-		c.positive(key+".timeout", s.Timeout)
+		c.needed(key+".url", s.URL)
 		c.resolve(&s.Token, key+".token")
 		for i, t := range s.Types {
 			noun, told, _ := strings.Cut(t, ".")

@@ -18,10 +18,9 @@ type Temporal struct {
 	// the TEMPORAL_* variables. A path is relative to the configuration file.
 	ConfigFile string `yaml:"config_file"`
 	Profile    string `yaml:"profile"`
-	// TaskQueue defaults to "pawl".
-	TaskQueue string `yaml:"task_queue"`
+	TaskQueue  string `yaml:"task_queue" default:"pawl"`
 	// UIURL is where the Temporal UI is, for links to its pages.
-	UIURL string `yaml:"ui_url"`
+	UIURL string `yaml:"ui_url" form:"url"`
 
 	// fileOnly keeps TEMPORAL_* variables out: a developer who works with another cluster must not
 	// have `pawl dev` run against it.
@@ -30,7 +29,6 @@ type Temporal struct {
 
 // temporal refuses a file that is not there: the SDK takes it for an empty one, and dials 127.0.0.1:7233.
 func (c *checker) temporal() {
-	c.optionalURL("temporal.ui_url", c.cfg.Temporal.UIURL)
 	file := c.cfg.Temporal.ConfigFile
 	if file == "" {
 		return

@@ -39,7 +39,7 @@ func (g gates) slots() (n int) {
 
 // policy says how the effects of a sink are tried in a mode.
 func (n *Node) policy(s config.Sink, mode string) effect.Policy {
-	return effect.Policy{Timeout: s.Timeout, Gate: n.gates[s.Of(mode)], Retries: effect.Retries(s.Retries),
+	return effect.Policy{Timeout: s.Timeout, Gate: n.gates[s.ForMode(mode)], Retries: effect.Retries(s.Retries),
 		KeyLifetime: s.KeyLifetime}
 }
 

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// settings fills in the defaults of the settings below v, which stands at key, and holds each setting against its
+// field's tags. Those of a list or a mapping are for its elements.
+//
+//	default   the value where the file has none; of a list, its elements
+//	oneof     the words that it may be
+//	min, max  its bounds; a 0 that min forbids is a fault where it is written
+//	form      url or address (host:port)
+//	fix       what a fault tells to write, in place of what the other tags say
+func (c *checker) settings(v reflect.Value, key string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.settings(v.Elem(), key)
+		}
+	case reflect.Struct:
+		for name, index := range fieldNames(v.Type()) {
+			at, field := strings.TrimPrefix(key+"."+name, "."), v.FieldByIndex(index)
+			c.setting(field, at, v.Type().FieldByIndex(index).Tag)
+			c.settings(field, at)
+		}
+	case reflect.Slice, reflect.Map:
+		elements(v, key, c.settings)
+	}
+}
+
+// elements calls each for every element of a list or a mapping.
+func elements(v reflect.Value, key string, each func(v reflect.Value, key string)) {
+	if v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			each(v.Index(i), fmt.Sprintf("%s[%d]", key, i))
+		}
+		return
+	}
+	for _, name := range v.MapKeys() {
+		element := reflect.New(v.Type().Elem()).Elem()
+		element.Set(v.MapIndex(name))
+		each(element, key+"."+name.String())
+		v.SetMapIndex(name, element)
+	}
+}
+
+// setting fills in one setting and checks it.
+func (c *checker) setting(v reflect.Value, key string, tag reflect.StructTag) {
+	switch standard, ok := tag.Lookup("default"); {
+	case v.Kind() == reflect.Map, !v.IsZero():
+	case tag.Get("min") != "" && bound(v.Type(), tag.Get("min")) > 0 && c.written[key]:
+	case ok && v.Kind() == reflect.Slice:
+		texts := strings.Fields(standard)
+		v.Set(reflect.MakeSlice(v.Type(), len(texts), len(texts)))
+		for i, text := range texts {
+			mustParse(v.Index(i), text)
+		}
+	case ok:
+		mustParse(v, standard)
+	default:
+		return
+	}
+	if v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
+		elements(v, key, func(v reflect.Value, key string) { c.hold(v, key, tag) })
+		return
+	}
+	c.hold(v, key, tag)
+}
+
+// hold holds one value against the tags.
+func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
+	fix := tag.Get("fix")
+	fault := func(problem, standard string) {
+		if fix == "" {
+			fix = standard
+		}
+		c.bad(key, problem, fix)
+	}
+	if words := strings.Fields(tag.Get("oneof")); len(words) > 0 && !slices.Contains(words, v.String()) {
+		fault(fmt.Sprintf("%q is not known", v.String()), "write "+strings.Join(words, " or "))
+	}
+	switch least, most := tag.Get("min"), tag.Get("max"); {
+	case most != "" && (v.Int() < bound(v.Type(), least) || v.Int() > bound(v.Type(), most)):
+		fault(fmt.Sprintf("is %v, not between %s and %s", v, least, most),
+			fmt.Sprintf("write %s to %s, or leave it out", least, most))
+	case least != "" && v.Int() < 0:
+		fault(fmt.Sprintf("is %v, which is negative", v), "write a positive value, or leave it out")
+	case least != "" && v.Int() < bound(v.Type(), least):
+		fault(fmt.Sprintf("is %v", v), "write more, or leave it out")
+	}
+	switch tag.Get("form") {
+	case "url":
+		if u, err := url.Parse(v.String()); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			fault("is no http or https URL", "write it whole: https://host/path")
+		}
+	case "address":
+		_, port, err := net.SplitHostPort(v.String())
+		if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 {
+			fault(fmt.Sprintf("%q is no address", v.String()), "write host:port, such as 127.0.0.1:8080")
+		}
+	}
+}
+
+// bound reads a bound of a setting of type t.
+func bound(t reflect.Type, text string) int64 {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	v := reflect.New(t).Elem()
+	mustParse(v, text)
+	return v.Int()
+}
+
+func mustParse(v reflect.Value, text string) {
+	if _, _, err := parse(v, text); err != nil {
+		panic("config: tag " + text + ": " + err.Error()) // in every test
+	}
+}
