@@ -17,14 +17,14 @@ type checks struct {
 // isCheck reports whether a request is only to find out how it is answered.
 func isCheck(r *http.Request) bool { return r.Header.Get("Pawl-Check") == "true" }
 
-// checked answers as accept does, and does nothing. It does not remember a request without a key.
-func (s *Sandbox) checked(in record, status int) reply {
+// checked answers as receive does, and does nothing. It remembers only what an Idempotency-Key identifies.
+func (s *Sandbox) checked(in record, v service) reply {
 	s.checks.mu.Lock()
 	defer s.checks.mu.Unlock()
 	rec, known := s.checks.keys[in.Key]
 	switch {
-	case in.Key == "":
-		return reply{status: status, body: map[string]string{"check": "passed"}}
+	case !v.keyed:
+		return reply{status: v.status, body: map[string]string{"check": "passed"}}
 	case known && (rec.Account != in.Account || !bytes.Equal(rec.Body, in.Body)):
 		return refuse(http.StatusConflict, otherRequest)
 	case !known:
@@ -34,5 +34,5 @@ func (s *Sandbox) checked(in record, status int) reply {
 		}
 		s.checks.keys[in.Key], rec = in, in
 	}
-	return reply{status: status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: known}
+	return reply{status: v.status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: known}
 }

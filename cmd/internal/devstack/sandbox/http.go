@@ -3,13 +3,14 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/pawlhq/pawl/docs"
 )
@@ -20,16 +21,16 @@ const maxBody = 1 << 20
 // routes are the HTTP services.
 func (s *Sandbox) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /workspaces/{account}", s.faulty(workspaces, s.putWorkspace))
-	mux.HandleFunc("DELETE /workspaces/{account}", s.faulty(workspaces, s.deleteWorkspace))
+	for _, v := range received {
+		mux.HandleFunc(v.pattern, s.faulty(v.name, func(r *http.Request, body []byte, f fault) reply {
+			return s.receive(v, r, body, f)
+		}))
+	}
 	mux.HandleFunc("GET /workspaces/{account}", s.getWorkspace)
 	mux.HandleFunc("GET /workspaces",
 		func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.sinks[workspaces].states()) })
-	mux.HandleFunc("POST /entries", s.faulty(finance, s.postEntry))
 	mux.HandleFunc("GET /entries", s.list(finance))
-	mux.HandleFunc("POST /events", s.faulty(events, s.postEvent))
 	mux.HandleFunc("GET /events", s.list(events))
-	mux.HandleFunc("POST /relayed", s.faulty(relayed, s.postRelayed))
 	mux.HandleFunc("GET /relayed", s.list(relayed))
 	mux.HandleFunc("GET /emails", s.list(email))
 	mux.HandleFunc("POST /_faults", s.postFault)
@@ -73,7 +74,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		}
 		account := r.PathValue("account")
 		if service == finance {
-			account = accountIn(body)
+			account = gjson.GetBytes(body, "account").Str
 		}
 		f := s.faults.take(service, "", modeOf(r), account)
 		if f.Mode != "" {
@@ -153,148 +154,44 @@ func modeOf(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Ce-Source"), "/pawl/")
 }
 
-func (s *Sandbox) putWorkspace(r *http.Request, body []byte, f fault) reply {
-	object, err := jsonObject(body)
-	if err != nil {
-		return refuse(http.StatusBadRequest, err.Error())
-	}
-	rec := record{Account: r.PathValue("account"), Body: object, OutOfOrder: f.IgnoreVersion}
-	mode, version := rec.target()
-	for header, want := range map[string]string{"Pawl-Mode": mode,
-		"Pawl-Target-Version": strconv.FormatInt(version, 10)} {
-		if got := r.Header.Get(header); got != "" && got != want {
-			return refuse(http.StatusBadRequest,
-				fmt.Sprintf("the header %s says %q, and the body %q", header, got, want))
+// receive takes a request of a service, or only says how it would be answered. The answer is made of the record alone,
+// so that a remembered one is the same after a restart.
+func (s *Sandbox) receive(v service, r *http.Request, body []byte, f fault) reply {
+	in, err := v.read(r, body)
+	if err == nil && v.keyed {
+		keys := r.Header.Values("Idempotency-Key")
+		if len(keys) != 1 || keys[0] == "" || len(keys[0]) > 255 {
+			err = errors.New("want one header Idempotency-Key of 1 to 255 characters")
+		} else {
+			in.Key = keys[0]
 		}
 	}
-	return s.keyed(workspaces, r, rec, http.StatusOK)
-}
-
-func (s *Sandbox) deleteWorkspace(r *http.Request, _ []byte, _ fault) reply {
-	body := `{"state":"released"}`
-	if mode := r.URL.Query().Get("mode"); mode == "live" || mode == "test" {
-		body = `{"mode":"` + mode + `","state":"released"}`
-	}
-	return s.keyed(workspaces, r, record{Account: r.PathValue("account"), Body: []byte(body)}, http.StatusOK)
-}
-
-func (s *Sandbox) postEntry(r *http.Request, body []byte, _ fault) reply {
-	object, err := jsonObject(body)
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	return s.keyed(finance, r, record{Account: accountIn(object), Body: object}, http.StatusCreated)
-}
-
-// keyed accepts a request that its Idempotency-Key identifies. The answer is made of the record
-// alone, so that a remembered one is the same after a restart.
-func (s *Sandbox) keyed(service string, r *http.Request, rec record, status int) reply {
-	keys := r.Header.Values("Idempotency-Key")
-	if len(keys) != 1 || keys[0] == "" || len(keys[0]) > 255 {
-		return refuse(http.StatusBadRequest, "want one header Idempotency-Key of 1 to 255 characters")
-	}
-	rec.Key = keys[0]
 	if isCheck(r) {
-		return s.checked(rec, status)
+		return s.checked(in, v)
 	}
-	return s.accept(service, rec, true, status)
+	in.OutOfOrder = f.IgnoreVersion
+	rec, err := s.keep(v.name, in, v.keyed)
+	switch {
+	case errors.Is(err, errOtherRequest):
+		return refuse(http.StatusConflict, otherRequest)
+	case err != nil:
+		s.log.Error("sandbox journal", "service", v.name, "error", err)
+		return refuse(http.StatusInternalServerError, "the journal cannot be written")
+	}
+	return reply{status: v.status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: !rec.First}
 }
 
 const otherRequest = "this key was used before for another account or with other bytes"
 
-// accepted is the answer to a request with a key.
+// accepted is the answer to a request that was taken.
 type accepted struct {
 	Key        string          `json:"key"`
 	Account    string          `json:"account"`
 	AcceptedAt time.Time       `json:"accepted_at"`
 	Body       json.RawMessage `json:"body"`
-}
-
-func (s *Sandbox) accept(service string, in record, strict bool, status int) reply {
-	rec, err := s.keep(service, in, strict)
-	switch {
-	case errors.Is(err, errOtherRequest):
-		return refuse(http.StatusConflict, otherRequest)
-	case err != nil:
-		s.log.Error("sandbox journal", "service", service, "error", err)
-		return refuse(http.StatusInternalServerError, "the journal cannot be written")
-	}
-	return reply{status: status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: !rec.First}
-}
-
-// postEvent takes a CloudEvent: https://github.com/cloudevents/spec, HTTP binding §3. Its ID makes
-// a repeated one a duplicate, whatever it holds.
-func (s *Sandbox) postEvent(r *http.Request, body []byte, _ fault) reply {
-	object, err := jsonObject(body)
-	if err != nil {
-		return refuse(http.StatusBadRequest, err.Error())
-	}
-	var event struct {
-		ID      string          `json:"id"`
-		Account string          `json:"account"`
-		Data    json.RawMessage `json:"data"`
-	}
-	// Fields of other types stay empty, which is what they mean here.
-	_ = json.Unmarshal(object, &event)
-	id, account := event.ID, event.Account
-	if header := r.Header.Get("Ce-Id"); header != "" {
-		id, account = header, r.Header.Get("Ce-Account")
-		if account == "" {
-			account = event.Account
-		}
-	} else if account == "" {
-		account = accountIn(event.Data)
-	}
-	if id == "" {
-		return refuse(http.StatusBadRequest, "no CloudEvents ID: want id in the body or the header ce-id")
-	}
-	if isCheck(r) {
-		return s.checked(record{}, http.StatusAccepted)
-	}
-	return s.accept(events, record{Key: id, Account: account, Body: object}, false, http.StatusAccepted)
-}
-
-// postRelayed takes an event of any provider, in the provider's bytes. Its webhook-id makes a repeated one a
-// duplicate: https://github.com/standard-webhooks/standard-webhooks. The signature is not checked.
-func (s *Sandbox) postRelayed(r *http.Request, body []byte, _ fault) reply {
-	id := r.Header.Get("Webhook-Id")
-	if id == "" {
-		return refuse(http.StatusBadRequest, "no header webhook-id")
-	}
-	line, err := oneLine(body)
-	if err != nil { // a form, say
-		if line, err = json.Marshal(string(body)); err != nil {
-			return refuse(http.StatusBadRequest, err.Error())
-		}
-	}
-	if isCheck(r) {
-		return s.checked(record{}, http.StatusAccepted)
-	}
-	return s.accept(relayed, record{Key: id, Account: r.Header.Get("Pawl-Account"), Body: line}, false,
-		http.StatusAccepted)
-}
-
-// jsonObject returns body as it stands in the journal.
-func jsonObject(body []byte) (json.RawMessage, error) {
-	line, err := oneLine(body)
-	if err != nil {
-		return nil, err
-	}
-	if !strings.HasPrefix(string(line), "{") {
-		return nil, errors.New("the body is not a JSON object")
-	}
-	return line, nil
-}
-
-// accountIn returns the string "account" of a JSON object, "" without one.
-func accountIn(object json.RawMessage) string {
-	var in struct {
-		Account string `json:"account"`
-	}
-	if len(object) == 0 || json.Unmarshal(object, &in) != nil {
-		return ""
-	}
-	return in.Account
 }
 
 func (s *Sandbox) getWorkspace(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // errOtherRequest says that a key was used before for another request.
@@ -37,13 +38,9 @@ type latest struct {
 
 // target reads what tells the targets of a workspace apart. Fields of other types stay empty.
 func (r record) target() (mode string, version int64) {
-	var body struct {
-		Mode    string
-		Version json.RawMessage
-	}
-	_ = json.Unmarshal(r.Body, &body)
-	version, _ = strconv.ParseInt(string(body.Version), 10, 64)
-	return body.Mode, version
+	body := gjson.ParseBytes(r.Body)
+	version, _ = strconv.ParseInt(body.Get("version").Raw, 10, 64)
+	return body.Get("mode").Str, version
 }
 
 func openSink(dir, service string) (*sink, error) {

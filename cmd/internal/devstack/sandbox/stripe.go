@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // stripe is the name of the service that stands in for Stripe's API. It is no sink: it answers questions from the
@@ -100,7 +102,7 @@ func (s *Sandbox) tellStripe(w http.ResponseWriter, r *http.Request) {
 	for _, event := range told {
 		line, err := oneLine(event.body)
 		if err == nil {
-			_, err = s.stripe.told.accept(record{Key: event.ID, Account: event.Account, Body: line}, false)
+			_, err = s.stripe.told.accept(record{Key: event.id, Account: event.account, Body: line}, false)
 		}
 		if err != nil {
 			s.log.Error("sandbox journal", "service", stripe, "error", err)
@@ -253,8 +255,9 @@ func (q stripeQuery) lines() reply {
 		return stripeRefusal(http.StatusNotFound, "resource_missing", "invoice",
 			fmt.Sprintf("No such invoice: '%s'", q.id))
 	}
-	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(), idOf,
-		func(line json.RawMessage) any { return line })
+	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(),
+		func(line gjson.Result) string { return line.Get("id").Str },
+		func(line gjson.Result) any { return json.RawMessage(line.Raw) })
 }
 
 // unknown refuses parameters that the sandbox would not heed: a test that relies on one must not pass by chance.

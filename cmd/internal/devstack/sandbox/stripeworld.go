@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // stripeKind is what can be asked of one kind of objects.
 type stripeKind struct {
 	// object is the objects' name of their kind.
-	object string
-	// filters are the parameters of its list, and what they ask of an object.
-	filters map[string]func(o stripeObject, want string) bool
+	object  string
+	filters filters
 	// unasked says which objects are listed where no status is asked for; nil for all.
 	unasked func(o stripeObject) bool
 	// new is set for what the API has since 2025-03-31.basil.
@@ -24,18 +25,30 @@ type stripeKind struct {
 	kept time.Duration
 }
 
+// filters are the parameters of a list, and what they ask of an object.
+type filters map[string]func(o stripeObject, want string) bool
+
+// fields are the filters for what stands under the parameter's own name.
+func fields(names ...string) filters {
+	f := filters{}
+	for _, name := range names {
+		f[name] = field(name)
+	}
+	return f
+}
+
 // field is a filter for what stands at a path of an object: a text, or an object that has an ID.
-func field(path ...string) func(o stripeObject, want string) bool {
-	return func(o stripeObject, want string) bool { return o.text(path...) == want }
+func field(path string) func(o stripeObject, want string) bool {
+	return func(o stripeObject, want string) bool { return o.text(path) == want }
 }
 
 // stripeKinds are the kinds by the paths of their lists.
 var stripeKinds = map[string]stripeKind{
-	"customers": {object: "customer", filters: map[string]func(stripeObject, string) bool{"email": field("email")},
+	"customers": {object: "customer", filters: fields("email"),
 		unasked: func(o stripeObject) bool { return !o.gone }},
 	"subscriptions": {
 		object: "subscription",
-		filters: map[string]func(stripeObject, string) bool{
+		filters: filters{
 			"customer": field("customer"), "collection_method": field("collection_method"),
 			"status": func(o stripeObject, want string) bool {
 				switch ended := o.text("status") == "canceled" || o.text("status") == "incomplete_expired"; want {
@@ -51,43 +64,29 @@ var stripeKinds = map[string]stripeKind{
 	},
 	"invoices": {
 		object: "invoice",
-		filters: map[string]func(stripeObject, string) bool{
+		filters: filters{
 			"customer": field("customer"), "status": field("status"), "collection_method": field("collection_method"),
 			"subscription": func(o stripeObject, want string) bool {
-				return cmp.Or(o.text("subscription"), o.text("parent", "subscription_details", "subscription")) == want
+				return cmp.Or(o.text("subscription"), o.text("parent.subscription_details.subscription")) == want
 			},
 		},
 	},
 	"invoice_payments": {
 		object: "invoice_payment", new: true,
-		filters: map[string]func(stripeObject, string) bool{
-			"invoice": field("invoice"), "status": field("status"), "payment[type]": field("payment", "type"),
-			"payment[payment_intent]": field("payment", "payment_intent"),
+		filters: filters{
+			"invoice": field("invoice"), "status": field("status"), "payment[type]": field("payment.type"),
+			"payment[payment_intent]": field("payment.payment_intent"),
 		},
 	},
-	"charges": {object: "charge",
-		filters: map[string]func(stripeObject, string) bool{"customer": field("customer"),
-			"payment_intent": field("payment_intent")}},
-	"credit_notes": {object: "credit_note",
-		filters: map[string]func(stripeObject, string) bool{"customer": field("customer"),
-			"invoice": field("invoice")}},
-	"refunds": {object: "refund",
-		filters: map[string]func(stripeObject, string) bool{"charge": field("charge"),
-			"payment_intent": field("payment_intent")}},
-	"disputes": {object: "dispute",
-		filters: map[string]func(stripeObject, string) bool{"charge": field("charge"),
-			"payment_intent": field("payment_intent")}},
-	"radar/early_fraud_warnings": {
-		object: "radar.early_fraud_warning",
-		filters: map[string]func(stripeObject, string) bool{"charge": field("charge"),
-			"payment_intent": field("payment_intent")},
-	},
+	"charges":      {object: "charge", filters: fields("customer", "payment_intent")},
+	"credit_notes": {object: "credit_note", filters: fields("customer", "invoice")},
+	"refunds":      {object: "refund", filters: fields("charge", "payment_intent")},
+	"disputes":     {object: "dispute", filters: fields("charge", "payment_intent")},
+	"radar/early_fraud_warnings": {object: "radar.early_fraud_warning",
+		filters: fields("charge", "payment_intent")},
 	"checkout/sessions": {object: "checkout.session",
-		filters: map[string]func(stripeObject, string) bool{"customer": field("customer"),
-			"subscription": field("subscription"), "payment_intent": field("payment_intent"),
-			"status": field("status")}},
-	"events": {object: "event", filters: map[string]func(stripeObject, string) bool{"type": field("type")},
-		kept: 30 * 24 * time.Hour},
+		filters: fields("customer", "subscription", "payment_intent", "status")},
+	"events": {object: "event", filters: fields("type"), kept: 30 * 24 * time.Hour},
 }
 
 // stripeScope is where an object is: at the stand-in's own account or a connected one, in test or in live mode.
@@ -95,25 +94,22 @@ type stripeScope struct{ account, mode string }
 
 // stripeEvent is what an event tells.
 type stripeEvent struct {
-	ID, Type, Account string
-	Created           int64
-	Livemode          bool
-	Data              struct{ Object json.RawMessage }
-
-	object map[string]json.RawMessage
-	body   json.RawMessage
+	id, kind, account string
+	created           int64
+	live              bool
+	object            string
+	body              json.RawMessage
 }
 
 func readEvent(body []byte) (stripeEvent, error) {
-	var head struct{ Object string }
-	event := stripeEvent{body: body}
-	if json.Unmarshal(body, &head) != nil || head.Object != "event" {
-		return event, errors.New(`want an event of Stripe's: a JSON object with "object": "event"`)
+	said := gjson.ParseBytes(body)
+	if !gjson.ValidBytes(body) || said.Get("object").Str != "event" {
+		return stripeEvent{}, errors.New(`want an event of Stripe's: a JSON object with "object": "event"`)
 	}
-	if err := json.Unmarshal(body, &event); err != nil {
-		return event, err
-	}
-	if event.ID == "" || json.Unmarshal(event.Data.Object, &event.object) != nil {
+	object := said.Get("data.object")
+	event := stripeEvent{id: said.Get("id").Str, kind: said.Get("type").Str, account: said.Get("account").Str,
+		created: said.Get("created").Int(), live: said.Get("livemode").Bool(), object: object.Raw, body: body}
+	if event.id == "" || !object.IsObject() {
 		return event, errors.New("want id and data.object")
 	}
 	return event, nil
@@ -121,7 +117,7 @@ func readEvent(body []byte) (stripeEvent, error) {
 
 // stripeObject is an object as one event showed it.
 type stripeObject struct {
-	fields map[string]json.RawMessage
+	json string
 	// at is when the event was made, created when the object was first told of: by it lists are ordered.
 	at, created int64
 	gone        bool
@@ -130,35 +126,13 @@ type stripeObject struct {
 func (o stripeObject) id() string { return o.text("id") }
 
 // text returns what stands at a path: a text, the ID of an object, or "".
-func (o stripeObject) text(path ...string) string {
-	fields := o.fields
-	for _, name := range path[:len(path)-1] {
-		var inner map[string]json.RawMessage
-		if json.Unmarshal(fields[name], &inner) != nil {
-			return ""
-		}
-		fields = inner
-	}
-	raw := fields[path[len(path)-1]]
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return idOf(raw)
-}
-
-func idOf(raw json.RawMessage) string {
-	var expanded struct{ ID string }
-	_ = json.Unmarshal(raw, &expanded) // anything else has no ID
-	return expanded.ID
+func (o stripeObject) text(path string) string {
+	value := gjson.Get(o.json, path)
+	return cmp.Or(value.Str, value.Get("id").Str)
 }
 
 // lines returns all of an invoice's.
-func (o stripeObject) lines() []json.RawMessage {
-	var list struct{ Data []json.RawMessage }
-	_ = json.Unmarshal(o.fields["lines"], &list) // anything but a list has no lines
-	return list.Data
-}
+func (o stripeObject) lines() []gjson.Result { return gjson.Get(o.json, "lines.data").Array() }
 
 // linesShown is how many of its lines an invoice carries.
 const linesShown = 10
@@ -170,16 +144,23 @@ func (o stripeObject) shown() any {
 	}
 	lines := o.lines()
 	if len(lines) <= linesShown {
-		return o.fields
+		return json.RawMessage(o.json)
 	}
-	fields := maps.Clone(o.fields)
-	list, err := json.Marshal(map[string]any{"object": "list", "data": lines[:linesShown], "has_more": true,
-		"url": "/v1/invoices/" + o.id() + "/lines"})
+	first := make([]json.RawMessage, linesShown)
+	for i := range first {
+		first[i] = json.RawMessage(lines[i].Raw)
+	}
+	return json.RawMessage(with(o.json, "lines", map[string]any{"object": "list", "data": first, "has_more": true,
+		"url": "/v1/invoices/" + o.id() + "/lines"}))
+}
+
+// with returns an object with a member set.
+func with(object, name string, value any) string {
+	changed, err := sjson.Set(object, name, value)
 	if err != nil {
-		panic("sandbox: " + err.Error()) // these are JSON texts
+		panic("sandbox: " + err.Error()) // readEvent has read it
 	}
-	fields["lines"] = list
-	return fields
+	return changed
 }
 
 // stripeWorld is all that events told, by scope, kind and ID: each object as every event showed it, in their order.
@@ -198,36 +179,26 @@ func newStripeWorld() *stripeWorld {
 func (w *stripeWorld) learn(e stripeEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seen[e.Account+" "+e.ID] {
+	if w.seen[e.account+" "+e.id] {
 		return
 	}
-	w.seen[e.Account+" "+e.ID] = true
-	scope := stripeScope{e.Account, "test"}
-	if e.Livemode {
+	w.seen[e.account+" "+e.id] = true
+	scope := stripeScope{e.account, "test"}
+	if e.live {
 		scope.mode = "live"
 	}
-	var event map[string]json.RawMessage
-	_ = json.Unmarshal(e.body, &event) // readEvent has read it
-	w.add(scope, stripeObject{fields: event, at: e.Created})
-	shown := stripeObject{fields: e.object, at: e.Created, gone: e.Type == "customer.deleted" ||
-		e.Type == "invoice.deleted"}
+	w.add(scope, stripeObject{json: string(e.body), at: e.created})
+	shown := stripeObject{json: e.object, at: e.created,
+		gone: e.kind == "customer.deleted" || e.kind == "invoice.deleted"}
 	w.add(scope, shown)
-	// An object's customer can be asked for, although no event told of it.
+	// An object's customer can be asked for, although no event told of it. Any event about it comes after 0.
 	if customer := shown.text("customer"); customer != "" && len(w.objects[scope]["customer"][customer]) == 0 {
-		w.add(scope, impliedCustomer(customer, e.Created, e.Livemode))
+		implied := `{"object":"customer","metadata":{},"email":null,"name":null,"currency":null,"delinquent":false}`
+		for name, value := range map[string]any{"id": customer, "created": e.created, "livemode": e.live} {
+			implied = with(implied, name, value)
+		}
+		w.add(scope, stripeObject{json: implied})
 	}
-}
-
-func impliedCustomer(id string, created int64, live bool) stripeObject {
-	body, err := json.Marshal(map[string]any{
-		"id": id, "object": "customer", "created": created, "livemode": live, "metadata": map[string]string{},
-		"email": nil, "name": nil, "currency": nil, "delinquent": false,
-	})
-	var fields map[string]json.RawMessage
-	if err != nil || json.Unmarshal(body, &fields) != nil {
-		panic("sandbox: a customer that is no JSON")
-	}
-	return stripeObject{fields: fields} // at 0: any event about it comes after
 }
 
 func (w *stripeWorld) add(scope stripeScope, o stripeObject) {
@@ -243,9 +214,8 @@ func (w *stripeWorld) add(scope stripeScope, o stripeObject) {
 	}
 	versions := append(w.objects[scope][kind][id], o)
 	slices.SortStableFunc(versions, func(a, b stripeObject) int { return cmp.Compare(a.at, b.at) })
-	_ = json.Unmarshal(versions[0].fields["created"], &versions[0].created) // else 0
 	for i := range versions {
-		versions[i].created = versions[0].created
+		versions[i].created = gjson.Get(versions[0].json, "created").Int()
 	}
 	w.objects[scope][kind][id] = versions
 }
@@ -298,8 +268,7 @@ func (w *stripeWorld) withDispute(scope stripeScope, kind string, o stripeObject
 	}
 	for _, versions := range w.objects[scope]["dispute"] {
 		if newest(versions, false).text("charge") == o.id() {
-			o.fields = maps.Clone(o.fields)
-			o.fields["disputed"] = json.RawMessage("true")
+			o.json = with(o.json, "disputed", true)
 		}
 	}
 	return o
