@@ -26,8 +26,8 @@ type Objects struct {
 // Wanted is an object that is asked for.
 type Wanted struct {
 	billing.Subject
-	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, or PaymentSeen, which is the invoice of a payment
-	// intent.
+	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, PaymentSeen, which is the invoice of a payment intent,
+	// or RefundSeen, which are the refunds of a charge.
 	Kind   billing.Kind
 	Object string
 	// After is a second that shall be over when it is asked for; zero where any time will do.
@@ -84,6 +84,8 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 		ask = api.Invoice
 	case billing.PaymentSeen:
 		ask = api.InvoicePayment
+	case billing.RefundSeen:
+		ask = api.Refunds
 	}
 	fetched, err := ask(ctx, w.Object, w.ProviderAccount)
 	switch {

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -28,16 +30,21 @@ func bookings(c billing.Change) []*step {
 	return steps
 }
 
-// refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first.
+// refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first. What
+// its charge has told before is booked by that.
 func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
-	if !r.Succeeded() {
-		return nil
-	}
 	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Ref)
 	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = r.Amount, r.Tax, r.Currency, r.SucceededAt
-	booked := refundEntry.step(object(subject, r.ID), entry)
-	if steps = append(steps, booked); r.Failed() {
-		entry.Kind, entry.OccurredAt, entry.Reverses = activities.RefundReversalEntry, r.FailedAt, booked.key
+	booked := refundEntry.key(object(subject, cmp.Or(r.Within, r.ID)))
+	switch {
+	case r.Within != "":
+	case !r.Succeeded():
+		return nil
+	default:
+		steps = append(steps, refundEntry.step(object(subject, r.ID), entry))
+	}
+	if r.Failed() {
+		entry.Kind, entry.OccurredAt, entry.Reverses = activities.RefundReversalEntry, r.FailedAt, booked
 		steps = append(steps, refundReversal.step(object(subject, r.ID), entry))
 	}
 	return steps

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/pawlhq/pawl/activities"
@@ -13,16 +14,21 @@ import (
 // any other: it is tried, retried and parked, and the ledger has its result. If there is no key, or no such object, the
 // order of the model decides.
 
-// complete asks for the lines of a paid invoice whose event carries only the first ones, before the invoice is told to
-// anybody. It is done once for each invoice, whichever event of it comes first.
+// complete asks for what the event leaves out, before it is told to anybody: the lines of a paid invoice of which it
+// carries only the first ones, once for each invoice, whichever event of it comes first; and the refunds of a charge
+// that says only what they come to, once for each sum.
 func (w *billingFlow) complete() (whyUndo string, err error) {
-	i := slices.IndexFunc(w.facts, billing.Fact.LacksLines)
+	i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.LacksLines() || f.LacksRefunds() })
 	if i < 0 || !w.fetches {
 		return "", nil
 	}
 	f := w.facts[i]
-	ask := fetchObject.step(object(f.Subject, f.Object),
-		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object})
+	wanted, of := activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object}, f.Object
+	if f.LacksRefunds() {
+		wanted.Kind, wanted.Object = billing.RefundSeen, f.Payment.Charge
+		of = fmt.Sprintf("%s:refunds:%d", wanted.Object, *f.Payment.Refunded)
+	}
+	ask := fetchObject.step(object(f.Subject, of), wanted)
 	if whyUndo, err := w.settle(ask); err != nil || whyUndo != "" {
 		return whyUndo, err
 	}

@@ -165,6 +165,14 @@ func (c *Client) InvoicePayment(ctx context.Context, intent, account string) (Fe
 	return fetched, nil
 }
 
+// Refunds returns the refunds of a charge, the newest hundred, as the list that it carried before 2022-11-15.
+func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, error) {
+	query := &form.Values{}
+	query.Add("charge", charge)
+	query.Add("limit", "100")
+	return c.get(ctx, "/v1/refunds", account, query)
+}
+
 // firstOfBasil is the first version that knows invoice payments.
 const firstOfBasil = "2025-03-31.basil"
 

@@ -2,7 +2,7 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing"
 
-// charge reads a charge. The fact is about its payment intent, where it has one.
+// charge reads a charge, and the refunds that it carries. The fact is about its payment intent, where it has one.
 func (r *reader) charge(f *fields) *billing.Fact {
 	fact := r.fact(f, billing.PaymentSeen, false)
 	refunded := f.count("amount_refunded")
@@ -16,6 +16,17 @@ func (r *reader) charge(f *fields) *billing.Fact {
 	}
 	if intent := f.link("payment_intent"); intent != "" {
 		fact.Object = intent
+	}
+	r.more = r.refundsOf(f, *fact)
+	// Refunds of charges have events of their own since 2024-10-28.
+	if r.subject.EventType == "charge.refunded" && r.version != "" && r.version < "2024-10-28" {
+		carried := int64(0)
+		for _, refund := range r.more {
+			if refund.Rank != billing.RankEnd { // it has not failed
+				carried += refund.Refund.Amount
+			}
+		}
+		fact.Payment.ToldAlone = carried < refunded
 	}
 	return fact
 }

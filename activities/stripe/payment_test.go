@@ -16,6 +16,19 @@ func chargeEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
+// refunds are those that a charge carries.
+func refunds(t testing.TB, of ...document) document {
+	t.Helper()
+	data := []any{}
+	for _, changes := range of {
+		o := example(t, before, "refund")
+		set(o, document{"charge": nil, "payment_intent": nil, "currency": "usd"})
+		set(o, changes)
+		data = append(data, o)
+	}
+	return document{"object": "list", "data": data, "has_more": false}
+}
+
 func paymentIntentEvent(t testing.TB, version, eventType string) document {
 	t.Helper()
 	o := example(t, version, "payment_intent")
@@ -52,9 +65,46 @@ func TestRead_Charge(t *testing.T) {
 			same(t, read(t, chargeEvent(t, version, eventType)),
 				about(billing.PaymentSeen, "ch_1", "cus_1", eventType, billing.RankChange, billing.Data{Payment: &billing.PaymentFact{
 					Status: "succeeded", Invoice: invoiceIf(version), Charge: "ch_1", Amount: 4900, Currency: "usd", Refunded: &refunded,
+					ToldAlone: eventType == "charge.refunded" && version == before,
 				}}))
 		}
 	})
+}
+
+// Stripe's changelog of 2024-10-28.acacia: before, refund.* "were only sent for refunds without a corresponding charge".
+func TestRead_Charge_Refunded_IsToldAloneBeforeAcacia(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"2022-11-15": true, "2024-09-30.acacia": true, "2024-10-28.acacia": false, dahlia: false} {
+		event := chargeEvent(t, before, "charge.refunded")
+		event["api_version"] = version
+		if got := read(t, event); got.Payment.ToldAlone != want || got.LacksRefunds() != want {
+			t.Errorf("%s: told alone %v, want %v", version, got.Payment.ToldAlone, want)
+		}
+	}
+}
+
+// A charge carries its refunds before 2022-11-15, and where the endpoint has them expanded: several in one event, each
+// of the time when it was made.
+func TestRead_Charge_WithRefunds_TellsEach(t *testing.T) {
+	t.Parallel()
+	event := chargeEvent(t, before, "charge.refunded")
+	set(objectOf(event), document{"payment_intent": "pi_1", "refunds": refunds(t,
+		document{"id": "re_1", "amount": 1000, "status": "succeeded", "created": periodStart},
+		document{"id": "re_2", "amount": 2000, "status": "pending", "created": occurred - 5})})
+	facts, err := Read(encode(t, event), subjectOf(event))
+	if err != nil || len(facts) != 3 {
+		t.Fatalf("%d facts, %v; want the payment's and two refunds'", len(facts), err)
+	}
+	for n, want := range []billing.RefundFact{
+		{Status: "succeeded", Charge: "ch_1", PaymentIntent: "pi_1", Amount: 1000, Currency: "usd", CreatedAt: at(periodStart)},
+		{Status: "pending", Charge: "ch_1", PaymentIntent: "pi_1", Amount: 2000, Currency: "usd", CreatedAt: at(occurred - 5)},
+	} {
+		fact := about(billing.RefundSeen, []string{"re_1", "re_2"}[n], "", "charge.refunded", billing.RankChange, billing.Data{Refund: &want})
+		if want.Status == "succeeded" {
+			fact.OccurredAt = at(periodStart)
+		}
+		same(t, facts[n+1], fact)
+	}
 }
 
 // The charges of one payment intent are one payment.
@@ -148,7 +198,7 @@ func TestRead_Refund(t *testing.T) {
 			event := refundEvent(t, version, eventType)
 			objectOf(event)["status"] = tt.status
 			same(t, read(t, event), about(billing.RefundSeen, "re_1", "", eventType, tt.rank, billing.Data{Refund: &billing.RefundFact{
-				Status: tt.status, Charge: "ch_1", PaymentIntent: "pi_1", Amount: 1000, Currency: "usd",
+				Status: tt.status, Charge: "ch_1", PaymentIntent: "pi_1", Amount: 1000, Currency: "usd", CreatedAt: at(1234567890),
 			}}))
 		}
 	})

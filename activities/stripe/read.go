@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/schema/billing"
@@ -34,22 +35,43 @@ func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {
 	if created.err != nil {
 		return nil, created.err
 	}
-	r := reader{subject: s, origin: billing.FromEvent, previous: data.object("previous_attributes")}
+	r := reader{subject: s, origin: billing.FromEvent, previous: data.object("previous_attributes"),
+		version: event.text("api_version")}
 	if IsReconciled(s.EventType) {
 		r.origin = billing.FromFetch
 	}
 	return r.facts(o)
 }
 
-// ReadObject returns the facts that an object tells which was fetched, or imported: as it was at the subject's time.
-// It is like [Read] otherwise.
+// ReadObject returns the facts that an object tells which was fetched, or imported: as it was at the subject's time; or
+// those of each object of a list. It is like [Read] otherwise.
 func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billing.Fact, error) {
 	o, err := parse(body)
 	if err != nil {
 		return nil, err
 	}
 	r := reader{subject: s, origin: origin}
-	return r.facts(o)
+	if o.text("object") != "list" {
+		return r.facts(o)
+	}
+	list := &fields{object: o, name: "list."}
+	var facts []billing.Fact
+	for _, each := range list.elements("data") {
+		found, err := r.facts(each)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if f.Refund != nil {
+				f = made(f)
+			}
+			facts = append(facts, f)
+		}
+	}
+	if list.err != nil {
+		return nil, list.err
+	}
+	return facts, nil
 }
 
 // reader makes facts of one object.
@@ -57,6 +79,10 @@ type reader struct {
 	subject  billing.Subject
 	origin   billing.Origin
 	previous object
+	// version is the one that an event was written in, "" where there is none. Versions order by their date.
+	version string
+	// more are facts about other objects that the object carries.
+	more []billing.Fact
 }
 
 // own reports whether the object is of our own account. What a connected account writes into its metadata, or makes
@@ -85,6 +111,7 @@ func (r *reader) facts(o object) ([]billing.Fact, error) {
 		return nil, nil
 	}
 	f := &fields{object: o, name: o.text("object") + "."}
+	r.more = nil
 	fact := read(r, f)
 	if f.err != nil {
 		return nil, f.err
@@ -92,7 +119,7 @@ func (r *reader) facts(o object) ([]billing.Fact, error) {
 	if fact == nil {
 		return nil, nil
 	}
-	return append([]billing.Fact{*fact}, billing.LinksOf(*fact)...), nil
+	return slices.Concat([]billing.Fact{*fact}, r.more, billing.LinksOf(*fact)), nil
 }
 
 // fact returns the fact about the object without its data. An object that has ended has the rank of an end, whatever

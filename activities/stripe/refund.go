@@ -9,8 +9,39 @@ func (r *reader) refund(f *fields) *billing.Fact {
 		PaymentIntent: f.link("payment_intent"),
 		Amount:        f.amount("amount"),
 		Currency:      f.currency("currency"),
+		CreatedAt:     f.time("created"),
+		Returned:      f.link("failure_balance_transaction") != "",
 	}
 	fact := r.fact(f, billing.RefundSeen, seen.Status == "failed" || seen.Status == "canceled")
 	fact.Refund = seen
 	return fact
+}
+
+// made takes the time back to when the refund was made, if it has succeeded, and is no event's own: its bank has not
+// asked for more.
+func made(refund billing.Fact) billing.Fact {
+	if at := refund.Refund.CreatedAt; refund.Refund.Status == "succeeded" && !at.IsZero() {
+		refund.OccurredAt = at
+	}
+	return refund
+}
+
+// refundsOf reads the refunds that a charge carries: always before 2022-11-15, and where the endpoint has them expanded.
+func (r *reader) refundsOf(f *fields, charge billing.Fact) (facts []billing.Fact) {
+	if f.null("refunds") {
+		return nil
+	}
+	list := f.in(f.object.object("refunds"), "refunds")
+	defer f.keep(list)
+	for _, o := range list.elements("data") {
+		in := list.in(o, "data[]")
+		fact := r.refund(in)
+		list.keep(in)
+		seen := fact.Refund
+		if seen.Charge = charge.Payment.Charge; charge.Object != seen.Charge {
+			seen.PaymentIntent = charge.Object
+		}
+		facts = append(facts, made(*fact))
+	}
+	return facts
 }

@@ -69,11 +69,14 @@ type applying struct {
 	facts   []Fact
 	subject Subject
 
-	// about names what the facts are about. linked is set where they link the customer; holds is the account that
+	// about names what the facts are about, refunds the refunds among that: an event can be about several. linked is set where they link the customer; holds is the account that
 	// they hold or release as a whole, "" for none.
-	about  names
-	linked bool
-	holds  string
+	about   names
+	refunds []string
+	linked  bool
+	holds   string
+	// told are facts that follow from the event's and what was known before it; they are appended, too.
+	told []Fact
 	// known holds facts by their object. before holds the objects as they were, now as these facts leave them. folded
 	// names those that were folded anew.
 	known       map[string][]Fact
@@ -94,6 +97,8 @@ func (a *applying) read(ctx context.Context) error {
 		a.subject.Customer = cmp.Or(a.subject.Customer, f.Customer)
 		a.about.add(f.names())
 		switch {
+		case f.Refund != nil:
+			a.refunds = append(a.refunds, f.Object)
 		case f.holdsAccount():
 			a.holds = f.Object
 		case f.linksCustomer():
@@ -104,18 +109,14 @@ func (a *applying) read(ctx context.Context) error {
 	s, n := a.subject, a.about
 	a.lock(b)
 	for _, f := range a.facts {
-		data, err := json.Marshal(f.Data)
-		if err != nil {
+		if err := appendFact(b, f); err != nil {
 			return err
 		}
-		b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID,
-			f.EventType,
-			f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
 	}
 	named := []any{s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout]}
-	b.Queue(relatedFactsSQL, append(named[:5:5], append(n.claims(), s.Customer), s.Provider,
+	b.Queue(relatedFactsSQL, append(named[:5:5], append(a.claims(), s.Customer), s.Provider,
 		s.ProviderAccount)...).Query(a.collectFacts)
-	b.Queue(relatedSQL, append(named[:5:5], n.claims(), s.Provider)...).Query(a.collectObjects)
+	b.Queue(relatedSQL, append(named[:5:5], a.claims(), s.Provider)...).Query(a.collectObjects)
 	if a.linked {
 		b.Queue(ofCustomerSQL, s.Mode, s.Customer).Query(a.collectObjects)
 	}
@@ -125,6 +126,22 @@ func (a *applying) read(ctx context.Context) error {
 	// Nothing follows from a fact that was imported, or that occurred before effects began.
 	a.change.Silent = a.facts[0].Origin == FromImport || s.OccurredAt.Before(a.policy.EffectsFrom)
 	return nil
+}
+
+func appendFact(b *pgx.Batch, f Fact) error {
+	data, err := json.Marshal(f.Data)
+	if err != nil {
+		return err
+	}
+	b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID, f.EventType,
+		f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
+	return nil
+}
+
+// claims are the objects of the facts that no other object names.
+func (a *applying) claims() []string {
+	n := a.about
+	return append([]string{n[kindDispute], n[kindWarning], n[kindCredit]}, a.refunds...)
 }
 
 // lock locks the payment, the invoice and the customers. Only rows tell what a payment belongs to: each is looked up
@@ -181,16 +198,24 @@ func (a *applying) collectObjects(rows pgx.Rows) error {
 func (a *applying) fold(context.Context) error {
 	a.now, a.folded = maps.Clone(a.before), map[key]bool{}
 	with := related{a.known, a.now, a.policy}
+	fold := func(o Object) { a.now[keyOf(o)], a.folded[keyOf(o)] = o, true }
+	for _, id := range set(a.refunds) {
+		fold(foldRefund(id, with))
+	}
+	if f, ok := a.refundByCharge(); ok {
+		a.told, a.known[f.Object] = append(a.told, f), []Fact{f}
+		fold(foldRefund(f.Object, with))
+	}
 	for _, k := range kinds {
 		id := a.about[k.kind]
-		if id == "" {
+		if id == "" || k.kind == kindRefund {
 			continue
 		}
 		if o := k.fold(id, with); o != nil {
 			if p, ok := o.(*Payment); ok { // its invoice may be known by facts alone
 				a.about.add(names{kindInvoice: p.Invoice})
 			}
-			a.now[keyOf(o)], a.folded[keyOf(o)] = o, true
+			fold(o)
 			a.subject.Customer = cmp.Or(a.subject.Customer, o.ref().Customer)
 		}
 	}

@@ -212,6 +212,8 @@ type PaymentFact struct {
 	// Refunded is what the provider says is refunded of the charge so far; it is cumulative. Only a charge says so;
 	// it is nil for anything else.
 	Refunded *int64 `json:",omitempty"`
+	// ToldAlone is set where no event of its own tells of a refund: the charge alone does.
+	ToldAlone bool `json:",omitempty"`
 }
 
 // CheckoutFact is a checkout session as an event shows it.
@@ -241,6 +243,14 @@ type RefundFact struct {
 	PaymentIntent string `json:",omitempty"`
 	Amount        int64
 	Currency      string
+	// CreatedAt is when it was made, zero where that is not told.
+	CreatedAt time.Time `json:",omitzero"`
+	// Returned is set for one that failed once its money had gone out.
+	Returned bool `json:",omitempty"`
+	// ByCharge is set for what a charge alone has told: the part of its refunds that was not known by then. Known lists
+	// those that were.
+	ByCharge bool     `json:",omitempty"`
+	Known    []string `json:",omitempty"`
 }
 
 // DisputeFact is a dispute as an event shows it.

@@ -11,6 +11,9 @@ func (f Fact) LacksLines() bool {
 	return f.Invoice != nil && f.Invoice.Partial && f.Invoice.Status == "paid"
 }
 
+// LacksRefunds reports whether the fact shows a charge that alone tells of its refunds, and not of each.
+func (f Fact) LacksRefunds() bool { return f.Payment != nil && f.Payment.ToldAlone }
+
 // AsksInvoice reports whether money of a payment intent has moved, and nothing tells which invoice it has paid. A
 // payment in a one-off checkout session has no invoice.
 func (c Change) AsksInvoice() bool {

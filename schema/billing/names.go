@@ -3,7 +3,7 @@ package billing
 import "cmp"
 
 // names are the objects that facts are about, or that these belong to, by kind. An event is about one of a kind at
-// most.
+// most, but for refunds.
 type names map[kind]string
 
 // names returns what a fact is about, and what that belongs to as far as the fact says.
@@ -14,8 +14,6 @@ func (f Fact) names() names {
 		is[kindInvoice], is[kindSubscription] = f.Object, f.Invoice.Subscription
 	case f.Payment != nil:
 		is[kindInvoice] = f.Payment.Invoice
-	case f.Refund != nil:
-		is[kindRefund] = f.Object
 	case f.Dispute != nil:
 		is[kindDispute] = f.Object
 	case f.Warning != nil:
@@ -30,7 +28,7 @@ func (f Fact) names() names {
 		is[kindInvoice] = f.Object
 	case f.Decision != nil && f.Decision.Checkout == f.Object:
 		is[kindCheckout] = f.Object
-	case f.holdsAccount(), f.linksCustomer():
+	case f.Refund != nil, f.holdsAccount(), f.linksCustomer():
 	default:
 		is[kindSubscription] = f.Object
 	}
@@ -52,11 +50,6 @@ func (n names) add(more names) {
 
 // pays reports whether a payment, or a checkout session, is among them: what else belongs to these only rows may tell.
 func (n names) pays() bool { return n[kindPayment] != "" || n[kindCheckout] != "" }
-
-// claims are those that no other object names.
-func (n names) claims() []string {
-	return []string{n[kindRefund], n[kindDispute], n[kindWarning], n[kindCredit]}
-}
 
 // Payment $2, invoice $3, subscription $4 and checkout session $5 may each be unknown, "". These expressions look
 // them up.

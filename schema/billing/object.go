@@ -127,10 +127,7 @@ var kinds = []struct {
 	none func() Object
 	fold func(id string, with related) Object
 }{
-	{kindRefund, func() Object { return &Refund{} }, func(id string, with related) Object {
-		r := FoldRefund(id, with.facts[id])
-		return &r
-	}},
+	{kindRefund, func() Object { return &Refund{} }, foldRefund},
 	{kindDispute, func() Object { return &Dispute{} }, func(id string, with related) Object {
 		d := FoldDispute(id, with.facts[id])
 		return &d

@@ -33,7 +33,7 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice),
 			cmp.Or(seen.Charge, p.Charge)
 		p.Status = cmp.Or(seen.Status, p.Status) // what ties a payment to its invoice need not say how it stands
-		p.Amount, p.Currency, p.Because = seen.Amount, seen.Currency, f.EventID
+		p.Amount, p.Currency, p.Because = cmp.Or(seen.Amount, p.Amount), seen.Currency, f.EventID
 		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&
 			(!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
 			refunded[seen.Charge] = f // within a second, the larger: it only grows
@@ -52,7 +52,7 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 	}
 	for _, r := range refunds {
 		p.Customer = cmp.Or(p.Customer, r.Customer)
-		if r.Status == "succeeded" {
+		if r.Status == "succeeded" && !r.ByCharge { // what a charge tells is in its own sum
 			sum, summedBy = sum+r.Amount, laterCause(summedBy, r.SucceededBy)
 		}
 	}

@@ -22,8 +22,14 @@ type Refund struct {
 	SucceededAt time.Time `json:",omitzero"`
 	FailedAt    time.Time `json:",omitzero"`
 	// SucceededBy is the first fact that said that it succeeded.
-	SucceededBy Cause  `json:",omitzero"`
-	Because     string `json:",omitempty"`
+	SucceededBy Cause `json:",omitzero"`
+	// CreatedAt, ByCharge and Known are as a [RefundFact]'s.
+	CreatedAt time.Time `json:",omitzero"`
+	ByCharge  bool      `json:",omitempty"`
+	Known     []string  `json:",omitempty"`
+	// Within is the refund by the charge that this one is a part of, "" for none: it is booked and announced already.
+	Within  string `json:",omitempty"`
+	Because string `json:",omitempty"`
 }
 
 // Succeeded reports whether any fact said so; it can have failed as well.
@@ -41,6 +47,7 @@ func FoldRefund(id string, facts []Fact) Refund {
 		seen := f.Refund
 		r.Customer, r.Charge = cmp.Or(f.Customer, r.Customer), cmp.Or(seen.Charge, r.Charge)
 		intent = cmp.Or(seen.PaymentIntent, intent)
+		r.CreatedAt, r.ByCharge, r.Known = cmp.Or(r.CreatedAt, seen.CreatedAt), seen.ByCharge, seen.Known
 		if r.Because == "" || slices.Index(order, seen.Status) > slices.Index(order, r.Status) {
 			r.Status, r.Amount, r.Currency, r.Because = seen.Status, seen.Amount, seen.Currency, f.EventID
 		}
@@ -49,16 +56,25 @@ func FoldRefund(id string, facts []Fact) Refund {
 			r.SucceededAt, r.SucceededBy = cmp.Or(r.SucceededAt, f.OccurredAt), cmp.Or(r.SucceededBy, causeOf(f))
 		case "failed", "canceled":
 			r.FailedAt = cmp.Or(r.FailedAt, f.OccurredAt)
+			if seen.Returned {
+				r.SucceededAt = cmp.Or(r.SucceededAt, seen.CreatedAt, f.OccurredAt)
+			}
 		}
 	}
 	r.Payment = cmp.Or(intent, r.Charge)
 	return r
 }
 
+func foldRefund(id string, with related) Object {
+	r := FoldRefund(id, with.facts[id])
+	return &r
+}
+
 func (*Refund) kind() kind { return kindRefund }
 
 func (r *Refund) assign(with related) {
 	r.Ref.assign(with)
+	r.Within = r.within(each[*Refund](with.objects))
 	if i := find[*Invoice](with.objects, r.Invoice); i != nil {
 		r.Tax = TaxOf(r.Amount, i.Due, i.Tax)
 		return
@@ -71,7 +87,7 @@ func (r *Refund) assign(with related) {
 }
 
 func (r *Refund) announces() (list []string) {
-	if r.Succeeded() {
+	if r.Succeeded() && r.Within == "" {
 		list = append(list, "refund.succeeded")
 	}
 	if r.Failed() {

@@ -1,9 +1,15 @@
 package billing_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 func refund(id string, second int, status string, amount int64) billing.Fact {
@@ -55,6 +61,80 @@ func TestFoldPayment_RefundedOnce_EveryOrder(t *testing.T) {
 				t.Errorf("%s, after %s: got %+v, want %d refunded", name, told(delivered), got, c.want)
 			}
 		})
+	}
+}
+
+// toldAlone is what a charge says in a version in which nothing else tells of its refunds.
+func toldAlone(second int, refunded int64) billing.Fact {
+	f := charge(second, refunded)
+	f.Payment.ToldAlone = true
+	return f
+}
+
+// made is a refund that was made in a second, which an event tells of later.
+func made(id string, created, told int, status string, amount int64) billing.Fact {
+	f := refund(id, told, status, amount)
+	f.Customer, f.Refund.CreatedAt = "", at(created)
+	return f
+}
+
+// Where a charge alone tells of its refunds, what is booked comes to what it says, whatever is told of the refunds
+// besides, and in which order.
+func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	for name, c := range map[string]struct {
+		facts          []billing.Fact
+		booked, failed int64
+		announced      int
+	}{
+		"the charge alone":         {[]billing.Fact{toldAlone(10, 30), toldAlone(20, 100)}, 100, 0, 0},
+		"both, and its refunds":    {[]billing.Fact{toldAlone(10, 30), toldAlone(20, 100), made("re_1", 10, 11, "succeeded", 30), made("re_2", 20, 21, "succeeded", 70)}, 100, 0, 2},
+		"one that is not through":  {[]billing.Fact{toldAlone(10, 30), made("re_1", 10, 11, "pending", 30), made("re_1", 10, 12, "succeeded", 30)}, 30, 0, 1},
+		"refunds of a new version": {[]billing.Fact{toldAlone(10, 30), charge(20, 100), made("re_2", 20, 20, "succeeded", 70)}, 100, 0, 2},
+		"one that failed":          {[]billing.Fact{toldAlone(10, 30), made("re_1", 10, 15, "succeeded", 30), made("re_1", 10, 30, "failed", 30)}, 30, 30, 0},
+		"another after a failure":  {[]billing.Fact{toldAlone(10, 30), made("re_1", 10, 30, "failed", 30), toldAlone(40, 20)}, 50, 30, 0},
+	} {
+		inOrders := orders
+		if name == "another after a failure" { // the sum gets lower in between, which only the order tells
+			inOrders = func(facts []billing.Fact, test func([]billing.Fact)) { test(facts) }
+		}
+		inOrders(events(append(c.facts, paid(1, 1, "pro")), true), func(delivered []billing.Fact) {
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				for n, f := range delivered {
+					if _, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, fmt.Sprintf("apply:%d", n), at(1000)); err != nil {
+						return err
+					}
+				}
+				var booked, failed int64
+				var announced int
+				if err := tx.QueryRow(t.Context(), `
+select coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'SucceededAt' and not state ? 'Within'), 0),
+       coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'FailedAt'), 0), (select count(*) from outbox where type = 'refund.succeeded')
+  from objects where kind = 'refund' and account = 'acme'`).Scan(&booked, &failed, &announced); err != nil {
+					return err
+				}
+				if booked != c.booked || failed != c.failed || c.announced > 0 && announced > c.announced {
+					t.Errorf("%s, after %s: booked %d, of that failed %d, announced %d; want %d, %d, at most %d", name, told(delivered), booked, failed, announced, c.booked, c.failed, c.announced)
+				}
+				return errUndo
+			})
+			if !errors.Is(err, errUndo) {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// What a charge has told is a fact, and so the rows can be folded anew.
+func TestCheck_RefundsToldByCharge_NoDifference(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	deliver(t, pool, events([]billing.Fact{
+		paid(1, 1, "pro"), made("re_1", 10, 11, "succeeded", 30), toldAlone(20, 100), made("re_2", 20, 30, "failed", 70), toldAlone(10, 30),
+	}, true), at(1000))
+	if lines := check(t, pool, billing.Scope{}, at(1000)); len(lines) > 0 {
+		t.Error(strings.Join(lines, "\n"))
 	}
 }
 

@@ -16,6 +16,11 @@ import (
 // news.
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
+	for _, f := range a.told {
+		if err := appendFact(b, f); err != nil {
+			return err
+		}
+	}
 	for _, o := range a.now.list() {
 		if err := a.writeObject(b, o, a.before[keyOf(o)]); err != nil {
 			return err

@@ -147,7 +147,35 @@ func TestJudged_Money(t *testing.T) {
 				sells("completed", 0, "paid", "acme"), chargeOf(0, "pi_1", 1500),
 				tell("charge.refunded", 1*aDay, chargeOf(0, "pi_1", 1500, set("amount_refunded", 1500), set("refunded", true)).object),
 			},
-			want: []string{"cs_1: acme complete paid 1500", "pi_1: acme 1500 refunded 1500", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"},
+			want:  []string{"cs_1: acme complete paid 1500", "pi_1: acme 1500 refunded 1500", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"},
+			basil: true,
+		},
+		{
+			name: "refunded in two parts, of which the charge alone tells, as before 2024-10-28: each is booked, and access is kept",
+			events: boughtPro(
+				tell("charge.refunded", 1*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 300)).object),
+				tell("charge.refunded", 2*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 1000), set("refunded", true)).object)),
+			old: true, inOrder: true,
+			want: hasPro("pi_1: acme in_1 1000 refunded 1000", "ch_pi_1:300: acme succeeded 300", "ch_pi_1:1000: acme succeeded 700",
+				"booked refund ch_pi_1:300 300 usd", "booked refund ch_pi_1:1000 700 usd", "told refund.succeeded ch_pi_1:300", "told refund.succeeded ch_pi_1:1000"),
+		},
+		{
+			name: "a refund of which the charge alone tells, and which fails: told of by charge.refund.updated alone; booked and reversed once",
+			events: boughtPro(
+				tell("charge.refunded", 1*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 1000), set("refunded", true)).object),
+				tell("charge.refund.updated", 5*aDay, refund("updated", 5*aDay, "re_1", "failed", "pi_1", 1000, set("created", at0(1*aDay))).object)),
+			old: true, inOrder: true,
+			want: hasPro("re_1: acme failed 1000", "ch_pi_1:1000: acme succeeded 1000", "booked refund ch_pi_1:1000 1000 usd",
+				"booked refund_reversal re_1 1000 usd", "told refund.succeeded ch_pi_1:1000", "told refund.failed re_1"),
+		},
+		{
+			name: "a charge that carries its refunds, as before 2022-11-15: each is booked, once",
+			events: boughtPro(
+				tell("charge.refunded", 2*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 1000), set("refunds", list(
+					refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300, set("created", at0(1*aDay))).object,
+					refund("created", 2*aDay, "re_2", "succeeded", "pi_1", 700, set("created", at0(2*aDay))).object))).object)),
+			want: hasPro("pi_1: acme in_1 1000 refunded 1000", "re_1: acme succeeded 300", "re_2: acme succeeded 700", "booked refund re_1 300 usd", "booked refund re_2 700 usd",
+				"told refund.succeeded re_1", "told refund.succeeded re_2"),
 		},
 		{
 			name: "a session without a payment and without a price: it only says whose the customer is",

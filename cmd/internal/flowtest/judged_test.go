@@ -36,8 +36,9 @@ type judged struct {
 	letters []string
 	// due is what is to be asked about where nothing settles it, in every order; nil where the case is about something else.
 	due []string
-	// inOrder leaves out the other orders, basil the objects of the older version, which cannot tell it.
-	inOrder, basil bool
+	// inOrder leaves out the other orders, basil the objects of the older version, which cannot tell it; old those of the
+	// newer one.
+	inOrder, basil, old bool
 }
 
 // telling is a story as it is delivered in one order, under names of its own.
@@ -151,6 +152,9 @@ func (c judged) tellings(now time.Time, shuffles uint64) (all []*telling) {
 		given[i] = i
 	}
 	add := func(how string, order []int, older bool) {
+		if older = older || c.old; older {
+			order = slices.DeleteFunc(slices.Clone(order), func(n int) bool { return c.events[n].kind == "invoice_payment.paid" })
+		}
 		all = append(all, &telling{judged: c, begin: now.Add(-cmp.Or(c.ago, 20*aDay)).Truncate(time.Second), order: order, how: how, older: older})
 	}
 	add("in the order given", given, false)
@@ -171,7 +175,7 @@ func (c judged) tellings(now time.Time, shuffles uint64) (all []*telling) {
 			add(fmt.Sprintf("shuffled %d", seed), order, false)
 			continue
 		}
-		add(fmt.Sprintf("shuffled %d, in an older version", seed), slices.DeleteFunc(order, func(n int) bool { return c.events[n].kind == "invoice_payment.paid" }), true)
+		add(fmt.Sprintf("shuffled %d, in an older version", seed), order, true)
 	}
 	return all
 }

@@ -191,9 +191,14 @@ func (c *Customer) Refund(amount int64) {
 	c.refund = c.make("refund.created", c.newest().seed)
 	c.refund["id"], c.refund["amount"] = fmt.Sprintf("re_%s",
 		hash(c.newest().seed, fmt.Sprint("refund ", c.refunds), 24)), amount
-	c.emit("refund.created", c.refund)
 	charge = maps.Clone(charge)
 	charge["amount_refunded"], charge["refunded"] = refunded+amount, refunded+amount == paid
+	if c.chargesAlone() {
+		c.refund["status"] = "succeeded"
+		c.emitWith("charge.refunded", charge, "refunds", object{"object": "list", "data": []any{c.refund}})
+		return
+	}
+	c.emit("refund.created", c.refund)
 	c.emit("charge.refunded", charge)
 	c.refund["status"] = "succeeded"
 	c.emit("refund.updated", c.refund)
@@ -202,7 +207,17 @@ func (c *Customer) Refund(amount int64) {
 // RefundFails has the bank send the last refund back.
 func (c *Customer) RefundFails() {
 	c.refund["status"], c.refund["failure_reason"] = "failed", "expired_or_canceled_card"
+	if c.chargesAlone() {
+		c.refund["failure_balance_transaction"] = "txn_" + hash(c.newest().seed, fmt.Sprint("failure ", c.refunds), 24)
+		c.emit("charge.refund.updated", c.refund)
+		return
+	}
 	c.emit("refund.failed", c.refund)
+}
+
+// chargesAlone reports whether the version has charges alone tell of their refunds, but for the ones that fail.
+func (c *Customer) chargesAlone() bool {
+	return c.params.APIVersion != "" && c.params.APIVersion < "2024-10-28"
 }
 
 // WarnOfFraud has the card's issuer report the last payment as a fraud.

@@ -101,6 +101,20 @@ func (c *Customer) emit(eventType string, o object) {
 			ContentType: "application/json", Body: text})
 }
 
+// emitWith makes an event about an object of which the provider has a part more than it sends.
+func (c *Customer) emitWith(eventType string, o object, field string, part any) {
+	c.emit(eventType, o)
+	sent := len(c.events) - 1
+	var whole object
+	if sent < 0 || json.Unmarshal(c.events[sent].Body, &whole) != nil {
+		return // emit has said why
+	}
+	whole["data"].(object)["object"].(object)[field] = part
+	text, err := json.Marshal(whole)
+	c.err = errors.Join(c.err, err)
+	c.events[sent].Whole = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(c.name(string(id))) })
+}
+
 // differing returns what of before is not so any more: of nested objects only what differs, arrays whole.
 func differing(before, now object) object {
 	out := object{}

@@ -40,8 +40,8 @@ var stories = map[string][]string{
 	// By the policy that is the default, a refund and a dispute take no access.
 	"refund": {
 		begin,
-		"5: active starter by customer.subscription.created | refund-entry | refund.succeeded | ",
-		"7: active starter by customer.subscription.created | refund-entry | refund.succeeded | ",
+		"5: active starter by customer.subscription.created | fetch-object, refund-entry | refund.succeeded | ",
+		"7: active starter by customer.subscription.created | fetch-object, refund-entry | refund.succeeded | ",
 		"9: active starter by customer.subscription.created | refund-reversal-entry | refund.failed | ",
 	},
 	"dispute-lost": {

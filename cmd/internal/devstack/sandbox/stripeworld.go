@@ -191,6 +191,9 @@ func (w *stripeWorld) learn(e stripeEvent) {
 	shown := stripeObject{json: e.object, at: e.created,
 		gone: e.kind == "customer.deleted" || e.kind == "invoice.deleted"}
 	w.add(scope, shown)
+	for _, refund := range gjson.Get(e.object, "refunds.data").Array() { // only charges carry any
+		w.add(scope, stripeObject{json: refund.Raw, at: e.created})
+	}
 	// An object's customer can be asked for, although no event told of it. Any event about it comes after 0.
 	if customer := shown.text("customer"); customer != "" && len(w.objects[scope]["customer"][customer]) == 0 {
 		implied := `{"object":"customer","metadata":{},"email":null,"name":null,"currency":null,"delinquent":false}`

@@ -1,0 +1,63 @@
+package billing
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Up to Stripe's version 2024-10-28, no event tells of the refund of a charge but the charge itself, which says how
+// much of it is refunded so far. The difference to the refunds that are known by then is a refund of its own, by a fact
+// that says which were known. Should a refund that was made before that fact be told of after all, it is a part of it.
+
+// refundByCharge returns the fact of what a charge alone tells, and false where all of it is known.
+func (a *applying) refundByCharge() (Fact, bool) {
+	i := slices.IndexFunc(a.facts, func(f Fact) bool { return f.Payment != nil && f.Payment.ToldAlone })
+	if i < 0 || a.how != normal {
+		return Fact{}, false
+	}
+	f := a.facts[i]
+	told, known := *f.Payment.Refunded, []string{}
+	for _, r := range each[*Refund](a.now) {
+		if r.Charge != f.Payment.Charge || r.CreatedAt.After(f.OccurredAt) {
+			continue
+		}
+		known = append(known, r.ID)
+		if r.Within == "" {
+			told -= r.Amount
+		}
+		if r.Failed() && !r.FailedAt.After(f.OccurredAt) { // it is not counted any more
+			told += r.Amount
+		}
+	}
+	if told <= 0 {
+		return Fact{}, false
+	}
+	charge, sum := f.Payment.Charge, *f.Payment.Refunded
+	refund := &RefundFact{
+		Status: "succeeded", Charge: charge, Amount: told, Currency: f.Payment.Currency, ByCharge: true, Known: known,
+	}
+	if f.Object != charge {
+		refund.PaymentIntent = f.Object
+	}
+	f.Kind, f.Object, f.Data = RefundSeen, fmt.Sprintf("%s:%d", charge, sum), Data{Refund: refund}
+	return f, true
+}
+
+// within returns the refund by the charge that this one is a part of: the first that was told when this one had been
+// made, had not failed, and was not known.
+func (r *Refund) within(refunds []*Refund) string {
+	if r.ByCharge {
+		return ""
+	}
+	first := (*Refund)(nil)
+	for _, by := range refunds {
+		counted := !r.CreatedAt.After(by.SucceededAt) && (!r.Failed() || r.FailedAt.After(by.SucceededAt))
+		if by.ByCharge && by.Charge == r.Charge && counted && !slices.Contains(by.Known, r.ID) && (first == nil || by.SucceededAt.Before(first.SucceededAt)) {
+			first = by
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.ID
+}
