@@ -2,23 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/rejected"
-	"github.com/pawlhq/pawl/ingress/webhook"
-	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -81,58 +77,15 @@ as claimed_unverified: nobody has verified it. Both need --why: who looked at it
 			return nil, err
 		}
 		if request {
-			return requestOf(s, r.Kept)
+			if r.Kept.Truncated {
+				s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes",
+					r.Kept.BodySize, "kept",
+					len(r.Kept.Body))
+			}
+			return capture.Of(s.cfg, providers(), r.Kept)
 		}
 		return shownRejection{r.Rejection, payloadOf(r.Body)}, nil
 	}, func(a *app, shown any) error { return writeRejection(a, shown.(shownRejection).Rejection) })
-}
-
-// requestFile is a refused request as `pawl verify --request` takes it; see captured.
-type requestFile struct {
-	Provider         string            `json:"provider"`
-	Options          map[string]string `json:"options,omitempty"`
-	Method           string            `json:"method"`
-	URL              string            `json:"url"`
-	Headers          http.Header       `json:"headers"`
-	Body             []byte            `json:"body_base64"`
-	NowUnix          float64           `json:"now_unix"`
-	ToleranceSeconds float64           `json:"tolerance_seconds,omitempty"`
-	// Claimed are the events that the request says it carries. Anybody may have written that.
-	Claimed []claim `json:"claimed_unverified"`
-}
-
-// claim is what a request says of itself that nobody has verified.
-type claim struct {
-	EventID string `json:"event_id"`
-	Type    string `json:"type"`
-}
-
-// requestOf returns a refused request for `pawl verify`.
-func requestOf(s *session, r rejection.Rejection) (*requestFile, error) {
-	configured, ok := s.cfg.Sources[r.Source]
-	if !ok {
-		return nil, fmt.Errorf("source %q is not configured any more: what its requests are signed with is not known", r.Source)
-	}
-	source, err := process.Source(s.cfg, providers(), r.Source)
-	if err != nil {
-		return nil, err
-	}
-	file := &requestFile{
-		Provider: configured.Provider, Options: configured.Options, Method: r.Method, URL: source.CalledURL(r.Query),
-		Headers: r.Header, Body: r.Body,
-		NowUnix: float64(r.ReceivedAt.UnixMicro()) / 1e6, ToleranceSeconds: configured.Tolerance.Seconds(),
-		Claimed: []claim{},
-	}
-	if r.Truncated {
-		s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes", r.BodySize, "kept",
-			len(r.Body))
-		return file, nil
-	}
-	for _, e := range source.Verifier.Events(&webhook.Request{Method: r.Method, URL: file.URL, Header: r.Header,
-		Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}) {
-		file.Claimed = append(file.Claimed, claim{e.ID, e.Type})
-	}
-	return file, nil
 }
 
 // signatureHeaders returns the headers that the configuration names for signatures.
@@ -153,34 +106,6 @@ func oneID(command string) cobra.PositionalArgs {
 			return usagef("%s needs one ID", command)
 		}
 		return nil
-	}
-}
-
-// reverifier verifies kept requests by the configured sources.
-func reverifier(cfg *config.Config) func(context.Context, rejection.Rejection) (receipt.Delivery, error) {
-	return func(_ context.Context, r rejection.Rejection) (receipt.Delivery, error) {
-		if _, ok := cfg.Sources[r.Source]; !ok {
-			return receipt.Delivery{}, fmt.Errorf("source %q is not configured any more", r.Source)
-		}
-		source, err := process.Source(cfg, providers(), r.Source)
-		if err != nil {
-			return receipt.Delivery{}, err
-		}
-		d, err := source.Readmit(&webhook.Request{
-			Method: r.Method, URL: "?" + r.Query, Header: r.Header, Body: r.Body, ReceivedAt: r.ReceivedAt,
-		})
-		var refused *webhook.Error
-		if errors.As(err, &refused) {
-			if diagnoser, failed := process.NewDiagnoser(cfg, providers()); failed == nil {
-				if found := diagnoser.Diagnose(r.Source,
-					&webhook.Request{Method: r.Method, URL: source.CalledURL(r.Query), Header: r.Header,
-						Body: r.Body, ReceivedAt: r.ReceivedAt, Kept: true}, refused); len(found.Findings) > 0 &&
-					found.String() != refused.Detail {
-					return d, fmt.Errorf("%w (%s)", err, found)
-				}
-			}
-		}
-		return d, err
 	}
 }
 

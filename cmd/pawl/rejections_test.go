@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -153,7 +154,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "request.json")
 	write(t, file, printed.out)
-	if claimed := decode[requestFile](t, printed).Claimed; len(claimed) != 1 || claimed[0] != (claim{"evt_1", "invoice.paid"}) || !strings.Contains(printed.out, `"claimed_unverified"`) {
+	if claimed := decode[capture.File](t, printed).Claimed; len(claimed) != 1 || claimed[0] != (capture.Claim{EventID: "evt_1", Type: "invoice.paid"}) || !strings.Contains(printed.out, `"claimed_unverified"`) {
 		t.Errorf("claimed %+v:\n%s", claimed, printed.out)
 	}
 	if strings.Contains(printed.out, testSecret) {
@@ -369,7 +370,7 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = reverifier(cfg)(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
+		_, err = capture.Reverifier(cfg, providers())(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
 		if err == nil || !strings.Contains(err.Error(), "ended 2020-01-01") {
 			t.Errorf("query %q: %v; want the secret's end", query, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -90,7 +91,8 @@ func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) *session {
 	s.Operator = operator.Operator{
 		DB: db, Audit: audit.New(db, a.log), TaskQueue: cfg.Temporal.TaskQueue,
 		Outlook: process.Outlook(cfg, db, s.receipts), Relays: process.Relays(cfg),
-		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), Verify: reverifier(cfg), Insert: s.receipts.Insert,
+		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), Verify: capture.Reverifier(cfg, providers()),
+		Insert:     s.receipts.Insert,
 		Signatures: signatureHeaders(cfg),
 	}
 	temporal, err := process.DialTemporal(cfg, slog.New(slog.DiscardHandler))

@@ -2,44 +2,16 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/ingress/rejected"
-	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/cmd/internal/capture"
 )
-
-// verdict is what `pawl verify` writes.
-type verdict struct {
-	Valid bool `json:"valid"`
-	*accepted
-	*notAdmitted
-}
-
-type accepted struct {
-	EventID   *string `json:"event_id"`
-	EventType *string `json:"event_type"`
-	ObjectID  *string `json:"object_id"`
-	Account   *string `json:"account"`
-	Created   *string `json:"created"`
-	Secret    string  `json:"secret"`
-	// ReceiptIDFrom is "hash" where the provider gives no ID and the receipt's is made from the bytes.
-	ReceiptIDFrom string `json:"receipt_id_from,omitempty"`
-	Problem       string `json:"problem,omitempty"`
-	// Events counts the events of the delivery; the fields above are those of the first.
-	Events int `json:"events"`
-}
-
-type notAdmitted struct {
-	Class     webhook.Class `json:"class"`
-	Diagnosis string        `json:"diagnosis"`
-}
 
 func (a *app) verify() *cobra.Command {
 	var file, source string
@@ -55,7 +27,11 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 			if file == "" {
 				return usagef("--request FILE is missing")
 			}
-			c, err := a.readCaptured(file)
+			content, err := a.readFile(file)
+			if err != nil {
+				return usagef("%s: %w", file, err)
+			}
+			c, err := capture.Read(content, providers())
 			if err != nil {
 				return usagef("%s: %w", file, err)
 			}
@@ -64,17 +40,12 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 					return err
 				}
 			}
-			v, err := c.verify()
+			v, err := c.Verify()
 			if err != nil {
 				return usagef("%s: %w", file, err)
 			}
-			if err := a.writeVerdict(v); err != nil {
-				return err
-			}
-			if !v.Valid {
-				return output.ErrFailed
-			}
-			return nil
+			// One line of JSON, with or without --json: it is for programs as much as for people, and short.
+			return a.EmitLine(v)
 		},
 	}
 	cmd.Flags().StringVar(&file, "request", "", "the captured request, a JSON `file`")
@@ -83,7 +54,7 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 }
 
 // asSource has a captured request be checked with the settings of a configured source.
-func (a *app) asSource(c *captured, name string) error {
+func (a *app) asSource(c *capture.Request, name string) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -97,90 +68,18 @@ func (a *app) asSource(c *captured, name string) error {
 		return usagef("--source %s: it is a source of %s, and the request is of %s", name, s.Provider, c.Provider)
 	}
 	settings := cfg.Settings(name)
-	c.source = &settings
+	c.Source = &settings
 	return nil
 }
 
-// verify builds the provider's verifier and asks it. The error means that the file does not
-// describe a source.
-func (c *captured) verify() (verdict, error) {
-	provider, ok := providers()[c.Provider]
-	if !ok {
-		return verdict{}, fmt.Errorf("%q is no provider: use one of %s", c.Provider,
-			strings.Join(providerNames(), ", "))
+// readFile reads a file, or standard input for "-".
+func (a *app) readFile(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(a.in)
 	}
-	settings := c.settings()
-	if c.PublicKey != "" && len(settings.Secrets) == 0 && c.CertificatePEM == "" {
-		return verdict{}, fmt.Errorf("public_key: %s is not verified with a bare public key: use secret, secrets or certificate_pem", c.Provider)
+	content, err := os.ReadFile(file)
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = pe.Err
 	}
-	var refused *webhook.Error
-	verifier, err := provider.New(settings)
-	switch {
-	case errors.As(err, &refused):
-		// certificate_pem is what the request's PAYPAL-CERT-URL names: a foreign one is a forgery, not a
-		// mistake in the file.
-		return verdict{notAdmitted: &notAdmitted{refused.Class, "certificate_pem: " + refused.Detail}}, nil
-	case err != nil && len(settings.Secrets) == 0 && c.CertificatePEM == "":
-		// The provider speaks of a configuration, in which secrets stand by reference.
-		return verdict{}, errors.New("there is nothing to verify with: write secret, secrets, public_key or certificate_pem")
-	case err != nil:
-		return verdict{}, err
-	}
-	r := c.request()
-	match, err := verifier.Verify(r)
-	if err != nil {
-		if !errors.As(err, &refused) {
-			return verdict{}, err
-		}
-		return verdict{notAdmitted: &notAdmitted{refused.Class, explainRejection(provider, settings, r, refused)}}, nil
-	}
-	v := verdict{Valid: true, accepted: &accepted{Secret: match.Secret}}
-	events := verifier.Events(r)
-	v.Events = len(events)
-	if len(events) > 0 {
-		v.accepted.read(events[0])
-	}
-	return v, nil
-}
-
-// explainRejection says why r was refused, and what the probes of a source find about it.
-func explainRejection(provider webhook.Provider, settings webhook.Settings, r *webhook.Request,
-	refused *webhook.Error) string {
-	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{settings.Source: {Provider: provider,
-		Settings: settings}})
-	if err != nil {
-		return refused.Detail
-	}
-	texts := []string{refused.Detail}
-	for _, f := range diagnoser.Diagnose(settings.Source, r, refused).Findings {
-		if f.Text != refused.Detail {
-			texts = append(texts, f.Text)
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (a *accepted) read(e webhook.Event) {
-	a.EventID, a.EventType, a.ObjectID, a.Account = optional(e.ID), optional(e.Type), optional(e.Object),
-		optional(e.Account)
-	if e.IDOrigin == webhook.FromHash {
-		a.EventID, a.ReceiptIDFrom = nil, string(e.IDOrigin)
-	}
-	if !e.OccurredAt.IsZero() {
-		a.Created = optional(e.OccurredAt.UTC().Format(time.RFC3339Nano))
-	}
-	a.Problem = e.Problem
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// writeVerdict writes the verdict as one line of JSON, with or without --json: it is for programs
-// as much as for people, and short.
-func (a *app) writeVerdict(v verdict) error {
-	return a.Line(v)
+	return content, err
 }

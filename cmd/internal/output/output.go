@@ -40,8 +40,10 @@ func (p *Printer) Emit(v any, show func() error) error {
 // Value writes v as JSON. Characters in its strings that a terminal would obey are escaped.
 func (p *Printer) Value(v any) error { return p.encode(v, "  ") }
 
-// Line writes v as [Printer.Value] does, in one line.
-func (p *Printer) Line(v any) error { return p.encode(v, "") }
+// EmitLine writes v as one line of JSON, and returns what [Printer.Emit] does.
+func (p *Printer) EmitLine(v any) error {
+	return (&Printer{Out: p.Out}).Emit(v, func() error { return p.encode(v, "") })
+}
 
 func (p *Printer) encode(v any, indent string) error {
 	var encoded strings.Builder

@@ -1,4 +1,5 @@
-package main
+// Package capture checks a request that was captured: one in a file, or one that was refused and kept.
+package capture
 
 import (
 	"bytes"
@@ -7,19 +8,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"net/http"
-	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// captured is one request in a file, with the key material to check it.
-type captured struct {
+// Request is one request in a file, with the key material to check it.
+type Request struct {
 	Provider       string            `json:"provider"`
 	Scheme         string            `json:"scheme"`
 	Secret         string            `json:"secret"`
@@ -39,8 +40,10 @@ type captured struct {
 	NowUnix          float64 `json:"now_unix"`
 	ToleranceSeconds float64 `json:"tolerance_seconds"`
 
-	// source, where it is set, has the settings of a configured source, in place of those above.
-	source *webhook.Settings
+	// Source, where it is set, has the settings of a configured source, in place of those above.
+	Source *webhook.Settings `json:"-"`
+
+	provider webhook.Provider
 }
 
 // encoded reads base64, and names its field where it cannot.
@@ -121,27 +124,15 @@ func plainly(err error) error {
 	return fmt.Errorf("%sthe value is of JSON's type %s; write %s", where, wrong.Value, cmp.Or(want, "an object"))
 }
 
-func (a *app) readCaptured(file string) (*captured, error) {
-	var content []byte
-	var err error
-	if file == "-" {
-		content, err = io.ReadAll(a.in)
-	} else {
-		content, err = os.ReadFile(file)
-	}
-	if err != nil {
-		if pe, ok := errors.AsType[*os.PathError](err); ok {
-			err = pe.Err
-		}
-		return nil, err
-	}
-	c := &captured{Headers: headers{}}
+// Read reads a captured request of one of the providers.
+func Read(content []byte, providers map[string]webhook.Provider) (*Request, error) {
+	c := &Request{Headers: headers{}}
 	if err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), c); err != nil {
 		return nil, fmt.Errorf("not a captured request: %w", plainly(err))
 	}
 	switch {
 	case c.Provider == "":
-		return nil, errors.New("provider is missing: use one of " + strings.Join(providerNames(), ", "))
+		return nil, errors.New("provider is missing: use one of " + names(providers))
 	case c.Body == nil:
 		return nil, errors.New("body_base64 is missing")
 	case c.ToleranceSeconds < 0 || c.ToleranceSeconds > webhook.MaxTolerance.Seconds():
@@ -149,14 +140,22 @@ func (a *app) readCaptured(file string) (*captured, error) {
 	case math.Abs(c.NowUnix) > 1<<53:
 		return nil, errors.New("now_unix is no time in seconds")
 	}
+	known := false
+	if c.provider, known = providers[c.Provider]; !known {
+		return nil, fmt.Errorf("%q is no provider: use one of %s", c.Provider, names(providers))
+	}
 	return c, nil
+}
+
+func names(providers map[string]webhook.Provider) string {
+	return strings.Join(slices.Sorted(maps.Keys(providers)), ", ")
 }
 
 // settings are those of a source that would have received the request. Short secrets are allowed:
 // nothing is admitted here.
-func (c *captured) settings() webhook.Settings {
-	if c.source != nil {
-		return *c.source
+func (c *Request) settings() webhook.Settings {
+	if c.Source != nil {
+		return *c.Source
 	}
 	s := webhook.Settings{
 		Source: "request", URL: c.URL, Tolerance: time.Duration(c.ToleranceSeconds * float64(time.Second)),
@@ -177,7 +176,7 @@ func (c *captured) settings() webhook.Settings {
 	keys := append([]string{c.Secret}, c.Secrets...)
 	// For a provider whose sources have no public keys, one would verify whatever anybody signs with it. Where there is a
 	// certificate, its key stands in that.
-	contract := providers()[c.Provider].Contract
+	contract := c.provider.Contract
 	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" &&
 		(contract.PublicKeys || prefix != "") {
 		keys = append(keys, prefix+strings.TrimPrefix(c.PublicKey, prefix))
@@ -190,7 +189,7 @@ func (c *captured) settings() webhook.Settings {
 	return s
 }
 
-func (c *captured) request() *webhook.Request {
+func (c *Request) request() *webhook.Request {
 	r := &webhook.Request{Method: http.MethodPost, URL: c.URL, Header: http.Header(c.Headers), Body: *c.Body,
 		ReceivedAt: time.Now()}
 	if c.Method != "" {
