@@ -26,22 +26,10 @@ var closing = []string{"close"}
 func (s *Server) deliver(c echo.Context) (err error) {
 	begun := s.cfg.Now()
 	l := label{source: "unknown", outcome: refused}
-	defer func() {
-		if p := recover(); p != nil {
-			// The value may quote the body, so only its type is told. A 503 comes again, a 500 may not.
-			s.cfg.Log.Error("delivery panicked", "source", l.source, "error", fmt.Sprintf("%T", p), "stack",
-				string(debug.Stack()))
-			l.outcome, l.class = unfinished, "panic"
-			err = nil
-			if !c.Response().Committed {
-				err = unavailable(c, "unavailable")
-			}
-		}
-		s.metrics.delivery(c.Request().Context(), l, s.cfg.Now().Sub(begun))
-	}()
+	defer s.finish(c, &l, begun, &err)
 
-	// A connection outlives its request only if that brings a new event: anybody can repeat a captured delivery. Nothing
-	// that is left of a body is read before the answer leaves.
+	// A connection outlives its request only if that brings a new event: anybody can repeat a captured delivery.
+	// Nothing that is left of a body is read before the answer leaves.
 	c.Response().Header()["Connection"] = closing
 	source, ok := s.cfg.Sources[c.Param("source")]
 	if !ok {
@@ -91,6 +79,21 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
+}
+
+// finish counts the request. It is deferred: a panic becomes a 503, which comes again, where a 500 may not.
+func (s *Server) finish(c echo.Context, l *label, begun time.Time, err *error) {
+	if p := recover(); p != nil {
+		// The value may quote the body, so only its type is told.
+		s.cfg.Log.Error("delivery panicked", "source", l.source, "error", fmt.Sprintf("%T", p), "stack",
+			string(debug.Stack()))
+		l.outcome, l.class = unfinished, "panic"
+		*err = nil
+		if !c.Response().Committed {
+			*err = unavailable(c, "unavailable")
+		}
+	}
+	s.metrics.delivery(c.Request().Context(), *l, s.cfg.Now().Sub(begun))
 }
 
 // keepsAlive reports whether the connection of r, which has brought an event, stays open after the answer. A chunked
@@ -220,7 +223,8 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	if news {
 		throttle.ConnOf(c.Request().Context()).Delivers()
 	}
-	// A duplicate under an ID that is not signed may be one captured request, sent again and again: it proves no sender.
+	// A duplicate under an ID that is not signed may be one captured request, sent again and again: it proves no
+	// sender.
 	if (news || slices.ContainsFunc(d.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) &&
 		s.keepsAlive(c.Request()) {
 		c.Response().Header().Del("Connection")

@@ -24,7 +24,8 @@ type Limits struct {
 	// Bodies bounds the bytes of all bodies over 8 KiB that are held at once. [throttle.Memory] shares them out.
 	// Default 64 MiB: with the body limit alone, a thousand strangers could have us hold a thousand times it.
 	Bodies int64
-	// InFlight is how many deliveries are verified and committed at once; default 1024. [throttle.Slots] shares them out.
+	// InFlight is how many deliveries are verified and committed at once; default 1024. [throttle.Slots] shares them
+	// out.
 	InFlight int
 	// PerSource and PerAddress bound the deliveries per second of one source and of one remote
 	// address (an IPv6 /64); zero means unbounded.

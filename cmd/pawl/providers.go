@@ -151,7 +151,7 @@ func writeProviderTable(w io.Writer, all []webhook.Provider) error {
 
 Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code; a test keeps it fresh.
 
-| provider | what is verified | what identifies an event | clock | answer within | tries again | gives up |
+| provider | verified | an event's identity | clock | answer within | tries again | gives up |
 |---|---|---|---|---|---|---|
 `)
 	for _, p := range all {
@@ -176,7 +176,7 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 	}
 	b.WriteString(`
-## Where it stands
+## Places of the fields
 
 | provider | event ID | type | account | object | occurred at | mode | body limit |
 |---|---|---|---|---|---|---|---|
@@ -194,9 +194,9 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 	b.WriteString(`
 ## Options
 
-What a source of the provider can have under [` + "`sources.NAME.options`" + `](configuration.md#sources). A place is ` + "`header:NAME`" + ` or a JSON pointer into the body.
+A source of the provider can have these under [` + "`sources.NAME.options`" + `](configuration.md#sources). A place is ` + "`header:NAME`" + ` or a JSON pointer into the body.
 
-| provider | option | what it does |
+| provider | option | effect |
 |---|---|---|
 `)
 	for _, p := range all {

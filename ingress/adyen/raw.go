@@ -20,8 +20,8 @@ func rawEvent(raw []byte) webhook.Event {
 		OccurredAt: body.Moment("timestamp"), // older management webhooks send a date, which is no time
 	}
 	if !body.Readable() {
-		// Adyen has sent bodies that are no JSON, correctly signed. The event parks either way, and the person who finds it
-		// sees the type that stands before the fault.
+		// Adyen has sent bodies that are no JSON, correctly signed. The event parks either way, and the person who
+		// finds it sees the type that stands before the fault.
 		e.Type = webhook.Tag(gjson.GetBytes(raw, "type").Str)
 	}
 	if e.OccurredAt.IsZero() {

@@ -19,8 +19,8 @@ import (
 const (
 	signatureHeader = "X-Signature-Ed25519"
 	timestampHeader = "X-Signature-Timestamp"
-	// Discord documents no tolerance, and not whether a retry has a time of its own. It tries for ten minutes; what comes
-	// twice within that is one event for ever, since the signed bytes are its ID.
+	// Discord documents no tolerance, and not whether a retry has a time of its own. It tries for ten minutes; what
+	// comes twice within that is one event for ever, since the signed bytes are its ID.
 	tolerance = 15 * time.Minute
 )
 

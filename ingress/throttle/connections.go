@@ -38,8 +38,8 @@ type Connections struct {
 	// have not sent one yet. In each list, the connection that has stood still longest is in front.
 	senders      map[netip.Addr]*list.List
 	idle, silent *list.List
-	// wide counts the unproven connections of each wide network. delivered and deliveredBefore are the networks that have
-	// delivered lately: the younger set becomes the older one when it is full.
+	// wide counts the unproven connections of each wide network. delivered and deliveredBefore are the networks that
+	// have delivered lately: the younger set becomes the older one when it is full.
 	wide                       map[netip.Addr]int
 	delivered, deliveredBefore map[netip.Addr]bool
 	displaced                  int64

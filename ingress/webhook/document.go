@@ -68,7 +68,7 @@ func readDocument(body []byte) (document gjson.Result, problem Problem, readable
 	return gjson.ParseBytes(raw), problem, true
 }
 
-// shallow returns raw with blanks in place of what is nested deeper than MaxDepth, and reports whether anything is:
+// shallow returns raw with everything blanked that is nested deeper than MaxDepth, and reports whether anything is:
 // gjson recurses, and a stack of a million brackets would end the process. A list that deep that is never closed
 // leaves nothing, which is no document.
 func shallow(raw []byte) (checked []byte, deep bool) {

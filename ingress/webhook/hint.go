@@ -3,7 +3,8 @@ package webhook
 // Hinter is implemented by a Verifier whose provider has mistakes of its own to tell: a thin event at
 // the endpoint of snapshots, a signature header without a scheme that counts.
 type Hinter interface {
-	// Hints tells the peculiarities of a request that Verify refused. It trusts nothing in the request and admits nothing.
+	// Hints tells the peculiarities of a request that Verify refused. It trusts nothing in the request and admits
+	// nothing.
 	Hints(r *Request) []Hint
 }
 

@@ -11,7 +11,8 @@ const (
 	// ByBytes says that it does not. Other bytes under the same ID are another event.
 	ByBytes Identity = "bytes"
 	// ByIDOrBytes says that it does not, but the bytes of one event may differ, because the time of sending stands in
-	// them; or that it covers the ID, and not the account or mode beside it. Other bytes under the same ID are this event.
+	// them; or that it covers the ID, and not the account or mode beside it. Other bytes under the same ID are this
+	// event.
 	ByIDOrBytes Identity = "id_or_bytes"
 )
 

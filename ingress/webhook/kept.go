@@ -11,7 +11,8 @@ import (
 // Headers are the headers of a provider's deliveries that pawl keeps. Any other header may be the password of a proxy
 // or of another provider.
 type Headers struct {
-	// Plain are no secret: they name the event, its kind, the try. They are kept with receipts and with refused requests.
+	// Plain are no secret: they name the event, its kind, the try. They are kept with receipts and with refused
+	// requests.
 	Plain []string
 	// Signatures are what a delivery is verified by. They are kept with refused requests, which can be verified again.
 	Signatures []string

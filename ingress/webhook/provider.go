@@ -53,8 +53,8 @@ type Contract struct {
 	// MinSecret is the shortest secret, in bytes, that a source may have, if the provider makes shorter ones than
 	// [MinSecret]; else zero.
 	MinSecret int
-	// PublicKeys is set where a source's secrets are public keys or certificates: they verify, and what signs stays with
-	// the provider. It must be told, since a public key of Discord's has the form of a private one.
+	// PublicKeys is set where a source's secrets are public keys or certificates: they verify, and what signs stays
+	// with the provider. It must be told, since a public key of Discord's has the form of a private one.
 	PublicKeys bool
 	// PublicKeyPrefix is how those secrets begin that are public keys, where others sign; "" where none is.
 	PublicKeyPrefix string
@@ -63,8 +63,8 @@ type Contract struct {
 	// Always401 is set where every rejection is to be answered with 401, also of a request that no
 	// secret could admit: Discord takes an endpoint away that answers otherwise.
 	Always401 bool
-	// Acknowledge is the answer to an authentic delivery in place of the usual 202 or 200, once its events are committed;
-	// its Status is zero for the usual one. Some providers count only one status as success.
+	// Acknowledge is the answer to an authentic delivery in place of the usual 202 or 200, once its events are
+	// committed; its Status is zero for the usual one. Some providers count only one status as success.
 	Acknowledge Answer
 	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which
 	// carries nothing.

@@ -25,7 +25,8 @@ type SignInput struct {
 	Options map[string]string
 }
 
-// Output returns the delivery of in with these headers, each name before its value. Those without a name or a value are left out.
+// Output returns the delivery of in with these headers, each name before its value. Those without a name or a value
+// are left out.
 func (in SignInput) Output(headers ...string) SignOutput {
 	out := SignOutput{Header: http.Header{}, Body: in.Body, URL: in.URL}
 	out.Header.Set("Content-Type", cmp.Or(in.ContentType, "application/json"))

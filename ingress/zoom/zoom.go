@@ -42,8 +42,8 @@ var Provider = hmac.New(webhook.Provider{
 	Sample: webhook.Sample{Type: "meeting.started", Body: sampleBody},
 }, hmac.Scheme{
 	Header: "x-zm-signature", Prefix: "v0=", Template: "v0:{ts}:{body}", Timestamp: "header:x-zm-request-timestamp",
-	// Its last retry comes after 85 minutes, perhaps under the time of the first try. A body that comes twice within that
-	// is one event for ever, since the signed bytes are its ID.
+	// Its last retry comes after 85 minutes, perhaps under the time of the first try. A body that comes twice within
+	// that is one event for ever, since the signed bytes are its ID.
 	Tolerance: 90 * time.Minute,
 	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts",
 	OccurredAtUnit: "ms",

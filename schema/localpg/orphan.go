@@ -82,6 +82,7 @@ func isPostmaster(pid int, data string) bool {
 		real, err := filepath.EvalSymlinks(data)
 		return err == nil && cwd == real
 	}
-	out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it takes a moment
+	//nolint:noctx // it takes a moment
+	out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && strings.Contains(string(out), data)
 }

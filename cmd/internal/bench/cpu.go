@@ -14,7 +14,8 @@ type CPU struct {
 	Temporal float64 `json:"temporal"`
 	// TemporalPostgres is 0 on the dev server.
 	TemporalPostgres float64 `json:"temporal_postgres"`
-	// Sandbox is the benchmark's own process: the sandbox, the client that sends, and the worker of "naive" and "floor".
+	// Sandbox is the benchmark's own process: the sandbox, the client that sends, and the worker of "naive" and
+	// "floor".
 	Sandbox float64 `json:"sandbox"`
 }
 

@@ -19,7 +19,7 @@ func CheckPort(flag, addr string) error {
 	if err != nil {
 		return fmt.Errorf("%q is no address (flag %s): write HOST:PORT, e.g. 127.0.0.1:8080", addr, flag)
 	}
-	for deadline := time.Now().Add(portPatience); ; time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // nothing tells when another process lets go of a port
+	for deadline := time.Now().Add(portPatience); ; {
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			return l.Close()
@@ -31,5 +31,6 @@ func CheckPort(flag, addr string) error {
 			return fmt.Errorf("port %s is taken (flag %s): stop what listens on %s, or choose another port", port,
 				flag, addr)
 		}
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when another process lets go of a port
 	}
 }

@@ -41,8 +41,9 @@ func (n *Node) tellBack(sink string) {
 func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink is back", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)
-	// More than one pass: a run may have begun to wait while this one was under way, in a process that did not know yet.
-	// Side by side, because one signal after the other takes longer than the pace allows where Temporal has much to do.
+	// More than one pass: a run may have begun to wait while this one was under way, in a process that did not know
+	// yet. Side by side, because one signal after the other takes longer than the pace allows where Temporal has much
+	// to do.
 	const passes, page, sideBySide = 5, 200, 8
 	for range passes {
 		told := 0

@@ -175,10 +175,11 @@ const ownSlots = 64
 // WorkerOptions are those of every worker.
 func (n *Node) WorkerOptions() worker.Options {
 	eager := 8 // the widest fan-out of a flow: all of it may start in the worker that asked for it
+	// The default of two pollers each is the first bottleneck at a high rate.
+	autoscaling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
 	return worker.Options{
-		// The default of two pollers each is the first bottleneck at a high rate.
-		WorkflowTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-		ActivityTaskPollerBehavior:                  worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		WorkflowTaskPollerBehavior:                  autoscaling,
+		ActivityTaskPollerBehavior:                  autoscaling,
 		MaxEagerActivityReservationsPerWorkflowTask: &eager,
 		// Each sink's gate bounds its calls in flight and those that wait. There are slots for all of them at once,
 		// so that a sink that hangs takes none that another needs.

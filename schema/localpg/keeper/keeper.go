@@ -98,7 +98,7 @@ func Start(c Command) (*Process, error) {
 	}
 	seconds := max(1, int(grace/time.Second))
 	args := []string{"-c", script, "keeper", c.Signal, strconv.Itoa(seconds), c.RemoveOnDeath, c.Path}
-	cmd := exec.Command("/bin/sh", append(args, c.Args...)...) //nolint:noctx // it ends when Stop says so, or this process ends
+	cmd := exec.Command("/bin/sh", append(args, c.Args...)...) //nolint:noctx // it ends with Stop or this process
 	cmd.Env, cmd.Dir = c.Env, c.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = "/"

@@ -9,7 +9,7 @@
 //	DELETE /workspaces/{account}  workspaces  short for PUT {"state":"released"}; ?mode= names the mode
 //	POST   /entries            finance     a JSON object; its "account" is the account
 //	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
-//	POST   /relayed            relayed     any body under a webhook-id (Standard Webhooks); what is no JSON is kept as a string
+//	POST   /relayed            relayed     any body under a webhook-id; without JSON, kept as a string
 //
 // GET on /workspaces/{account} (?mode=test, else live before test), /workspaces, /entries, /events, /relayed and
 // /emails shows the records, GET / the same for a person, and GET /openapi.yaml describes the requests.

@@ -18,7 +18,7 @@ type service struct {
 	status int
 	// keyed is set where an Idempotency-Key identifies a request; else the record's own key does.
 	keyed bool
-	// read says how a request stands in the journal, or what is wrong with it.
+	// read says how a request stands in the journal; its error is for the sender.
 	read func(r *http.Request, body []byte) (record, error)
 }
 
@@ -34,7 +34,8 @@ func readTarget(r *http.Request, body []byte) (record, error) {
 	object, err := jsonObject(body)
 	rec := record{Account: r.PathValue("account"), Body: object}
 	mode, version := rec.target()
-	for header, want := range map[string]string{"Pawl-Mode": mode, "Pawl-Target-Version": strconv.FormatInt(version, 10)} {
+	for header, want := range map[string]string{"Pawl-Mode": mode,
+		"Pawl-Target-Version": strconv.FormatInt(version, 10)} {
 		if got := r.Header.Get(header); err == nil && got != "" && got != want {
 			err = fmt.Errorf("the header %s says %q, and the body %q", header, got, want)
 		}
