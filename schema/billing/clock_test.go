@@ -303,6 +303,9 @@ func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
 			c.told(10*n, paid(n, 10*n, "pro"))
 		}
 		c.want("after 28 newer ones", dueRows(c.T, c.tx), reminders...)
+		c.told(900, failed(30, 900, 1, "pro"))
+		c.told(901, paid(30, 901, "pro"))
+		c.want("after another one that failed", dueRows(c.T, c.tx), reminders...)
 		c.told(1000, paid(1, 1000, "pro"))
 		c.want("paid", dueRows(c.T, c.tx))
 	})
