@@ -41,6 +41,8 @@ type Letter struct {
 	PeriodEnd   time.Time `json:",omitzero"`
 	// EndsAt is when what it tells of ends, zero for never.
 	EndsAt time.Time `json:",omitzero"`
+	// Unpaid is what becomes of a trial that has no payment method by its end; see [letters.Content].
+	Unpaid string `json:",omitempty"`
 	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
 	DueAt time.Time `json:",omitzero"`
 	// OccurredAt is when it happened; the letter has this date.
@@ -154,7 +156,7 @@ func (s MailSink) failure(err error) error {
 func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
-		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
+		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(), Unpaid: l.Unpaid,
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {

@@ -33,7 +33,7 @@ func reminder(subject billing.Subject, d billing.Due) *step {
 
 func trialNotice(subject billing.Subject, s billing.Subscription) *step {
 	letter := subscriptionLetter("trial-ending", subject, s)
-	letter.EndsAt, letter.OccurredAt = s.TrialEnd, subject.OccurredAt
+	letter.EndsAt, letter.OccurredAt, letter.Unpaid = s.TrialEnd, subject.OccurredAt, s.Unpaid
 	letter.Notice = &activities.Notice{While: activities.WhileOnTrial, Subscription: s.ID, Until: s.TrialEnd}
 	return trialEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.TrialEnd.Unix(), 10), letter)
 }

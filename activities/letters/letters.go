@@ -55,6 +55,8 @@ type Content struct {
 	// URL is the page where the customer sees and pays the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
+	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" where it goes on.
+	Unpaid string
 	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
 	DueAt time.Time
 }
@@ -65,7 +67,7 @@ var sample = Content{
 	URL:         "https://invoice.stripe.com/i/1",
 	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(),
 	EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
-	DueAt: time.Unix(1772323200, 0).UTC(),
+	DueAt: time.Unix(1772323200, 0).UTC(), Unpaid: "cancel",
 }
 
 // Set holds the letters of one language.
@@ -118,7 +120,8 @@ func load(dir, file string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range []Content{sample, {}} {
+	paused := Content{Unpaid: "pause"}
+	for _, c := range []Content{sample, {}, paused} {
 		if _, _, err = write(t, c); err != nil {
 			return nil, err
 		}

@@ -50,6 +50,34 @@ func TestWrite_BuiltIn(t *testing.T) {
 	}
 }
 
+// A letter says what is so for this customer.
+func TestWrite_BuiltIn_ByCase(t *testing.T) {
+	t.Parallel()
+	set, err := letters.Load("", letters.English, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		letter string
+		change func(*letters.Content)
+		want   [2]string
+	}{
+		"overdue": {letters.ActionRequired, func(c *letters.Content) { c.DueAt = c.PeriodEnd },
+			[2]string{"Payment needed: invoice A-1", "Invoice A-1 was due on 1 April 2026, and 49.00 USD of it is not paid.\nPay it here: https://invoice.example/1\n"}},
+		"a trial that is cancelled without a card": {letters.TrialEnding, func(c *letters.Content) { c.Unpaid = "cancel" },
+			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day, if you have not yet: without one, the subscription ends with the trial.\nWith one, it goes on, and is paid for from then on.\n"}},
+		"a trial that is paused without a card": {letters.TrialEnding, func(c *letters.Content) { c.Unpaid = "pause" },
+			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day, if you have not yet: without one, the subscription is paused with the end of the\ntrial, and gives no access. With one, it goes on, and is paid for from then on.\n"}},
+	} {
+		c := content
+		tt.change(&c)
+		subject, text, err := set.Write(tt.letter, c)
+		if err != nil || subject != tt.want[0] || text != tt.want[1] {
+			t.Errorf("%s: %v\n got %q, %q\nwant %q", name, err, subject, text, tt.want)
+		}
+	}
+}
+
 func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{

@@ -37,11 +37,31 @@ func (r *reader) subscriptionSeen(f *fields) *billing.SubscriptionFact {
 		EndedAt:           f.time("ended_at"),
 		CollectionPaused:  !f.null("pause_collection"),
 		CollectionMethod:  f.word("collection_method"),
+		MissingPayment:    f.missingPayment(),
+		PaymentMethod:     f.paymentMethod(),
 	}
 	metadata := f.object.object("metadata")
 	seen.Account = r.metadataAccount(f, "metadata", metadata)
 	seen.Plan = r.metadataPlan(f, "metadata", metadata)
 	return seen
+}
+
+// missingPayment returns what Stripe does at the end of a trial without a payment method, "" where the subscription
+// goes on.
+func (f *fields) missingPayment() string {
+	switch does := f.object.object("trial_settings", "end_behavior").text("missing_payment_method"); does {
+	case "cancel", "pause":
+		return does
+	}
+	return ""
+}
+
+// paymentMethod reports whether the subscription has a payment method of its own, or its customer one for invoices
+// where the object carries the customer. No event does: of a customer it carries the ID.
+func (f *fields) paymentMethod() bool {
+	customer := f.object.object("customer")
+	return !f.null("default_payment_method") || !f.null("default_source") ||
+		customer.text("default_source") != "" || customer.object("invoice_settings").ref("default_payment_method") != ""
 }
 
 // items returns the subscription's items, sorted by ID: two snapshots of the same items are equal.

@@ -45,6 +45,15 @@ func TestRead_Subscription_Fields(t *testing.T) {
 		want   func(*billing.SubscriptionFact)
 	}{
 		"trial": {field("trial_end", periodEnd), func(s *billing.SubscriptionFact) { s.TrialEnd = at(periodEnd) }},
+		"a trial that ends without a card": {
+			field("trial_settings", document{"end_behavior": document{"missing_payment_method": "pause"}}),
+			func(s *billing.SubscriptionFact) { s.MissingPayment = "pause" },
+		},
+		"a card": {field("default_payment_method", "pm_1"), func(s *billing.SubscriptionFact) { s.PaymentMethod = true }},
+		"the customer's card": {
+			field("customer", document{"id": "cus_1", "invoice_settings": document{"default_payment_method": "pm_1"}}),
+			func(s *billing.SubscriptionFact) { s.PaymentMethod = true },
+		},
 		"ends at the period's end": {
 			field("cancel_at_period_end", true), func(s *billing.SubscriptionFact) { s.CancelAtPeriodEnd = true },
 		},

@@ -110,8 +110,13 @@ type SubscriptionFact struct {
 	Status string
 	Items  []Item `json:",omitempty"`
 	// Start and the other times are zero where the subscription has none.
-	Start             time.Time `json:",omitzero"`
-	TrialEnd          time.Time `json:",omitzero"`
+	Start    time.Time `json:",omitzero"`
+	TrialEnd time.Time `json:",omitzero"`
+	// MissingPayment is what the provider does at the end of a trial that has no payment method: cancel or pause, ""
+	// where the subscription goes on. PaymentMethod is set where it, or its customer as far as the object carries that,
+	// has one.
+	MissingPayment    string    `json:",omitempty"`
+	PaymentMethod     bool      `json:",omitempty"`
 	CancelAt          time.Time `json:",omitzero"`
 	CancelAtPeriodEnd bool      `json:",omitempty"`
 	CanceledAt        time.Time `json:",omitzero"`

@@ -147,7 +147,8 @@ func compareEnds(a, b time.Time) int {
 func (s *SubscriptionFact) same(o *SubscriptionFact) bool {
 	return s.Status == o.Status && s.CancelAtPeriodEnd == o.CancelAtPeriodEnd &&
 		s.CollectionPaused == o.CollectionPaused &&
-		s.CollectionMethod == o.CollectionMethod && s.Account == o.Account && s.Plan == o.Plan &&
+		s.CollectionMethod == o.CollectionMethod && s.MissingPayment == o.MissingPayment &&
+		s.PaymentMethod == o.PaymentMethod && s.Account == o.Account && s.Plan == o.Plan &&
 		s.Start.Equal(o.Start) && s.TrialEnd.Equal(o.TrialEnd) && s.CancelAt.Equal(o.CancelAt) &&
 		s.CanceledAt.Equal(o.CanceledAt) && s.EndedAt.Equal(o.EndedAt) && slices.EqualFunc(s.Items, o.Items, Item.same)
 }

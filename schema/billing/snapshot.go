@@ -15,6 +15,9 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 	b := last.purchase(p)
 	s.Status, s.Because, s.TrialEnd = last.Status, fact.EventID, last.TrialEnd
 	s.Cause = causeOf(fact)
+	if !last.PaymentMethod {
+		s.Unpaid = last.MissingPayment
+	}
 	s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
 	s.PeriodStart, s.PeriodEnd = b.start, b.end
 	// the newest plan that was known stays

@@ -27,6 +27,9 @@ type Subscription struct {
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
 	TrialEnd    time.Time `json:",omitzero"`
+	// Unpaid is what becomes of it at the end of its trial where no payment method is there by then: "cancel" or "pause".
+	// It is "" where it goes on, or has one.
+	Unpaid string `json:",omitempty"`
 	// PlannedEnd is when it is to end, by the customer's wish or yours; zero for never.
 	PlannedEnd time.Time `json:",omitzero"`
 	// Version grows when plan, quantity or planned end change, and only then.

@@ -45,5 +45,21 @@ func TestJudged_Letters(t *testing.T) {
 			},
 			want: begun(), letters: []string{},
 		},
+		{
+			name: "a trial without a payment method that is cancelled at its end: the customer is asked for one",
+			ago:  11 * aDay,
+			events: []happening{
+				subscription("created", 0, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("cancel")),
+				bill("paid", 0, "in_1", lines(line("pro", 0)), first),
+				subscription("trial_will_end", 11*aDay, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("cancel")),
+			},
+			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "told invoice.paid in_1"},
+			letters: []string{"trial-ending sub_1 14d"}, subjects: []string{"Your trial is about to end: add a payment method"},
+		},
 	}, nil)
+}
+
+// without says what becomes of a trial that has no payment method.
+func without(behavior string) edit {
+	return set("trial_settings", payload{"end_behavior": payload{"missing_payment_method": behavior}})
 }

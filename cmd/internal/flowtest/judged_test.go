@@ -34,6 +34,8 @@ type judged struct {
 	// letters are the letters that are true for a while and were sent, sorted, where the events come in the order given;
 	// nil where the case is about something else.
 	letters []string
+	// subjects are words that subjects of the mails begin with, where the events come in the order given.
+	subjects []string
 	// due is what is to be asked about where nothing settles it, in every order; nil where the case is about something else.
 	due []string
 	// inOrder leaves out the other orders, basil the objects of the older version, which cannot tell it; old those of the
@@ -217,7 +219,19 @@ func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 		r.settled()
 	}
 	seen, letters, due := r.sight(judgedSQL), r.sight(judgedLettersSQL), r.sight(judgedDueSQL)
+	mails := map[string][]string{}
+	for _, m := range r.journal("email") {
+		if tag := tagged.FindStringSubmatch(m.Account); tag != nil {
+			mails[tag[1]] = append(mails[tag[1]], fmt.Sprint(m.Body["subject"]))
+		}
+	}
 	for n, x := range all {
+		for _, subject := range x.subjects {
+			begins := func(s string) bool { return strings.HasPrefix(s, subject) }
+			if got := mails[strconv.Itoa(n)]; x.how == "in the order given" && !slices.ContainsFunc(got, begins) {
+				t.Errorf("%s\nmails %q, want one %q", x.name, got, subject)
+			}
+		}
 		got, want := slices.Sorted(slices.Values(x.relative(seen[n]))), slices.Sorted(slices.Values(x.want))
 		if diff := differs(got, want); diff != "" {
 			t.Errorf("%s\n%s:\n%s", x.name, x.how, diff)
