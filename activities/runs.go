@@ -36,8 +36,11 @@ type Waits = receipt.Waits
 // OpenEffect is the receipt's, too.
 type OpenEffect = receipt.OpenEffect
 
-// Step is the receipt's, too.
-type Step = receipt.Step
+// Step and Left are the receipt's, too.
+type (
+	Step = receipt.Step
+	Left = receipt.Left
+)
 
 // Replay says who has asked for a run, after an earlier one had ended, and why.
 type Replay struct {

@@ -64,6 +64,7 @@ func (w *billingFlow) run() (EventResult, error) {
 		return EventResult{}, err
 	}
 	if left != (reason{}) {
+		w.flow.left = &activities.Left{Code: left.code, Why: left.text}
 		return w.leave(left)
 	}
 	whyUndo, err := w.complete()

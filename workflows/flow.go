@@ -55,6 +55,8 @@ type flow struct {
 	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
 	// that are being settled: a decision concerns them.
 	steps, settling []*step
+	// left says why the run leaves the event alone, but for its deliveries; nil for one that does not.
+	left *activities.Left
 	// takes are the decisions that the run takes while it is parked.
 	takes []string
 

@@ -124,7 +124,7 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 
 // waits is what the run waits for, and how it has come there: its preview goes the same way.
 func (f *flow) waits() activities.Waits {
-	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone}
+	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone, Left: f.left}
 	for _, s := range f.steps {
 		w.Steps = append(w.Steps, activities.Step{Key: s.key, Kind: s.kind, Skipped: s.skipped})
 	}

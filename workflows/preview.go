@@ -155,6 +155,9 @@ func (p *preview) execute(a attempt, result any) (err error) {
 		if *into, err = p.outlook.LoadFacts(p.context, in); err == nil {
 			p.loaded(&into.Code, &into.Reason)
 		}
+		if left := p.Waits.Left; left != nil {
+			into.Ignored, into.Code, into.Reason = true, left.Code, left.Why
+		}
 		return err
 	case activities.LoadRelayInput:
 		into := result.(*activities.LoadRelayResult)
@@ -183,25 +186,16 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
 }
 
-// loaded restores the reason of a park at load, even if its cause is mended by now. A run that was told there to leave
-// the event finds a reason, too. Any other run found none.
+// loaded restores the reason for which the run parked at load, even if its cause is mended by now. A run that has come
+// further found none.
 func (p *preview) loaded(code, why *string) {
 	switch {
 	case !p.parked:
-	case p.dismissed():
-		*code, *why = codeDismissed, "a person had it left"
 	case len(p.Waits.Steps) > 0:
 		*code, *why = "", ""
 	default:
-		_, words, _ := strings.Cut(p.Reason, ": ")
-		*code, *why = p.ReasonCode, words
+		*code, *why = p.ReasonCode, strings.TrimPrefix(p.Reason, p.ReasonCode+": ")
 	}
-}
-
-// dismissed reports whether a person has told the parked run to leave the event: it came to nothing but deliveries.
-func (p *preview) dismissed() bool {
-	others := func(s activities.Step) bool { return s.Kind != relayEvent.Name }
-	return len(p.Waits.Steps) > 0 && p.f.name != relayFlow && !slices.ContainsFunc(p.Waits.Steps, others)
 }
 
 // standings returns how effects stand by now.
@@ -332,8 +326,6 @@ func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	switch {
 	case !p.parked:
 		return decision{}, errParks
-	case review && len(p.f.steps) == 0 && p.dismissed():
-		return before(UpdateSkip)
 	case review && len(p.f.steps) > 0 && p.cameTo(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
 		return before(UpdateApprove)
 	case p.Waits.Undoing && !p.f.undone:

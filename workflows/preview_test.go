@@ -91,6 +91,9 @@ func newHistory(t *testing.T, seed uint64) *history {
 	if h.chance(10) {
 		h.load.Code, h.load.Reason = "plan_unknown", "no mapping knows the price"
 	}
+	if h.chance(5) {
+		h.load.Ignored, h.load.Code, h.load.Reason = true, activities.CodeAccountNotMapped, "acct_9"
+	}
 	for _, kind := range []string{"receipt-email", "finance-export", "provision-workspace"} {
 		h.unwanted[kind] = h.chance(10)
 	}

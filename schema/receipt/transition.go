@@ -50,6 +50,14 @@ type Waits struct {
 	Steps []Step `json:"steps,omitempty"`
 	// Undoing: the run compensates its effects, or has done so.
 	Undoing bool `json:"undoing,omitempty"`
+	// Left says why the run leaves the event alone, but for its deliveries; it is nil if the run does not.
+	Left *Left `json:"left,omitempty"`
+}
+
+// Left is why a run leaves its event alone: a code and words.
+type Left struct {
+	Code string `json:"code"`
+	Why  string `json:"why"`
 }
 
 // Keys returns the keys of the open effects, never nil.
