@@ -1,0 +1,258 @@
+package flowtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// version is one of Stripe's API, in the order in which they came.
+type version int
+
+const (
+	v2022 version = iota
+	v2023
+	acacia
+	basil
+	clover
+	versions
+)
+
+func (v version) String() string {
+	return []string{"2022-11-15", "2023-10-16", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover"}[v]
+}
+
+// sends reports whether an endpoint of the version gets such events.
+func (v version) sends(kind string) bool {
+	switch kind {
+	case "refund.created", "refund.updated", "refund.failed": // of charges
+		return v >= acacia
+	case "invoice_payment.paid":
+		return v >= basil
+	}
+	return true
+}
+
+// shown is an event as Stripe sends it.
+type shown struct {
+	id, kind string
+	at       time.Time
+	body     []byte
+}
+
+// shows makes an event, where the version has such.
+func (c *company) shows(kind string, object, previous payload) {
+	if !c.v.sends(kind) {
+		return
+	}
+	data := payload{"object": object}
+	if previous != nil {
+		data["previous_attributes"] = previous
+	}
+	id := fmt.Sprintf("evt_%d%s", len(c.events), c.tag)
+	body, err := json.Marshal(payload{"id": id, "object": "event", "api_version": c.v.String(), "created": c.now.Unix(), "livemode": true,
+		"pending_webhooks": 1, "request": nil, "type": kind, "data": data})
+	if err != nil {
+		panic(err)
+	}
+	c.events = append(c.events, shown{id, kind, c.now, body})
+	c.did("  %s %s", kind, object["id"])
+}
+
+func same(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// with adds fields that only some versions have.
+func (o payload) with(has bool, fields payload) payload {
+	if has {
+		maps.Copy(o, fields)
+	}
+	return o
+}
+
+func unix(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.Unix()
+}
+
+func (c *company) named(by string) payload {
+	if c.names == by {
+		return payload{"account": c.account()}
+	}
+	return payload{}
+}
+
+func (c *company) customerObject() payload {
+	return payload{"id": c.customer(), "object": "customer", "email": "buyer@example.com", "balance": -c.credit, "currency": c.currency,
+		"delinquent": false, "metadata": c.named("customer")}
+}
+
+func (c *company) price(plan string) payload {
+	return payload{"id": "price_" + plan, "object": "price", "active": true, "currency": c.currency, "lookup_key": nil, "product": "prod_" + plan,
+		"recurring": payload{"interval": "month", "interval_count": 1, "usage_type": "licensed"}, "type": "recurring", "unit_amount": monthly[plan]}
+}
+
+func (c *company) subscriptionObject() payload {
+	s := c.sub
+	period := payload{"current_period_start": s.start.Unix(), "current_period_end": s.end.Unix()}
+	item := payload{"id": "si_" + c.sub.id, "object": "subscription_item", "quantity": s.seats, "subscription": s.id, "price": c.price(s.plan), "metadata": payload{}}
+	o := payload{
+		"id": s.id, "object": "subscription", "customer": c.customer(), "status": s.status, "currency": c.currency, "created": s.begun.Unix(),
+		"items": list(item.with(c.v >= basil, period)), "start_date": s.begun.Unix(), "cancel_at": nil, "cancel_at_period_end": s.cancels,
+		"canceled_at": unix(s.ended), "ended_at": unix(s.ended), "trial_end": unix(s.trialEnd), "trial_start": nil, "pause_collection": nil,
+		"collection_method": c.method(), "default_payment_method": "pm_1" + c.tag, "metadata": c.named("subscription"),
+		"trial_settings": payload{"end_behavior": payload{"missing_payment_method": "create_invoice"}}, "schedule": nil,
+	}
+	if c.v >= clover && s.cancels { // under flexible billing
+		o["cancel_at"], o["cancel_at_period_end"] = s.end.Unix(), false
+	}
+	return o.with(c.v < basil, period).with(c.v < basil, payload{"discount": nil, "plan": nil}).with(c.v >= basil, payload{"discounts": []any{}})
+}
+
+func (c *company) method() string {
+	if c.invoiced {
+		return "send_invoice"
+	}
+	return "charge_automatically"
+}
+
+func (c *company) invoiceObject(i *worldInvoice) payload {
+	lines := []any{}
+	for n, l := range i.lines {
+		lines = append(lines, c.lineObject(i, n, l))
+	}
+	metadata, own := c.named("subscription"), payload{}
+	if i.once {
+		metadata, own = own, metadata
+	}
+	o := payload{
+		"id": i.id, "object": "invoice", "customer": c.customer(), "customer_email": "buyer@example.com", "customer_name": "A Buyer", "status": i.status,
+		"amount_due": i.due, "amount_paid": i.paid, "amount_remaining": i.due - i.paid, "amount_shipping": 0, "currency": c.currency, "attempt_count": i.attempts,
+		"attempted": i.attempts > 0, "billing_reason": i.reason, "lines": list(lines...), "next_payment_attempt": nil, "due_date": unix(i.payBy),
+		"number": nil, "subtotal": i.subtotal, "total": i.total, "collection_method": c.method(), "metadata": own, "created": i.made.Unix(),
+		"starting_balance": -c.credit, "ending_balance": nil, "period_start": i.made.Unix(), "period_end": i.made.Unix(),
+		"pre_payment_credit_notes_amount": i.credited0, "post_payment_credit_notes_amount": i.credited, "auto_advance": i.status == "open",
+		"status_transitions": payload{"finalized_at": nil, "paid_at": nil}, "last_finalization_error": nil,
+	}
+	if i.finalized {
+		o["number"], o["starting_balance"], o["ending_balance"] = "N-"+i.id, -c.credit-i.applied, -c.credit
+	}
+	if i.status == "open" {
+		o["next_payment_attempt"] = unix(i.retried)
+	}
+	var details, parent any
+	if !i.once {
+		details = payload{"metadata": metadata}
+		parent = payload{"type": "subscription_details", "quote_details": nil, "subscription_details": payload{"subscription": i.sub, "metadata": metadata}}
+	}
+	taxes := []any{}
+	if c.taxed {
+		taxes = append(taxes, payload{"amount": i.tax, "inclusive": false})
+	}
+	return o.with(c.v < basil, payload{
+		"subscription": orNull(i.sub), "subscription_details": details, "paid": i.status == "paid", "paid_out_of_band": i.outOfBand,
+		"tax": map[bool]any{true: i.tax, false: nil}[c.taxed], "total_tax_amounts": taxes, "charge": orNull(i.charge), "payment_intent": orNull(i.payment), "discount": nil,
+	}).with(c.v >= basil, payload{
+		"parent": parent, "total_taxes": taxes, "amount_overpaid": 0,
+	})
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func (c *company) lineObject(i *worldInvoice, n int, l worldLine) payload {
+	item := fmt.Sprintf("ii_%d_%s", n, i.id)
+	o := payload{"id": fmt.Sprintf("il_%d_%s", n, i.id), "object": "line_item", "amount": l.amount, "currency": c.currency, "quantity": l.seats,
+		"period": payload{"start": l.start.Unix(), "end": l.end.Unix()}, "description": "1 × " + l.plan, "metadata": payload{}, "discounts": []any{}}
+	details := payload{"subscription": orNull(i.sub), "proration": l.proration}
+	kind := "subscription_item_details"
+	if l.proration || i.once {
+		kind = "invoice_item_details"
+		details["invoice_item"] = item
+	} else {
+		details["subscription_item"] = "si_" + i.sub
+	}
+	return o.with(c.v < basil, payload{
+		"type": map[bool]string{true: "invoiceitem", false: "subscription"}[l.proration || i.once], "price": c.price(l.plan), "subscription": orNull(i.sub),
+		"proration": l.proration, "subscription_item": details["subscription_item"], "tax_amounts": []any{},
+	}).with(c.v >= basil, payload{
+		"parent":  payload{"type": kind, kind: details},
+		"pricing": payload{"type": "price_details", "price_details": payload{"price": "price_" + l.plan, "product": "prod_" + l.plan}, "unit_amount_decimal": "1"},
+		"taxes":   []any{},
+	})
+}
+
+func (c *company) chargeObject(i *worldInvoice) payload {
+	return payload{
+		"id": i.charge, "object": "charge", "amount": i.due, "amount_captured": i.due, "amount_refunded": i.returned, "refunded": i.returned == i.due,
+		"captured": true, "paid": true, "currency": c.currency, "customer": c.customer(), "payment_intent": i.payment, "status": "succeeded",
+		"billing_details": payload{"email": "buyer@example.com"}, "disputed": i.disputed > 0, "metadata": payload{},
+	}.with(c.v < basil, payload{"invoice": orNull(i.id)})
+}
+
+func (c *company) intentObject(i *worldInvoice) payload {
+	return payload{
+		"id": i.payment, "object": "payment_intent", "amount": i.due, "amount_received": i.due, "currency": c.currency, "customer": c.customer(),
+		"latest_charge": i.charge, "status": "succeeded", "metadata": payload{},
+	}.with(c.v < basil, payload{"invoice": orNull(i.id)})
+}
+
+func (c *company) invoicePaymentObject(i *worldInvoice) payload {
+	return payload{
+		"id": "inpay_" + i.id, "object": "invoice_payment", "amount_paid": i.due, "amount_requested": i.due, "currency": c.currency, "invoice": i.id,
+		"is_default": true, "payment": payload{"type": "payment_intent", "payment_intent": i.payment}, "status": "paid",
+	}
+}
+
+func (c *company) sessionObject(fields payload) payload {
+	s := payload{"id": c.id("cs"), "object": "checkout.session", "status": "complete", "customer": c.customer(), "currency": c.currency,
+		"customer_details": payload{"email": "buyer@example.com"}, "client_reference_id": nil}
+	if c.names == "session" {
+		s["client_reference_id"] = c.account()
+	}
+	return s.with(true, fields)
+}
+
+func (c *company) refundObject(r *worldRefund) payload {
+	return payload{"id": r.id, "object": "refund", "amount": r.amount, "charge": r.of.charge, "currency": c.currency, "payment_intent": r.of.payment,
+		"status": r.status, "reason": nil, "metadata": payload{}, "balance_transaction": nil}
+}
+
+func (c *company) disputeObject(d *worldDispute) payload {
+	moves := []any{}
+	for _, m := range slices.Clone(d.moves) {
+		moves = append(moves, m)
+	}
+	return payload{"id": d.id, "object": "dispute", "amount": d.of.due, "currency": c.currency, "charge": d.of.charge, "payment_intent": d.of.payment,
+		"reason": "fraudulent", "status": d.status, "balance_transactions": moves, "evidence_details": payload{"due_by": d.opened.Add(20 * aDay).Unix()}}
+}
+
+func (c *company) noteObject(n *worldNote) payload {
+	o := payload{"id": n.id, "object": "credit_note", "amount": n.before + n.after, "currency": c.currency, "customer": c.customer(), "invoice": n.of.id,
+		"status": "issued", "reason": nil, "metadata": payload{}, "type": "post_payment", "out_of_band_amount": nil, "customer_balance_transaction": nil}
+	refunds := []any{}
+	switch {
+	case n.before > 0:
+		o["type"] = "pre_payment"
+	case n.by == nil:
+		o["customer_balance_transaction"] = "cbtxn_" + n.id
+	default:
+		refunds = append(refunds, payload{"refund": n.by.id, "amount_refunded": n.refund})
+	}
+	if n.by != nil && c.v < basil {
+		o["refund"] = n.by.id
+	}
+	return o.with(c.v >= acacia, payload{"pre_payment_amount": n.before, "post_payment_amount": n.after, "refunds": refunds})
+}
+
+// String is what happened, to be read where the referee finds a fault.
+func (c *company) String() string { return strings.Join(c.story, "\n  ") }

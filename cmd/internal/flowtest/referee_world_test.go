@@ -1,0 +1,551 @@
+package flowtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A company is a customer at Stripe, and what happened to it, by Stripe's rules and in double entry. The model knows
+// nothing of facts, folds and effects: it is the referee of what pawl makes of the events.
+type company struct {
+	*rand.Rand
+	tag string
+	// v is the version of the API that renders its events.
+	v   version
+	now time.Time
+	// names says who tells our account: the session, the subscription or the customer.
+	names    string
+	currency string
+	taxed    bool
+	// invoiced is set where it is sent invoices, and pays them by itself.
+	invoiced bool
+	sub      worldSubscription
+	invoices []*worldInvoice
+	// credit is what Stripe owes the customer, and takes off the next invoice.
+	credit int64
+	// pending are lines for the next invoice.
+	pending []worldLine
+	books   books
+	events  []shown
+	counts  map[string]int
+	// mails are the receipts that it is owed, asks what a person is asked.
+	mails, asks []string
+	story       []string
+}
+
+// books are the balances of a ledger's accounts, debits positive: each posting leaves their sum at 0.
+type books map[string]int64
+
+func (b books) post(debit, credit string, amount int64) {
+	b[debit] += amount
+	b[credit] -= amount
+}
+
+type worldSubscription struct {
+	id, status, plan string
+	seats            int64
+	start, end       time.Time // of the period
+	trialEnd         time.Time
+	begun, ended     time.Time
+	cancels          bool
+}
+
+type worldLine struct {
+	plan       string
+	seats      int64
+	amount     int64
+	start, end time.Time
+	proration  bool
+}
+
+type worldInvoice struct {
+	id, sub, status, reason                 string
+	lines                                   []worldLine
+	subtotal, tax, total, applied           int64
+	due, paid                               int64
+	attempts                                int
+	finalized, once                         bool
+	outOfBand                               bool
+	payment, charge                         string
+	made, payBy, retried                    time.Time
+	returned, credited, disputed, credited0 int64 // refunds, credit notes after and before the payment
+}
+
+type worldRefund struct {
+	id, status string
+	amount     int64
+	of         *worldInvoice
+}
+
+type worldDispute struct {
+	id, status string
+	of         *worldInvoice
+	moves      []payload
+	opened     time.Time
+}
+
+type worldNote struct {
+	id                    string
+	before, after, refund int64
+	by                    *worldRefund
+	of                    *worldInvoice
+}
+
+var monthly = map[string]int64{"starter": 1000, "pro": 3000, "enterprise": 9000}
+
+// newCompany has a company live. Its story is played twice: first to see how long it is, then so that it is over by now,
+// and what was bought for a week, too.
+func newCompany(random func() *rand.Rand, tag string, v version, now time.Time) *company {
+	first := live(random(), tag, v, now)
+	return live(random(), tag, v, now.Add(-first.now.Sub(now)-9*aDay).Truncate(time.Second))
+}
+
+func live(random *rand.Rand, tag string, v version, begin time.Time) *company {
+	c := &company{Rand: random, tag: tag, v: v, now: begin, books: books{}, counts: map[string]int{}}
+	c.names = pick(c, "session", "subscription", "customer")
+	c.currency = pick(c, "usd", "eur", "jpy")
+	c.taxed, c.invoiced = c.chance(2), c.chance(4)
+	c.did("is a customer, named by its %s, %s, version %s", c.names, c.currency, c.v)
+	c.shows("customer.created", c.customerObject(), nil)
+	c.signUp()
+	for range 2 {
+		if c.month(); c.sub.status == "canceled" && c.chance(2) {
+			c.wait(time.Duration(1+c.IntN(9)) * aDay)
+			c.signUp()
+		}
+	}
+	c.wait(time.Duration(c.IntN(4*24)) * time.Hour)
+	c.whim()
+	return c
+}
+
+func pick[T any](c *company, of ...T) T { return of[c.IntN(len(of))] }
+
+// chance is true once in n times.
+func (c *company) chance(n int) bool { return c.IntN(n) == 0 }
+
+func (c *company) wait(d time.Duration) { c.now = c.now.Add(d) }
+
+func (c *company) account() string { return "acme" + c.tag }
+
+func (c *company) id(kind string) string {
+	c.counts[kind]++
+	return fmt.Sprintf("%s_%d%s", kind, c.counts[kind], c.tag)
+}
+
+func (c *company) customer() string { return "cus" + c.tag }
+
+func (c *company) did(format string, args ...any) {
+	c.story = append(c.story, c.now.UTC().Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// signUp is how it became a customer: at the Checkout, or by the API, with a trial or without.
+func (c *company) signUp() {
+	c.did("signs up")
+	c.pending = nil
+	c.sub = worldSubscription{id: c.id("sub"), plan: pick(c, "starter", "pro"), seats: 1 + c.Int64N(5), begun: c.now, start: c.now, end: c.now.Add(aMonth)}
+	switch {
+	case c.chance(4) && c.counts["sub"] == 1:
+		c.sub.status, c.sub.trialEnd, c.sub.end = "trialing", c.now.Add(14*aDay), c.now.Add(14*aDay)
+	case c.invoiced || c.chance(2):
+		c.sub.status = "active"
+	default:
+		c.sub.status = "incomplete"
+	}
+	c.shows("customer.subscription.created", c.subscriptionObject(), nil)
+	i := c.bill("subscription_create")
+	c.finalize(i)
+	if c.invoiced && i.due > 0 {
+		c.session("paid", i)
+		c.wait(time.Duration(1+c.IntN(9)) * aDay)
+	} else if c.sub.status == "incomplete" && c.chance(3) {
+		c.decline(i)
+		c.wait(time.Minute)
+	}
+	c.pay(i)
+	if c.sub.status == "incomplete" {
+		c.changes(func() { c.sub.status = "active" })
+	}
+	if !c.invoiced || i.due == 0 {
+		c.session("paid", i)
+	}
+	if c.sub.status == "trialing" {
+		c.wait(11 * aDay)
+		c.shows("customer.subscription.trial_will_end", c.subscriptionObject(), nil)
+		c.wait(c.sub.trialEnd.Sub(c.now))
+		c.renew()
+	}
+}
+
+// month is what happens until the subscription is renewed.
+func (c *company) month() {
+	for range 1 + c.IntN(3) {
+		if c.wait(time.Duration(1+c.IntN(6*24)) * time.Hour); c.sub.status != "active" {
+			return
+		}
+		c.whim()
+	}
+	if c.sub.status != "active" || !c.now.Before(c.sub.end) {
+		return
+	}
+	if c.wait(c.sub.end.Sub(c.now)); c.sub.cancels {
+		c.end()
+		return
+	}
+	c.renew()
+}
+
+// whim is one thing that customers and their support do.
+func (c *company) whim() {
+	paid := slices.DeleteFunc(slices.Clone(c.invoices), func(i *worldInvoice) bool {
+		return i.status != "paid" || i.charge == "" || i.disputed > 0 || i.due-i.returned-i.credited == 0
+	})
+	switch n := c.IntN(12); {
+	case c.sub.status != "active":
+	case n < 3:
+		c.upgrade()
+		return
+	case n < 5:
+		c.did("changes its mind about the end")
+		c.changes(func() { c.sub.cancels = !c.sub.cancels })
+		return
+	case n == 5:
+		c.end()
+		return
+	case n == 6:
+		c.buy()
+		return
+	case n == 7:
+		c.billOnce()
+		return
+	}
+	if len(paid) == 0 || c.v < acacia { // before, no event tells of each refund
+		return
+	}
+	i := paid[c.IntN(len(paid))]
+	rest := i.due - i.returned - i.credited
+	switch c.IntN(4) {
+	case 0:
+		c.refund(i, pick(c, rest, max(1, rest/3)))
+	case 1:
+		if i.returned+i.credited == 0 {
+			c.dispute(i)
+		}
+	case 2:
+		c.credits(i, max(1, rest/2), c.chance(2))
+	case 3:
+		r := c.refund(i, max(1, rest/4))
+		c.wait(2 * aDay)
+		c.fail(r)
+	}
+}
+
+// changes shows the subscription as it is, and as it was before.
+func (c *company) changes(change func()) {
+	before := c.subscriptionObject()
+	change()
+	now := c.subscriptionObject()
+	was := payload{}
+	for field, value := range before {
+		if !same(value, now[field]) {
+			was[field] = value
+		}
+	}
+	c.shows("customer.subscription.updated", now, was)
+}
+
+// upgrade changes plan or seats; what is left of the month is settled with the next invoice, or at once.
+func (c *company) upgrade() {
+	old := c.sub
+	c.changes(func() {
+		if c.chance(2) {
+			c.sub.seats = 1 + c.Int64N(9)
+		} else {
+			c.sub.plan = pick(c, "starter", "pro", "enterprise")
+		}
+	})
+	c.did("changes from %s %d to %s %d", old.plan, old.seats, c.sub.plan, c.sub.seats)
+	left := func(of worldSubscription) int64 {
+		return monthly[of.plan] * of.seats * int64(c.sub.end.Sub(c.now)/time.Hour) / (30 * 24)
+	}
+	c.pending = append(c.pending,
+		worldLine{plan: old.plan, seats: old.seats, amount: -left(old), start: c.now, end: c.sub.end, proration: true},
+		worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: left(c.sub), start: c.now, end: c.sub.end, proration: true})
+	if c.chance(2) {
+		i := c.bill("subscription_update")
+		c.finalize(i)
+		c.collect(i)
+	}
+}
+
+// renew begins the next period, and collects its invoice.
+func (c *company) renew() {
+	c.changes(func() { c.sub.status, c.sub.start, c.sub.end = "active", c.sub.end, c.sub.end.Add(aMonth) })
+	i := c.bill("subscription_cycle")
+	c.wait(time.Hour)
+	c.finalize(i)
+	c.collect(i)
+}
+
+// collect has an invoice paid: at once, after some attempts in vain, or by the customer's own hand.
+func (c *company) collect(i *worldInvoice) {
+	switch {
+	case i.due == 0:
+	case c.invoiced:
+		c.wait(time.Duration(1+c.IntN(9)) * aDay)
+		if c.chance(4) {
+			c.creditsBefore(i, i.due/4)
+		}
+		i.outOfBand = c.chance(3)
+	case i.reason == "subscription_cycle" && c.chance(4):
+		c.did("has no money for %s", i.id)
+		c.decline(i)
+		c.changes(func() { c.sub.status = "past_due" })
+		c.wait(3 * aDay)
+		if c.chance(2) {
+			c.decline(i)
+			c.wait(5 * aDay)
+		}
+		if c.chance(4) {
+			i.status = "uncollectible"
+			c.books.post("lost", "due", i.due)
+			c.shows("invoice.marked_uncollectible", c.invoiceObject(i), nil)
+			c.end()
+			return
+		}
+	}
+	c.pay(i)
+	if c.sub.status == "past_due" {
+		c.changes(func() { c.sub.status = "active" })
+	}
+}
+
+// bill drafts an invoice of what is pending, and of the period that begins.
+func (c *company) bill(reason string) *worldInvoice {
+	i := &worldInvoice{id: c.id("in"), sub: c.sub.id, status: "draft", reason: reason, lines: c.pending, made: c.now}
+	c.pending = nil
+	if reason == "subscription_create" || reason == "subscription_cycle" {
+		amount := monthly[c.sub.plan] * c.sub.seats
+		if c.sub.status == "trialing" {
+			amount = 0
+		}
+		i.lines = append(i.lines, worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: amount, start: c.sub.start, end: c.sub.end})
+	}
+	c.total(i)
+	return i
+}
+
+// total sums up a draft.
+func (c *company) total(i *worldInvoice) {
+	c.invoices = append(c.invoices, i)
+	for _, l := range i.lines {
+		i.subtotal += l.amount
+	}
+	if c.taxed {
+		i.tax = i.subtotal * 19 / 100
+	}
+	i.total = i.subtotal + i.tax
+	i.due = max(0, i.total)
+	c.shows("invoice.created", c.invoiceObject(i), nil)
+}
+
+// finalize opens an invoice. What Stripe owes the customer pays it first; one that is negative is owed from then on.
+func (c *company) finalize(i *worldInvoice) {
+	c.books.post("due", "sales", i.subtotal)
+	c.books.post("due", "tax", i.tax)
+	i.applied = min(c.credit, i.total)
+	c.books.post("balance", "due", i.applied)
+	c.credit -= i.applied
+	i.status, i.due, i.finalized = "open", i.total-i.applied, true
+	c.did("is billed %s: %d, of it from the balance %d", i.id, i.total, i.applied)
+	if c.invoiced {
+		i.payBy = c.now.Add(14 * aDay)
+	}
+	if i.applied != 0 {
+		c.shows("customer.updated", c.customerObject(), nil)
+	}
+	c.shows("invoice.finalized", c.invoiceObject(i), nil)
+}
+
+func (c *company) decline(i *worldInvoice) {
+	i.attempts++
+	i.retried = c.now.Add(3 * aDay)
+	c.shows("invoice.payment_failed", c.invoiceObject(i), nil)
+}
+
+func (c *company) pay(i *worldInvoice) {
+	i.status, i.paid = "paid", i.due
+	c.books.post("bank", "due", i.due)
+	if i.due > 0 {
+		c.mails = append(c.mails, i.id)
+	}
+	if i.due > 0 && !i.outOfBand {
+		i.attempts++
+		i.payment, i.charge = c.id("pi"), c.id("ch")
+		c.shows("charge.succeeded", c.chargeObject(i), nil)
+		c.shows("payment_intent.succeeded", c.intentObject(i), nil)
+		c.shows("invoice_payment.paid", c.invoicePaymentObject(i), nil)
+	}
+	c.did("pays %s: %d", i.id, i.due)
+	for _, kind := range []string{"invoice.updated", "invoice.paid", "invoice.payment_succeeded"} {
+		c.shows(kind, c.invoiceObject(i), nil)
+	}
+}
+
+// session is the Checkout that the customer came by.
+func (c *company) session(status string, i *worldInvoice) {
+	if c.names == "session" {
+		c.shows("checkout.session.completed", c.sessionObject(payload{
+			"mode": "subscription", "subscription": c.sub.id, "invoice": i.id, "payment_intent": nil, "amount_total": i.total, "payment_status": status,
+			"metadata": payload{}, "total_details": payload{"amount_tax": i.tax},
+		}), nil)
+	}
+}
+
+// billOnce is an invoice by hand, for a week beside the subscription.
+func (c *company) billOnce() {
+	i := &worldInvoice{id: c.id("in"), status: "draft", reason: "manual", made: c.now, once: true}
+	i.lines = []worldLine{{plan: "week", seats: 1, amount: 1500, start: c.now, end: c.now}}
+	c.total(i)
+	c.finalize(i)
+	c.pay(i)
+}
+
+// buy is a week that is bought once, beside the subscription.
+func (c *company) buy() {
+	if c.names == "subscription" { // which a session for something else does not name
+		return
+	}
+	i := &worldInvoice{due: 1500, payment: c.id("pi"), charge: c.id("ch"), status: "paid"}
+	c.books.post("bank", "sales", i.due)
+	c.shows("charge.succeeded", c.chargeObject(i), nil)
+	c.shows("payment_intent.succeeded", c.intentObject(i), nil)
+	session := c.sessionObject(payload{
+		"mode": "payment", "subscription": nil, "invoice": nil, "payment_intent": i.payment, "amount_total": i.due, "payment_status": "paid",
+		"metadata": payload{"price": "price_week"}, "total_details": payload{"amount_tax": 0},
+	})
+	c.did("buys a week")
+	c.mails = append(c.mails, session["id"].(string))
+	c.shows("checkout.session.completed", session, nil)
+}
+
+func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
+	r := &worldRefund{id: c.id("re"), status: "succeeded", amount: amount, of: i}
+	i.returned += amount
+	c.books.post("returned", "bank", amount)
+	c.did("is refunded %d of %s", amount, i.id)
+	c.shows("refund.created", c.refundObject(r), nil)
+	c.shows("charge.refunded", c.chargeObject(i), nil)
+	return r
+}
+
+// fail is a refund that comes back.
+func (c *company) fail(r *worldRefund) {
+	r.status = "failed"
+	r.of.returned -= r.amount
+	c.books.post("bank", "returned", r.amount)
+	c.did("cannot be refunded %d of %s", r.amount, r.of.id)
+	for _, kind := range []string{"refund.failed", "refund.updated", "charge.refund.updated"} {
+		c.shows(kind, c.refundObject(r), nil)
+	}
+}
+
+func (c *company) dispute(i *worldInvoice) {
+	d := &worldDispute{id: c.id("dp"), status: "needs_response", of: i, opened: c.now}
+	i.disputed = i.due
+	move := func(amount int64) {
+		d.moves = append(d.moves, payload{"id": c.id("txn"), "object": "balance_transaction", "amount": amount, "fee": 1500, "net": amount - 1500,
+			"currency": c.currency, "created": c.now.Unix()})
+		c.books.post("bank", "disputed", amount)
+	}
+	c.did("disputes %s", i.id)
+	move(-i.due)
+	c.shows("charge.dispute.created", c.disputeObject(d), nil)
+	c.shows("charge.dispute.funds_withdrawn", c.disputeObject(d), nil)
+	if c.chance(3) {
+		c.asks = append(c.asks, "dispute "+d.id)
+		return
+	}
+	c.wait(2 * aDay)
+	d.status = "under_review"
+	c.shows("charge.dispute.updated", c.disputeObject(d), nil)
+	if c.wait(3 * aDay); c.chance(2) {
+		d.status = "won"
+		move(i.due)
+		c.shows("charge.dispute.funds_reinstated", c.disputeObject(d), nil)
+	} else {
+		d.status = "lost"
+	}
+	c.shows("charge.dispute.closed", c.disputeObject(d), nil)
+}
+
+// credits gives some of a paid invoice back, on the customer's balance or as a refund.
+func (c *company) credits(i *worldInvoice, amount int64, refunded bool) {
+	n := &worldNote{id: c.id("cn"), after: amount, of: i}
+	c.did("is credited %d of %s, refunded: %v", amount, i.id, refunded)
+	if refunded {
+		n.refund, n.by = amount, c.refund(i, amount)
+	} else {
+		i.credited += amount
+		c.credit += amount
+		c.books.post("returned", "balance", amount)
+		c.shows("customer.updated", c.customerObject(), nil)
+	}
+	c.shows("credit_note.created", c.noteObject(n), nil)
+}
+
+// creditsBefore lowers what is due of an open invoice.
+func (c *company) creditsBefore(i *worldInvoice, amount int64) {
+	if amount == 0 {
+		return
+	}
+	i.credited0, i.due = i.credited0+amount, i.due-amount
+	c.books.post("returned", "due", amount)
+	c.did("is credited %d of the open %s", amount, i.id)
+	c.shows("invoice.updated", c.invoiceObject(i), nil)
+	c.shows("credit_note.created", c.noteObject(&worldNote{id: c.id("cn"), before: amount, of: i}), nil)
+}
+
+func (c *company) end() {
+	c.did("ends")
+	c.sub.status, c.sub.ended = "canceled", c.now
+	c.shows("customer.subscription.deleted", c.subscriptionObject(), nil)
+}
+
+// wants is what pawl must come to.
+func (c *company) wants() []string {
+	access := fmt.Sprintf("access acme active %s %d", c.sub.plan, c.sub.seats)
+	if c.sub.status == "canceled" {
+		access = "access acme suspended"
+	}
+	lines := []string{access}
+	if cash := c.books["bank"]; cash != 0 {
+		lines = append(lines, fmt.Sprintf("cash %s %d", c.currency, cash))
+	}
+	for _, of := range c.mails {
+		lines = append(lines, "mailed "+of)
+	}
+	for _, what := range c.asks {
+		lines = append(lines, "asked "+what)
+	}
+	return lines
+}
+
+// faults are what is wrong with the model itself: the books do not balance, or are not what the objects say.
+func (c *company) faults() (list []string) {
+	var sum, open int64
+	for _, amount := range c.books {
+		sum += amount
+	}
+	for _, i := range c.invoices {
+		if i.status == "open" {
+			open += i.due
+		}
+	}
+	if sum != 0 || c.books["due"] != open || c.books["balance"] != -c.credit {
+		list = append(list, fmt.Sprintf("the books say %v, the objects %d due and %d owed", c.books, open, c.credit))
+	}
+	return list
+}
