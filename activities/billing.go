@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -239,6 +240,8 @@ type Withholding struct {
 	Invoice string
 	// Checkout is the session, "" for another object.
 	Checkout string `json:",omitempty"`
+	// Change is set where a change of the subscription was refused: the plan and the quantity that it has now.
+	Change string `json:",omitempty"`
 }
 
 // WithholdingOf is the taking back of what a change has come to.
@@ -251,8 +254,16 @@ func WithholdingOf(c billing.Change) Withholding {
 		w.Object, w.Invoice, w.Prices = i.Bought(), i.ID, i.Prices
 	}
 	if s := c.After.Subscription; s != nil {
-		w.Object, w.Prices = s.ID, s.Prices
+		w.Object, w.Prices = s.ID, s.Given().Prices
 	}
+	return w
+}
+
+// WithholdingOfChange is the taking back of what a change has made of a subscription that granted before.
+func WithholdingOfChange(c billing.Change) Withholding {
+	w := WithholdingOf(c)
+	is := c.After.Subscription.Given()
+	w.Change = fmt.Sprintf("%s:%d", is.Plan, is.Quantity)
 	return w
 }
 
@@ -267,11 +278,18 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	if err := in.Effect.Check(w.Mode); err != nil {
 		return effect.Result{}, err
 	}
-	task := billing.OpenTask(billing.Task{
+	task := billing.Task{
 		Mode: w.Mode, Kind: TaskCorrection, Object: w.Object, Account: w.Account, EffectKey: in.Effect.Key,
 		Title: fmt.Sprintf("%s of %s was taken back: refund it, or mend what refused it", w.Object, w.Account),
-	})
-	return b.apply(ctx, in.Effect, w.facts(in.Effect.Compensates), task)
+	}
+	if w.Change == "" {
+		return b.apply(ctx, in.Effect, w.facts(in.Effect.Compensates), billing.OpenTask(task))
+	}
+	task.Object += ":" + w.Change // one for each change that was refused, whichever event of it comes first
+	task.Title = fmt.Sprintf("The change of %s of %s to %s was refused, and what was before stays: refund the difference, or mend what refused it", w.Object, w.Account, w.Change)
+	plan, _, _ := strings.Cut(w.Change, ":")
+	return b.apply(ctx, in.Effect, w.facts(""), billing.OpenTask(task),
+		billing.CancelOnboarding(w.Mode, TaskOnboarding, w.Object, plan))
 }
 
 // facts say that what an effect granted is taken back; none where nothing was granted.
@@ -282,7 +300,14 @@ func (w Withholding) facts(compensates string) []billing.Fact {
 	return []billing.Fact{{
 		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange,
 		Origin: billing.FromEvent,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: "taken back with " + compensates,
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: w.why(compensates),
 			Prices: w.Prices, Invoice: w.Invoice, Checkout: w.Checkout}},
 	}}
+}
+
+func (w Withholding) why(compensates string) string {
+	if w.Change != "" {
+		return "the change to " + w.Change + " was refused"
+	}
+	return "taken back with " + compensates
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -14,9 +15,14 @@ import (
 // plan is what follows from a change: effects that run side by side, and a review for a person once they are done.
 // Making one is a pure function of the change and of the policy that was loaded with it.
 type plan struct {
-	steps  []*step
-	review *review
+	steps []*step
+	// letters tell what holds once the steps are done: none of them is sent where what they tell of was refused.
+	letters []*step
+	review  *review
 }
+
+// codeWithheld is the code of a run that did all but the change that was refused.
+const codeWithheld = "withheld"
 
 // review asks a person to review an object, once for each object, whichever event completes the reason for it.
 type review struct {
@@ -86,6 +92,7 @@ func (w *billingFlow) run() (EventResult, error) {
 		return EventResult{}, err
 	}
 	var p plan
+	var refused string
 	if !change.Silent {
 		p = w.makePlan(change, w.planning)
 		p.steps = append(p.steps, bookings(change)...)
@@ -97,7 +104,7 @@ func (w *billingFlow) run() (EventResult, error) {
 		if _, err := w.refreshSteps(p.steps); err != nil {
 			return EventResult{}, err
 		}
-	} else if whyUndo, err = w.settle(append(p.steps, w.relays...)...); err != nil {
+	} else if whyUndo, refused, err = w.do(p, change); err != nil {
 		return EventResult{}, err
 	}
 	if whyUndo != "" {
@@ -113,7 +120,36 @@ func (w *billingFlow) run() (EventResult, error) {
 		return w.finish(compensated,
 			reason{codeCompensated, "what the event had done was taken back before; what is due is done"})
 	}
+	if refused != "" {
+		return w.finish(processed, reason{codeWithheld, refused})
+	}
 	return w.finish(processed, reason{})
+}
+
+// gaveBefore reports whether the subscription granted something before the event.
+func (w *billingFlow) gaveBefore(change billing.Change) bool {
+	return change.Before.Subscription.Gave() || slices.ContainsFunc(w.facts, billing.Fact.GaveBefore)
+}
+
+// do does what a plan asks for. A change of a subscription that was refused is withheld, and all else is done: what the
+// subscription granted before stays, and so does what was paid. The workspace is told what holds, since it may have
+// taken a part.
+func (w *billingFlow) do(p plan, change billing.Change) (whyUndo, refused string, err error) {
+	whyUndo, err = w.settle(append(p.steps, w.relays...)...)
+	switch at := slices.IndexFunc(p.steps, (*step).refused); {
+	case err != nil || whyUndo != "" && (at < 0 || !w.gaveBefore(change)):
+		return whyUndo, "", err
+	case whyUndo == "":
+		whyUndo, err = w.settle(p.letters...)
+		return whyUndo, "", err
+	default:
+		refused, p.steps = whyUndo, slices.Delete(p.steps, at, at+1)
+	}
+	of := activities.WithholdingOfChange(change)
+	if whyUndo, err = w.settle(withholding(w.in.eventObject()+":change", of)); err == nil && whyUndo == "" {
+		whyUndo, err = w.settle(append(p.steps, w.relays...)...)
+	}
+	return whyUndo, refused, err
 }
 
 // leave ends a run that does nothing itself. The event is delivered to the consumers of its source all the same.
@@ -197,15 +233,20 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 		} else if order := change.After.Checkout; order != nil && order.Sells() {
 			object = invoiceObject(change, order.ID)
 		}
-		undo := withholdGrant.step(object, activities.WithholdingOf(change))
-		undo.then = func(withheld effect.Result) *step {
-			after, ok := applied(withheld)
-			if !ok || after.Subject.EventID == "" {
-				return nil
-			}
-			return workspaceOf(after.Subject, after.After.Access)
+		return withholding(object, activities.WithholdingOf(change))
+	}
+	return s
+}
+
+// withholding takes a grant back, and brings the workspace to what is left.
+func withholding(object string, of activities.Withholding) *step {
+	s := withholdGrant.step(object, of)
+	s.then = func(done effect.Result) *step {
+		after, ok := applied(done)
+		if !ok || after.Subject.EventID == "" {
+			return nil
 		}
-		return undo
+		return workspaceOf(after.Subject, after.After.Access)
 	}
 	return s
 }

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -20,7 +22,7 @@ func planOf(flow string) func(billing.Change, activities.Planning) plan {
 
 // PlannedKeys are the keys of what a flow plans for a change, with those of its undos: "key <- undo".
 func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []string) {
-	for _, s := range append(planOf(flow)(c, p).steps, dueSteps(c)...) {
+	for _, s := range slices.Concat(planOf(flow)(c, p).steps, planOf(flow)(c, p).letters, dueSteps(c)) {
 		key := s.key
 		if s.undo != nil {
 			key += " <- " + s.undo(effect.Result{}).key

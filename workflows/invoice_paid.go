@@ -38,7 +38,7 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(
 			correctionNotice.step(of, invoiceLetter("correction", c.Subject, *invoice))))
 	}
-	if p.Onboards(invoice.Plan) { // once for each subscription and plan
+	if p.Onboards(invoice.Plan) && !c.After.Subscription.Refuses(invoice.Plan) { // once for each subscription and plan
 		task := onboarding(c.Subject, *invoice)
 		bought := object(c.Subject, task.Object)
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))

@@ -38,6 +38,7 @@ var reconciled = billingPlan{flow: ReconciledFlow, make: planReconciled}
 func planReconciled(c billing.Change, p activities.Planning) plan {
 	made := planReconciledObject(c, p)
 	made.steps = slices.DeleteFunc(made.steps, func(s *step) bool { return s.sink == SinkMail })
+	made.letters = nil
 	return made
 }
 

@@ -46,6 +46,9 @@ func (s *step) undoneBy(undo *step) *step {
 
 func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 
+// refused reports whether the step was refused, and stands for all that the event asks for.
+func (s *step) refused() bool { return s.refusalUndoesAll && s.result.State == effect.Refused }
+
 // retry lets the step be done once more, in a round that the ledger has not seen: another run for the same fact, or
 // this one before a reset, may have asked for retries that this one knows nothing of.
 func (s *step) retry() { s.round, s.waitingSince = max(s.round, s.result.Round)+1, time.Time{} }

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"slices"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -19,5 +17,9 @@ func SubscriptionChanged(ctx workflow.Context, in EventInput) (EventResult, erro
 var subscriptionChanged = billingPlan{flow: "SubscriptionChanged", make: planSubscriptionChanged}
 
 func planSubscriptionChanged(c billing.Change, _ activities.Planning) plan {
-	return plan{steps: slices.Concat(workspaceSteps(c), changedSteps(c), lateEnd(c)), review: reviewOf(c)}
+	p := plan{steps: append(workspaceSteps(c), lateEnd(c)...), review: reviewOf(c)}
+	if s := c.After.Subscription; s != nil && s.Holds(c.Before.Subscription) {
+		p.letters = changedSteps(c)
+	}
+	return p
 }

@@ -241,6 +241,26 @@ var cases = []workedCase{
 	{name: "22 withheld, then given again",
 		facts: []billing.Fact{created(0, "active", "pro"), decided(billing.Withheld, "sub_1", 5, "pro", 1), decided(billing.Reopened, "sub_1", 6, "", 0)},
 		want:  []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "22 an upgrade is withheld: what was granted before it stays",
+		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), updated(5, "active", "enterprise", from("active", "pro")), paid(2, 5, "enterprise", inPeriodOf(1)), decided(billing.Withheld, "sub_1", 5, "enterprise", 1)},
+		want:  []string{"sub_1: acme active enterprise 1", "in_1: acme paid pro 1000", "in_2: acme paid enterprise 1000", "acme: active pro 1 api,projects"}},
+	{name: "22 an upgrade is withheld, of which its own event alone tells",
+		facts: []billing.Fact{updated(5, "active", "enterprise", from("active", "pro")), decided(billing.Withheld, "sub_1", 5, "enterprise", 1)},
+		want:  []string{"sub_1: acme active enterprise 1", "acme: active pro 1 api,projects"}},
+	{name: "22 more seats are withheld",
+		facts: []billing.Fact{created(0, "active", "pro", with(seats(5))), updated(5, "active", "pro", with(seats(50))), decided(billing.Withheld, "sub_1", 5, "pro", 50)},
+		want:  []string{"sub_1: acme active pro 50", "acme: active pro 5 api,projects"}},
+	{name: "22 an add-on is withheld: the plan stays",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(5, "active", "pro", with(besideSSO)), changed(decided(billing.Withheld, "sub_1", 5, "pro", 1), func(f *billing.Fact) {
+			f.Decision.Prices = append(f.Decision.Prices, billing.Bought{Price: "price_sso", Quantity: 1})
+		})},
+		want: []string{"sub_1: acme active pro 1", "acme: active pro 1 api,projects"}},
+	{name: "22 an upgrade is withheld, and the subscription ends",
+		facts: []billing.Fact{created(0, "active", "pro"), updated(5, "active", "enterprise"), decided(billing.Withheld, "sub_1", 5, "enterprise", 1), deleted(9, "enterprise")},
+		want:  []string{"sub_1: acme canceled enterprise 1 ended+9s", "acme: suspended"}},
+	{name: "22 a first purchase is withheld: no invoice of it grants instead",
+		facts: []billing.Fact{created(0, "incomplete", "pro"), paid(1, 1, "pro"), updated(1, "active", "pro", from("incomplete", "pro")), decided(billing.Withheld, "sub_1", 2, "pro", 1)},
+		want:  []string{"sub_1: acme active pro 1 withheld", "in_1: acme paid pro 1000", "acme: suspended"}},
 	{name: "a hold on the account",
 		facts: []billing.Fact{created(0, "active", "pro"), onAccount(billing.Held, "acme", 5)},
 		want:  []string{"sub_1: acme active pro 1", "acme: suspended"}},
@@ -363,6 +383,16 @@ func withLines(lines ...billing.Line) change {
 			l.Subscription, l.PeriodStart, l.PeriodEnd = was.Subscription, was.PeriodStart, was.PeriodEnd
 		}
 	}
+}
+
+func seats(n int64) func(*billing.SubscriptionFact) {
+	return func(s *billing.SubscriptionFact) { s.Items[0].Quantity = n }
+}
+
+func besideSSO(s *billing.SubscriptionFact) {
+	sso := s.Items[0]
+	sso.ID, sso.Price = "si_2", "price_sso"
+	s.Items = append(s.Items, sso)
 }
 
 func checkout(id string, second int, account, subscription string) billing.Fact {

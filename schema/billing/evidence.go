@@ -15,16 +15,18 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	if newest.Free && newest.Reason == "subscription_create" {
 		s.Status = "trialing"
 	}
-	of, addOns := newest, []string(nil)
-	for _, i := range slices.Backward(paid) { // an invoice for an add-on, or for use, leaves the plan
-		addOns = append(addOns, i.AddOns...)
+	of, addOns, prices := newest, newest.AddOns, newest.Prices
+	for n, i := range slices.Backward(paid) { // an invoice for an add-on, or for use, leaves the plan
+		if n < len(paid)-1 {
+			addOns, prices = append(slices.Clone(addOns), i.AddOns...), append(slices.Clone(prices), i.Prices...)
+		}
 		if i.Plan != "" || i.UnknownPrice != "" {
 			of = i
 			break
 		}
 	}
 	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
-		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, of.Prices, set(addOns),
+		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, sorted(prices), set(addOns),
 			of.UnknownPrice
 		s.PeriodStart, s.PeriodEnd = of.PeriodStart, of.PeriodEnd
 	}
@@ -69,5 +71,5 @@ func (s Subscription) paidBy(i Invoice) bool {
 	case len(i.AddOns) > 0:
 		return s.Plan == ""
 	}
-	return len(s.Prices) == 0 // a plan that is billed by use
+	return s.Quantity == 0 && (s.Plan != "" || len(s.Prices) == 0) // a plan that is billed by use
 }

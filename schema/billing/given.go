@@ -2,22 +2,101 @@ package billing
 
 import "slices"
 
-// PaidFor is what the newest paid invoice was for.
-type PaidFor struct {
+// Given is what a subscription grants in the place of what was ordered.
+type Given struct {
 	Plan     string
 	Quantity int64    `json:",omitempty"`
 	AddOns   []string `json:",omitempty"`
+	Prices   []Bought `json:",omitempty"`
+}
+
+func (b purchase) given() Given { return Given{b.plan, b.quantity, b.addOns, b.prices} }
+
+func (i Invoice) given() Given { return Given{i.Plan, i.Quantity, i.AddOns, i.Prices} }
+
+func (s Subscription) ordered() Given { return Given{s.Plan, s.Quantity, s.AddOns, s.Prices} }
+
+// Given is what the subscription grants while it grants at all.
+func (s Subscription) Given() Given {
+	if s.Instead != nil {
+		return *s.Instead
+	}
+	return s.ordered()
+}
+
+// Gave reports whether the subscription granted anything, before a change. It may be nil, for one that was not known.
+func (s *Subscription) Gave() bool { return s != nil && s.gives() }
+
+// Holds reports whether a letter about the change from an earlier state tells what holds: the order was not refused, and
+// is not what was granted in the place of a refused one.
+func (s Subscription) Holds(was *Subscription) bool {
+	if s.Refused || was == nil || !was.Refused {
+		return !s.Refused
+	}
+	before, now := was.Given(), s.Given()
+	return before.Plan != now.Plan || before.Quantity != now.Quantity || !was.PlannedEnd.Equal(s.PlannedEnd)
+}
+
+// Refuses reports whether a plan was refused. The subscription may be nil.
+func (s *Subscription) Refuses(plan string) bool {
+	return s != nil && s.Refused && s.Given().Plan != plan
+}
+
+// GaveBefore reports whether the fact tells that a subscription granted before the change.
+func (f Fact) GaveBefore() bool {
+	return f.Subscription != nil && f.Subscription.Before != nil && granting(f.Subscription.Before.Status)
+}
+
+// give decides what is granted. A refusal withholds the order that was refused: the newest one before it that was
+// granted or paid for, and was not refused itself, is granted instead.
+func (s *Subscription) give(facts, snapshots []Fact, invoices []Invoice, p Policy) {
+	if p.GrantOnPayment {
+		s.Instead = s.paidFor(invoices, p)
+	}
+	if s.Refused = withheld(facts, s.Given().Prices); !s.Refused {
+		return
+	}
+	for _, earlier := range s.earlier(snapshots, invoices, p) {
+		if !withheld(facts, earlier.Prices) {
+			s.Instead = &earlier
+			return
+		}
+	}
+	s.Instead, s.Withheld = nil, true
+}
+
+// earlier lists what the subscription has granted, the newest first: by its snapshots, then by what was paid.
+func (s Subscription) earlier(snapshots []Fact, invoices []Invoice, p Policy) (list []Given) {
+	add := func(snapshot *SubscriptionFact) {
+		if snapshot == nil || !granting(snapshot.Status) {
+			return
+		}
+		if b := snapshot.purchase(p); b.plan != "" || len(b.addOns) > 0 {
+			list = append(list, b.given())
+		}
+	}
+	for _, f := range slices.Backward(snapshots) {
+		add(f.Subscription)
+		add(f.Subscription.Before)
+	}
+	for _, i := range slices.Backward(invoices) {
+		if i.paid() && i.Plan != "" && !s.paidAfterEnd(i) {
+			list = append(list, i.given())
+		}
+	}
+	return list
 }
 
 // paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now;
 // nil otherwise. A lower plan, or one without any paid invoice, is granted with the change.
-func (s Subscription) paidFor(invoices []Invoice, p Policy) *PaidFor {
+func (s Subscription) paidFor(invoices []Invoice, p Policy) *Given {
 	for _, i := range slices.Backward(invoices) {
 		if !i.paid() || i.Plan == "" {
 			continue
 		}
 		if more := p.Compare(s.Plan, i.Plan); more > 0 || more == 0 && s.Quantity > i.Quantity {
-			return &PaidFor{i.Plan, i.Quantity, i.AddOns}
+			paid := i.given()
+			return &paid
 		}
 		break
 	}

@@ -84,13 +84,13 @@ func TestFoldInvoice_PlanByMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []billing.Line
 		named string
-		want  string // plan and price
+		want  string // plan and prices
 	}{
 		"the only one":              {[]billing.Line{priced("price_x")}, "enterprise", "enterprise price_x"},
 		"own before proration":      {[]billing.Line{priced("price_x", since(1), longer), priced("price_y")}, "enterprise", "enterprise price_y"},
 		"no credit":                 {[]billing.Line{priced("price_x", credit), priced("price_y", since(1))}, "enterprise", "enterprise price_y"},
 		"the later period":          {[]billing.Line{line(1, "x"), priced("price_y")}, "enterprise", "enterprise price_y"},
-		"no add-on":                 {[]billing.Line{line(2, "sso"), priced("price_y")}, "enterprise", "enterprise price_y"},
+		"no add-on":                 {[]billing.Line{line(2, "sso"), priced("price_y")}, "enterprise", "enterprise price_sso price_y"},
 		"none of no subscription":   {[]billing.Line{priced("price_x", func(l *billing.Line) { l.Subscription = "" })}, "enterprise", " price_x"},
 		"a price that is mapped":    {[]billing.Line{priced("price_x"), line(2, "pro", since(1))}, "enterprise", "pro price_pro"},
 		"a plan that there is not":  {[]billing.Line{priced("price_x")}, "golf", " price_x"},
@@ -103,7 +103,11 @@ func TestFoldInvoice_PlanByMetadata(t *testing.T) {
 				f.Invoice.Lines = append(f.Invoice.Lines, c.lines[i])
 			}
 			i := billing.FoldInvoice("in_1", []billing.Fact{f}, policy)
-			if got := i.Plan + " " + i.Prices[0].Price; got != c.want {
+			got := i.Plan
+			for _, b := range i.Prices {
+				got += " " + b.Price
+			}
+			if got != c.want {
 				t.Errorf("%s, lines in the order %v: got %q, want %q", name, order, got, c.want)
 			}
 		}

@@ -16,7 +16,7 @@ type Bought struct {
 type purchase struct {
 	plan     string
 	quantity int64
-	// prices are those of the plan, sorted, without metered ones.
+	// prices are those with a meaning, sorted, without metered ones; of an unknown plan, all.
 	prices     []Bought
 	addOns     []string // sorted, without duplicates
 	start, end time.Time
@@ -79,6 +79,7 @@ func bought(list []sold, p Policy) purchase {
 		b.addOns = append(b.addOns, i.means.AddOn...)
 		if i.means.Plan != b.plan {
 			b.addOns = append(b.addOns, p.Features[i.means.Plan]...)
+			b.count(i)
 			continue
 		}
 		if i.PeriodEnd.After(b.end) {
@@ -88,18 +89,30 @@ func bought(list []sold, p Policy) purchase {
 		if !i.ofPlan() && !i.None && len(i.means.AddOn) == 0 {
 			b.unknown = cmp.Or(b.unknown, i.Price)
 		}
-		if i.Metered || i.None {
-			continue
-		}
-		if b.prices = append(b.prices, Bought{i.Price, i.Quantity}); i.ofPlan() {
+		b.count(i)
+		if i.ofPlan() && !i.Metered {
 			b.quantity += i.Quantity
 		}
 	}
 	b.addOns = set(b.addOns)
-	slices.SortFunc(b.prices, func(a, b Bought) int {
+	b.prices = sorted(b.prices)
+	return b
+}
+
+func sorted(prices []Bought) []Bought {
+	prices = slices.Clone(prices)
+	slices.SortFunc(prices, func(a, b Bought) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Quantity, b.Quantity))
 	})
-	return b
+	return prices
+}
+
+// count adds an item to the prices. One without a meaning counts where no plan is known.
+func (b *purchase) count(i sold) {
+	means := i.ofPlan() || len(i.means.AddOn) > 0
+	if !i.Metered && !i.None && (means || b.plan == "") {
+		b.prices = append(b.prices, Bought{i.Price, i.Quantity})
+	}
 }
 
 // boughtByLines sums up the lines of an invoice's newest period, and the one-off purchases that last beyond its

@@ -66,6 +66,12 @@ func CloseTask(t Task, state string) ledger.Statement {
 	return ledger.Statement{SQL: closeTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, state}}
 }
 
+// CancelOnboarding is the statement that cancels the task to welcome an account on a plan of a subscription, which does
+// not grant it.
+func CancelOnboarding(mode, kind, subscription, plan string) ledger.Statement {
+	return ledger.Statement{SQL: cancelOnboardingSQL, Args: []any{mode, kind, subscription + ":" + plan, subscription, plan}}
+}
+
 // texts is never nil: Postgres takes nil for null.
 func texts(list []string) []string { return append([]string{}, list...) }
 

@@ -19,10 +19,11 @@ type Subscription struct {
 	Plan     string   `json:",omitempty"`
 	Quantity int64    `json:",omitempty"`
 	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
-	// Prices are those of the plan, as [DecisionFact] names them.
+	// Prices are those of the plan and the add-ons, as [DecisionFact] names them.
 	Prices []Bought `json:",omitempty"`
-	// Paid is granted instead while more was ordered than is paid for; nil otherwise. See Policy.GrantOnPayment.
-	Paid *PaidFor `json:",omitempty"`
+	// Instead is granted in the place of what was ordered, nil for none: while more was ordered than is paid for (see
+	// Policy.GrantOnPayment), and while the order is withheld because it was refused.
+	Instead *Given `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
@@ -62,8 +63,10 @@ type Subscription struct {
 	UnknownPrice string `json:",omitempty"`
 	// EverUnknown is set once any fact showed such a price.
 	EverUnknown bool `json:",omitempty"`
-	// Withheld is set while the plan and quantity are those that were taken back, Held while it is on hold. LostBy is
+	// Refused is set while the order is withheld, and Withheld where nothing is granted instead. Held is set while the
+	// subscription is on hold. LostBy is
 	// the fact that told that the dispute that holds it was lost, zero for any other hold.
+	Refused  bool  `json:",omitempty"`
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`
 	LostBy   Cause `json:",omitzero"`
@@ -140,16 +143,13 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	case "past_due", "unpaid":
 		s.doubt(invoices)
 	}
-	if p.GrantOnPayment {
-		s.Paid = s.paidFor(invoices, p)
-	}
 	s.GrantedAt = grantedAt(snapshots)
 	s.EverGranted = !s.GrantedAt.IsZero() ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
 	s.EverUnknown = slices.ContainsFunc(snapshots,
 		func(f Fact) bool { return f.Subscription.purchase(p).unknown != "" }) ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
-	s.Withheld = withheld(facts, s.Prices)
+	s.give(facts, snapshots, invoices, p)
 	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
 	of := newestPaid(slices.DeleteFunc(invoices, func(i Invoice) bool { return !s.paidBy(i) }))
 	if p.EndOnFullRefund && of.paidBack() {
@@ -208,13 +208,11 @@ func (*Subscription) kind() kind { return kindSubscription }
 func (s *Subscription) assign(with related) { s.Account = with.accountOf(s.Named, s.Customer) }
 
 func (s *Subscription) grants() []Grant {
-	switch {
-	case !s.gives():
+	if !s.gives() {
 		return nil
-	case s.Paid != nil:
-		return []Grant{{s.ID, s.Paid.Plan, s.Paid.Quantity, s.Paid.AddOns, s.Until, s.EndsAt, s.Because}}
 	}
-	return []Grant{{s.ID, s.Plan, s.Quantity, s.AddOns, s.Until, s.EndsAt, s.Because}}
+	is := s.Given()
+	return []Grant{{s.ID, is.Plan, is.Quantity, is.AddOns, s.Until, s.EndsAt, s.Because}}
 }
 
 // gives reports whether the subscription grants anything; what the clock has ended is not asked.

@@ -41,6 +41,10 @@ values ($1, $2, $3, $4, case when (select ended from ended) then 'cancelled' els
 // endTasksSQL cancels what need not be done any more for a subscription that has ended.
 const endTasksSQL = `update tasks set state = 'cancelled', updated_at = now() where mode = $1 and subscription = $2 and subscription <> '' and state = 'open'`
 
+const cancelOnboardingSQL = `
+update tasks set state = 'cancelled', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = 'open'
+   and not exists (select from grants where mode = $1 and object = $4 and plan = $5)`
+
 const closeTaskSQL = `
 update tasks set state = $4, updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
 

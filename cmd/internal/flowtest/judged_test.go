@@ -186,6 +186,12 @@ func (c judged) tellings(now time.Time, shuffles uint64) (all []*telling) {
 // each is shuffled.
 func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 	t.Helper()
+	judgeWith(t, cases, tune, func(*rig) {})
+}
+
+// judgeWith is judge in a world that prepare has made other than usual.
+func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare func(*rig)) {
+	t.Helper()
 	shuffles := number(t, "PAWL_SHUFFLES", 1)
 	var all []*telling
 	for _, c := range cases {
@@ -203,6 +209,7 @@ func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 			tune(c)
 		}
 	})
+	prepare(r)
 	rounds := 0
 	for _, x := range all {
 		rounds = max(rounds, len(x.order))
@@ -215,7 +222,7 @@ func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 			}
 		}
 		slices.Sort(sent)
-		r.come("they have ended, or are parked", slices.Compact(sent), receipt.Processed, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
+		r.come("they have ended, or are parked", slices.Compact(sent), receipt.Processed, receipt.Compensated, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
 		r.settled()
 	}
 	seen, letters, due := r.sight(judgedSQL), r.sight(judgedLettersSQL), r.sight(judgedDueSQL)
@@ -333,7 +340,7 @@ var judgedSQL = []string{
 	  where type not in ('access.changed', 'subscription.changed')`,
 	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release'`,
 	`select distinct concat_ws(' ', status, reason_code) || substring(event_id from '-[0-9a-f]{8}-v\d+') from receipts where status in ('ignored', 'dead')`,
-	`select distinct concat_ws(' ', 'failed', key, error) from effects where state in ('failed', 'uncertain')`,
+	`select distinct concat_ws(' ', 'failed', key, case error_class when 'permanent' then 'refused' else error end) from effects where state in ('failed', 'uncertain')`,
 }
 
 var judgedLettersSQL = []string{`

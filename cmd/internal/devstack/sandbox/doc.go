@@ -64,6 +64,7 @@
 //	next         how many requests; 1 when it is not given
 //	only         live or test: requests about events of the other mode do not meet it (not for email)
 //	account      whose workspace, or entries: requests about others do not meet it (workspaces and finance only)
+//	plan         a plan, as pro or with its seats as pro:50: requests for others do not meet it (workspaces only)
 //	mode         what happens; follows from status, drop, latency_ms or ignore_version when it is not given:
 //	  status               refuse with status, nothing accepted
 //	  status_after_accept  accept, then say status all the same

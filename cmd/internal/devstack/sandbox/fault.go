@@ -71,7 +71,9 @@ type fault struct {
 	// Only is "live" or "test": requests of the other mode do not meet the fault.
 	Only string `json:"only,omitempty"`
 	// Account is whose workspace, or entries, meet it; "" for everybody's.
-	Account       string `json:"account,omitempty"`
+	Account string `json:"account,omitempty"`
+	// Plan is the plan of a workspace that meets it, or plan:seats; "" for any.
+	Plan          string `json:"plan,omitempty"`
 	IgnoreVersion bool   `json:"ignore_version,omitempty"`
 }
 
@@ -86,7 +88,7 @@ func parseFault(body []byte) (fault, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
-		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, account, ignore_version: %w", err)
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, account, plan, ignore_version: %w", err)
 	}
 	f := in.fault
 	var errs []error
@@ -146,6 +148,9 @@ func (f *fault) validate() (errs []error) {
 	if f.Account != "" && f.Service != workspaces && f.Service != finance {
 		fail("account is for the services workspaces and finance only")
 	}
+	if f.Plan != "" && f.Service != workspaces {
+		fail("plan is for service workspaces only")
+	}
 	if f.IgnoreVersion && f.Service != workspaces {
 		fail("ignore_version is for service workspaces only")
 	}
@@ -199,13 +204,13 @@ func (fs *faults) add(f fault) {
 }
 
 // take uses up one request of the first fault for service at a stage ("" for HTTP), for live or test events and for an
-// account, and returns it, or the zero fault.
-func (fs *faults) take(service string, at stage, of, account string) fault {
+// account and what its workspace shall have, and returns it, or the zero fault.
+func (fs *faults) take(service string, at stage, of, account, plan string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for i, f := range fs.list {
 		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of || f.Account != "" &&
-			f.Account != account {
+			f.Account != account || f.Plan != "" && !strings.HasPrefix(plan+":", f.Plan+":") {
 			continue
 		}
 		fs.list[i].Next--

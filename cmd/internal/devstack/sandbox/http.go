@@ -76,7 +76,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		if service == finance {
 			account = gjson.GetBytes(body, "account").Str
 		}
-		f := s.faults.take(service, "", modeOf(r), account)
+		f := s.faults.take(service, "", modeOf(r), account, planIn(body))
 		if f.Mode != "" {
 			s.log.Info("sandbox fault", "service", service, "mode", f.Mode)
 		}
@@ -192,6 +192,15 @@ type accepted struct {
 	Account    string          `json:"account"`
 	AcceptedAt time.Time       `json:"accepted_at"`
 	Body       json.RawMessage `json:"body"`
+}
+
+// planIn returns what the target of a workspace names as plan:seats, "" without one.
+func planIn(target json.RawMessage) string {
+	is := gjson.GetManyBytes(target, "plan", "quantity")
+	if is[0].Str == "" {
+		return ""
+	}
+	return is[0].Str + ":" + is[1].Raw
 }
 
 func (s *Sandbox) getWorkspace(w http.ResponseWriter, r *http.Request) {

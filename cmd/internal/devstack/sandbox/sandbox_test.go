@@ -331,6 +331,20 @@ func TestFaults_OnlyOneAccount(t *testing.T) {
 	}
 }
 
+func TestFaults_OnlyOnePlan(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	fault(t, s, `{"service":"workspaces","status":422,"plan":"enterprise"}`)
+	fault(t, s, `{"service":"workspaces","status":422,"plan":"pro:50"}`)
+	for target, refused := range map[string]bool{"pro:5": false, "pro:500": false, "pro:50": true, "enterprise:1": true} {
+		plan, seats, _ := strings.Cut(target, ":")
+		answer, _, _, err := put(t, s, target, "k-"+target, fmt.Sprintf(`{"plan":%q,"quantity":%s}`, plan, seats))
+		if err != nil || (answer == http.StatusUnprocessableEntity) != refused {
+			t.Errorf("%s is answered %d, %v", target, answer, err)
+		}
+	}
+}
+
 func TestFaults_OnlyOneMode(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())

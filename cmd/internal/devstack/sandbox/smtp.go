@@ -45,7 +45,7 @@ func (s *session) refuse(at stage) error {
 }
 
 func (s *session) take(at stage) fault {
-	f := s.sandbox.faults.take(email, at, "", "")
+	f := s.sandbox.faults.take(email, at, "", "", "")
 	if f.Mode != "" {
 		s.sandbox.log.Info("sandbox fault", "service", email, "mode", f.Mode, "smtp", at)
 	}

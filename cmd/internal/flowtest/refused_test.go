@@ -1,0 +1,92 @@
+package flowtest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Stories of changes that the workspace API refuses, whatever the order: what was granted before stays, and so does
+// what was paid; a person is asked about the difference, and no letter tells of a change that did not come.
+func TestJudged_RefusedChange(t *testing.T) {
+	t.Parallel()
+	start := func(plan string, n int) []happening {
+		return []happening{
+			subscription("created", 0, "active", items(item(plan, n))), bill("paid", 0, "in_1", lines(line(plan, 1000, seats(n))), first),
+		}
+	}
+	upgraded := subscription("updated", 10*aDay, "active", items(item("enterprise", 1)), was("items", list(item("pro", 1))))
+	prorate := bill("paid", 10*aDay, "in_2", lines(
+		line("pro", -667, prorated, during(10*aDay, aMonth)), line("enterprise", 2000, prorated, during(10*aDay, aMonth)),
+	), set("billing_reason", "subscription_update"))
+	wants := func(change string, more ...string) []string {
+		return append([]string{
+			"in_1: acme paid 1000", "booked payment in_1 1000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
+			"task correction sub_1:" + change + " open",
+		}, more...)
+	}
+	refused := func(version int) string {
+		return fmt.Sprintf("failed provision-workspace:stripe:live:acme:v%d refused", version)
+	}
+	cases := []judged{
+		{
+			name:    "more seats are refused",
+			events:  append(start("pro", 5), subscription("updated", 10*aDay, "active", items(item("pro", 50)), was("items", list(item("pro", 5))))),
+			want:    wants("pro:50", refused(2), "sub_1: acme active pro 50", "sub_1 grants pro 5", "acme: active pro 5"),
+			inOrder: true, letters: []string{},
+		},
+		{
+			name: "more seats are refused, and the event about them comes first",
+			events: append([]happening{
+				subscription("updated", 10*aDay, "active", items(item("pro", 50)), was("items", list(item("pro", 5)))),
+			}, start("pro", 5)...),
+			want:    wants("pro:50", refused(1), "sub_1: acme active pro 50", "sub_1 grants pro 5", "acme: active pro 5"),
+			inOrder: true, letters: []string{},
+		},
+		{
+			name: "an upgrade is refused, and the customer takes a lower plan",
+			events: append(start("pro", 1), upgraded,
+				subscription("updated", 11*aDay, "active", items(item("starter", 1)), was("items", list(item("enterprise", 1))))),
+			inOrder: true,
+			want:    wants("enterprise:1", refused(2), "sub_1: acme active starter 1", "sub_1 grants starter 1", "acme: active starter 1"),
+			letters: []string{"subscription-changed sub_1:v3"},
+		},
+	}
+	for _, order := range permutations(4) {
+		if order[0] == 3 { // a first payment that is refused is taken back, since nothing else is known
+			continue
+		}
+		c := judged{
+			name: fmt.Sprint("an upgrade is refused, and its proration was paid, in the order ", order), inOrder: true, letters: []string{},
+			want: wants("enterprise:1",
+				"sub_1: acme active enterprise 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme paid 1333", "booked payment in_2 1333 usd",
+				"mailed receipt-email in_2", "told invoice.paid in_2"),
+		}
+		if slices.Index(order, 3) < slices.Index(order, 2) {
+			c.want = append(c.want, "task onboarding sub_1:enterprise cancelled")
+		}
+		if c.want = append(c.want, refused(2)); order[0] == 2 {
+			c.want[len(c.want)-1] = refused(1)
+		}
+		for _, n := range order {
+			c.events = append(c.events, append(start("pro", 1), upgraded, prorate)[n])
+		}
+		cases = append(cases, c)
+	}
+	judgeWith(t, cases, nil, func(r *rig) {
+		r.fault(`{"service":"workspaces","status":422,"plan":"enterprise","next":1000}`, `{"service":"workspaces","status":422,"plan":"pro:50","next":1000}`)
+	})
+}
+
+// permutations are the orders of n things.
+func permutations(n int) (all [][]int) {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	for _, shorter := range permutations(n - 1) {
+		for at := range n {
+			all = append(all, slices.Insert(slices.Clone(shorter), at, n-1))
+		}
+	}
+	return all
+}
