@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -24,6 +25,8 @@ import (
 type statusReport struct {
 	*timeline.Backlog
 	Sinks []report.Sink `json:"sinks"`
+	// Tasks count what a person has to do.
+	Tasks []account.Count `json:"tasks"`
 	// Concerns are what a person should know of beside events.
 	Concerns []report.Concern `json:"concerns"`
 	// Jobs are those that run or are paused.
@@ -33,9 +36,10 @@ type statusReport struct {
 func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
-		Long: `Show how pawl stands, on one screen: what is parked, by cause, with its age and money; what goes on by itself; each
-sink; the bulk jobs that are under way; what is paused, refused, or not taken by a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each object; of an event that was
-parked before it was read it is not known.`,
+		Long: `Show how pawl stands, on one screen: what is parked, by cause, with its age and money; what a person has to do, by kind;
+what goes on by itself; each sink; the bulk jobs that are under way; what is paused, refused, or not taken by a
+subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
+object; of an event that was parked before it was read it is not known.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (r statusReport, err error) {
 		if r.Backlog, err = timeline.ReadBacklog(ctx, s.db); err != nil {
@@ -45,6 +49,9 @@ parked before it was read it is not known.`,
 			return r, err
 		}
 		if r.Jobs, err = job.New(s.db).Open(ctx); err != nil {
+			return r, err
+		}
+		if r.Tasks, err = account.CountTasks(ctx, s.db); err != nil {
 			return r, err
 		}
 		r.Concerns, err = report.Concerns(ctx, &s.Operator, r.Waiting)
@@ -75,6 +82,11 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 	for _, c := range statusCommands(r) {
 		commands = append(commands, []string{"  " + a.commandLine(c[0]), "# " + c[1]})
 	}
+	tasks := [][]string{{"OPEN TASKS", "MODE", "TASKS", "OLDEST", "DUE BY"}}
+	for _, t := range r.Tasks {
+		tasks = append(tasks, []string{t.Kind, t.Mode, strconv.Itoa(t.Tasks), output.Age(t.Oldest, now),
+			output.Date(t.DueBy)})
+	}
 	concerns := [][]string{{"ALSO", "WHICH", "FOR", "WHAT"}}
 	for _, c := range r.Concerns {
 		lasts := ""
@@ -83,7 +95,7 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 		}
 		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
 	}
-	for _, rows := range [][][]string{parked, waiting, concerns, sinkTable(r.Sinks), jobRows(r.Jobs), commands} {
+	for _, rows := range [][][]string{parked, tasks, waiting, concerns, sinkTable(r.Sinks), jobRows(r.Jobs), commands} {
 		if len(rows) == 1 {
 			continue // a heading alone
 		}
@@ -109,6 +121,10 @@ func statusCommands(r statusReport) (commands [][2]string) {
 			retry := strings.Replace(list, "events list", "events retry", 1) + " --dry-run"
 			commands = append(commands, [2]string{retry, "what a retry of all of them would do"})
 		}
+	}
+	for _, t := range r.Tasks {
+		commands = append(commands,
+			[2]string{"tasks list --kind " + t.Kind + " --mode " + t.Mode, output.Plural(t.Tasks, "task")})
 	}
 	for _, j := range r.Jobs {
 		commands = append(commands,

@@ -70,6 +70,8 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
 			values (gen_random_uuid(), 'billing', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now() - interval '7 minutes', '\x01', 'processing')`,
 		`insert into pauses (kind, name, who, why) values ('source', 'billing', 'ada', 'moving')`,
+		`insert into tasks (mode, kind, object, state, title, effect_key, created_at, due_by) values
+			('live', 'dispute', 'dp_1', 'open', 'answer', '', now() - interval '3 days', '2027-01-20 12:00'), ('live', 'unknown_price', 'sub_1', 'open', 'map', '', now(), null)`,
 		`insert into rejections (id, source, received_at, class, headers, body) select gen_random_uuid(), 'billing', now(), 'no_matching_signature', '{}', '' from generate_series(1, 12)`,
 		`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error)
 			values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503')`,
@@ -82,6 +84,7 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 	for _, want := range []string{
 		"source is paused since", "resume source billing --why REASON", "12 deliveries of the last hour: no_matching_signature", "rejections list --source billing",
 		"1 news wait, tried 7 times: answered 503", "sinks check", "Temporal does not answer", " doctor ",
+		"3 days  2027-01-20 12:00:00", "tasks list --kind dispute --mode live", "tasks list --kind unknown_price --mode live",
 	} {
 		if r.code != 0 || !strings.Contains(r.out, want) {
 			t.Errorf("exit %d, screen does not show %q:\n%s%s", r.code, want, r.out, r.err)

@@ -3,6 +3,7 @@ package account_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), account.Statements, schematest.OnPurpose{Open: []string{"tasks", "open tasks"}})
+	schematest.CheckStatements(t, schematest.New(t), account.Statements, schematest.OnPurpose{Open: []string{"tasks", "open tasks", "count tasks"}})
 }
 
 // at is a time of the test's.
@@ -158,9 +159,35 @@ func TestDone_OpenTask_OnceOnly(t *testing.T) {
 			t.Errorf("call %d: Done() = %v, %v; want %v", i, closed, err, want)
 		}
 	}
-	left, err := account.OpenTasks(t.Context(), db, "", 10)
+	left, err := account.OpenTasks(t.Context(), db, "", "", 10)
 	if err != nil || len(left) != 4 || slices.ContainsFunc(left, func(task account.Task) bool { return task.Kind != "review" }) {
 		t.Errorf("OpenTasks() = %v, %v; want the four reviews", left, err)
+	}
+}
+
+func TestTasks_CountedByKind_DueFirst(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into tasks (mode, kind, object, state, title, effect_key, created_at, due_by) values
+		('live', 'dispute', 'dp_1', 'open', 'answer', 'z', '2026-01-01', '2026-01-20'), ('live', 'dispute', 'dp_2', 'open', 'answer', 'z', '2026-01-02', '2026-01-10'),
+		('live', 'dispute', 'dp_3', 'done', 'answer', 'z', '2025-01-01', '2025-01-10')`)
+	counts, err := account.CountTasks(t.Context(), db)
+	var got []string
+	for _, c := range counts {
+		got = append(got, fmt.Sprint(c.Kind, " ", c.Mode, " ", c.Tasks))
+	}
+	if want := []string{"dispute live 2", "onboarding live 1", "review live 3", "review test 1"}; err != nil || !slices.Equal(got, want) {
+		t.Fatalf("counted %q, %v; want %q", got, err, want)
+	}
+	if d := counts[0]; !d.Oldest.Equal(at) || !d.DueBy.Equal(at.AddDate(0, 0, 9)) || counts[1].DueBy != nil {
+		t.Errorf("counted %+v, %+v; want the oldest of 1 January, the next due on the 10th, and a welcome that is never due", d, counts[1])
+	}
+	tasks, err := account.OpenTasks(t.Context(), db, "live", "", 2)
+	if err != nil || len(tasks) != 2 || tasks[0].Object != "dp_2" || tasks[1].Object != "dp_1" {
+		t.Errorf("first are %+v, %v; want the dispute that is due next, then the other", tasks, err)
+	}
+	if tasks, err = account.OpenTasks(t.Context(), db, "", "onboarding", 9); err != nil || len(tasks) != 1 {
+		t.Errorf("onboarding: %+v, %v", tasks, err)
 	}
 }
 

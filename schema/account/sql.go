@@ -16,6 +16,7 @@ var Statements = map[string]string{
 	"tasks":         tasksSQL,
 	"open tasks":    openTasksSQL,
 	"open about":    openAboutSQL,
+	"count tasks":   countTasksSQL,
 	"done":          doneSQL,
 }
 
@@ -60,14 +61,19 @@ const whose = `coalesce(nullif(t.account, ''),
     (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`
 
 // taskColumns are the fields of [Task]. The effect that opened it knows the event.
-const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, '')
+const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, ''), t.due_by
   from tasks t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`
 
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
 	` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
 
 const openTasksSQL = `
-select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) order by t.created_at, t.kind, t.object limit $2`
+select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) and ($2 = '' or t.kind = $2)
+ order by t.due_by, t.created_at, t.kind, t.object limit $3`
+
+const countTasksSQL = `
+select kind, mode, count(*)::int, min(created_at), min(due_by) from tasks where state = 'open'
+ group by kind, mode order by mode, min(due_by), min(created_at), kind`
 
 const openAboutSQL = `select ` + taskColumns + ` where t.state = 'open' and t.object = $1 order by t.mode, t.kind`
 

@@ -19,11 +19,33 @@ type Task struct {
 	Since   time.Time `json:"since"`
 	// Event is the event that opened it.
 	Event string `json:"event"`
+	// DueBy is when it is too late, nil for never.
+	DueBy *time.Time `json:"due_by,omitempty"`
 }
 
-// OpenTasks lists the open tasks, the oldest first; mode may be "" for both.
-func OpenTasks(ctx context.Context, db DB, mode string, limit int) ([]Task, error) {
-	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, mode, limit)
+// Count counts the open tasks of one kind and mode.
+type Count struct {
+	Kind  string `json:"kind"`
+	Mode  string `json:"mode"`
+	Tasks int    `json:"tasks"`
+	// Oldest is since when the first of them is open, DueBy the nearest time when one is too late, nil for none.
+	Oldest time.Time  `json:"oldest"`
+	DueBy  *time.Time `json:"due_by,omitempty"`
+}
+
+// CountTasks counts the open tasks: live ones first, and first those that are due next.
+func CountTasks(ctx context.Context, db DB) ([]Count, error) {
+	counts, err := list(ctx, db, pgx.RowToStructByPos[Count], countTasksSQL)
+	if err != nil {
+		return nil, fmt.Errorf("count tasks: %w", err)
+	}
+	return counts, nil
+}
+
+// OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest. mode and kind may be ""
+// for all.
+func OpenTasks(ctx context.Context, db DB, mode, kind string, limit int) ([]Task, error) {
+	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, mode, kind, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

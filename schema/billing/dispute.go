@@ -116,6 +116,9 @@ func (d *Dispute) tasks() (tasks []settledTask) {
 		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && !d.Warning(), TaskDispute, d.Ref,
 			"Hand in evidence for dispute "+d.ID+due))
 	}
+	for i := range tasks {
+		tasks[i].DueBy = d.EvidenceDue
+	}
 	return tasks
 }
 

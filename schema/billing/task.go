@@ -1,5 +1,7 @@
 package billing
 
+import "time"
+
 // The kinds of tasks that follow from facts alone: they are open for as long as the facts say so.
 const (
 	// TaskDispute is to hand in evidence, TaskInquiry to answer before there is a dispute, TaskWarning to refund what a
@@ -17,11 +19,13 @@ const (
 // done.
 type settledTask struct {
 	Kind, Object, Account, State, Title string
+	// DueBy is when it is too late for it, zero for never.
+	DueBy time.Time
 }
 
 // taskWhile is the task about an object, open while that is so.
 func taskWhile(open bool, kind string, about Ref, title string) settledTask {
-	t := settledTask{kind, about.ID, about.Account, TaskCancelled, title}
+	t := settledTask{Kind: kind, Object: about.ID, Account: about.Account, State: TaskCancelled, Title: title}
 	if open {
 		t.State = TaskOpen
 	}
@@ -35,7 +39,8 @@ const openTaskSQL = `
 with ended as materialized (select ended from subscriptions where mode = $1 and id = $7 and id <> '' for share)
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, subscription)
 values ($1, $2, $3, $4, case when (select ended from ended) then 'cancelled' else 'open' end, $5, $6, $7)
-    on conflict (mode, kind, object) do update set state = excluded.state, title = excluded.title, effect_key = excluded.effect_key, updated_at = now()
+    on conflict (mode, kind, object) do update set state = excluded.state, title = excluded.title, effect_key = excluded.effect_key,
+       created_at = now(), updated_at = now()
  where t.state = 'cancelled'`
 
 // endTasksSQL cancels what need not be done any more for a subscription that has ended.
@@ -50,6 +55,7 @@ update tasks set state = $4, updated_at = now() where mode = $1 and kind = $2 an
 
 // settleTaskSQL opens or cancels a task, as the facts say. A task that a person has done stays done.
 const settleTaskSQL = `
-insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, $5, $6, $7)
+insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by) values ($1, $2, $3, $4, $5, $6, $7, $8)
     on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),
+       due_by = excluded.due_by, created_at = case when t.state = 'cancelled' and excluded.state = 'open' then now() else t.created_at end,
        state = case when t.state = 'done' then t.state else excluded.state end`

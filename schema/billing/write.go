@@ -51,7 +51,7 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 	}
 	b.Queue(sql, append(append([]any{mode, ref.ID, ref.Account, ref.Customer}, columns...), state)...)
 	for _, t := range o.tasks() {
-		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key)
+		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key, orNull(t.DueBy))
 	}
 	switch o := o.(type) {
 	case *Subscription:

@@ -505,6 +505,9 @@ create table tasks (
     effect_key text        not null,
     -- subscription is the one with whose end the task is cancelled; '' for none.
     subscription text      not null default '',
+    -- due_by is when it is too late, null where nothing but patience ends.
+    due_by     timestamptz,
+    -- created_at is when it was opened last.
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     primary key (mode, kind, object)

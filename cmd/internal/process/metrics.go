@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
@@ -18,7 +19,7 @@ import (
 // observe exports what stands in the database: how much is open, parked and in doubt.
 func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
 	return errors.Join(n.observeReceipts(meter), n.observeMoney(meter), n.observeSinks(meter),
-		observeEffects(meter, book), observeOutbox(meter, events))
+		n.observeTasks(meter), observeEffects(meter, book), observeOutbox(meter, events))
 }
 
 func (n *Node) observeReceipts(meter metric.Meter) error {
@@ -65,6 +66,29 @@ func (n *Node) observeMoney(meter metric.Meter) error {
 		for kind, count := range map[string]int{"refund": money.Refunds, "dispute": money.Disputes,
 			"credit_note": money.Credits} {
 			o.ObserveInt64(unclaimed, int64(count), metric.WithAttributes(attribute.String("kind", kind)))
+		}
+		return nil
+	})
+}
+
+// observeTasks exports what a person has to do, by kind and mode. There are a dozen kinds.
+func (n *Node) observeTasks(meter metric.Meter) error {
+	g := gauges{meter: meter}
+	open := g.count("pawl_tasks_open", "Open tasks for people, by kind and mode; nothing while none is.")
+	oldest := g.seconds("pawl_tasks_oldest", "Since when the oldest of them is open.")
+	due := g.seconds("pawl_tasks_due", "Time until the first of them is too late, below 0 afterwards; nothing where none is due.")
+	return g.read(func(ctx context.Context, o metric.Observer) error {
+		counts, err := account.CountTasks(ctx, n.Pool)
+		if err != nil {
+			return err
+		}
+		for _, c := range counts {
+			of := metric.WithAttributes(attribute.String("kind", c.Kind), attribute.String("mode", c.Mode))
+			o.ObserveInt64(open, int64(c.Tasks), of)
+			o.ObserveFloat64(oldest, time.Since(c.Oldest).Seconds(), of)
+			if c.DueBy != nil {
+				o.ObserveFloat64(due, time.Until(*c.DueBy).Seconds(), of)
+			}
 		}
 		return nil
 	})

@@ -45,6 +45,11 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	if _, err := n.Pool.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probe_at) values ('finance', true, now() - interval '2 minutes', 'finance answered 503', now())`); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.Pool.Exec(t.Context(), `insert into tasks (mode, kind, object, state, title, effect_key, created_at, due_by) values
+		('live', 'dispute', 'dp_1', 'open', '', '', now() - interval '1 day', now() + interval '2 days'), ('live', 'dispute', 'dp_2', 'open', '', '', now(), now() + interval '9 days'),
+		('test', 'review', 'in_1', 'open', '', '', now(), null)`); err != nil {
+		t.Fatal(err)
+	}
 	n.effects.Read(t.Context(), n.gates.all(), n.Runs.SinkWaiters)
 	got := scraped(t, n)
 	for name, want := range map[string]float64{
@@ -54,6 +59,10 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		out:                                   120,
 		`pawl_sink_places{sink="finance"}`:    7,
 		`pawl_sink_in_flight{sink="finance"}`: 0,
+		`pawl_tasks_open{kind="dispute",mode="live"}`:           2,
+		`pawl_tasks_open{kind="review",mode="test"}`:            1,
+		`pawl_tasks_oldest_seconds{kind="dispute",mode="live"}`: 86400,
+		`pawl_tasks_due_seconds{kind="dispute",mode="live"}`:    2*86400 - 60,
 	} {
 		if value, there := got[name]; !there || value < want || value > want+60 {
 			t.Errorf("%s is %v (there: %t), want %v", name, value, there, want)
