@@ -228,8 +228,8 @@ func (d *Dispatcher) Sample(ctx context.Context) {
 		if b, err := d.cfg.Receipts.Backlog(ctx); err == nil {
 			d.metrics.backlog.Record(ctx, int64(b.Count))
 			var age time.Duration
-			if !b.Oldest.IsZero() {
-				age = d.cfg.Now().Sub(b.Oldest)
+			if b.Oldest != nil {
+				age = d.cfg.Now().Sub(*b.Oldest)
 			}
 			d.metrics.oldest.Record(ctx, age.Seconds())
 		}

@@ -32,9 +32,9 @@ func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
 		found, err := query[struct {
 			Clock
 			Paused bool
-		}](ctx, s, clockSQL, limit)
+		}](ctx, s, "take what is due", clockSQL, limit)
 		if err != nil {
-			return nil, fmt.Errorf("take what is due: %w", err)
+			return nil, err
 		}
 		var due []Clock
 		for _, f := range found {
@@ -77,18 +77,13 @@ func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, e
 // overdueSQL uses the index of next_at: each lease moves next_at, so a row that no run has taken is at most one lease
 // ahead.
 const overdueSQL = `
-select coalesce(extract(epoch from now() - min(d.at)), 0)::float8
+select coalesce(extract(epoch from now() - min(d.at)), 0)::float8 as seconds
   from due d join receipts r on r.id = d.receipt_id
  where d.next_at <= now() + $1::interval and d.at <= now() and r.status not in ('needs_review', 'dead')`
 
 // Overdue returns how long the oldest due row has waited for a run, 0 if no row is due. Rows of parked receipts do
 // not count: a person is asked about them already.
 func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	var seconds float64
-	if err := s.pool.QueryRow(ctx, overdueSQL, Lease).Scan(&seconds); err != nil {
-		return 0, fmt.Errorf("ask since when something is due: %w", err)
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	waited, err := one[struct{ Seconds float64 }](ctx, s, "ask since when something is due", overdueSQL, Lease)
+	return time.Duration(waited.Seconds * float64(time.Second)), err
 }

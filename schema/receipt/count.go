@@ -3,7 +3,6 @@ package receipt
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -34,12 +33,7 @@ func (s *Store) CountRejections(ctx context.Context, counts []Rejections) error 
 	for i, c := range counts {
 		sources[i], classes[i], days[i], sums[i] = c.Source, c.Class, c.Day, c.Count
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, countRejectionsSQL, sources, classes, days, sums); err != nil {
-		return fmt.Errorf("count rejections: %w", err)
-	}
-	return nil
+	return s.exec(ctx, "count rejections", countRejectionsSQL, sources, classes, days, sums)
 }
 
 // SecretUse is how often a source's secret has admitted a request, and when last.
@@ -69,12 +63,7 @@ func (s *Store) CountSecretUses(ctx context.Context, uses []SecretUse) error {
 	for i, u := range uses {
 		sources[i], labels[i], counts[i], last[i] = u.Source, u.Label, u.Uses, u.LastUsed
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, countSecretUsesSQL, sources, labels, counts, last); err != nil {
-		return fmt.Errorf("count secret uses: %w", err)
-	}
-	return nil
+	return s.exec(ctx, "count secret uses", countSecretUsesSQL, sources, labels, counts, last)
 }
 
 const secretUsesSQL = `select source, label, uses, last_used from secret_uses order by source, label`
@@ -82,9 +71,5 @@ const secretUsesSQL = `select source, label, uses, last_used from secret_uses or
 // SecretUses returns how often each secret has admitted a request, and when last. A secret without any use is
 // missing. The uses of the last few seconds may be missing, too.
 func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
-	uses, err := query[SecretUse](ctx, s, secretUsesSQL)
-	if err != nil {
-		return nil, fmt.Errorf("read uses of secrets: %w", err)
-	}
-	return uses, nil
+	return query[SecretUse](ctx, s, "read uses of secrets", secretUsesSQL)
 }

@@ -1,11 +1,6 @@
 package receipt
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/jackc/pgx/v5"
-)
+import "context"
 
 const heldSQL = `
 select i.n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) with ordinality as i(provider, account, mode, event_id, n)
@@ -19,19 +14,11 @@ func (s *Store) Held(ctx context.Context, keys []Key) ([]bool, error) {
 			texts[i] = append(texts[i], v)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, heldSQL, texts[0], texts[1], texts[2], texts[3])
-	if err != nil {
-		return nil, fmt.Errorf("read which events are held: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		return nil, fmt.Errorf("read which events are held: %w", err)
-	}
+	found, err := query[struct{ N int }](ctx, s, "read which events are held", heldSQL,
+		texts[0], texts[1], texts[2], texts[3])
 	held := make([]bool, len(keys))
-	for _, n := range found {
-		held[n-1] = true
+	for _, f := range found {
+		held[f.N-1] = true
 	}
-	return held, nil
+	return held, err
 }

@@ -2,7 +2,6 @@ package receipt
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/schema"
@@ -40,9 +39,9 @@ func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
 		found, err := query[struct {
 			Pending
 			Paused bool
-		}](ctx, s, dueSQL, limit)
+		}](ctx, s, "take due receipts", dueSQL, limit)
 		if err != nil {
-			return nil, fmt.Errorf("take due receipts: %w", err)
+			return nil, err
 		}
 		var due []Pending
 		for _, f := range found {
@@ -75,10 +74,5 @@ func (s *Store) Release(ctx context.Context, ids ...string) error {
 		}
 		uuids[i] = u
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, releaseSQL, uuids); err != nil {
-		return fmt.Errorf("release due receipts: %w", err)
-	}
-	return nil
+	return s.exec(ctx, "release due receipts", releaseSQL, uuids)
 }

@@ -22,7 +22,7 @@ func TestDue_LeaseAndRelease(t *testing.T) {
 	if got := due(); len(got) != 0 {
 		t.Fatalf("due at once: %+v; the hand-over in memory goes first", got)
 	}
-	if b, err := s.Backlog(ctx); err != nil || b.Count != 3 || b.Oldest.IsZero() {
+	if b, err := s.Backlog(ctx); err != nil || b.Count != 3 || b.Oldest == nil {
 		t.Errorf("backlog %+v, %v; want 3", b, err)
 	}
 	if _, err := pool.Exec(ctx, `update receipts set dispatch_at = now() - interval '1 second'`); err != nil {

@@ -1,11 +1,6 @@
 package receipt
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/jackc/pgx/v5"
-)
+import "context"
 
 // pauseWords say who began pause p, when and why. They follow a source's name.
 const pauseWords = `'is paused since ' || to_char(p.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' by ' || p.who || ': ' || p.why`
@@ -25,11 +20,7 @@ select p.name, bool_or(p.until is null) as paused,
 
 // SourcePauses returns the sources that are paused, or were before.
 func (s *Store) SourcePauses(ctx context.Context) ([]SourcePause, error) {
-	list, err := query[SourcePause](ctx, s, sourcePausesSQL)
-	if err != nil {
-		return nil, fmt.Errorf("read which sources are paused: %w", err)
-	}
-	return list, nil
+	return query[SourcePause](ctx, s, "read which sources are paused", sourcePausesSQL)
 }
 
 const letInSQL = `
@@ -41,29 +32,20 @@ update receipts r set dispatch_at = now(), reason = '', updated_at = now()
 
 // LetIn makes due up to limit receipts that waited for the end of a source's pause, the oldest first.
 func (s *Store) LetIn(ctx context.Context, source string, limit int) error {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, letInSQL, source, limit); err != nil {
-		return fmt.Errorf("let in what has waited for source %s: %w", source, err)
-	}
-	return nil
+	return s.exec(ctx, "let in what has waited for source "+source, letInSQL, source, limit)
 }
 
 const sourceWaitersSQL = `select source, count(*) from receipts where status = 'received' and dispatch_at = 'infinity' group by 1`
 
 // SourceWaiters counts the receipts that wait for the end of each source's pause.
 func (s *Store) SourceWaiters(ctx context.Context) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, sourceWaitersSQL)
-	if err != nil {
-		return nil, fmt.Errorf("count what waits for paused sources: %w", err)
-	}
+	waiters, err := query[struct {
+		Source string
+		Count  int
+	}](ctx, s, "count what waits for paused sources", sourceWaitersSQL)
 	counts := map[string]int{}
-	var source string
-	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&source, &n}, func() error { counts[source] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("count what waits for paused sources: %w", err)
+	for _, w := range waiters {
+		counts[w.Source] = w.Count
 	}
-	return counts, nil
+	return counts, err
 }

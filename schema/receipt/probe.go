@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Probe is a delivery without an event. An operator sent it to see whether deliveries arrive.
@@ -35,15 +33,5 @@ const probeSQL = `select id, source, received_at, secret_label from probes where
 
 // Probe returns a probe of a source, or [ErrNotFound] if no probe of this ID has arrived.
 func (s *Store) Probe(ctx context.Context, source, id string) (Probe, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, _ := s.pool.Query(ctx, probeSQL, id, source) // CollectExactlyOneRow returns its error
-	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Probe])
-	if notFound(err) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Probe{}, fmt.Errorf("read probe of %s: %w", source, err)
-	}
-	return p, nil
+	return one[Probe](ctx, s, "read probe of "+source, probeSQL, id, source)
 }

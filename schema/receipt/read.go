@@ -21,14 +21,7 @@ func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	found, err := query[Receipt](ctx, s, getSQL, [16]byte(u))
-	if err != nil {
-		return Receipt{}, fmt.Errorf("get receipt %s: %w", id, err)
-	}
-	if len(found) == 0 {
-		return Receipt{}, fmt.Errorf("get receipt %s: %w", id, ErrNotFound)
-	}
-	return found[0], nil
+	return one[Receipt](ctx, s, "get receipt "+id, getSQL, [16]byte(u))
 }
 
 // heldBody is the body of a row b of receipt_bodies. A replay's body is that of the first receipt with the same
@@ -39,7 +32,7 @@ const heldBody = `coalesce(b.body, (
              join receipt_bodies o on o.receipt_id = f.id
             where r.id = b.receipt_id limit 1))`
 
-const bodySQL = `select b.headers, ` + heldBody + ` from receipt_bodies b where b.receipt_id = $1`
+const bodySQL = `select b.headers, ` + heldBody + ` as body from receipt_bodies b where b.receipt_id = $1`
 
 // Body returns a receipt's body, or [ErrNotFound] if there is no such receipt or its body is erased.
 func (s *Store) Body(ctx context.Context, id string) (Body, error) {
@@ -47,18 +40,21 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	if err != nil {
 		return Body{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	var b Body
-	err = s.pool.QueryRow(ctx, bodySQL, [16]byte(u)).Scan(&b.header, &b.Bytes)
-	if notFound(err) || err == nil && b.Bytes == nil {
-		err = ErrNotFound
+	doing := "read body of receipt " + id
+	found, err := one[heldRow](ctx, s, doing, bodySQL, [16]byte(u))
+	if err == nil && found.Bytes == nil {
+		err = fmt.Errorf("%s: %w", doing, ErrNotFound)
 	}
-	if err != nil {
-		return Body{}, fmt.Errorf("read body of receipt %s: %w", id, err)
-	}
-	return b, nil
+	return found.body(), err
 }
+
+// heldRow is a row of receipt_bodies.
+type heldRow struct {
+	Header []byte `db:"headers"`
+	Bytes  []byte `db:"body"`
+}
+
+func (r heldRow) body() Body { return Body{header: r.Header, Bytes: r.Bytes} }
 
 const loadSQL = `
 select ` + receiptColumns + `, b.headers, ` + heldBody + ` as body
@@ -71,24 +67,16 @@ func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	if err != nil {
 		return Receipt{}, Body{}, err
 	}
-	type row struct {
+	found, err := one[struct {
 		Receipt
-		Header []byte `db:"headers"`
-		Bytes  []byte `db:"body"`
-	}
-	found, err := query[row](ctx, s, loadSQL, [16]byte(u))
-	if err == nil && len(found) == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Receipt{}, Body{}, fmt.Errorf("load receipt %s: %w", id, err)
-	}
-	return found[0].Receipt, Body{header: found[0].Header, Bytes: found[0].Bytes}, nil
+		heldRow
+	}](ctx, s, "load receipt "+id, loadSQL, [16]byte(u))
+	return found.Receipt, found.body(), err
 }
 
 // openCountsSQL is two statements for two partial indexes.
 const openCountsSQL = `
-select status, count(*), extract(epoch from now() - min(received_at))::float8
+select status, count(*), extract(epoch from now() - min(received_at))::float8 as seconds
   from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
 union all
 select 'received', count(*), extract(epoch from now() - min(received_at))::float8
@@ -103,34 +91,51 @@ type Waiting struct {
 // Waiting counts, per status, the receipts that wait for their workflow, are being worked on, or are parked. A status
 // without receipts is missing.
 func (s *Store) Waiting(ctx context.Context) (map[Status]Waiting, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, openCountsSQL)
-	if err != nil {
-		return nil, fmt.Errorf("count open receipts: %w", err)
-	}
+	counts, err := query[struct {
+		Status  Status
+		Count   int
+		Seconds float64
+	}](ctx, s, "count open receipts", openCountsSQL)
 	open := map[Status]Waiting{}
-	var status string
-	var n int
-	var seconds float64
-	if _, err := pgx.ForEachRow(rows, []any{&status, &n, &seconds}, func() error {
-		open[Status(status)] = Waiting{n, time.Duration(seconds * float64(time.Second))}
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("count open receipts: %w", err)
+	for _, c := range counts {
+		open[c.Status] = Waiting{c.Count, time.Duration(c.Seconds * float64(time.Second))}
 	}
-	return open, nil
+	return open, err
 }
 
-// query collects the rows of a statement, within the read time-out.
-func query[T any](ctx context.Context, s *Store, sql string, args ...any) ([]T, error) {
+// query collects the rows of a statement, within the read time-out. doing begins its error.
+func query[T any](ctx context.Context, s *Store, doing, sql string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, sql, args...)
+	rows, _ := s.pool.Query(ctx, sql, args...) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	return found, nil
+}
+
+// one returns the only row of a statement, as [query] does, or [ErrNotFound].
+func one[T any](ctx context.Context, s *Store, doing, sql string, args ...any) (T, error) {
+	found, err := query[T](ctx, s, doing, sql, args...)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: %w", doing, ErrNotFound)
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return found[0], nil
+}
+
+// exec runs a statement within the read time-out. doing begins its error.
+func (s *Store) exec(ctx context.Context, doing, sql string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	if _, err := s.pool.Exec(ctx, sql, args...); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
 }
 
 func notFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
