@@ -24,7 +24,7 @@ type Billing struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Facts    *billing.Store
-	// Policy says how facts are folded, Planning what follows from them.
+	// Policy says how facts are folded while no meaning is in force, Planning what follows from them.
 	Policy   billing.Policy
 	Planning Planning
 	// Sinks says how effects are to be tried, by sink.
@@ -127,7 +127,11 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	}
 	if in.Account != "" {
 		// A connected account must not decide, by its own word, about an account of ours.
-		if b.Policy.Accounts[billing.Connected{Mode: in.Mode, ID: in.Account}] == "" {
+		policy, err := b.Facts.InForce(ctx, b.Policy)
+		if err != nil {
+			return LoadFactsResult{}, err
+		}
+		if policy.Accounts[billing.Connected{Mode: in.Mode, ID: in.Account}] == "" {
 			result.Ignored, result.Code = true, CodeAccountNotMapped
 			result.Reason = fmt.Sprintf("the event is of the connected account %s, which no source of the mode (sources.%s.accounts) maps to one of ours", in.Account, held.Source)
 			return result, nil

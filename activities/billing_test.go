@@ -24,7 +24,8 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 		"nothing is mapped at all": {nil, false},
 	} {
 		load := &activities.Billing{
-			Receipts: b.receipts, Policy: billing.Policy{Accounts: c.accounts}, Consumers: &activities.Consumers{},
+			Receipts: b.receipts, Facts: billing.New(b.pool), Policy: billing.Policy{Accounts: c.accounts},
+			Consumers: &activities.Consumers{},
 		}
 		held, err := b.receipts.Get(t.Context(), id)
 		if err != nil {

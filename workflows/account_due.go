@@ -60,8 +60,10 @@ func AccountDue(ctx workflow.Context, in EventInput) (EventResult, error) {
 var accountDue = billingPlan{flow: ClockFlow, make: planAccountDue}
 
 func planAccountDue(c billing.Change, _ activities.Planning) plan {
-	held := slices.ContainsFunc(c.Due, func(d billing.Due) bool { return d.Why == billing.DueHold })
-	if c.After.Access.Target.Version == c.Before.Access.Target.Version && !held {
+	follows := slices.ContainsFunc(c.Due, func(d billing.Due) bool {
+		return d.Why == billing.DueHold || d.Why == billing.DueRefold
+	})
+	if c.After.Access.Target.Version == c.Before.Access.Target.Version && !follows {
 		return plan{}
 	}
 	if s := workspaceOf(c.Subject, c.After.Access); s != nil { // it stands in for nothing: a refusal parks

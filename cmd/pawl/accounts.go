@@ -217,6 +217,7 @@ func dueRows(due []account.Due) [][]string {
 			billing.DueSettle:  "a person is asked whether it is active",
 			billing.DueKeep:    "a person is asked to release the workspace",
 			billing.DueHold:    "the workspace follows a hold, or its end",
+			billing.DueRefold:  "the workspace follows what was folded anew",
 		}[d.Why]
 		rows = append(rows, []string{output.Date(&d.At), what, d.Object, d.Event})
 	}

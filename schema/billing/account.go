@@ -216,7 +216,7 @@ const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 
 // lockAccountSQL makes the account's row, or locks it. Its outbox then has the order in which its changes commit.
 const lockAccountSQL = `
 insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)
-    on conflict (mode, id) do update set provider = excluded.provider
+    on conflict (mode, id) do update set provider = excluded.provider, folded_at = now()
 returning ` + accountColumns
 
 const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2`

@@ -19,10 +19,12 @@ import (
 // appended again. at decides which planned ends have passed. Zero means the database's clock, read under the
 // account's lock, so that it never runs backwards for one account.
 //
-// Apply locks, in this order: the payment, then the invoice, that the facts are about or that these belong to; then the
-// provider's customers, so that facts of one customer are applied one after the other; then the rows of the accounts
-// concerned, by their IDs. A customer of two accounts, or an account of two customers, cannot make two calls wait for
-// each other. Payments and invoices have locks of their own since a refund names no customer.
+// Apply goes by the meaning in force, and by p where none is yet.
+//
+// Apply locks, in this order: the meaning, which folds share; the payment, then the invoice, that the facts are about
+// or that these belong to; then the provider's customers, so that facts of one customer are applied one after the
+// other; then the rows of the accounts concerned, by their IDs. A customer of two accounts, or an account of two
+// customers, cannot make two calls wait for each other. Payments and invoices have locks of their own since a refund names no customer.
 //
 // It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the
 // newest two years of monthly invoices of the subscription and as many that are open, and what grants access to the account: not the account's
@@ -107,6 +109,7 @@ func (a *applying) read(ctx context.Context) error {
 	}
 	b := &pgx.Batch{}
 	s, n := a.subject, a.about
+	a.readMeaning(b)
 	a.lock(b)
 	for _, f := range a.facts {
 		if err := appendFact(b, f); err != nil {

@@ -111,6 +111,7 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 	mode := a.subject.Mode
 	b := &pgx.Batch{}
 	a.accounts, a.granted = map[string]accountRow{}, map[string][]Grant{}
+	a.readMeaning(b)
 	a.lockAccount(b, account, "")
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err

@@ -27,6 +27,8 @@ const (
 	DueKeep Why = "keep"
 	// DueHold: a person has held back all that an account has, or released it, and the workspace follows.
 	DueHold Why = "hold"
+	// DueRefold: the account was folded anew, which has changed what it may use, and the workspace follows.
+	DueRefold Why = "refold"
 )
 
 // Due is something that the clock does, once its time has come.

@@ -1,11 +1,18 @@
 package billing_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -94,5 +101,271 @@ func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 	// The plan of what is withheld is another one by now, its prices and quantities are the same.
 	if got, want := rows(), []string{"acme pro active", "initech starter active", "umbrella starter active"}; !slices.Equal(got, want) {
 		t.Errorf("after the repair: %q, want %q", got, want)
+	}
+}
+
+// mapped is the policy with a price more, or with another meaning of one.
+func mapped(price string, means billing.Price) billing.Policy {
+	p := policy
+	p.Prices = maps.Clone(policy.Prices)
+	p.Prices[price] = means
+	return p.Sealed()
+}
+
+// propose proposes a meaning, as a process does, and returns the hash of the one in force.
+func propose(t *testing.T, pool *pgxpool.Pool, p billing.Policy) string {
+	t.Helper()
+	inForce, err := billing.Propose(t.Context(), pool, p, "a worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inForce
+}
+
+func switchTo(t *testing.T, pool *pgxpool.Pool, p billing.Policy) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return billing.Switch(t.Context(), tx, p.Hash(), "ada", "a test")
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deliverWith applies facts as a process does whose file has this policy.
+func deliverWith(t *testing.T, pool *pgxpool.Pool, p billing.Policy, now time.Time, facts ...billing.Fact) {
+	t.Helper()
+	for _, f := range facts {
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := billing.Apply(t.Context(), tx, append(billing.LinksOf(f), f), p, "apply", now)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The meaning of a policy is what it says: neither the order of sets nor an empty list beside none makes another one. It
+// is the same policy when it is read again.
+func TestPolicy_Hash_SameForSameMeaning(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	same := policy
+	same.Features = maps.Clone(policy.Features)
+	same.Features["pro"] = []string{"projects", "api", "api"}
+	same.EffectsFrom = at(1)
+	if same.Hash() != policy.Hash() {
+		t.Error("another order of features is another meaning")
+	}
+	for name, other := range map[string]billing.Policy{
+		"price": mapped("price_new", billing.Price{Plan: "pro"}), "time": mapped(once("pro", day), billing.Price{Plan: "pro", For: 2 * day}),
+		"grace": {Grace: time.Hour}, "none": {},
+	} {
+		if other.Hash() == policy.Hash() {
+			t.Errorf("%s: the hash is the same", name)
+		}
+	}
+	propose(t, pool, policy)
+	read, err := billing.Named(t.Context(), pool, policy.Hash())
+	if err != nil || read.Hash() != policy.Hash() || read.Accounts[billing.Connected{Mode: "live", ID: "acct_9"}] != "umbrella" {
+		t.Errorf("read again: %+v, %v", read, err)
+	}
+	if _, err := billing.Named(t.Context(), pool, "0"); !errors.Is(err, billing.ErrNoMeaning) {
+		t.Errorf("of no hash: %v", err)
+	}
+}
+
+// Two workers of a rolling deployment fold by the one meaning that is in force, whatever their files say, until it is
+// switched for both.
+func TestApply_FileSaysSomethingElse_FoldsByMeaningInForce(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	old, newer := policy.Sealed(), mapped("price_pro", billing.Price{Plan: "enterprise"})
+	if got := propose(t, pool, old); got != old.Hash() {
+		t.Fatalf("the first process finds %s in force, want its own", got)
+	}
+	if got := propose(t, pool, newer); got != old.Hash() {
+		t.Fatalf("the second process finds %s in force, want that of the first", got)
+	}
+	plans := func(want ...string) {
+		t.Helper()
+		rows, _ := pool.Query(t.Context(), `select plan from subscriptions order by id`)
+		if got, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(got, want) {
+			t.Errorf("plans %q, %v, want %q", got, err, want)
+		}
+	}
+	now := at(100)
+	facts := events([]billing.Fact{
+		created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "umbrella", "cus_2")), updated(50, "active", "pro"),
+	}, false)
+	deliverWith(t, pool, old, now, facts[0])
+	deliverWith(t, pool, newer, now, facts[1])
+	plans("pro", "pro")
+	switchTo(t, pool, newer)
+	deliverWith(t, pool, old, now, facts[2])
+	plans("enterprise", "pro")
+	list, err := billing.Meanings(t.Context(), pool)
+	if err != nil || len(list) != 2 || !list[0].InForce || list[0].Hash != newer.Hash() || list[0].Who != "ada" || list[1].Who != "a worker" {
+		t.Errorf("meanings %+v, %v", list, err)
+	}
+}
+
+// A switch waits for the fold that is under way: it is among those touched before it.
+func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	newer := mapped("price_pro", billing.Price{Plan: "enterprise"})
+	propose(t, pool, policy)
+	propose(t, pool, newer)
+	begun := time.Now().Add(-time.Minute)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := billing.Apply(t.Context(), tx, events([]billing.Fact{created(0, "active", "pro")}, false), policy, "apply", at(1)); err != nil {
+		t.Fatal(err)
+	}
+	var touched []billing.Scope
+	switched := make(chan error, 1)
+	go func() {
+		switched <- pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
+			if err = billing.Switch(t.Context(), tx, newer.Hash(), "ada", "a test"); err == nil {
+				touched, err = billing.TouchedSince(t.Context(), tx, begun)
+			}
+			return err
+		})
+	}()
+	schematest.AwaitLock(t, pool, switched)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-switched; err != nil || !slices.Equal(touched, []billing.Scope{{Mode: "live", Account: "acme"}}) {
+		t.Errorf("touched before the switch: %+v, %v", touched, err)
+	}
+}
+
+// randomMeaning maps each price to some plan, to an add-on or to nothing, and lets the rest be one way or the other.
+func randomMeaning(random *rand.Rand) billing.Policy {
+	p := policy
+	p.Prices = map[string]billing.Price{}
+	for _, price := range []string{"starter", "pro", "enterprise", "new"} {
+		switch plan := pick(random, "starter", "pro", "enterprise", "pro", "sso", ""); plan {
+		case "":
+		case "sso":
+			p.Prices["price_"+price] = billing.Price{AddOn: []string{"sso"}}
+		default:
+			p.Prices["price_"+price] = billing.Price{Plan: plan}
+		}
+	}
+	p.Grace = pick(random, day, 21*day)
+	p.EndAtPeriodEnd, p.GrantOnPayment = random.IntN(2) == 0, random.IntN(2) == 0
+	return p.Sealed()
+}
+
+// hits are the accounts that a switch to a meaning hits.
+func hits(t *testing.T, pool *pgxpool.Pool, p billing.Policy, now time.Time) []billing.Hit {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	found, err := billing.Check(t.Context(), conn, billing.Scope{}, p, now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return billing.Hits(found)
+}
+
+// Whatever happened, and whatever two meanings are: facts that were folded by the first, and of which the accounts that
+// a switch hits are folded anew, come to the rows that they have by the second from the start.
+func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
+	t.Parallel()
+	for name, seed := range seeds(t) {
+		for n := range uint64(4) {
+			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
+				t.Parallel()
+				h := newHistory(seed+n, 25)
+				first, second := randomMeaning(h.random), randomMeaning(h.random)
+				healed, twin := schematest.New(t), schematest.New(t)
+				now := at(h.second)
+				propose(t, healed, first)
+				propose(t, twin, second)
+				propose(t, healed, second)
+				facts := h.deliver(h.random)
+				deliverWith(t, healed, first, now, facts...)
+				deliverWith(t, twin, second, now, facts...)
+				hit := hits(t, healed, second, now)
+				switchTo(t, healed, second)
+				for _, account := range hit {
+					if _, err := billing.Refold(t.Context(), healed, account.Scope, first, now); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if left := hits(t, healed, second, now); len(left) > 0 {
+					t.Errorf("seed %d: still hit after %d accounts were folded anew: %+v", seed+n, len(hit), left)
+				}
+				for _, account := range []string{"acme", "umbrella", "hooli", "cus_1", "cus_2"} {
+					of := billing.Scope{Mode: "live", Account: account}
+					got, err := billing.Rows(t.Context(), healed, of)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want, err := billing.Rows(t.Context(), twin, of)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if differ, err := billing.Differing(got, want); err != nil || len(differ) > 0 {
+						t.Errorf("seed %d: account %s differs from its twin: %v %v", seed+n, account, differ, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A switch is shown by what it means for each account, and the news say that no event was the cause. The clock is to
+// bring the workspace there.
+func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(100)
+	newer := mapped("price_new", billing.Price{Plan: "pro"})
+	newer.Prices["price_starter"] = billing.Price{Plan: "enterprise"}
+	newer = newer.Sealed()
+	propose(t, pool, policy)
+	propose(t, pool, newer)
+	deliverWith(t, pool, policy, now, events([]billing.Fact{
+		created(0, "active", "new"), paid(1, 1, "new"), created(2, "active", "starter", of("sub_2", "umbrella", "cus_2")),
+		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")),
+	}, false)...)
+	var got []string
+	for _, h := range hits(t, pool, newer, now) {
+		got = append(got, h.Account+": "+string(h.Change)+": "+h.Says)
+	}
+	if want := []string{"acme: gains access: gains pro", "umbrella: another plan: starter becomes enterprise"}; !slices.Equal(got, want) {
+		t.Errorf("hit: %q, want %q", got, want)
+	}
+	if n := count(t, pool, `select count(*) from tasks where kind = 'unknown_price' and state = 'open'`); n != 1 {
+		t.Errorf("%d open tasks to map a price, want 1", n)
+	}
+	if _, err := pool.Exec(t.Context(), `delete from outbox`); err != nil {
+		t.Fatal(err)
+	}
+	switchTo(t, pool, newer)
+	for _, account := range []string{"acme", "umbrella"} {
+		if _, err := billing.Refold(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, policy, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for sql, want := range map[string]int{
+		`select count(*) from outbox where type = 'access.changed' and data ->> 'cause' = 'meaning'`: 2,
+		`select count(*) from outbox where type not in ('access.changed', 'subscription.changed')`:   0,
+		`select count(*) from due where why = 'refold'`:                                              2,
+		`select count(*) from tasks where kind = 'unknown_price' and state = 'cancelled'`:            1,
+		`select count(*) from tasks where state = 'open'`:                                            0,
+	} {
+		if n := count(t, pool, sql); n != want {
+			t.Errorf("%s: %d, want %d", sql, n, want)
+		}
 	}
 }

@@ -50,6 +50,8 @@ type accessNews struct {
 	Quantity    int64    `json:"quantity"`
 	Features    []string `json:"features"`
 	SourceEvent string   `json:"source_event"`
+	// Cause is "meaning" or "rebuild" where no event has changed it: the facts were folded anew.
+	Cause string `json:"cause,omitempty"`
 }
 
 // news tells what the invoice came to: each once, since a fold never goes back from it.
@@ -101,15 +103,19 @@ func (s *Subscription) news(of Subject, was Object) []news {
 	return nil
 }
 
-func newsOfAccess(s Subject, before, after Access) []news {
+func (a *applying) newsOfAccess(before, after Access) []news {
 	t := after.Target
 	if t.Version == before.Target.Version {
 		return nil
 	}
-	return []news{{after.Account, "access.changed", accessNews{
-		Account: after.Account, Mode: s.Mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity,
-		Features: texts(t.Features), SourceEvent: s.EventID,
-	}}}
+	data := accessNews{
+		Account: after.Account, Mode: a.subject.Mode, Version: t.Version, State: t.State, Plan: t.Plan,
+		Quantity: t.Quantity, Features: texts(t.Features), SourceEvent: a.subject.EventID,
+	}
+	if a.how == repairing {
+		data.Cause = a.key
+	}
+	return []news{{after.Account, "access.changed", data}}
 }
 
 // timestamp writes a time as RFC 3339; "" for none.

@@ -10,14 +10,14 @@ import (
 // of it, so that another policy folds the same facts anew.
 type Policy struct {
 	// Prices says what a price means, by its ID, its lookup key or its product's ID. They are looked up in this order.
-	Prices map[string]Price
+	Prices map[string]Price `json:",omitempty"`
 	// Accounts maps connected accounts to ours.
-	Accounts map[Connected]string
+	Accounts map[Connected]string `json:",omitempty"`
 	// Order lists the plans, lowest first.
-	Order []string
+	Order []string `json:",omitempty"`
 	// Features lists what a plan enables; a plan that is not listed enables nothing. Metadata may name only a plan that is
 	// listed, or any where none is.
-	Features map[string][]string
+	Features map[string][]string `json:",omitempty"`
 	// Grace is how long a subscription grants after it became past due.
 	Grace time.Duration
 	// Renewal is how long after a period's end the invoice of the next one may be paid.
@@ -32,14 +32,17 @@ type Policy struct {
 	// GrantOnPayment grants a higher plan, or more seats, once an invoice for them is paid, and not with the change.
 	GrantOnPayment bool
 	// Dunning says how long after the first attempt that failed the customer is reminded of an invoice, ascending.
-	Dunning []time.Duration
+	Dunning []time.Duration `json:",omitempty"`
 	// Settle is how long a paid invoice waits for its subscription's event before a person is asked.
 	Settle time.Duration
 	// Keep is how long the workspace of an account without access is kept before a person is asked to release it.
 	Keep time.Duration
 	// EffectsFrom is when effects began, as [Apply] reads it from the database: nothing is due for what occurred before.
 	// Zero for no such time.
-	EffectsFrom time.Time
+	EffectsFrom time.Time `json:"-"`
+
+	// hash is that of [Policy.Sealed].
+	hash string
 }
 
 // Compare orders two plans, the lower one first. Plans that are not in Order stand below all others, in the order of
@@ -53,11 +56,11 @@ type Connected struct{ Mode, ID string }
 
 // Price is what a price means to us. It has a plan or features.
 type Price struct {
-	Plan string
+	Plan string `json:",omitempty"`
 	// AddOn lists the features that a price without a plan adds to a subscription.
-	AddOn []string
+	AddOn []string `json:",omitempty"`
 	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
-	For time.Duration
+	For time.Duration `json:",omitempty"`
 }
 
 // meaning returns the meaning of the first of a price's names that is known; zero for none.

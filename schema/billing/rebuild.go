@@ -47,7 +47,7 @@ type projection struct {
 
 var projections = []projection{
 	{
-		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at"},
+		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at", "folded_at"},
 		// That an account once had something is history, and not the same in every order.
 		data:    `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
 		follows: true,
@@ -58,9 +58,9 @@ var projections = []projection{
 	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
 	{name: "grants", key: "object"},
 	// A settle row counts from the moment that it was written. Whether a workspace exists to be kept, or to follow a
-	// hold, is history.
+	// hold or a repair, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
-		where: "why not in ('settle', 'keep', 'hold')", clock: "t.at <= $4"},
+		where: "why not in ('settle', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 
@@ -71,12 +71,15 @@ var written = []string{"outbox", "tasks"}
 type Progress func(done, all int)
 
 // Scope selects what to fold anew: one account in one mode, or everything if it is zero.
-type Scope struct{ Mode, Account string }
+type Scope struct {
+	Mode    string `json:"mode"`
+	Account string `json:"account"`
+}
 
 // Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from
 // what that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it,
 // and no row is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary
-// tables.
+// tables. It folds by p, whatever is in force.
 //
 // at is the time for what the clock ends. A row whose time has come may be there, or taken by the clock's run;
 // neither is a difference. The account's access is not compared in between.
@@ -123,32 +126,47 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 	return differences, nil
 }
 
-// rebuilt stands for the effect's key where a rebuild announces a change.
-const rebuilt = "rebuild"
+// rebuilt and refolded stand for the effect's key where facts were folded anew. The news say them as the cause.
+const (
+	rebuilt  = "rebuild"
+	refolded = "meaning"
+)
 
-// Repair folds the objects of an account anew, and writes the rows, the target and the news that change. Each object
-// has a transaction of its own, as for its events. at is the time that decides which grants the clock has ended; zero
-// means the database's clock. It returns how many objects it has folded. An account's objects are those that its rows
-// name, those that facts about its customers are about, and the refunds, disputes and warnings of all of these.
+// Repair folds the objects of an account anew, and writes the rows, the target and the news that change. The clock
+// brings the workspace to the target. No once effect and no letter follows. Each object has a transaction of its own, as
+// for its events. at is the time that decides which grants the clock has ended; zero means the database's clock. Like
+// [Apply], it goes by the meaning in force, and by p where none is yet. It returns how many objects it has folded. An
+// account's objects are those that its rows name, those that facts about its customers are about, and the refunds,
+// disputes and warnings of all of these.
 func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
-	facts, err := of.facts(ctx, pool)
+	return of.repair(ctx, pool, p, at, rebuilt)
+}
+
+// Refold is [Repair] for an account whose rows are another meaning's.
+func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
+	return of.repair(ctx, pool, p, at, refolded)
+}
+
+func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time.Time,
+	cause string) (objects int, err error) {
+	facts, err := s.facts(ctx, pool)
 	if err != nil {
-		return 0, fmt.Errorf("repair account %s: %w", of.Account, err)
+		return 0, fmt.Errorf("repair account %s: %w", s.Account, err)
 	}
 	known := []string{}
 	for _, f := range facts {
 		known = append(known, f.Object)
 	}
 	// Rows that no fact tells of go first: they would still grant access.
-	if _, err := pool.Exec(ctx, takeUnknownSQL, of.Mode, of.Account, known); err != nil {
-		return 0, fmt.Errorf("repair account %s: %w", of.Account, err)
+	if _, err := pool.Exec(ctx, takeUnknownSQL, s.Mode, s.Account, known); err != nil {
+		return 0, fmt.Errorf("repair account %s: %w", s.Account, err)
 	}
 	for i, f := range facts {
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := apply(ctx, tx, []Fact{f}, p, rebuilt, at, repairing)
+			_, err := apply(ctx, tx, []Fact{f}, p, cause, at, repairing)
 			return err
 		}); err != nil {
-			return i, fmt.Errorf("repair account %s: %w", of.Account, err)
+			return i, fmt.Errorf("repair account %s: %w", s.Account, err)
 		}
 	}
 	return len(facts), nil

@@ -45,4 +45,6 @@ var Statements = map[string]string{
 	"move of invoice": moveOfInvoiceSQL,
 	"lapsed":          lapsedSQL,
 	"settle task":     settleTaskSQL,
+	"hold meaning":    holdMeaningSQL, "lock meaning": lockMeaningSQL, "in force": inForceSQL, "meaning": meaningSQL,
+	"propose": proposeSQL, "switch": switchSQL, "meanings": meaningsSQL, "touched": touchedSQL,
 }

@@ -114,9 +114,11 @@ func (a *applying) writeTargets(b *pgx.Batch) {
 	}
 	a.writeAccess(b, before, after)
 	a.scheduleRelease(b, before, after, last)
+	a.follow(b, before, after)
 	for _, other := range a.change.Others {
 		was := a.accounts[other.Account].target()
 		a.writeAccess(b, was, other)
+		a.follow(b, was, other)
 		a.scheduleRelease(b, was, other, lapse{a.subject.OccurredAt, causeOf(a.facts[0])})
 	}
 	if a.holds != "" && after.Target.Version != before.Version { // no run is about such a fact
@@ -139,18 +141,26 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 	}
 }
 
-// tell writes the news to the outbox.
+// follow has the clock bring a workspace to a target that a repair has changed, since no run is about that.
+func (a *applying) follow(b *pgx.Batch, before Target, after Access) {
+	if a.how == repairing && after.Account != "" && after.Target.Version != before.Version {
+		await(b, a.subject.Mode, after.Account, after.Account,
+			Due{At: a.at, Why: DueRefold, Object: after.Account, Cause: causeOf(a.facts[0])})
+	}
+}
+
+// tell writes the news to the outbox. A repair tells what it has changed, also of what was imported.
 func (a *applying) tell(b *pgx.Batch) error {
-	if a.change.Silent {
+	if a.change.Silent && a.how != repairing {
 		return nil
 	}
 	var list []news
 	for _, o := range a.now.list() {
 		list = append(list, o.news(a.subject, a.before[keyOf(o)])...)
 	}
-	list = append(list, newsOfAccess(a.subject, a.change.Before.Access, a.change.After.Access)...)
+	list = append(list, a.newsOfAccess(a.change.Before.Access, a.change.After.Access)...)
 	for _, other := range a.change.Others {
-		list = append(list, newsOfAccess(a.subject, Access{Target: a.accounts[other.Account].target()}, other)...)
+		list = append(list, a.newsOfAccess(Access{Target: a.accounts[other.Account].target()}, other)...)
 	}
 	var told []outbox.News
 	for _, n := range list {

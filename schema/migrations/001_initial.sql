@@ -318,6 +318,23 @@ create table facts (
 create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account);
 create index facts_customer on facts (customer) where customer <> '';
 
+-- What configuration makes of facts: plans, prices, accounts and policy, by the hash of what it says. A process whose file
+-- says another one than that in force proposes it again and again.
+create table meanings (
+    hash        text        primary key,
+    body        jsonb       not null,
+    proposed_by text        not null,
+    proposed_at timestamptz not null default now()
+);
+-- Which one came into force when. The newest is in force.
+create table meaning_switches (
+    id   bigint      generated always as identity primary key,
+    hash text        not null references meanings,
+    who  text        not null,
+    why  text        not null,
+    at   timestamptz not null default now()
+);
+
 -- The tables below hold what the facts fold to. They can be made anew from the facts. state is the whole of an object,
 -- as JSON; the columns are what is looked for.
 
@@ -336,6 +353,8 @@ create table accounts (
     held            boolean     not null default false,
     -- over_at is when what granted access last was over; null while nothing was.
     over_at         timestamptz,
+    -- folded_at is when facts, or the clock, were last applied.
+    folded_at       timestamptz not null default now(),
     created_at      timestamptz not null default now(),
     updated_at      timestamptz not null default now(),
     primary key (mode, id)
@@ -453,7 +472,7 @@ create table due (
     owner            text        not null,
     account          text        not null,
     object           text        not null,
-    why              text        not null check (why in ('end', 'grace', 'one_off', 'dunning', 'settle', 'keep', 'hold')),
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'dunning', 'settle', 'keep', 'hold', 'refold')),
     step             integer     not null default 0,
     at               timestamptz not null,
     -- The fact that made it due: what is done belongs to its receipt.

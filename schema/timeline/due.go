@@ -9,7 +9,7 @@ import (
 // Due is what the clock will do because of an event.
 type Due struct {
 	At time.Time `json:"at"`
-	// Why is that of the row: end, grace, one_off, dunning, settle or keep.
+	// Why is that of the row: end, grace, one_off, dunning, settle, keep, hold or refold.
 	Why    string `json:"why"`
 	Object string `json:"object"`
 }
@@ -22,6 +22,8 @@ func (d Due) String() string {
 		"dunning": "the customer is reminded",
 		"settle":  "a person is asked, unless an event tells before that it is active",
 		"keep":    "a person is asked to release the workspace",
+		"hold":    "the workspace follows a hold, or its end",
+		"refold":  "the workspace follows what was folded anew",
 	}[d.Why] + " (" + d.Object + ")"
 }
 

@@ -37,7 +37,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 			}
 		}
 	}
-	return p
+	return p.Sealed()
 }
 
 func planning(c *config.Config) activities.Planning {
