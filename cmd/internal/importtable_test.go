@@ -53,7 +53,7 @@ var table = []rule{
 	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/output", may: []string{}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/report", may: []string{"cmd/internal/config", "cmd/internal/operator", "ingress/rejected", "workflows", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/report", may: []string{"cmd/internal/config", "cmd/internal/operator", "cmd/internal/output", "ingress/rejected", "workflows", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/send", may: []string{"cmd/internal/config", "cmd/internal/forge", "ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/operator/...", may: []string{"workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -129,26 +130,26 @@ func called() string {
 }
 
 // announce says where everything is, and what to try next.
-func (s *devStack) announce(a *app, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
+func (a *app) announce(s *devstack.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
-		ReadyMS: took.Milliseconds(), State: s.dir, Config: a.configFile,
-		Webhooks: "http://" + config.Reachable(s.flags.ingress) + "/hooks/" + source, TemporalUI: s.temporal.UIURL(),
-		Effects: s.sandbox.URL(), Journal: filepath.Join(s.dir, "sandbox"),
-		Health: "http://" + config.Reachable(s.flags.ops) + "/readyz", Metrics: "http://" +
-			config.Reachable(s.flags.ops) +
+		ReadyMS: took.Milliseconds(), State: s.Dir, Config: a.configFile,
+		Webhooks: "http://" + config.Reachable(s.Ingress) + "/hooks/" + source, TemporalUI: s.Temporal.UIURL(),
+		Effects: s.Sandbox.URL(), Journal: filepath.Join(s.Dir, "sandbox"),
+		Health: "http://" + config.Reachable(s.Ops) + "/readyz", Metrics: "http://" +
+			config.Reachable(s.Ops) +
 			"/metrics",
-		Next: s.flags.next(a.configFile, source, s.sandbox.URL()),
+		Next: next(s.Options, a.configFile, source, s.Sandbox.URL()),
 		Demo: demo,
 	}
-	return a.Emit(r, func() error { return s.writeReady(a, r, took) })
+	return a.Emit(r, func() error { return a.writeReady(s, r, took) })
 }
 
-func (s *devStack) writeReady(a *app, r devResult, took time.Duration) error {
+func (a *app) writeReady(s *devstack.Stack, r devResult, took time.Duration) error {
 	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
-	if s.flags.real {
-		effects = "in your systems: the sinks of " + s.flags.own
+	if s.Real {
+		effects = "in your systems: the sinks of " + s.Own
 	}
 	for _, place := range [][2]string{
 		{"webhooks", r.Webhooks},
@@ -163,22 +164,22 @@ func (s *devStack) writeReady(a *app, r devResult, took time.Duration) error {
 	for _, command := range r.Next {
 		fmt.Fprintf(a.out, "  %s\n", command)
 	}
-	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.dir)
+	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.Dir)
 	return nil
 }
 
 // next are the commands that a person may go on with: with real sources and sinks only what goes with those.
-func (f devFlags) next(file, source, sandbox string) []string {
+func next(o devstack.Options, file, source, sandbox string) []string {
 	command := func(name, flags string) string {
 		return strings.TrimSpace(called() + " " + name + " --config " + operator.ShellWord(file) + " " + flags)
 	}
 	send := "--source " + operator.ShellWord(source) + " --type invoice.paid --duplicates 3"
-	if f.real {
+	if o.Real {
 		return []string{
 			command("sinks check", ""),
 			command("send", send),
 			command("events list", ""),
-			"stripe listen --forward-to http://" + config.Reachable(f.ingress) + "/hooks/" + source,
+			"stripe listen --forward-to http://" + config.Reachable(o.Ingress) + "/hooks/" + source,
 		}
 	}
 	return []string{

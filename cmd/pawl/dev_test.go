@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -16,9 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -68,9 +66,9 @@ func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
 func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	t.Parallel()
 	for real, want := range map[bool]string{true: "sinks check send events list stripe listen", false: "send send send events list curl -X"} {
-		f := devFlags{real: real, ingress: "127.0.0.1:8080"}
+		o := devstack.Options{Real: real, Ingress: "127.0.0.1:8080"}
 		var verbs []string
-		for _, line := range f.next("own.yaml", "billing", "http://sandbox") {
+		for _, line := range next(o, "own.yaml", "billing", "http://sandbox") {
 			line, _, _ = strings.Cut(strings.TrimPrefix(line, called()+" "), " --")
 			verbs = append(verbs, strings.Join(strings.Fields(line)[:min(2, len(strings.Fields(line)))], " "))
 			if real && strings.Contains(line, "sandbox") {
@@ -87,18 +85,41 @@ func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	}
 }
 
-func TestStateDir_EmptyOrOwn_Taken(t *testing.T) {
+// Each listener that no flag has placed moves with the base.
+func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	t.Parallel()
-	withLog := t.TempDir() // pawl dev --state DIR > DIR/dev.log
-	if err := os.WriteFile(filepath.Join(withLog, "dev.log"), nil, 0o600); err != nil {
+	cmd := (&app{}).dev()
+	if err := cmd.ParseFlags([]string{"--port-base", "9000", "--ops", "127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	for name, dir := range map[string]string{"empty": t.TempDir(), "not there": filepath.Join(t.TempDir(), "a", "b"), "with a log": withLog} {
-		for range 2 { // the second time it is its own
-			if got, err := stateDir(dir); err != nil || got != dir {
-				t.Errorf("%s: stateDir(%q) = %q, %v", name, dir, got, err)
-			}
+	if err := basePorts(cmd.Flags(), 9000); err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{
+		"ingress": "127.0.0.1:9000", "console": "127.0.0.1:9001", "ops": "127.0.0.1:1", "sandbox-port": "9003", "sandbox-smtp-port": "9004",
+		"temporal-port": "9005", "temporal-ui-port": "9006",
+	} {
+		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
+			t.Errorf("--%s is %s, want %s", flag, got, want)
 		}
+	}
+	for _, base := range []string{"0", "-1", "65530"} {
+		if r := pawl(t, nil, "dev", "--port-base", base); r.code != exitUsage || !strings.Contains(r.err, "--port-base") {
+			t.Errorf("--port-base %s: exit %d, %s", base, r.code, r.err)
+		}
+	}
+}
+
+// The sandbox and one's own systems have a state each: an account that was provisioned in the one would not be in the other.
+func TestDev_Real_HasItsOwnState(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir(realState, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(realState, "pawl.yaml"), "of somebody else")
+	r := pawl(t, nil, "dev", "--config", "own.yaml", "--real")
+	if r.code != exitFailed || !strings.Contains(r.err, realState+" holds a pawl.yaml") {
+		t.Errorf("exit %d, %s; want the state in %s", r.code, r.err, realState)
 	}
 }
 
@@ -143,17 +164,6 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 			if !strings.Contains(r.err, word) {
 				t.Errorf("%s: %q does not name %s", name, r.err, word)
 			}
-		}
-	}
-}
-
-func TestDev_StateOfNewerSchema_DirectoryAndFlagNamed(t *testing.T) {
-	t.Parallel()
-	s := &devStack{dir: "/home/ann/.pawl", postgres: &localpg.Server{}}
-	err := s.explain(fmt.Errorf("migrate: %w", &schema.NewerError{Database: 9, Binary: 4}))
-	for _, want := range []string{"/home/ann/.pawl was made by another version of pawl", "version 9", "--state"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("explain() = %q, want %q in it", err, want)
 		}
 	}
 }

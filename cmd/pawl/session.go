@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -166,13 +167,8 @@ func checkDatabase(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) 
 	return process.CheckSchemaVersion(version)
 }
 
-// causeOf is why a connection failed, in one line: there is one for each address and TLS mode that was tried,
-// and the first is enough.
-func causeOf(err *pgconn.ConnectError) string {
-	cause, _, _ := strings.Cut(err.Unwrap().Error(), "\n")
-	return cause
-}
-
+// unreachable says in one line why a connection failed: there is one for each address and TLS mode that was tried.
 func unreachable(cfg *config.Config, err *pgconn.ConnectError) error {
-	return fmt.Errorf("the database (%s) cannot be reached: %s%s", cfg.Database, causeOf(err), schema.PoolerAdvice(err))
+	return fmt.Errorf("the database (%s) cannot be reached: %s%s", cfg.Database, output.FirstLine(err.Unwrap()),
+		schema.PoolerAdvice(err))
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
 // The clock differences that a person should know of, and those with which deliveries are refused where a source says
@@ -41,7 +41,7 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 		begin := time.Now()
 		resp, err := client.Do(req)
 		if err != nil {
-			f.add(Warn, name, do, "%s", report.FirstLine(err))
+			f.add(Warn, name, do, "%s", output.FirstLine(err))
 			return nil
 		}
 		took := time.Since(begin)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/health"
 )
@@ -23,25 +23,25 @@ func (d *Doctor) database(ctx context.Context, f *findings) error {
 	conn, err := d.Pool.Acquire(ctx)
 	if err != nil {
 		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and lets this host in", "%s%s",
-			report.FirstLine(err), schema.PoolerAdvice(err))
+			output.FirstLine(err), schema.PoolerAdvice(err))
 		return nil
 	}
 	defer conn.Release()
 	version, err := schema.Version(ctx, conn)
 	if err != nil {
-		f.add(Fail, "reachable", "check that the role may read in schema public", "%s", report.FirstLine(err))
+		f.add(Fail, "reachable", "check that the role may read in schema public", "%s", output.FirstLine(err))
 		return nil
 	}
 	server, err := health.Read(ctx, conn)
 	if err != nil {
-		f.add(Fail, "reachable", "see the server's log", "%s", report.FirstLine(err))
+		f.add(Fail, "reachable", "see the server's log", "%s", output.FirstLine(err))
 		return nil
 	}
 	f.add(OK, "reachable", "", "PostgreSQL %s", server.Version)
 	f.migrations(version)
 	f.role(ctx, conn, server, version, d.Config.Dev)
 	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
-		f.add(Warn, "session", "do what it says", "%s", report.FirstLine(err))
+		f.add(Warn, "session", "do what it says", "%s", output.FirstLine(err))
 	} else {
 		f.add(OK, "session", "", "has its time-outs")
 	}
@@ -69,7 +69,7 @@ func (f *findings) role(ctx context.Context, db health.DB, server health.Server,
 	lacks, err := health.Lacks(ctx, db)
 	switch {
 	case err != nil:
-		f.add(Fail, "role", "see the server's log", "%s", report.FirstLine(err))
+		f.add(Fail, "role", "see the server's log", "%s", output.FirstLine(err))
 	case version == 0: // there is nothing to have a right to
 	case server.ReadOnly:
 		f.add(Fail, "role", "point `database` to the primary, and see that default_transaction_read_only is off", "%s may write nothing: the server is read-only", server.Role)

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -138,7 +138,7 @@ func examine(ctx context.Context, within time.Duration, all []check) []Finding {
 func (c check) findings(ctx context.Context) []Finding {
 	f := &findings{area: c.area}
 	if err := c.run(ctx, f); err != nil {
-		f.add(Fail, c.name, c.do, "%s", report.FirstLine(err))
+		f.add(Fail, c.name, c.do, "%s", output.FirstLine(err))
 	}
 	return f.list
 }

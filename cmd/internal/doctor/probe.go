@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/send"
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -39,7 +39,7 @@ func (d *Doctor) probe(name string) func(context.Context, *findings) error {
 		}
 		target, err := send.Target(d.Config, d.Providers, name, to, "")
 		if err != nil {
-			says, _, _ := strings.Cut(report.FirstLine(err), ": give the private key") // doctor takes none
+			says, _, _ := strings.Cut(output.FirstLine(err), ": give the private key") // doctor takes none
 			f.add(OK, name, "", "cannot be probed: %s", says)
 			return nil
 		}
@@ -48,13 +48,13 @@ func (d *Doctor) probe(name string) func(context.Context, *findings) error {
 		}
 		verifier, err := provider.New(d.Config.Settings(name))
 		if err != nil {
-			f.add(Fail, name, "`pawl config check`", "%s", report.FirstLine(err))
+			f.add(Fail, name, "`pawl config check`", "%s", output.FirstLine(err))
 			return nil
 		}
 		req, mark, err := target.Probe(ctx, name, verifier,
 			forge.Params{Provider: provider, Live: d.Config.Sources[name].Mode == webhook.Live})
 		if err != nil {
-			f.add(Fail, name, "`pawl config check`", "%s", report.FirstLine(err))
+			f.add(Fail, name, "`pawl config check`", "%s", output.FirstLine(err))
 			return nil
 		}
 		d.deliver(ctx, f, name, to, req, mark)
@@ -73,7 +73,7 @@ func (d *Doctor) deliver(ctx context.Context, f *findings, name, to string, req 
 			err = failed.Err // the URL may hold a secret
 		}
 		f.add(Fail, name, "check the URL, its DNS entry and certificate, and what stands before the ingress",
-			"%s cannot be reached: %s", rejected.ShownURL(to), report.FirstLine(err))
+			"%s cannot be reached: %s", rejected.ShownURL(to), output.FirstLine(err))
 		return
 	}
 	took := time.Since(begin)

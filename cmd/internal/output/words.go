@@ -85,3 +85,9 @@ func ShortDuration(d time.Duration) string {
 	}
 	return text
 }
+
+// FirstLine is the first line of an error: one that could not connect has one for each address.
+func FirstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/rejection"
@@ -125,11 +126,5 @@ func TemporalSays(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded {
 		return "it gave no answer in time"
 	}
-	return FirstLine(err)
-}
-
-// FirstLine is the first line of an error: one that could not connect has one for each address.
-func FirstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
+	return output.FirstLine(err)
 }

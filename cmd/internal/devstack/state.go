@@ -1,4 +1,4 @@
-package main
+package devstack
 
 import (
 	"errors"
@@ -18,9 +18,6 @@ var stateEntries = []string{"pawl.yaml", "secrets", "postgres", "temporal", "san
 // stateDir makes the directory, or checks that it is a state directory that this pawl knows. It returns an
 // absolute path. It leaves a directory in which somebody else has made what dev makes as it is.
 func stateDir(dir string) (string, error) {
-	if dir == "" {
-		return "", usagef("--state is empty: name a directory, or leave the flag out for .pawl")
-	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("--state: %w", err)

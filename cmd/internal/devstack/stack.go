@@ -1,0 +1,321 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/ingress/standardwebhooks"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/localpg"
+)
+
+// Options are what `pawl dev` can be told of its stack.
+type Options struct {
+	// State is the directory that keeps everything.
+	State string
+	// Ingress, Console and Ops are addresses.
+	Ingress, Console, Ops        string
+	TemporalPort, TemporalUIPort int
+	SandboxPort, SandboxSMTPPort int
+	// Day is how long a day of the policy lasts.
+	Day time.Duration
+	// Own is a file of one's own, "" for none; with Real its sources and sinks are taken, too.
+	Own  string
+	Real bool
+
+	Providers map[string]webhook.Provider
+	// Database is a database of one's own, "" for a private server.
+	Database string
+	// Progress is told what is started.
+	Progress io.Writer
+	Log      *slog.Logger
+}
+
+// Stack is what `pawl dev` runs pawl on: a database, a Temporal server and the sandbox.
+type Stack struct {
+	Options
+	Dir      string
+	Temporal *Temporal
+	Sandbox  *sandbox.Sandbox
+	dsn      string
+	postgres *localpg.Server
+}
+
+// Start makes the state directory, or checks that it is one, and starts the stack. What has been started is returned
+// with an error, too: the caller stops it.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	s := &Stack{Options: o}
+	var err error
+	if s.Dir, err = stateDir(o.State); err != nil {
+		return s, err
+	}
+	// A dev that was killed a moment ago may have left its Temporal on the way down, on these ports.
+	if err := AwaitStopped(ctx, filepath.Join(s.Dir, "temporal")); err != nil {
+		return s, err
+	}
+	if _, err := s.content(config.DevParams{}); err != nil { // first: a start takes a while
+		return s, err
+	}
+	if err := o.checkPorts(); err != nil {
+		return s, err
+	}
+	if o.Own != "" && sameFile(o.Own, filepath.Join(s.Dir, "pawl.yaml")) {
+		return s, fmt.Errorf("%s is written by pawl dev itself: give --config a file of your own, or leave it out", o.Own)
+	}
+	return s, s.start(ctx)
+}
+
+// sameFile reports whether two paths lead to one file that is there.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// checkPorts says which flag names a port that cannot be had, because another flag has it or because
+// somebody listens there.
+func (o Options) checkPorts() error {
+	listeners := [][2]string{
+		{"--ingress", o.Ingress}, {"--console", o.Console}, {"--ops", o.Ops},
+		{"--temporal-port", localAddr(o.TemporalPort)}, {"--temporal-ui-port", localAddr(o.TemporalUIPort)},
+		{"--sandbox-port", localAddr(o.SandboxPort)}, {"--sandbox-smtp-port", localAddr(o.SandboxSMTPPort)},
+	}
+	flagOf := map[string]string{}
+	for _, l := range listeners {
+		flag, addr := l[0], l[1]
+		_, port, err := net.SplitHostPort(addr)
+		switch other := flagOf[port]; {
+		case err != nil: // told below
+			continue
+		case port == "0" && strings.HasSuffix(flag, "-port"): // a free one
+		case port == "0":
+			return fmt.Errorf("%s names no port (flag %s): choose one, it is written into the configuration", addr,
+				flag)
+		case other != "":
+			return fmt.Errorf("port %s is given to both %s and %s: choose another for one of them", port, other, flag)
+		}
+		flagOf[port] = flag
+	}
+	for _, l := range listeners {
+		if err := CheckPort(l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func localAddr(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+
+// start starts what pawl needs beside itself, side by side.
+func (s *Stack) start(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.startDatabase(ctx) })
+	group.Go(func() error { return s.startTemporal(ctx) })
+	group.Go(func() (err error) {
+		// It outlives this function, and is stopped in order with the others.
+		s.Sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Config{
+			Dir: filepath.Join(s.Dir, "sandbox"), Log: s.Log,
+			HTTPAddr: localAddr(s.SandboxPort), SMTPAddr: localAddr(s.SandboxSMTPPort),
+		})
+		return err
+	})
+	return group.Wait()
+}
+
+// startDatabase takes the database of DATABASE_URL, else that of a private server, and migrates it.
+func (s *Stack) startDatabase(ctx context.Context) error {
+	if url := s.Database; url != "" {
+		fmt.Fprintln(s.Progress, "postgres  using DATABASE_URL")
+		if _, err := process.ParseDSN("DATABASE_URL", url); err != nil {
+			return err
+		}
+		s.dsn = url
+	} else {
+		fmt.Fprintln(s.Progress, "postgres  starting a private server")
+		// A start is not broken off: the server is stopped in order, with the others.
+		server, err := localpg.Start(context.WithoutCancel(ctx),
+			localpg.Options{Dir: filepath.Join(s.Dir, "postgres"), Log: s.Log})
+		if err != nil {
+			return err
+		}
+		s.postgres = server
+		if err := server.EnsureDatabase(ctx, "pawl"); err != nil {
+			return err
+		}
+		s.dsn = server.DSN("pawl")
+	}
+	if err := schema.Migrate(ctx, s.dsn, s.Log); err != nil {
+		return s.explain(err)
+	}
+	fmt.Fprintln(s.Progress, "postgres  ready")
+	return nil
+}
+
+func (s *Stack) startTemporal(ctx context.Context) error {
+	attributes := map[string]string{}
+	for _, name := range process.SearchAttributes() {
+		attributes[name] = "Keyword"
+	}
+	fmt.Fprintln(s.Progress, "temporal  starting")
+	server, err := StartTemporal(ctx, TemporalOptions{
+		Dir: filepath.Join(s.Dir, "temporal"), Port: s.TemporalPort, UIPort: s.TemporalUIPort,
+		SearchAttributes: attributes, Progress: s.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	s.Temporal = server
+	fmt.Fprintln(s.Progress, "temporal  ready")
+	return nil
+}
+
+// explain says in one sentence that the state is of a newer pawl, or, without the password, that the user's
+// own database cannot be reached.
+func (s *Stack) explain(err error) error {
+	var newer *schema.NewerError
+	if s.postgres != nil && errors.As(err, &newer) {
+		return fmt.Errorf("%s was made by another version of pawl: %w, or another --state", s.Dir, newer)
+	}
+	var connect *pgconn.ConnectError
+	if s.postgres != nil || !errors.As(err, &connect) {
+		return err
+	}
+	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", output.FirstLine(connect.Unwrap()))
+}
+
+// Configure writes the configuration that the stack runs with, so that every other command sees the same.
+func (s *Stack) Configure() (file string, err error) {
+	var sources []config.DevSource
+	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
+		p := s.Providers[name]
+		if err := s.makeKeys(p.Name, p); err != nil {
+			return "", err
+		}
+		if p.Name == "stripe" { // it has flows, and stands in the configuration by itself
+			continue
+		}
+		source := config.DevSource{Provider: p.Name, Options: p.Sample.Options}
+		if p.Contract.Mode == "" {
+			source.Mode = webhook.Test
+		}
+		sources = append(sources, source)
+	}
+	if err := s.makeKeys("consumer", standardwebhooks.Provider); err != nil {
+		return "", err
+	}
+	content, err := s.content(config.DevParams{
+		Day:     s.shortDay(),
+		Ingress: s.Ingress, Console: s.Console, Ops: s.Ops, WorkerOps: "127.0.0.1:0",
+		WorkspacesURL: s.Sandbox.URL(), FinanceURL: s.Sandbox.URL(), SMTP: s.Sandbox.SMTPAddr(),
+		TemporalUI: s.Temporal.UIURL(), Subscriber: s.Sandbox.URL() + "/events", Consumer: s.Sandbox.URL() +
+			"/relayed", StripeAPI: s.Sandbox.URL() + "/stripe", Sources: sources,
+	})
+	if err != nil {
+		return "", err
+	}
+	files := map[string]string{
+		"database.url": s.dsn + "\n",
+		// Of no mode: the stand-in shows both, as the source takes both.
+		"secrets/stripe-api": "rk_dev\n",
+		"temporal.toml":      fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.Temporal.Addr()),
+		"pawl.yaml":          string(content),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(content), 0o600); err != nil {
+			return "", fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return filepath.Join(s.Dir, "pawl.yaml"), nil
+}
+
+// shortDay is how long a day lasts, "" for 24 hours.
+func (o Options) shortDay() string {
+	if o.Day == 24*time.Hour {
+		return ""
+	}
+	return output.ShortDuration(o.Day)
+}
+
+// content is the configuration to run with: that of dev, or with parts of a file of one's own.
+func (s *Stack) content(p config.DevParams) ([]byte, error) {
+	if s.Own == "" {
+		return config.Dev(p), nil
+	}
+	own, err := os.ReadFile(s.Own)
+	if err != nil {
+		return nil, fmt.Errorf("read --config: %w", err)
+	}
+	content, err := config.DevOf(p, s.Own, own, s.Real)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Own, err)
+	}
+	return content, nil
+}
+
+// makeKeys makes the secret of a source or consumer for the file of this name under secrets/, unless it is there.
+// Where the provider signs with a private key, that is beside it, for `pawl send --key`.
+func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
+	file := filepath.Join(s.Dir, "secrets", name)
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	keys, err := provider.Sample.NewKeys()
+	if err != nil {
+		return fmt.Errorf("make keys of %s: %w", name, err)
+	}
+	if keys.Pair() { // first: what verifies is of no use without it
+		if err := os.WriteFile(file+".key", []byte(keys.Sign+"\n"), 0o600); err != nil {
+			return fmt.Errorf("write private key: %w", err)
+		}
+	}
+	if err := os.WriteFile(file, []byte(keys.Verify+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write signing secret: %w", err)
+	}
+	return nil
+}
+
+// Watch ends the stack when Temporal ends by itself: what is left would only wait.
+func (s *Stack) Watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.Temporal.Done():
+		return fmt.Errorf("the Temporal server ended by itself; its log is %s", s.Temporal.LogFile())
+	}
+}
+
+// Stop ends the servers, Postgres last.
+func (s *Stack) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var errs []error
+	if s.Temporal != nil {
+		errs = append(errs, s.Temporal.Stop(ctx))
+	}
+	if s.Sandbox != nil {
+		errs = append(errs, s.Sandbox.Close())
+	}
+	if s.postgres != nil {
+		errs = append(errs, s.postgres.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
