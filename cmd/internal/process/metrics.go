@@ -16,179 +16,149 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// observe exports what stands in the database: how much is open, parked and in doubt.
+// gauge is a figure that is exported. Its unit is "s" or "".
+type gauge struct{ name, unit, says string }
+
+// set tells a gauge, by its name, what it shows now.
+type set func(gauge string, value float64, labels ...attribute.KeyValue)
+
+// observe exports what stands in the database: how much is open, parked and in doubt. What this process knows of the
+// sinks is exported while Postgres is down, too.
 func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
-	return errors.Join(n.observeReceipts(meter), n.observeMoney(meter), n.observeSinks(meter),
-		n.observeTasks(meter), observeEffects(meter, book), observeOutbox(meter, events))
+	var faults []error
+	for _, f := range []struct {
+		read   func(context.Context, set) error
+		gauges []gauge
+	}{
+		{n.readReceipts, []gauge{
+			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status."},
+			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none."},
+			{"pawl_runs_compensated", "", "Runs that ended within the last hour by taking back what they had done."},
+			{"pawl_due_oldest", "s", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."},
+		}},
+		{n.readMoney, []gauge{{"pawl_money_unclaimed", "", "Refunds, disputes and credit notes that are not booked since nothing has told whose they are, by kind."}}},
+		{n.readTasks, []gauge{
+			{"pawl_tasks_open", "", "Open tasks for people, by kind and mode; nothing while none is."},
+			{"pawl_tasks_oldest", "s", "Since when the oldest of them is open."},
+			{"pawl_tasks_due", "s", "Time until the first of them is too late, below 0 afterwards; nothing where none is due."},
+		}},
+		{n.readSinks, []gauge{
+			{"pawl_sink_out", "s", "Since when a sink is out, by sink, with the reason; 0 while it is not."},
+			{"pawl_sink_in_flight", "", "Effects that are in flight to a sink from this process."},
+			{"pawl_sink_places", "", "How many effects can be in flight to a sink at once from this process."},
+		}},
+		{n.readPauses, []gauge{{"pawl_paused", "s", "Since when a sink or a source is paused, by kind and name; nothing while none is."}}},
+		{func(ctx context.Context, set set) error {
+			doubtful, err := book.Uncertain(ctx)
+			set("pawl_effects_uncertain", float64(doubtful))
+			return err
+		}, []gauge{{"pawl_effects_uncertain", "", "Effects of which nobody knows whether they happened."}}},
+		{func(ctx context.Context, set set) error {
+			count, waits, err := events.Pending(ctx)
+			set("pawl_outbox_pending", float64(count))
+			set("pawl_outbox_oldest_seconds", waits.Seconds())
+			return err
+		}, []gauge{
+			{"pawl_outbox_pending", "", "Internal events that some subscriber has not taken."},
+			{"pawl_outbox_oldest_seconds", "s", "Age of the internal event that has waited longest for some subscriber; 0 when none waits."},
+		}},
+	} {
+		faults = append(faults, export(meter, f.read, f.gauges))
+	}
+	return errors.Join(faults...)
 }
 
-func (n *Node) observeReceipts(meter metric.Meter) error {
-	g := gauges{meter: meter}
-	open := g.count("pawl_receipts_open", "Receipts that are worked on or wait for a person, by status.")
-	age := g.seconds("pawl_receipts_oldest", "Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none.")
-	compensated := g.count("pawl_runs_compensated",
-		"Runs that ended within the last hour by taking back what they had done.")
-	overdue := g.seconds("pawl_due_oldest", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits.")
-	return g.read(func(ctx context.Context, o metric.Observer) error {
-		waiting, err := n.Receipts.Waiting(ctx)
+// export has gauges read together at each collection, in two seconds at most. A reading that fails shows nothing.
+func export(meter metric.Meter, read func(context.Context, set) error, gauges []gauge) error {
+	made := map[string]metric.Float64ObservableGauge{}
+	var all []metric.Observable
+	for _, g := range gauges {
+		instrument, err := meter.Float64ObservableGauge(g.name, metric.WithUnit(g.unit),
+			metric.WithDescription(g.says))
 		if err != nil {
 			return err
 		}
-		for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying,
-			receipt.NeedsReview, receipt.Dead} {
-			label := metric.WithAttributes(attribute.String("status", string(status)))
-			o.ObserveInt64(open, int64(waiting[status].Count), label)
-			o.ObserveFloat64(age, waiting[status].Oldest.Seconds(), label)
-		}
-		takenBack, err := n.Runs.Compensated(ctx, time.Hour)
+		made[g.name], all = instrument, append(all, instrument)
+	}
+	_, err := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		var shown []func()
+		err := read(ctx, func(gauge string, value float64, labels ...attribute.KeyValue) {
+			shown = append(shown, func() { o.ObserveFloat64(made[gauge], value, metric.WithAttributes(labels...)) })
+		})
 		if err != nil {
 			return err
 		}
-		o.ObserveInt64(compensated, int64(takenBack))
-		late, err := n.Receipts.Overdue(ctx)
-		if err != nil {
-			return err
+		for _, show := range shown {
+			show()
 		}
-		o.ObserveFloat64(overdue, late.Seconds())
 		return nil
-	})
+	}, all...)
+	return err
 }
 
-func (n *Node) observeMoney(meter metric.Meter) error {
-	g := gauges{meter: meter}
-	unclaimed := g.count("pawl_money_unclaimed", "Refunds, disputes and credit notes that are not booked since nothing has told whose they are, by kind.")
-	return g.read(func(ctx context.Context, o metric.Observer) error {
-		// Events that come in disorder are complete after that time; see policy.settle.
-		money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
-		if err != nil {
-			return err
-		}
-		for kind, count := range map[string]int{"refund": money.Refunds, "dispute": money.Disputes,
-			"credit_note": money.Credits} {
-			o.ObserveInt64(unclaimed, int64(count), metric.WithAttributes(attribute.String("kind", kind)))
-		}
-		return nil
-	})
+func (n *Node) readReceipts(ctx context.Context, set set) error {
+	waiting, waitingErr := n.Receipts.Waiting(ctx)
+	for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying,
+		receipt.NeedsReview, receipt.Dead} {
+		label := attribute.String("status", string(status))
+		set("pawl_receipts_open", float64(waiting[status].Count), label)
+		set("pawl_receipts_oldest", waiting[status].Oldest.Seconds(), label)
+	}
+	takenBack, takenErr := n.Runs.Compensated(ctx, time.Hour)
+	set("pawl_runs_compensated", float64(takenBack))
+	late, lateErr := n.Receipts.Overdue(ctx)
+	set("pawl_due_oldest", late.Seconds())
+	return errors.Join(waitingErr, takenErr, lateErr)
 }
 
-// observeTasks exports what a person has to do, by kind and mode. There are a dozen kinds.
-func (n *Node) observeTasks(meter metric.Meter) error {
-	g := gauges{meter: meter}
-	open := g.count("pawl_tasks_open", "Open tasks for people, by kind and mode; nothing while none is.")
-	oldest := g.seconds("pawl_tasks_oldest", "Since when the oldest of them is open.")
-	due := g.seconds("pawl_tasks_due", "Time until the first of them is too late, below 0 afterwards; nothing where none is due.")
-	return g.read(func(ctx context.Context, o metric.Observer) error {
-		counts, err := account.CountTasks(ctx, n.Pool)
-		if err != nil {
-			return err
-		}
-		for _, c := range counts {
-			of := metric.WithAttributes(attribute.String("kind", c.Kind), attribute.String("mode", c.Mode))
-			o.ObserveInt64(open, int64(c.Tasks), of)
-			o.ObserveFloat64(oldest, time.Since(c.Oldest).Seconds(), of)
-			if c.DueBy != nil {
-				o.ObserveFloat64(due, time.Until(*c.DueBy).Seconds(), of)
-			}
-		}
-		return nil
-	})
+func (n *Node) readMoney(ctx context.Context, set set) error {
+	// Events that come in disorder are complete after that time; see policy.settle.
+	money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
+	for kind, count := range map[string]int{"refund": money.Refunds, "dispute": money.Disputes,
+		"credit_note": money.Credits} {
+		set("pawl_money_unclaimed", float64(count), attribute.String("kind", kind))
+	}
+	return err
 }
 
-// observeSinks exports the state of the sinks, and the pauses. Only the pauses come from the database: the rest is
-// exported while Postgres is down.
-func (n *Node) observeSinks(meter metric.Meter) error {
-	g := gauges{meter: meter}
-	out := g.seconds("pawl_sink_out", "Since when a sink is out, by sink, with the reason; 0 while it is not.")
-	inFlight := g.count("pawl_sink_in_flight", "Effects that are in flight to a sink from this process.")
-	places := g.count("pawl_sink_places", "How many effects can be in flight to a sink at once from this process.")
-	err := g.read(func(_ context.Context, o metric.Observer) error {
-		for _, gate := range n.gates {
-			sink := attribute.String("sink", gate.Sink())
-			since, reason, isOut := gate.Out()
-			lasts := 0.0
-			if isOut {
-				lasts = sinceThen(since)
-			}
-			o.ObserveFloat64(out, lasts, metric.WithAttributes(sink, attribute.String("reason", reason)))
-			o.ObserveInt64(inFlight, int64(gate.Busy()), metric.WithAttributes(sink))
-			o.ObserveInt64(places, int64(gate.Places()), metric.WithAttributes(sink))
+func (n *Node) readTasks(ctx context.Context, set set) error {
+	counts, err := account.CountTasks(ctx, n.Pool)
+	for _, c := range counts {
+		kind, mode := attribute.String("kind", c.Kind), attribute.String("mode", c.Mode)
+		set("pawl_tasks_open", float64(c.Tasks), kind, mode)
+		set("pawl_tasks_oldest", time.Since(c.Oldest).Seconds(), kind, mode)
+		if c.DueBy != nil {
+			set("pawl_tasks_due", time.Until(*c.DueBy).Seconds(), kind, mode)
 		}
-		return nil
-	})
-	pauses, p := pause.New(n.Pool), gauges{meter: meter}
-	paused := p.seconds("pawl_paused", "Since when a sink or a source is paused, by kind and name; nothing while none is.")
-	return errors.Join(err, p.read(func(ctx context.Context, o metric.Observer) error {
-		stopped, err := pauses.Now(ctx)
-		if err != nil {
-			return err
-		}
-		for _, s := range stopped {
-			o.ObserveFloat64(paused, sinceThen(s.Since),
-				metric.WithAttributes(attribute.String("kind", string(s.Kind)), attribute.String("name", s.Name)))
-		}
-		return nil
-	}))
+	}
+	return err
 }
 
-func observeEffects(meter metric.Meter, book *ledger.Store) error {
-	g := gauges{meter: meter}
-	uncertain := g.count("pawl_effects_uncertain", "Effects of which nobody knows whether they happened.")
-	return g.read(func(ctx context.Context, o metric.Observer) error {
-		doubtful, err := book.Uncertain(ctx)
-		if err != nil {
-			return err
+func (n *Node) readSinks(_ context.Context, set set) error {
+	for _, gate := range n.gates {
+		sink := attribute.String("sink", gate.Sink())
+		since, reason, isOut := gate.Out()
+		lasts := 0.0
+		if isOut {
+			lasts = sinceThen(since)
 		}
-		o.ObserveInt64(uncertain, int64(doubtful))
-		return nil
-	})
+		set("pawl_sink_out", lasts, sink, attribute.String("reason", reason))
+		set("pawl_sink_in_flight", float64(gate.Busy()), sink)
+		set("pawl_sink_places", float64(gate.Places()), sink)
+	}
+	return nil
 }
 
-func observeOutbox(meter metric.Meter, events *outbox.Store) error {
-	g := gauges{meter: meter}
-	pending := g.count("pawl_outbox_pending", "Internal events that some subscriber has not taken.")
-	oldest := g.seconds("pawl_outbox_oldest_seconds", "Age of the internal event that has waited longest for some subscriber; 0 when none waits.")
-	return g.read(func(ctx context.Context, o metric.Observer) error {
-		count, waits, err := events.Pending(ctx)
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(pending, int64(count))
-		o.ObserveFloat64(oldest, waits.Seconds())
-		return nil
-	})
+func (n *Node) readPauses(ctx context.Context, set set) error {
+	stopped, err := pause.New(n.Pool).Now(ctx)
+	for _, s := range stopped {
+		set("pawl_paused", sinceThen(s.Since), attribute.String("kind", string(s.Kind)),
+			attribute.String("name", s.Name))
+	}
+	return err
 }
 
 // sinceThen is the seconds since a time, and at once more than 0.
 func sinceThen(at time.Time) float64 { return max(time.Since(at).Seconds(), 1) }
-
-// gauges are read together. The first error in making them is kept for read.
-type gauges struct {
-	meter metric.Meter
-	all   []metric.Observable
-	err   error
-}
-
-func (g *gauges) count(name, says string) metric.Int64ObservableGauge {
-	gauge, err := g.meter.Int64ObservableGauge(name, metric.WithDescription(says))
-	g.all, g.err = append(g.all, gauge), errors.Join(g.err, err)
-	return gauge
-}
-
-func (g *gauges) seconds(name, says string) metric.Float64ObservableGauge {
-	gauge, err := g.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(says))
-	g.all, g.err = append(g.all, gauge), errors.Join(g.err, err)
-	return gauge
-}
-
-// read has the gauges read by observe at each collection, in two seconds at most.
-func (g *gauges) read(observe metric.Callback) error {
-	if g.err != nil {
-		return g.err
-	}
-	_, err := g.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		return observe(ctx, o)
-	}, g.all...)
-	return err
-}
