@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -17,8 +16,6 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pawlhq/pawl/schema/localpg"
@@ -82,12 +79,8 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 		return fail(err)
 	}
 	if err := t.readyWith(ctx, t.registered); err != nil {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
-		defer cancel()
-		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
-		content, _ := os.ReadFile(t.log)
 		// A line of its log begins with the message; a stack of many frames follows.
-		last := lastLines(content, 1)
+		last := lastLines(t.abandon(ctx), 1)
 		return fail(fmt.Errorf("%w: %s (log: %s)", err, last[:min(len(last), 400)], t.log))
 	}
 	return t, nil
@@ -138,16 +131,7 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 	for i, name := range names {
 		env = append(env, name+"="+strconv.Itoa(ports[i]))
 	}
-	logFile, err := os.OpenFile(t.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = logFile.Close() }()
-	t.proc, err = keeper.Start(keeper.Command{
-		Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env, Output: logFile, Signal: "TERM",
-		Grace: temporalGrace,
-	})
-	return err
+	return t.begin(keeper.Command{Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env})
 }
 
 // lowPorts returns n free ports that Temporal's cluster_membership table can hold: its column is a
@@ -170,12 +154,7 @@ func lowPorts(n int) ([]int, error) {
 
 // registered registers the namespace, which proves that the server takes requests.
 func (t *Temporal) registered(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	c, err := client.DialContext(ctx, client.Options{
-		HostPort: t.Addr(),
-		Logger:   sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
+	c, err := t.dial(ctx)
 	if err != nil {
 		return err
 	}

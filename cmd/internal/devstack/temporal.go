@@ -100,12 +100,9 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 	if err != nil {
 		return nil, fmt.Errorf("start Temporal: %w", err)
 	}
-	// The histories hold what events and customers say: nobody else may read them.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("start Temporal: %w", err)
-	}
-	// One that was made before may be open to others.
-	if err := os.Chmod(dir, 0o700); err != nil {
+	// The histories hold what events and customers say: nobody else may read them. A directory that was made before may
+	// be open to others.
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("start Temporal: %w", err)
 	}
 	t := &Temporal{log: filepath.Join(dir, "temporal.log")}
@@ -133,9 +130,7 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 		return nil, err
 	}
 	if err := closeToOthers(dir); err != nil {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
-		defer cancel()
-		_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
+		t.abandon(ctx)
 		return nil, fmt.Errorf("start Temporal: %w", err)
 	}
 	return t, nil
@@ -200,14 +195,31 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 	if err == nil {
 		return nil
 	}
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
-	defer cancel()
-	_ = t.proc.Stop(stopCtx) // the reason for the failure is worth more
-	content, _ := os.ReadFile(t.log)
+	content := t.abandon(ctx)
 	if bytes.Contains(content, []byte("address already in use")) {
 		err = fmt.Errorf("%w: %w", errPortTaken, err)
 	}
 	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, lastLines(content, 3), t.log)
+}
+
+// abandon stops a server that has failed to start, and returns its log.
+func (t *Temporal) abandon(ctx context.Context) (log []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
+	defer cancel()
+	_ = t.proc.Stop(ctx) // the reason for the failure is worth more
+	log, _ = os.ReadFile(t.log)
+	return log
+}
+
+// begin runs the server with its log.
+func (t *Temporal) begin(c keeper.Command) (err error) {
+	if c.Output, err = os.OpenFile(t.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	defer func() { _ = c.Output.Close() }()
+	c.Signal, c.Grace = "TERM", temporalGrace
+	t.proc, err = keeper.Start(c)
+	return err
 }
 
 // launch runs the server, after a former one in the same directory has ended.
@@ -216,29 +228,15 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 	if err != nil {
 		return err
 	}
-	if t.port, err = choosePort("--temporal-port", opts.Port); err == nil {
-		t.uiPort, err = choosePort("--temporal-ui-port", opts.UIPort)
-	}
-	if err != nil {
-		_ = running.Close()
+	defer func() { _ = running.Close() }() // the server has it by then
+	if t.port, err = choosePort("--temporal-port", opts.Port); err != nil {
 		return err
 	}
-	logFile, err := os.OpenFile(t.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		_ = running.Close()
-		return fmt.Errorf("start Temporal: %w", err)
+	if t.uiPort, err = choosePort("--temporal-ui-port", opts.UIPort); err != nil {
+		return err
 	}
-	defer func() { _ = logFile.Close() }()
-	t.proc, err = keeper.Start(keeper.Command{
-		Path:   path,
-		Args:   t.args(filepath.Join(dir, "temporal.db"), opts),
-		Env:    temporalEnv(os.Environ()),
-		Output: logFile,
-		Signal: "TERM",
-		Grace:  temporalGrace,
-		Lock:   running,
-	})
-	return err
+	return t.begin(keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts),
+		Env: temporalEnv(os.Environ()), Lock: running})
 }
 
 func (t *Temporal) args(database string, opts TemporalOptions) []string {
@@ -284,7 +282,10 @@ func (t *Temporal) readyWith(ctx context.Context, is func(context.Context) error
 	defer cancel()
 	var last error
 	for {
-		if last = is(ctx); last == nil {
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		last = is(asking)
+		cancel()
+		if last == nil {
 			return nil
 		}
 		select {
@@ -297,14 +298,17 @@ func (t *Temporal) readyWith(ctx context.Context, is func(context.Context) error
 	}
 }
 
-// healthy describes the namespace and asks for the UI.
-func (t *Temporal) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	c, err := client.DialContext(ctx, client.Options{
+// dial connects to the server.
+func (t *Temporal) dial(ctx context.Context) (client.Client, error) {
+	return client.DialContext(ctx, client.Options{
 		HostPort: t.Addr(),
 		Logger:   sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
+}
+
+// healthy describes the namespace and asks for the UI.
+func (t *Temporal) healthy(ctx context.Context) error {
+	c, err := t.dial(ctx)
 	if err != nil {
 		return err
 	}
