@@ -44,8 +44,14 @@ type Entry struct {
 	Amount   int64  `json:"amount"`
 	Tax      int64  `json:"tax"`
 	Currency string `json:"currency"`
-	// How says how the money moved: "charge", or "out_of_band" for what the provider was only told of.
+	// Due is what was to be paid of an invoice: more or less than Amount where more or less of it was paid. Balance is
+	// what the customer's balance has paid beside it; negative for what it has added to Due.
+	Due     int64 `json:"due,omitempty"`
+	Balance int64 `json:"balance,omitempty"`
+	// How says how the money moved: [ByCharge] and so on, "" where the kind says it.
 	How string `json:"how,omitempty"`
+	// Settlement is how the money moved on the provider's balance, nil where nothing has told.
+	Settlement *Settlement `json:"settlement,omitempty"`
 	// PeriodStart and PeriodEnd bound what was paid for, zero where that is nothing with a period.
 	PeriodStart time.Time `json:"period_start,omitzero"`
 	PeriodEnd   time.Time `json:"period_end,omitzero"`
@@ -54,13 +60,34 @@ type Entry struct {
 	Reverses string `json:"reverses,omitempty"`
 }
 
+// How money moved. What moved out of band is not on the provider's balance, and what moved on the customer's balance is
+// no cash.
+const (
+	ByCharge  = "charge"
+	OutOfBand = "out_of_band"
+	ByBalance = "balance"
+	Unknown   = "unknown" // nothing has told, until it was booked
+)
+
+// Settlement is what a movement comes to on the provider's balance, in minor units of its currency. Amount has the sign
+// of the movement; Fee is what the provider keeps beside it, negative for what it gives back.
+type Settlement struct {
+	Amount   int64  `json:"amount"`
+	Fee      int64  `json:"fee"`
+	Currency string `json:"currency"`
+}
+
 // Request is how the entry is sent.
 func (e Entry) Request() Request {
 	return Request{http.MethodPost, "/entries", map[string]string{"Pawl-Mode": e.Mode}, e}
 }
 
-// Net is what the entry brings in, negative for what it takes away.
+// Net is the cash that the entry brings in, negative for what it takes away: 0 for what only moves the customer's
+// balance.
 func (e Entry) Net() int64 {
+	if e.How == ByBalance {
+		return 0
+	}
 	switch e.Kind {
 	case ReversalEntry, RefundEntry, CreditEntry:
 		return -e.Amount

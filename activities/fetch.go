@@ -30,6 +30,8 @@ type Wanted struct {
 	// or RefundSeen, which are the refunds of a charge.
 	Kind   billing.Kind
 	Object string
+	// OfInvoice is set where Object is an invoice, of which the payment is asked for.
+	OfInvoice bool `json:",omitempty"`
 	// After is a second that shall be over when it is asked for; zero where any time will do.
 	After time.Time
 }
@@ -83,7 +85,9 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	case billing.InvoiceSeen:
 		ask = api.Invoice
 	case billing.PaymentSeen:
-		ask = api.InvoicePayment
+		if ask = api.InvoicePayment; w.OfInvoice {
+			ask = api.PaymentOf
+		}
 	case billing.RefundSeen:
 		ask = api.Refunds
 	}
@@ -93,6 +97,10 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 		return FetchedObject{}, effect.Fault("Stripe shows no %s to the key of the source: is it of the same account and mode?", w.Object)
 	case errors.Is(err, stripe.ErrNotFound):
 		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe has no " + w.Object}
+	}
+	if class, _ := effect.Classify(err); w.OfInvoice && err != nil && class != ledger.Transient {
+		// Everything else is known: that a key may not read this holds nothing back.
+		return FetchedObject{}, &effect.NotWanted{Reason: "what " + w.Object + " was paid by cannot be read: " + err.Error()}
 	}
 	if err != nil {
 		return FetchedObject{}, err

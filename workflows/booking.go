@@ -50,24 +50,44 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 	return steps
 }
 
-// disputeSteps book the money that moved because of a dispute, whatever its status.
+// disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's balance
+// stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
 func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 	for _, m := range d.Movements {
 		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
 		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
+		entry.Settlement = &activities.Settlement{Amount: m.Amount, Fee: m.Fee, Currency: m.Currency}
+		if m.Currency != d.Currency {
+			if entry.Amount, entry.Currency = d.Amount, d.Currency; m.Amount < 0 {
+				entry.Amount = -d.Amount
+			}
+		}
 		steps = append(steps, disputeEntry.step(object(subject, m.ID), entry))
 	}
 	return steps
 }
 
-// creditSteps book a credit note. One that is void was issued before, also where nothing has told of that.
+// creditSteps book a credit note: what of it went to the customer's balance, which is no cash, and what was given back
+// outside of the provider. One that is void was issued before, also where nothing has told of that.
 func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
-	entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
-	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = n.Amount, n.Tax, n.Currency, n.IssuedAt
-	booked := creditEntry.step(object(subject, n.ID), entry)
-	if steps = append(steps, booked); n.Voided() {
-		entry.Kind, entry.OccurredAt, entry.Reverses = activities.CreditReversalEntry, n.VoidedAt, booked.key
-		steps = append(steps, creditReversal.step(object(subject, n.ID), entry))
+	for _, part := range []struct {
+		how, suffix string
+		amount      int64
+	}{
+		{activities.ByBalance, "", n.Amount - n.OutOfBand}, {activities.OutOfBand, ":out_of_band", n.OutOfBand},
+	} {
+		if part.amount == 0 {
+			continue
+		}
+		of := object(subject, n.ID+part.suffix)
+		entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
+		entry.Amount, entry.Tax, entry.Currency = part.amount, billing.TaxOf(part.amount, n.Amount, n.Tax), n.Currency
+		entry.How, entry.OccurredAt = part.how, n.IssuedAt
+		booked := creditEntry.step(of, entry)
+		if steps = append(steps, booked); n.Voided() {
+			entry.Kind, entry.OccurredAt, entry.Reverses = activities.CreditReversalEntry, n.VoidedAt, booked.key
+			steps = append(steps, creditReversal.step(of, entry))
+		}
 	}
 	return steps
 }

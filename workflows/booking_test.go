@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"testing"
@@ -35,12 +36,30 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	never.SucceededAt = time.Time{}
 	nobodys := both
 	nobodys.Account = ""
-	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Movements: []billing.Movement{
-		{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 100, Currency: "usd", OccurredAt: failedAt},
+	within := both
+	within.Within = "ch_1:90"
+	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
+		{ID: "txn_1", Amount: -100, Fee: 15, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 90, Fee: -15, Currency: "usd", OccurredAt: failedAt},
 	}}
+	abroad := dispute
+	abroad.Amount, abroad.Currency = 80, "eur"
+	settled := func(e activities.Entry, amount, fee int64) activities.Entry {
+		e.Settlement = &activities.Settlement{Amount: amount, Fee: fee, Currency: "usd"}
+		return e
+	}
+	inEuro := func(e activities.Entry) activities.Entry {
+		e.Currency = "eur"
+		return e
+	}
+	by := func(how string, e activities.Entry) activities.Entry {
+		e.How = how
+		return e
+	}
 	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
 	void := credit
 	void.VoidedAt = failedAt
+	outside := credit
+	outside.OutOfBand = 5
 	none := credit
 	none.Amount = 0
 	for name, tt := range map[string]struct {
@@ -54,18 +73,29 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 			"refund-entry:stripe:live:re_1":          entry(activities.RefundEntry, "re_1", 30, 4, refundedAt, ""),
 			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:re_1"),
 		}},
+		"a refund that its charge has told before, and that failed": {billing.State{Refunds: []billing.Refund{within}}, map[string]activities.Entry{
+			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:ch_1:90"),
+		}},
 		"a refund that never succeeded":     {billing.State{Refunds: []billing.Refund{never}}, nil},
 		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
 		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
-			"dispute-entry:stripe:live:txn_1": entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""),
-			"dispute-entry:stripe:live:txn_2": entry(activities.DisputeEntry, "txn_2", 100, 0, failedAt, ""),
+			"dispute-entry:stripe:live:txn_1": settled(entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""), -100, 15),
+			"dispute-entry:stripe:live:txn_2": settled(entry(activities.DisputeEntry, "txn_2", 90, 0, failedAt, ""), 90, -15),
+		}},
+		"a dispute of another currency than our balance's has what the charge was in": {billing.State{Disputes: []billing.Dispute{abroad}}, map[string]activities.Entry{
+			"dispute-entry:stripe:live:txn_1": settled(inEuro(entry(activities.DisputeEntry, "txn_1", -80, 0, refundedAt, "")), -100, 15),
+			"dispute-entry:stripe:live:txn_2": settled(inEuro(entry(activities.DisputeEntry, "txn_2", 80, 0, failedAt, "")), 90, -15),
 		}},
 		"a credit note": {billing.State{Credits: []billing.Credit{credit}}, map[string]activities.Entry{
-			"credit-entry:stripe:live:cn_1": entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, ""),
+			"credit-entry:stripe:live:cn_1": by("balance", entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, "")),
+		}},
+		"a credit note of which a part was given back outside": {billing.State{Credits: []billing.Credit{outside}}, map[string]activities.Entry{
+			"credit-entry:stripe:live:cn_1":             by("balance", entry(activities.CreditEntry, "cn_1", 15, 2, refundedAt, "")),
+			"credit-entry:stripe:live:cn_1:out_of_band": by("out_of_band", entry(activities.CreditEntry, "cn_1", 5, 0, refundedAt, "")),
 		}},
 		"a credit note that was voided": {billing.State{Credits: []billing.Credit{void}}, map[string]activities.Entry{
-			"credit-entry:stripe:live:cn_1":          entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, ""),
-			"credit-reversal-entry:stripe:live:cn_1": entry(activities.CreditReversalEntry, "cn_1", 20, 3, failedAt, "credit-entry:stripe:live:cn_1"),
+			"credit-entry:stripe:live:cn_1":          by("balance", entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, "")),
+			"credit-reversal-entry:stripe:live:cn_1": by("balance", entry(activities.CreditReversalEntry, "cn_1", 20, 3, failedAt, "credit-entry:stripe:live:cn_1")),
 		}},
 		"a credit note that is all refunded": {billing.State{Credits: []billing.Credit{none}}, nil},
 	} {
@@ -82,7 +112,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("entries\n got %+v\nwant %+v", got, tt.want)
+				t.Errorf("entries\n got %s\nwant %s", asJSON(t, got), asJSON(t, tt.want))
 			}
 		})
 	}
@@ -142,5 +172,43 @@ func TestPlanMoney_RefusalTakesNothingBack(t *testing.T) {
 	c.Before.Access.Target.Version = 3
 	if steps := planMoney(c, activities.Planning{}).steps; len(steps) != 0 {
 		t.Errorf("steps %v, where the target has not changed", keysOf(steps))
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What was paid is booked, beside what was due: cash of an invoice that was overpaid, or paid in part by the customer's
+// balance. Nothing says "charge" that is not known to be one.
+func TestPayment_IsWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		of   billing.Invoice
+		want activities.Entry
+		net  int64
+	}{
+		"paid":             {billing.Invoice{Due: 4900, Paid: 4900, Tax: 900, How: "charge"}, activities.Entry{Amount: 4900, Due: 4900, Tax: 900, How: "charge"}, 4900},
+		"overpaid":         {billing.Invoice{Due: 4900, Paid: 6000, Tax: 900, How: "charge"}, activities.Entry{Amount: 6000, Due: 4900, Tax: 900, How: "charge"}, 6000},
+		"by who knows":     {billing.Invoice{Due: 4900, Paid: 4900}, activities.Entry{Amount: 4900, Due: 4900, How: "unknown"}, 4900},
+		"outside":          {billing.Invoice{Due: 4900, Paid: 4900, How: "out_of_band"}, activities.Entry{Amount: 4900, Due: 4900, How: "out_of_band"}, 4900},
+		"with the balance": {billing.Invoice{Due: 2900, Paid: 2900, Balance: 2000, How: "charge"}, activities.Entry{Amount: 2900, Due: 2900, Balance: 2000, How: "charge"}, 2900},
+		"by the balance":   {billing.Invoice{Balance: 2000, How: "charge"}, activities.Entry{Balance: 2000, How: "balance"}, 0},
+	} {
+		tt.of.Status, tt.of.Currency = "paid", "usd"
+		tt.want.Kind, tt.want.Currency = activities.PaymentEntry, "usd"
+		got := payment(billing.Subject{}, tt.of)
+		if !reflect.DeepEqual(got, tt.want) || got.Net() != tt.net {
+			t.Errorf("%s: entry\n got %+v of %d\nwant %+v of %d", name, got, got.Net(), tt.want, tt.net)
+		}
+	}
+	credit := activities.Entry{Kind: activities.CreditEntry, Amount: 2000, How: activities.ByBalance}
+	if credit.Net() != 0 {
+		t.Errorf("a credit to the balance nets %d: it counts when it is used, and then a second time", credit.Net())
 	}
 }

@@ -48,6 +48,9 @@ func (w *billingFlow) decide(done effect.Result) *step {
 		ask = w.askForInvoice(change)
 	}
 	if ask == nil {
+		ask = w.askForPayment(change)
+	}
+	if ask == nil {
 		return nil
 	}
 	ask.then = func(answer effect.Result) *step {
@@ -86,6 +89,17 @@ func (w *billingFlow) askForInvoice(change billing.Change) *step {
 	}
 	return fetchObject.step(object(change.Subject, p.ID),
 		activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: p.ID})
+}
+
+// askForPayment asks what a paid invoice was paid by, where nothing has told: since 2025-03-31.basil it does not say
+// whether that went through Stripe. It is asked once for each.
+func (w *billingFlow) askForPayment(change billing.Change) *step {
+	if !change.AsksPayment() {
+		return nil
+	}
+	id := change.After.Invoice.ID
+	return fetchObject.step(object(change.Subject, id+":payment"),
+		activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: id, OfInvoice: true})
 }
 
 // fetched returns the facts that were asked for, none where there is no such object.

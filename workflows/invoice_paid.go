@@ -30,7 +30,7 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		rest := restPayment(c.Subject, *before, *invoice)
 		steps = append(steps, financeExport.step(of+":rest",
 			rest).undoneBy(reverseEntry.step(of+":rest", reversal(rest))))
-	} else if invoice.Due > 0 || p.BookZero {
+	} else if invoice.Paid > 0 || invoice.Balance != 0 || p.BookZero {
 		entry := payment(c.Subject, *invoice)
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}

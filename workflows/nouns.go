@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -15,24 +17,28 @@ func workspaceFor(mode string, access billing.Access) activities.Workspace {
 	}
 }
 
-// payment is the entry for what was received of an invoice: cash that came in.
+// payment is the entry for what was received of an invoice: cash that came in, which can be more than was due.
 func payment(subject billing.Subject, i billing.Invoice) activities.Entry {
-	how := "charge"
-	if i.OutOfBand {
-		how = "out_of_band"
-	}
 	return activities.Entry{
 		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: i.Account, ProviderAccount: subject.ProviderAccount,
 		Object: i.ID, Invoice: i.ID, Subscription: i.Subscription, Plan: i.Plan,
-		Amount: i.Due, Tax: i.Tax, Currency: i.Currency, How: how,
-		PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: i.PaidAt,
+		Amount: i.Paid, Due: i.Due, Balance: i.Balance, Tax: billing.TaxOf(i.Paid, i.Due, i.Tax), Currency: i.Currency,
+		How: howOf(i), PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: i.PaidAt,
 	}
+}
+
+// howOf says how what was paid of an invoice has moved.
+func howOf(i billing.Invoice) string {
+	if i.Paid == 0 {
+		return activities.ByBalance // the customer's balance has paid it, or nothing had to be paid
+	}
+	return cmp.Or(i.How, activities.Unknown)
 }
 
 // partPayment is the entry for what was paid of an invoice that was given up, with its part of the tax.
 func partPayment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	entry := payment(subject, i)
-	entry.Amount, entry.Tax, entry.OccurredAt = i.Paid, billing.TaxOf(i.Paid, i.Due, i.Tax), i.ClosedAt
+	entry.OccurredAt = i.ClosedAt
 	return entry
 }
 
@@ -81,7 +87,7 @@ func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 func orderPayment(subject billing.Subject, c billing.Checkout) activities.Entry {
 	return activities.Entry{
 		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: c.Account, ProviderAccount: subject.ProviderAccount,
-		Object: c.ID, Plan: c.Plan, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, How: "charge",
+		Object: c.ID, Plan: c.Plan, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, How: activities.ByCharge,
 		OccurredAt: c.PaidAt,
 	}
 }

@@ -30,6 +30,9 @@ func planned(changes ...func(*billing.Change)) billing.Change {
 func withInvoice(status string, change ...func(*billing.Invoice)) func(*billing.Change) {
 	return func(c *billing.Change) {
 		i := billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: status, Plan: "pro", Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
+		if status == "paid" {
+			i.Paid, i.Remaining = i.Due, 0
+		}
 		for _, change := range change {
 			change(&i)
 		}
@@ -99,7 +102,7 @@ func TestPlans_Keys(t *testing.T) {
 		{"paid", "InvoicePaid", planned(withInvoice("paid")), activities.Planning{}, []string{workspace, entry, mails}},
 		{"paid, onboarding", "InvoicePaid", planned(withInvoice("paid")), onboards, []string{workspace, entry, mails,
 			"onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
-		{"paid, nothing due", "InvoicePaid", planned(withInvoice("paid", func(i *billing.Invoice) { i.Due = 0 })), activities.Planning{}, []string{workspace}},
+		{"paid, nothing due", "InvoicePaid", planned(withInvoice("paid", func(i *billing.Invoice) { i.Due, i.Paid = 0, 0 })), activities.Planning{}, []string{workspace}},
 		{"32 paid after it was given up, unpaid", "InvoicePaid", planned(withInvoice("paid"), func(c *billing.Change) {
 			c.Before.Invoice = &billing.Invoice{Ref: billing.Ref{ID: "in_1"}, Status: "uncollectible"}
 		}), activities.Planning{}, []string{workspace, entry, mails}},

@@ -20,8 +20,8 @@ import (
 )
 
 // Client asks Stripe's API for objects. It only reads: a restricted key that may read what is asked for is enough. It
-// asks in one API version, that of stripe-go v76, and keeps the answers as bytes: the readers of this package
-// understand them like any event's.
+// asks in one API version, [Version], and keeps the answers as bytes: the readers of this package understand them like
+// any event's.
 type Client struct {
 	// Pace, when set, is asked before each request, and waits until it may be made.
 	Pace func(context.Context) error
@@ -143,14 +143,27 @@ func (c *Client) InvoiceLines(ctx context.Context, id, account string) (Fetched,
 }
 
 // InvoicePayment returns what ties a payment intent to its invoice, [ErrNotFound] where it paid for none: since
-// 2025-03-31.basil neither it nor its charge names one. The version that the client asks in knows no such objects, so
-// that it asks for these in that one.
+// 2025-03-31.basil neither it nor its charge names one.
 func (c *Client) InvoicePayment(ctx context.Context, intent, account string) (Fetched, error) {
 	query := &form.Values{}
 	query.Add("payment[type]", "payment_intent")
 	query.Add("payment[payment_intent]", intent)
 	query.Add("limit", "1")
-	fetched, err := c.ask(ctx, "/v1/invoice_payments", account, query, http.Header{"Stripe-Version": {firstOfBasil}})
+	return c.invoicePayment(ctx, query, account)
+}
+
+// PaymentOf returns what an invoice was paid by, [ErrNotFound] where Stripe shows nothing: the payment intent or the
+// charge, or what Stripe was told of a payment outside.
+func (c *Client) PaymentOf(ctx context.Context, invoice, account string) (Fetched, error) {
+	query := &form.Values{}
+	query.Add("invoice", invoice)
+	query.Add("status", "paid")
+	query.Add("limit", "1")
+	return c.invoicePayment(ctx, query, account)
+}
+
+func (c *Client) invoicePayment(ctx context.Context, query *form.Values, account string) (Fetched, error) {
+	fetched, err := c.get(ctx, "/v1/invoice_payments", account, query)
 	if err != nil {
 		return Fetched{}, err
 	}
@@ -173,16 +186,12 @@ func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, 
 	return c.get(ctx, "/v1/refunds", account, query)
 }
 
-// firstOfBasil is the first version that knows invoice payments.
-const firstOfBasil = "2025-03-31.basil"
+// Version is the version of Stripe's API that all requests are made in: the first that knows invoice payments.
+const Version = "2025-03-31.basil"
 
 // get makes one request.
 func (c *Client) get(ctx context.Context, path, account string, query *form.Values) (Fetched, error) {
-	return c.ask(ctx, path, account, query, http.Header{})
-}
-
-func (c *Client) ask(ctx context.Context, path, account string, query *form.Values, header http.Header) (Fetched,
-	error) {
+	header := http.Header{"Stripe-Version": {Version}}
 	header.Set("X-Stripe-Client-User-Agent", "{}") // instead of what uname says, which is our host's name, too
 	params := &api.Params{Context: ctx, Headers: header}
 	if account != "" {

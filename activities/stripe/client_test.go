@@ -81,7 +81,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 
 	r := s.requests()[0]
 	for name, want := range map[string]string{
-		"Authorization": "Bearer " + testKey, "Stripe-Version": before, "Stripe-Account": "", "X-Stripe-Client-User-Agent": "{}", "X-Stripe-Client-Telemetry": "",
+		"Authorization": "Bearer " + testKey, "Stripe-Version": Version, "Stripe-Account": "", "X-Stripe-Client-User-Agent": "{}", "X-Stripe-Client-Telemetry": "",
 	} {
 		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -313,7 +313,7 @@ func TestClient_InvoicePayment_OfItsOwnVersion(t *testing.T) {
 			t.Errorf("facts %+v, %v", facts, err)
 		}
 		r := s.requests()[0]
-		if r.Header.Get("Stripe-Version") != basil || r.Header.Get("Stripe-Account") != "acct_9" || r.URL.Path != "/v1/invoice_payments" ||
+		if r.Header.Get("Stripe-Version") != Version || r.Header.Get("Stripe-Account") != "acct_9" || r.URL.Path != "/v1/invoice_payments" ||
 			r.FormValue("payment[type]") != "payment_intent" || r.FormValue("payment[payment_intent]") != "pi_1" {
 			t.Errorf("asked %s in %s", r.RequestURI, r.Header.Get("Stripe-Version"))
 		}

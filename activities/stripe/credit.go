@@ -21,7 +21,7 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 	}
 	fact.Credit = &billing.CreditFact{
 		Status: status, Invoice: f.needed("invoice", f.link("invoice")), Amount: credited,
-		Currency: f.currency("currency"), Reason: f.word("reason"),
+		Currency: f.currency("currency"), Reason: f.word("reason"), OutOfBand: min(credited, f.count("out_of_band_amount")),
 		Tax: billing.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
 	}
 	return fact

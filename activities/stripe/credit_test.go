@@ -33,13 +33,14 @@ func TestRead_CreditNote_Amount(t *testing.T) {
 	for name, tt := range map[string]struct {
 		old, since document
 		want, tax  int64
+		outside    int64
 	}{
-		"all to the balance":         {document{"customer_balance_transaction": "cbtxn_1"}, document{}, 1000, 160},
-		"all refunded":               {document{"refund": "re_1"}, document{"refunds": refunds(400, 600)}, 0, 0},
-		"a part refunded":            {document{"refund": "re_1", "out_of_band_amount": 300}, document{"refunds": refunds(700)}, 300, 48},
-		"the invoice was open":       {document{"type": "pre_payment"}, document{"pre_payment_amount": 1000, "post_payment_amount": 0, "type": "pre_payment"}, 0, 0},
-		"the invoice was part open":  {document{"amount": 600, "type": "mixed", "tax_amounts": []any{document{"amount": 96}}}, document{"pre_payment_amount": 400, "post_payment_amount": 600, "type": "mixed"}, 600, 96},
-		"more refunded than is told": {document{"refund": "re_1"}, document{"refunds": refunds(1200)}, 0, 0},
+		"all to the balance":         {document{"customer_balance_transaction": "cbtxn_1"}, document{}, 1000, 160, 0},
+		"all refunded":               {document{"refund": "re_1"}, document{"refunds": refunds(400, 600)}, 0, 0, 0},
+		"a part refunded":            {document{"refund": "re_1", "out_of_band_amount": 300}, document{"refunds": refunds(700), "out_of_band_amount": 300}, 300, 48, 300},
+		"the invoice was open":       {document{"type": "pre_payment"}, document{"pre_payment_amount": 1000, "post_payment_amount": 0, "type": "pre_payment"}, 0, 0, 0},
+		"the invoice was part open":  {document{"amount": 600, "type": "mixed", "tax_amounts": []any{document{"amount": 96}}}, document{"pre_payment_amount": 400, "post_payment_amount": 600, "type": "mixed"}, 600, 96, 0},
+		"more refunded than is told": {document{"refund": "re_1"}, document{"refunds": refunds(1200)}, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +51,7 @@ func TestRead_CreditNote_Amount(t *testing.T) {
 				}
 				set(objectOf(event), change)
 				same(t, read(t, event), about(billing.CreditSeen, "cn_1", "cus_1", "credit_note.created", billing.RankCreated, billing.Data{Credit: &billing.CreditFact{
-					Status: "issued", Invoice: "in_1", Amount: tt.want, Tax: tt.tax, Currency: "usd", Reason: "order_change",
+					Status: "issued", Invoice: "in_1", Amount: tt.want, Tax: tt.tax, Currency: "usd", Reason: "order_change", OutOfBand: tt.outside,
 				}}))
 			})
 		})

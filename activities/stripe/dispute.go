@@ -22,7 +22,7 @@ func (r *reader) dispute(f *fields) *billing.Fact {
 			}
 			seen.Movements = append(seen.Movements, billing.Movement{
 				ID: in.needed("id", in.word("id")), Amount: in.whole("amount"), Currency: in.currency("currency"),
-				OccurredAt: in.time("created"),
+				Fee: in.whole("fee"), OccurredAt: in.time("created"),
 			})
 			f.keep(in)
 		}

@@ -108,7 +108,7 @@ func invoiceEvent(t testing.TB, version, eventType string) document {
 	set(o, document{
 		"id": "in_1", "customer": "cus_1", "customer_email": "ada@example.com", "status": "paid", "number": "A-1",
 		"amount_due": 4900, "amount_paid": 4900, "amount_remaining": 0, "currency": "usd", "billing_reason": "subscription_cycle",
-		"attempt_count": 1, "next_payment_attempt": nil, "due_date": nil, "tax": nil, "total_taxes": nil, "amount_paid_off_stripe": nil,
+		"attempt_count": 1, "next_payment_attempt": nil, "due_date": nil, "tax": nil, "total_taxes": nil, "amount_paid_off_stripe": nil, "paid_out_of_band": nil,
 	})
 	o["lines"].(document)["data"] = []any{sold{kind: recurring, price: "price_pro", amount: 4900, start: periodStart, end: periodEnd, quantity: 2}.document(version)}
 	metadata := document{"account": "acme"}
@@ -219,7 +219,7 @@ func read(t testing.TB, event document) billing.Fact {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(withoutLinks(facts)) != 1 {
+	if facts = withoutTie(facts); len(withoutLinks(facts)) != 1 {
 		t.Fatalf("%d facts, want one", len(facts))
 	}
 	return facts[0]
@@ -240,6 +240,14 @@ func same(t testing.TB, got, want billing.Fact) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("fact\n got %s\nwant %s", encode(t, got), encode(t, want))
 	}
+}
+
+// withoutTie leaves out what an invoice says of its payment.
+func withoutTie(facts []billing.Fact) []billing.Fact {
+	if len(facts) == 2 && facts[0].Invoice != nil && facts[1].Payment != nil {
+		return facts[:1]
+	}
+	return facts
 }
 
 func withoutLinks(facts []billing.Fact) []billing.Fact {

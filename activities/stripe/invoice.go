@@ -20,7 +20,8 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		NextAttempt:  f.time("next_payment_attempt"),
 		DueAt:        f.time("due_date"),
 		Numbered:     f.text("number") != "",
-		OutOfBand:    f.is("paid_out_of_band") || f.whole("amount_paid_off_stripe") > 0,
+		How:          f.how(),
+		Balance:      f.balanceUsed(),
 		Subscription: f.invoiceSubscription(),
 	}
 	seen.Tax = billing.TaxOf(seen.Due, f.whole("total"), f.invoiceTax()) // the customer's balance may have paid a part
@@ -45,7 +46,45 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 	fact := r.fact(f, billing.InvoiceSeen, seen.Status == "paid" || seen.Status == "void" || seen.Status == "deleted")
 	f.needed("customer", fact.Customer)
 	fact.Invoice = seen
+	r.more = r.paymentOf(f, *fact)
 	return fact
+}
+
+// paymentOf reads what has paid the invoice, which it names up to 2025-02: the fact is about the payment intent, or the
+// charge where it has none, and only ties it to the invoice.
+func (r *reader) paymentOf(f *fields, invoice billing.Fact) []billing.Fact {
+	charge := f.link("charge")
+	id := cmp.Or(f.link("payment_intent"), charge)
+	if id == "" || invoice.Invoice.Paid == 0 {
+		return nil
+	}
+	tie := invoice
+	tie.Kind, tie.Object = billing.PaymentSeen, id
+	tie.Data = billing.Data{Payment: &billing.PaymentFact{
+		Invoice: invoice.Object, Charge: charge, Currency: invoice.Invoice.Currency,
+	}}
+	return []billing.Fact{tie}
+}
+
+// how says whether what is paid went through Stripe: up to 2025-02 paid_out_of_band tells. Since then only what was paid
+// outside can be told from the invoice, and that not in every event.
+func (f *fields) how() string {
+	switch {
+	case f.is("paid_out_of_band") || f.whole("amount_paid_off_stripe") > 0:
+		return billing.PaidOutOfBand
+	case !f.null("paid_out_of_band"):
+		return billing.PaidByCharge
+	}
+	return ""
+}
+
+// balanceUsed returns what the customer's balance has paid of the invoice, negative for what it has added to it. A
+// credit is negative in Stripe's balance.
+func (f *fields) balanceUsed() int64 {
+	if f.null("ending_balance") {
+		return 0
+	}
+	return f.whole("ending_balance") - f.whole("starting_balance")
 }
 
 // finalizationError returns the code of what kept the invoice from being finalized at the last attempt, "" for nothing.

@@ -178,15 +178,67 @@ func TestRead_Invoice_Fields(t *testing.T) {
 	}
 }
 
-func TestRead_Invoice_OutOfBand(t *testing.T) {
+// Since basil an invoice does not say whether it was paid through Stripe.
+func TestRead_Invoice_How(t *testing.T) {
 	t.Parallel()
-	for version, field := range map[string]document{before: {"paid_out_of_band": true}, dahlia: {"amount_paid_off_stripe": 4900}} {
-		event := invoiceEvent(t, version, "invoice.paid")
-		set(objectOf(event), field)
-		if got := read(t, event); !got.Invoice.OutOfBand {
-			t.Errorf("%s: %s", version, encode(t, got.Invoice))
+	for _, tt := range []struct {
+		version string
+		field   document
+		want    string
+	}{
+		{before, document{"paid_out_of_band": true}, "out_of_band"}, {before, document{"paid_out_of_band": false}, "charge"},
+		{basil, nil, ""}, {dahlia, nil, ""}, {dahlia, document{"amount_paid_off_stripe": 4900}, "out_of_band"},
+	} {
+		event := invoiceEvent(t, tt.version, "invoice.paid")
+		set(objectOf(event), tt.field)
+		if got := read(t, event).Invoice.How; got != tt.want {
+			t.Errorf("%s with %v was paid by %q, want %q", tt.version, tt.field, got, tt.want)
 		}
 	}
+}
+
+// Before basil an invoice names what has paid it, so that a refund or a dispute finds it without any event of the charge.
+func TestRead_Invoice_TiesItsPayment(t *testing.T) {
+	t.Parallel()
+	event := invoiceEvent(t, before, "invoice.paid")
+	for name, tt := range map[string]struct {
+		names  document
+		object string
+		charge string
+	}{
+		"both":             {document{"charge": "ch_1", "payment_intent": "pi_1"}, "pi_1", "ch_1"},
+		"the charge alone": {document{"charge": document{"id": "ch_1"}, "payment_intent": nil}, "ch_1", "ch_1"},
+		"neither":          {document{"charge": nil, "payment_intent": nil}, "", ""},
+		"nothing is paid":  {document{"charge": "ch_1", "payment_intent": "pi_1", "amount_paid": 0}, "", ""},
+	} {
+		set(objectOf(event), document{"amount_paid": 4900})
+		set(objectOf(event), tt.names)
+		facts, err := Read(encode(t, event), subjectOf(event))
+		if want := 1; err != nil || tt.object == "" && len(facts) != want || tt.object != "" && len(facts) != want+1 {
+			t.Fatalf("%s: %d facts, %v", name, len(facts), err)
+		}
+		if tt.object != "" {
+			same(t, facts[1], about(billing.PaymentSeen, tt.object, "cus_1", "invoice.paid", billing.RankEnd, billing.Data{Payment: &billing.PaymentFact{
+				Invoice: "in_1", Charge: tt.charge, Currency: "usd"}}))
+		}
+	}
+}
+
+// A credit is negative in the customer's balance: what an invoice takes of it brings the balance nearer to nothing.
+func TestRead_Invoice_Balance(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		event := invoiceEvent(t, version, "invoice.paid")
+		for _, tt := range []struct {
+			starting, ending any
+			want             int64
+		}{{-3000, -1000, 2000}, {500, 0, -500}, {-3000, nil, 0}, {0, 0, 0}} {
+			set(objectOf(event), document{"starting_balance": tt.starting, "ending_balance": tt.ending})
+			if got := read(t, event).Invoice.Balance; got != tt.want {
+				t.Errorf("from %v to %v: the balance has paid %d, want %d", tt.starting, tt.ending, got, tt.want)
+			}
+		}
+	})
 }
 
 func TestRead_Invoice_NoSubscription_SaidSo(t *testing.T) {

@@ -1,6 +1,10 @@
 package stripe
 
-import "github.com/pawlhq/pawl/schema/billing"
+import (
+	"cmp"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
 
 // charge reads a charge, and the refunds that it carries. The fact is about its payment intent, where it has one.
 func (r *reader) charge(f *fields) *billing.Fact {
@@ -45,26 +49,22 @@ func (r *reader) paymentIntent(f *fields) *billing.Fact {
 }
 
 // invoicePayment reads what ties a payment to its invoice since 2025-03-31.basil. The fact is about the payment: the
-// charge or payment intent. What was paid outside of Stripe has none, and leaves no fact.
+// charge or payment intent. What was paid outside of Stripe has none: the fact is about the invoice payment itself.
 func (r *reader) invoicePayment(f *fields) *billing.Fact {
 	payment := f.in(f.object.object("payment"), "payment")
 	id := payment.link("payment_intent")
 	charge := payment.link("charge")
 	f.keep(payment)
-	if id == "" {
-		id = charge
-	}
-	if id == "" {
-		return nil
-	}
 	status := f.word("status")
 	fact := r.fact(f, billing.PaymentSeen, status == "paid" || status == "canceled")
-	fact.Object = id
+	outside := id == "" && charge == ""
+	fact.Object = cmp.Or(id, charge, fact.Object)
 	fact.Payment = &billing.PaymentFact{
-		Invoice:  f.needed("invoice", f.link("invoice")),
-		Charge:   charge,
-		Amount:   f.count("amount_requested"),
-		Currency: f.currency("currency"),
+		OutOfBand: outside,
+		Invoice:   f.needed("invoice", f.link("invoice")),
+		Charge:    charge,
+		Amount:    f.count("amount_requested"),
+		Currency:  f.currency("currency"),
 	}
 	if status == "paid" {
 		fact.Payment.Status, fact.Payment.Amount = "succeeded", f.count("amount_paid")

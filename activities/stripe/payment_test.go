@@ -171,9 +171,8 @@ func TestRead_InvoicePayment(t *testing.T) {
 	}
 	event := invoicePaymentEvent(t, dahlia, "invoice_payment.paid")
 	objectOf(event)["payment"] = document{"type": "payment_record", "payment_record": "pr_1"}
-	if facts, err := Read(encode(t, event), subjectOf(event)); len(facts) != 0 || err != nil {
-		t.Errorf("paid outside of Stripe: %v, %v; want no fact", facts, err)
-	}
+	same(t, read(t, event), about(billing.PaymentSeen, "inpay_1", "", "invoice_payment.paid", billing.RankEnd, billing.Data{Payment: &billing.PaymentFact{
+		Status: "succeeded", Invoice: "in_1", Amount: 4800, Currency: "usd", OutOfBand: true}}))
 }
 
 func refundEvent(t testing.TB, version, eventType string) document {
@@ -230,7 +229,7 @@ func TestRead_Dispute(t *testing.T) {
 		} {
 			same(t, read(t, disputeEvent(t, version, eventType)), about(billing.DisputeSeen, "dp_1", "", eventType, rank, billing.Data{Dispute: &billing.DisputeFact{
 				Status: "needs_response", Charge: "ch_1", Reason: "fraudulent", Amount: 1000, Currency: "usd", EvidenceDue: at(periodEnd),
-				Movements: []billing.Movement{{ID: "txn_1", Amount: -1000, Currency: "usd"}, {ID: "txn_2", Amount: 1000, Currency: "eur", OccurredAt: at(periodEnd)}},
+				Movements: []billing.Movement{{ID: "txn_1", Amount: -1000, Fee: 1500, Currency: "usd"}, {ID: "txn_2", Amount: 1000, Currency: "eur", OccurredAt: at(periodEnd)}},
 			}}))
 		}
 	})

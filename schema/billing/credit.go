@@ -17,7 +17,9 @@ type Credit struct {
 	// Tax is the part of Amount that is tax.
 	Tax      int64 `json:",omitempty"`
 	Currency string
-	Reason   string `json:",omitempty"`
+	// OutOfBand is the part of Amount that was given back outside of the provider.
+	OutOfBand int64  `json:",omitempty"`
+	Reason    string `json:",omitempty"`
 	// IssuedAt is when the first fact showed it, VoidedAt when the first showed it as void.
 	IssuedAt time.Time
 	VoidedAt time.Time `json:",omitzero"`
@@ -34,6 +36,7 @@ func FoldCredit(id string, facts []Fact) Credit {
 		seen := f.Credit
 		if n == 0 {
 			c.Amount, c.Tax, c.Currency, c.IssuedAt = seen.Amount, seen.Tax, seen.Currency, f.OccurredAt
+			c.OutOfBand = seen.OutOfBand
 		}
 		c.Invoice, c.Customer, c.Reason = cmp.Or(c.Invoice, seen.Invoice), cmp.Or(f.Customer, c.Customer),
 			cmp.Or(seen.Reason, c.Reason)

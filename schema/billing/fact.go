@@ -174,8 +174,10 @@ type InvoiceFact struct {
 	Stuck string `json:",omitempty"`
 	// Numbered is set where the invoice has a number of its own.
 	Numbered bool `json:",omitempty"`
-	// OutOfBand is set for an invoice that was marked as paid and not charged by the provider.
-	OutOfBand bool `json:",omitempty"`
+	// How is [PaidByCharge] or [PaidOutOfBand]; "" where the event does not tell.
+	How string `json:",omitempty"`
+	// Balance is what the customer's balance has paid of it, beside Due; negative for what the balance has added.
+	Balance int64 `json:",omitempty"`
 	// Subscription is "" for an invoice outside of any subscription.
 	Subscription string `json:",omitempty"`
 	// Account is the subscription's metadata.account as the invoice carries it, else the invoice's own; "" without
@@ -186,6 +188,12 @@ type InvoiceFact struct {
 	// Partial is set where the event carries only the first of the invoice's lines.
 	Partial bool `json:",omitempty"`
 }
+
+// How what is paid of an invoice went: through the provider, or outside of it.
+const (
+	PaidByCharge  = "charge"
+	PaidOutOfBand = "out_of_band"
+)
 
 // Line is one line of an invoice.
 type Line struct {
@@ -217,6 +225,8 @@ type PaymentFact struct {
 	// Refunded is what the provider says is refunded of the charge so far; it is cumulative. Only a charge says so;
 	// it is nil for anything else.
 	Refunded *int64 `json:",omitempty"`
+	// OutOfBand is set for what the provider was only told of.
+	OutOfBand bool `json:",omitempty"`
 	// ToldAlone is set where no event of its own tells of a refund: the charge alone does.
 	ToldAlone bool `json:",omitempty"`
 }
@@ -276,6 +286,8 @@ type Movement struct {
 	ID       string
 	Amount   int64
 	Currency string
+	// Fee is what the provider keeps for it beside Amount, negative for what it gives back.
+	Fee int64 `json:",omitempty"`
 	// OccurredAt is when it was made. If it does not say so, the fold sets the time of the first event that told of
 	// it.
 	OccurredAt time.Time `json:",omitzero"`
@@ -291,7 +303,9 @@ type CreditFact struct {
 	Amount   int64
 	Tax      int64 `json:",omitempty"`
 	Currency string
-	Reason   string `json:",omitempty"`
+	// OutOfBand is the part of Amount that was given back outside of the provider; the rest is on the customer's balance.
+	OutOfBand int64  `json:",omitempty"`
+	Reason    string `json:",omitempty"`
 }
 
 // WarningFact is an early fraud warning as an event shows it.

@@ -14,6 +14,12 @@ func (f Fact) LacksLines() bool {
 // LacksRefunds reports whether the fact shows a charge that alone tells of its refunds, and not of each.
 func (f Fact) LacksRefunds() bool { return f.Payment != nil && f.Payment.ToldAlone }
 
+// AsksPayment reports whether an invoice was paid, and nothing tells by what.
+func (c Change) AsksPayment() bool {
+	i := c.After.Invoice
+	return i != nil && i.paid() && i.Paid > 0 && i.How == ""
+}
+
 // AsksInvoice reports whether money of a payment intent has moved, and nothing tells which invoice it has paid. A
 // payment in a one-off checkout session has no invoice.
 func (c Change) AsksInvoice() bool {
@@ -48,6 +54,9 @@ func (c Change) Decided(by Change) Change {
 	is.Disputes = Replaced(is.Disputes, known.Disputes...)
 	is.Credits = Replaced(is.Credits, known.Credits...)
 	is.Warnings = Replaced(is.Warnings, known.Warnings...)
+	if known.Invoice != nil && is.Invoice != nil {
+		is.Invoice = known.Invoice
+	}
 	if p := known.Payment; p != nil {
 		c.After = c.After.paidBy(*p)
 	}

@@ -21,7 +21,10 @@ type Invoice struct {
 	Tax       int64
 	Currency  string
 	Reason    string `json:",omitempty"`
-	OutOfBand bool   `json:",omitempty"`
+	// How is as an [InvoiceFact]'s, or by the payments that are known; "" as long as nothing tells. Balance is what the
+	// customer's balance has paid of it.
+	How     string `json:",omitempty"`
+	Balance int64  `json:",omitempty"`
 	// Free is set where each line's amount is 0.
 	Free bool `json:",omitempty"`
 	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See boughtByLines.
@@ -145,7 +148,7 @@ func (i *Invoice) see(f Fact) {
 	in := f.Invoice
 	i.Status, i.Because, i.OccurredAt, i.Cause = in.Status, f.EventID, f.OccurredAt, causeOf(f)
 	i.Due, i.Paid, i.Remaining, i.Tax, i.Currency = in.Due, in.Paid, in.Remaining, in.Tax, in.Currency
-	i.Reason, i.OutOfBand = in.Reason, in.OutOfBand
+	i.Reason, i.How, i.Balance = in.Reason, in.How, in.Balance
 }
 
 // note takes over what any snapshot adds; they come in their order.
@@ -233,6 +236,7 @@ func foldInvoice(id string, with related) Object {
 	i := FoldInvoice(id, with.withHolds(with.facts[id], func(d *Dispute) bool { return with.disputed(d) == id }),
 		with.policy)
 	i.Refunded, i.RefundedBy = with.refunded(func(p *Payment) bool { return p.Invoice == id })
+	i.How = cmp.Or(i.How, with.howPaid(id))
 	return &i
 }
 

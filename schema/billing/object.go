@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -179,6 +180,20 @@ func (w related) disputed(d *Dispute) string {
 		return p.Invoice
 	}
 	return d.Invoice
+}
+
+// howPaid says how an invoice was paid by the payments of it, "" where none is known.
+func (w related) howPaid(invoice string) (how string) {
+	for _, p := range each[*Payment](w.objects) {
+		switch {
+		case p.Invoice != invoice || p.Status != "succeeded":
+		case p.OutOfBand:
+			how = cmp.Or(how, PaidOutOfBand)
+		default:
+			return PaidByCharge
+		}
+	}
+	return how
 }
 
 // refunded sums the refunds of payments, and returns the fact that told of the last one.

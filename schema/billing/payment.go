@@ -11,6 +11,8 @@ type Payment struct {
 	// Ref names the invoice that it pays; the subscription is the invoice's. Its account is "" until it is known.
 	Ref
 	Charge string `json:",omitempty"`
+	// OutOfBand is set for what the provider was only told of.
+	OutOfBand bool `json:",omitempty"`
 	// Status is "" as long as nothing is known but what refers to the payment.
 	Status   string
 	Amount   int64
@@ -32,6 +34,7 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 		seen := f.Payment
 		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice),
 			cmp.Or(seen.Charge, p.Charge)
+		p.OutOfBand = p.OutOfBand || seen.OutOfBand
 		p.Status = cmp.Or(seen.Status, p.Status) // what ties a payment to its invoice need not say how it stands
 		p.Amount, p.Currency, p.Because = cmp.Or(seen.Amount, p.Amount), seen.Currency, f.EventID
 		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&

@@ -96,6 +96,28 @@ func TestJudged_Money(t *testing.T) {
 			want:   hasPro("dp_1: acme warning_closed 1000", "told dispute.warning_needs_response dp_1", "told dispute.warning_closed dp_1", "task inquiry dp_1 cancelled"),
 		},
 		{
+			name: "a refund and a lost dispute of an invoice that itself names its charge, before basil; no event of the charge is sent: booked for the account",
+			events: []happening{
+				subscription("created", 0, "active", items(item("pro", 1))),
+				bill("paid", 0, "in_1", lines(line("pro", 1000)), first, set("payment_intent", "pi_1"), set("charge", "ch_pi_1"), set("paid_out_of_band", false)),
+				refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300), dispute("closed", 5*aDay, "lost", []any{withdrawn}),
+			},
+			old: true,
+			want: hasPro("pi_1: acme in_1 0 refunded 300", "re_1: acme succeeded 300", "dp_1: acme lost 1000", "booked refund re_1 300 usd", "booked dispute txn_1 -1000 usd",
+				"told refund.succeeded re_1", "told dispute.lost dp_1", "task dispute dp_1 cancelled"),
+		},
+		{
+			name: "overpaid, and the rest pays a part of the next invoice: entries are cash, of what was paid",
+			events: boughtPro(
+				bill("paid", 30*aDay, "in_2", lines(line("pro", 4900, during(30*aDay, 60*aDay))), set("amount_paid", 6000), set("amount_remaining", -1100), set("amount_overpaid", 1100)),
+				bill("paid", 60*aDay, "in_3", lines(line("pro", 4900, during(60*aDay, 90*aDay))), set("amount_due", 3800), set("amount_paid", 3800),
+					set("starting_balance", -1100), set("ending_balance", 0)),
+			),
+			ago: 61 * aDay,
+			want: hasPro("in_2: acme paid 6000", "in_3: acme paid 3800", "booked payment in_2 6000 usd", "booked payment in_3 3800 usd",
+				"mailed receipt-email in_2", "mailed receipt-email in_3", "told invoice.paid in_2", "told invoice.paid in_3"),
+		},
+		{
 			name:   "a credit note before the payment only lowers what is due: what was not received is not written off",
 			events: boughtPro(creditNote("created", 0, "issued", 200, 0, set("amount", 200))),
 			want:   hasPro("cn_1: acme issued 0"),

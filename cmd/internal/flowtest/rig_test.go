@@ -442,9 +442,9 @@ func (r *rig) exec(sql string, args ...any) {
 // effects returns the state of each kind of effect that any event, or this one, has claimed.
 func (r *rig) effects(of ...forge.Event) map[string]string {
 	r.Helper()
-	sql, args := `select kind || ' ' || state from effects`, []any{}
+	sql, args := `select kind || ' ' || state from effects where key not like '%:payment'`, []any{} // which asks how it was paid
 	for _, e := range of {
-		sql, args = sql+` where event_id = $1`, []any{e.ID}
+		sql, args = sql+` and event_id = $1`, []any{e.ID}
 	}
 	states := map[string]string{}
 	for _, line := range r.rows(sql, args...) {

@@ -129,6 +129,9 @@ func line(m scenario.Moment) string {
 	}
 	var effects []string
 	for _, e := range m.Effects {
+		if strings.HasSuffix(e.Key, ":payment") {
+			continue // that it is asked how an invoice was paid depends on what comes first
+		}
 		effect := e.Kind
 		if e.State != "done" {
 			effect += " " + e.State
