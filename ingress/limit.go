@@ -35,29 +35,20 @@ type Limits struct {
 }
 
 func (l *Limits) setDefaults() {
-	if l.Ack <= 0 {
-		l.Ack = 900 * time.Millisecond
-	}
-	if l.Body <= 0 {
-		l.Body = 1 << 20
-	}
-	if l.Header <= 0 {
-		l.Header = 5 * time.Second
-	}
-	if l.Read <= 0 {
-		l.Read = 10 * time.Second
-	}
-	if l.Total <= 0 {
-		l.Total = 15 * time.Second
-	}
-	if l.Connections <= 0 {
-		l.Connections = 2048
-	}
-	if l.Bodies <= 0 {
-		l.Bodies = 64 << 20
-	}
-	if l.InFlight <= 0 {
-		l.InFlight = 1024
+	standard(&l.Ack, 900*time.Millisecond)
+	standard(&l.Body, 1<<20)
+	standard(&l.Header, 5*time.Second)
+	standard(&l.Read, 10*time.Second)
+	standard(&l.Total, 15*time.Second)
+	standard(&l.Connections, 2048)
+	standard(&l.Bodies, 64<<20)
+	standard(&l.InFlight, 1024)
+}
+
+// standard sets a limit that is not above zero.
+func standard[T time.Duration | int | int64](limit *T, to T) {
+	if *limit <= 0 {
+		*limit = to
 	}
 }
 

@@ -58,7 +58,7 @@ func fetch(cache string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	port, err := freePort()
+	port, err := keeper.FreePort()
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (s *Server) Resume(ctx context.Context) error {
 	fixed := s.port != 0
 	for {
 		if !fixed {
-			port, err := freePort()
+			port, err := keeper.FreePort()
 			if err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func (s *Server) launch(ctx context.Context) error {
 	if err := s.ready(ctx, proc); err != nil {
 		_ = proc.Stop(ctx) // the reason for the failure is worth more than this one
 		content, _ := os.ReadFile(logPath)
-		return fmt.Errorf("start PostgreSQL on %s: %w: %s (log: %s)", s.data, err, lastLines(content, 5), logPath)
+		return fmt.Errorf("start PostgreSQL on %s: %w: %s (log: %s)", s.data, err, keeper.LastLines(content, 5), logPath)
 	}
 	s.proc = proc
 	return nil
@@ -333,18 +333,4 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 		return fmt.Errorf("create database %s: %w", name, err)
 	}
 	return nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-func lastLines(content []byte, n int) string {
-	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "; ")
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
 // parentEnv makes the test binary play a program that starts a server in the directory it names
@@ -238,7 +240,7 @@ func TestStart_OrphanPostmaster_IsStopped(t *testing.T) {
 	s := start(t, dir)
 	stop(t, s)
 	// The same server without a keeper, as if that had been killed too.
-	port, err := freePort()
+	port, err := keeper.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func (t tool) install(ctx context.Context, goPath, dir, program string) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go install: %w: %s", errors.Join(err, ctx.Err()), lastLines(out.Bytes(), 5))
+		return fmt.Errorf("go install: %w: %s", errors.Join(err, ctx.Err()), keeper.LastLines(out.Bytes(), 5))
 	}
 	return os.Rename(filepath.Join(work, t.name), program)
 }
@@ -204,9 +204,4 @@ func (t tool) reporting(progress io.Writer, build func() error) error {
 			_, _ = fmt.Fprintf(progress, "still builds the %s: %s\n", t.title, time.Since(start).Round(time.Second))
 		}
 	}
-}
-
-func lastLines(content []byte, n int) string {
-	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "; ")
 }

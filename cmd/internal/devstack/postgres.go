@@ -80,7 +80,7 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 	}
 	if err := t.readyWith(ctx, t.registered); err != nil {
 		// A line of its log begins with the message; a stack of many frames follows.
-		last := lastLines(t.abandon(ctx), 1)
+		last := keeper.LastLines(t.abandon(ctx), 1)
 		return fail(fmt.Errorf("%w: %s (log: %s)", err, last[:min(len(last), 400)], t.log))
 	}
 	return t, nil
@@ -98,7 +98,7 @@ func makeDatabase(ctx context.Context, sql string, database *url.URL, name, sche
 		cmd := exec.CommandContext(ctx, sql, args...)
 		cmd.Env = append(os.Environ(), "SQL_PASSWORD="+password)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s of database %s: %w: %s", command[0], name, err, lastLines(out, 3))
+			return fmt.Errorf("%s of database %s: %w: %s", command[0], name, err, keeper.LastLines(out, 3))
 		}
 	}
 	return nil

@@ -199,7 +199,7 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 	if bytes.Contains(content, []byte("address already in use")) {
 		err = fmt.Errorf("%w: %w", errPortTaken, err)
 	}
-	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, lastLines(content, 3), t.log)
+	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, keeper.LastLines(content, 3), t.log)
 }
 
 // abandon stops a server that has failed to start, and returns its log.
@@ -268,12 +268,7 @@ func choosePort(flag string, port int) (int, error) {
 	if port != 0 {
 		return port, CheckPort(flag, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return keeper.FreePort()
 }
 
 // readyWith waits until is returns nil, or the server has ended.

@@ -53,22 +53,26 @@ func openStripe(dir string) (*stripeAPI, error) {
 // stripeRoutes are the requests that pawl makes, and how the stand-in is told of events.
 func (s *Sandbox) stripeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /stripe/_events", s.tellStripe)
-	ask := func(pattern string, handle func(q stripeQuery) reply) {
+	ask := func(pattern string, handle func(q stripeQuery) (any, error)) {
 		mux.HandleFunc("GET /stripe/v1"+pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Request-Id", "req_"+strconv.FormatInt(s.asked.Add(1), 10))
 			w.Header().Set("Stripe-Version", r.Header.Get("Stripe-Version"))
 			s.faulty(stripe, func(r *http.Request, _ []byte, f fault) reply {
-				q, refused := s.stripeQuery(r, f)
-				if refused != nil {
-					return *refused
+				q, err := s.stripeQuery(r, f)
+				var body any
+				if err == nil {
+					body, err = handle(q)
 				}
-				return handle(q)
+				if refused, ok := errors.AsType[stripeError](err); ok {
+					return refused.reply
+				}
+				return reply{status: http.StatusOK, body: body}
 			})(w, r)
 		})
 	}
 	for path, kind := range stripeKinds {
-		ask("/"+path, func(q stripeQuery) reply { return q.list(path, kind) })
-		ask("/"+path+"/{id}", func(q stripeQuery) reply { return q.one(kind) })
+		ask("/"+path, func(q stripeQuery) (any, error) { return q.list(path, kind) })
+		ask("/"+path+"/{id}", func(q stripeQuery) (any, error) { return q.one(kind) })
 	}
 	ask("/invoices/{id}/lines", stripeQuery.lines)
 	unknown := func(w http.ResponseWriter, r *http.Request) {
@@ -114,8 +118,13 @@ func (s *Sandbox) tellStripe(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusAccepted, map[string]int{"events": len(told)})
 }
 
+// stripeError is an answer that refuses a request of the API.
+type stripeError struct{ reply }
+
+func (stripeError) Error() string { return "refused as Stripe does" }
+
 // stripeRefusal is an error in Stripe's shape.
-func stripeRefusal(status int, code, param, message string) reply {
+func stripeRefusal(status int, code, param, message string) stripeError {
 	said := map[string]string{"type": "invalid_request_error", "message": message}
 	if status >= 500 {
 		said["type"] = "api_error"
@@ -127,7 +136,7 @@ func stripeRefusal(status int, code, param, message string) reply {
 	if param != "" {
 		said["param"] = param
 	}
-	return reply{status: status, body: map[string]any{"error": said}}
+	return stripeError{reply{status: status, body: map[string]any{"error": said}}}
 }
 
 // stripeFault is the body of a fault's answer.
@@ -151,27 +160,22 @@ type stripeQuery struct {
 
 // stripeQuery reads what every request carries. The key says the mode: of one that says neither, which Stripe has not,
 // both are shown, as `pawl dev` takes both.
-func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, *reply) {
+func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, error) {
 	q := stripeQuery{
 		world: s.stripe.world, id: r.PathValue("id"), form: r.URL.Query(),
 		scope: stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
 		stale: f.Mode == modeStale, missing: f.Mode == modeMissing,
 	}
 	q.newVersion = r.Header.Get("Stripe-Version") >= "2025-03-31"
-	key := apiKey(r)
-	if key == "" {
-		refused := stripeRefusal(http.StatusUnauthorized, "", "", "You did not provide an API key.")
-		return q, &refused
-	}
-	if !strings.HasPrefix(key, "rk_") && !strings.HasPrefix(key, "sk_") {
-		refused := stripeRefusal(http.StatusUnauthorized, "", "", "Invalid API Key provided")
-		return q, &refused
-	}
-	if !q.world.knows(q.scope.account) {
-		refused := stripeRefusal(http.StatusForbidden, "account_invalid", "",
+	switch key := apiKey(r); {
+	case key == "":
+		return q, stripeRefusal(http.StatusUnauthorized, "", "", "You did not provide an API key.")
+	case !strings.HasPrefix(key, "rk_") && !strings.HasPrefix(key, "sk_"):
+		return q, stripeRefusal(http.StatusUnauthorized, "", "", "Invalid API Key provided")
+	case !q.world.knows(q.scope.account):
+		return q, stripeRefusal(http.StatusForbidden, "account_invalid", "",
 			"The provided key does not have access to account '"+q.scope.account+
 				"' (or that account does not exist). Application access may have been revoked.")
-		return q, &refused
 	}
 	return q, nil
 }
@@ -194,36 +198,44 @@ func modeOfKey(r *http.Request) string {
 	return ""
 }
 
-// one answers with an object.
-func (q stripeQuery) one(kind stripeKind) reply {
+// asks refuses a kind that the request's version does not have, and parameters that the sandbox would not heed: a test
+// that relies on one must not pass by chance.
+func (q stripeQuery) asks(kind stripeKind, known ...string) error {
 	if kind.new && !q.newVersion {
 		return stripeRefusal(http.StatusNotFound, "", "",
 			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
 	}
-	if refused := q.unknown("id"); refused != nil {
-		return *refused
+	for name := range q.form {
+		if !slices.Contains(known, name) {
+			return stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+
+				name+" (or one that the sandbox does not know)")
+		}
+	}
+	return nil
+}
+
+// one answers with an object.
+func (q stripeQuery) one(kind stripeKind) (any, error) {
+	if err := q.asks(kind, "id"); err != nil {
+		return nil, err
 	}
 	object, ok := q.world.get(q.scope, kind.object, q.id, q.stale)
 	if !ok || q.missing {
-		return stripeRefusal(http.StatusNotFound, "resource_missing", "id",
+		return nil, stripeRefusal(http.StatusNotFound, "resource_missing", "id",
 			fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
 	}
-	return reply{status: http.StatusOK, body: object.shown()}
+	return object.shown(), nil
 }
 
 // list answers with a page of objects, the newest first.
-func (q stripeQuery) list(path string, kind stripeKind) reply {
-	if kind.new && !q.newVersion {
-		return stripeRefusal(http.StatusNotFound, "", "",
-			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
-	}
+func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 	filters := slices.Collect(maps.Keys(kind.filters))
-	if refused := q.unknown(append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]",
-		"created[lt]", "created[lte]", "types[]")...); refused != nil {
-		return *refused
+	if err := q.asks(kind, append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]",
+		"created[lt]", "created[lte]", "types[]")...); err != nil {
+		return nil, err
 	}
 	if types := q.form["types[]"]; len(types) > 20 || len(types) > 0 && q.form.Has("type") {
-		return stripeRefusal(http.StatusBadRequest, "", "types", "You can pass up to 20 types, and not beside type.")
+		return nil, stripeRefusal(http.StatusBadRequest, "", "types", "You can pass up to 20 types, and not beside type.")
 	}
 	found := q.world.all(q.scope, kind.object, q.stale)
 	if q.missing {
@@ -240,36 +252,24 @@ func (q stripeQuery) list(path string, kind stripeKind) reply {
 		return !keep
 	})
 	if bad != nil {
-		return stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "created", bad.Error())
+		return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "created", bad.Error())
 	}
 	return page(q, "/v1/"+path, kind.object, found, stripeObject.id, stripeObject.shown)
 }
 
 // lines answers with a page of an invoice's lines. The invoice itself shows the first ones only.
-func (q stripeQuery) lines() reply {
-	if refused := q.unknown("limit", "starting_after", "ending_before"); refused != nil {
-		return *refused
+func (q stripeQuery) lines() (any, error) {
+	if err := q.asks(stripeKind{}, "limit", "starting_after", "ending_before"); err != nil {
+		return nil, err
 	}
 	invoice, ok := q.world.get(q.scope, "invoice", q.id, q.stale)
 	if !ok || q.missing {
-		return stripeRefusal(http.StatusNotFound, "resource_missing", "invoice",
+		return nil, stripeRefusal(http.StatusNotFound, "resource_missing", "invoice",
 			fmt.Sprintf("No such invoice: '%s'", q.id))
 	}
 	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(),
 		func(line gjson.Result) string { return line.Get("id").Str },
 		func(line gjson.Result) any { return json.RawMessage(line.Raw) })
-}
-
-// unknown refuses parameters that the sandbox would not heed: a test that relies on one must not pass by chance.
-func (q stripeQuery) unknown(known ...string) *reply {
-	for name := range q.form {
-		if !slices.Contains(known, name) {
-			refused := stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+
-				name+" (or one that the sandbox does not know)")
-			return &refused
-		}
-	}
-	return nil
 }
 
 // fits reports whether the request asks for the object.
@@ -305,12 +305,13 @@ func (q stripeQuery) fits(o stripeObject, kind stripeKind) (bool, error) {
 }
 
 // page answers with the part of a list that limit, starting_after and ending_before ask for.
-func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, shown func(T) any) reply {
+func page[T any](q stripeQuery, path, name string, all []T, id func(T) string,
+	shown func(T) any) (any, error) {
 	limit := 10
 	if given := q.form.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 || n > 100 {
-			return stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit",
+			return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit",
 				"Invalid limit: want 1 to 100, not "+given)
 		}
 		limit = n
@@ -318,7 +319,7 @@ func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, s
 	after, before := q.form.Get("starting_after"), q.form.Get("ending_before")
 	for param, cursor := range map[string]string{"starting_after": after, "ending_before": before} {
 		if cursor != "" && !slices.ContainsFunc(all, func(o T) bool { return id(o) == cursor }) {
-			return stripeRefusal(http.StatusBadRequest, "resource_missing", param,
+			return nil, stripeRefusal(http.StatusBadRequest, "resource_missing", param,
 				fmt.Sprintf("No such %s: '%s'", name, cursor))
 		}
 	}
@@ -326,7 +327,7 @@ func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, s
 	var more bool
 	switch {
 	case after != "" && before != "":
-		return stripeRefusal(http.StatusBadRequest, "", "",
+		return nil, stripeRefusal(http.StatusBadRequest, "", "",
 			"You can only specify one of these parameters: starting_after, ending_before.")
 	case before != "":
 		all = all[:at(before)]
@@ -343,6 +344,5 @@ func page[T any](q stripeQuery, path, name string, all []T, id func(T) string, s
 	for i, o := range all {
 		data[i] = shown(o)
 	}
-	return reply{status: http.StatusOK,
-		body: map[string]any{"object": "list", "url": path, "has_more": more, "data": data}}
+	return map[string]any{"object": "list", "url": path, "has_more": more, "data": data}, nil
 }
