@@ -13,7 +13,6 @@ var Statements = map[string]string{
 	"transmission":      transmissionSQL,
 	"duplicate":         duplicateSQL,
 	"take over":         takeOverSQL,
-	"relay missing":     relayMissingSQL,
 	"relay":             relaySQL,
 	"keep probe":        keepProbeSQL,
 	"probe":             probeSQL,
