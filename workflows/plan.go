@@ -90,17 +90,21 @@ func reviewOf(c billing.Change) *review {
 	return paidAfterEnd(c)
 }
 
-// paidAfterEnd asks a person to review invoices that were paid strictly after their subscription had ended, for a
-// period that reaches beyond the end. Nothing is granted for them.
+// paidAfterEnd asks a person to review invoices that were paid strictly after their subscription had ended, or for one
+// that never began, for a period that reaches beyond the end. Nothing is granted for them.
 func paidAfterEnd(c billing.Change) *review {
 	s := c.After.Subscription
 	if s == nil || len(s.PaidAfterEnd) == 0 {
 		return nil
 	}
 	invoice := s.PaidAfterEnd[0]
+	what := "was paid after its subscription " + s.ID + " had ended"
+	if s.NeverBegan() {
+		what = "was paid, and its subscription " + s.ID + " has expired and never began"
+	}
 	return &review{
 		object: invoiceObject(c, invoice),
-		reason: reason{"paid_after_end", "invoice " + invoice + " was paid after its subscription " + s.ID +
-			" had ended, for a time after the end: refund it, or give access by hand"},
+		reason: reason{"paid_after_end", "invoice " + invoice + " " + what +
+			", for a time after the end: refund it, or give access by hand"},
 	}
 }

@@ -64,7 +64,7 @@ func Reviews() []Review {
 		{"no_consumer", AtLoad, "no flow is written for it, and its source relays to nobody",
 			readAgain + ": set the source's relay first", endsIt},
 
-		{"paid_after_end", AtEnd, "an invoice was paid after its subscription had ended",
+		{"paid_after_end", AtEnd, "an invoice was paid after its subscription had ended, or for one that never began",
 			stands + ": refund it, or give access by hand", takesBack},
 		{"paid_and_void", AtEnd, "an invoice was paid, and voided", stands, takesBack},
 		{"paid_then_open", AtEnd, "an invoice was paid, and is open again", stands, takesBack},

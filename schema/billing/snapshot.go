@@ -82,7 +82,11 @@ func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
 	}
 }
 
-func (s *Subscription) paidAfterEnd(i Invoice) bool { return s.Ended() && i.PaidAt.After(s.EndedAt) }
+// paidAfterEnd reports whether an invoice paid for nothing: after the end, or at any time where the subscription expired
+// before it began.
+func (s *Subscription) paidAfterEnd(i Invoice) bool {
+	return s.Ended() && (i.PaidAt.After(s.EndedAt) || s.NeverBegan() && i.Paid > 0)
+}
 
 // grantedAt returns when the first snapshot showed that the subscription grants, or had granted before the change.
 func grantedAt(snapshots []Fact) time.Time {

@@ -74,7 +74,8 @@ type Subscription struct {
 	// that; one for an add-on or a fee beside it is none. PaidBackBy is the fact that told of the last of that money.
 	PaidBack   bool  `json:",omitempty"`
 	PaidBackBy Cause `json:",omitzero"`
-	// PaidAfterEnd lists the invoices that were paid after the end, for a time beyond it: a person must review them.
+	// PaidAfterEnd lists the invoices that were paid after the end, or for a subscription that never began, for a time
+	// beyond the end: a person must review them.
 	PaidAfterEnd []string `json:",omitempty"`
 	// Review says what about the subscription a person must review, "" for nothing: [ReviewImport].
 	Review string `json:",omitempty"`
@@ -85,6 +86,9 @@ const ReviewImport = "import_disagrees"
 
 // Ended reports whether the subscription has ended for good.
 func (s Subscription) Ended() bool { return !s.EndedAt.IsZero() }
+
+// NeverBegan reports whether the subscription expired because its first payment did not come.
+func (s Subscription) NeverBegan() bool { return s.Status == "incomplete_expired" }
 
 // Granting reports whether the subscription's status grants access; what the clock has ended is not asked.
 func (s Subscription) Granting() bool { return !s.Ended() && granting(s.Status) }

@@ -166,6 +166,27 @@ func TestJudged_Invoices(t *testing.T) {
 			},
 		},
 		{
+			name: "an invoice is paid, and its subscription expires before it begins: booked, nothing is granted, review paid_after_end",
+			events: []happening{
+				subscription("created", 0, "incomplete", items(item("pro", 1))), bill("paid", time.Hour, "in_1", pro, first),
+				bill("payment_succeeded", time.Hour, "in_1", pro, first, twin("again")),
+				subscription("updated", 23*time.Hour, "incomplete_expired", items(item("pro", 1)), was("status", "incomplete"), set("ended_at", at0(23*time.Hour))),
+			},
+			want: []string{
+				"sub_1: acme incomplete_expired pro 1", "acme: suspended", "in_1: acme paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1",
+				"told invoice.paid in_1", "task review in_1 open",
+			},
+		},
+		{
+			name: "a first payment fails, and the subscription expires: nobody is asked",
+			events: []happening{
+				subscription("created", 0, "incomplete", items(item("pro", 1))), attempt(1, 0, "in_1", pro, first),
+				subscription("updated", 23*time.Hour, "incomplete_expired", items(item("pro", 1)), was("status", "incomplete"), set("ended_at", at0(23*time.Hour))),
+				bill("voided", 23*time.Hour, "in_1", pro, first, set("attempt_count", 1)),
+			},
+			want: []string{"sub_1: acme incomplete_expired pro 1", "acme: suspended", "in_1: acme void 0", "told invoice.closed in_1"},
+		},
+		{
 			name:   "lines of another subscription do not count",
 			events: []happening{bill("paid", 0, "in_1", lines(line("pro", 2000), line("enterprise", 9000, ofSubscription("sub_2"))))},
 			want: []string{"sub_1: acme active pro 1", "sub_1 grants pro 1 until 34d", "acme: active pro 1", "in_1: acme paid 11000", "booked payment in_1 11000 usd",
