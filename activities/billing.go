@@ -53,6 +53,8 @@ type Planning struct {
 	Onboarding []string `json:",omitempty"`
 	// BookZero books paid invoices of 0 as well.
 	BookZero bool `json:",omitempty"`
+	// WaitForName is how long a new customer's event waits for one that names the account; zero for not at all.
+	WaitForName time.Duration `json:",omitempty"`
 	// CancelCompensates lets the cancellation of a run in Temporal take back its effects.
 	CancelCompensates bool `json:",omitempty"`
 }
@@ -78,6 +80,8 @@ type LoadFactsResult struct {
 	Code    string `json:",omitempty"`
 	Reason  string `json:",omitempty"`
 	Ignored bool   `json:",omitempty"`
+	// Unnamed is the customer of whom nothing tells the account yet, "" for none.
+	Unnamed string `json:",omitempty"`
 	// Consumers are those of the event's source.
 	Consumers []string `json:",omitempty"`
 	// Fetches is set where objects of the event's source can be asked for.
@@ -154,6 +158,9 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	case !result.Fetches && slices.ContainsFunc(result.Facts, billing.Fact.LacksLines):
 		result.Code = CodeLinesIncomplete
 		result.Reason = fmt.Sprintf("the event carries only the first of the invoice's lines, which do not tell for sure what was bought: give sources.%s an api_key, and retry", held.Source)
+	case b.Planning.WaitForName > 0:
+		result.Unnamed, err = b.Facts.Unnamed(ctx, result.Facts)
+		return result, err
 	}
 	return result, nil
 }

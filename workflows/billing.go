@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -62,6 +63,8 @@ type billingFlow struct {
 	// fetches is set where objects can be asked for; decided is the step that applied one, nil for none.
 	fetches bool
 	decided *step
+	// waited is how long the run has waited for the account of its customer to be named.
+	waited time.Duration
 }
 
 func (w *billingFlow) run() (EventResult, error) {
@@ -192,6 +195,8 @@ func (w *billingFlow) load() (left reason, err error) {
 		switch {
 		case loaded.Ignored:
 			return reason{loaded.Code, loaded.Reason}, nil
+		case loaded.Code == "" && w.waitsForName(loaded):
+			continue
 		case loaded.Code == "":
 			return reason{}, nil
 		}
@@ -199,6 +204,19 @@ func (w *billingFlow) load() (left reason, err error) {
 			return left, err
 		}
 	}
+}
+
+// waitsForName pauses while nothing tells the account of a new customer, and reports whether to load the facts again. An
+// event that names it is on its way as a rule; after policy.settle the customer is an account of its own.
+func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again bool) {
+	left := w.planning.WaitForName - w.waited
+	if loaded.Unnamed == "" || left <= 0 {
+		return false
+	}
+	next := min(max(w.waited, time.Second), time.Minute, left)
+	w.waited += next
+	w.show("waits for an event that names the account of customer " + loaded.Unnamed)
+	return w.pause(next)
 }
 
 // apply is the step that appends the facts and folds what they are about. It is done once for each event; two events

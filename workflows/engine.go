@@ -16,6 +16,8 @@ type engine interface {
 	// waitForPerson shows on the receipt that a person must decide, and waits until one has. It returns the zero
 	// decision when the wait is over without one: others have settled the run's effects, or it was cancelled.
 	waitForPerson(status string, why reason) (decision, error)
+	// pause waits, and reports whether the run shall look again: a preview does not wait, nor does a cancelled run.
+	pause(d time.Duration) (again bool)
 	// cancelled reports whether the run was cancelled.
 	cancelled() bool
 	// asOf is when the work at hand began. Its writes carry that time, so that older work changes nothing any more.

@@ -143,9 +143,10 @@ func (f *flow) way() func() (EventResult, error) {
 }
 
 // A preview is of no time, nobody cancels it, and nobody looks at it.
-func (p *preview) asOf() time.Time { return time.Time{} }
-func (p *preview) cancelled() bool { return false }
-func (p *preview) details(string)  {}
+func (p *preview) asOf() time.Time          { return time.Time{} }
+func (p *preview) pause(time.Duration) bool { return false }
+func (p *preview) cancelled() bool          { return false }
+func (p *preview) details(string)           {}
 
 // execute answers what a run asks its activities, effects aside.
 func (p *preview) execute(a attempt, result any) (err error) {

@@ -86,6 +86,11 @@ func (r *run) asOf() time.Time {
 	return r.taskBegun
 }
 
+func (r *run) pause(d time.Duration) (again bool) {
+	over, err := workflow.AwaitWithTimeout(r.ctx, d, r.cancelled)
+	return err == nil && !over
+}
+
 func (r *run) cancelled() bool { return r.cancellable.Err() != nil }
 
 // details shows a text under "Current Details" in the Temporal UI. It costs no event, and nobody can ask for it without

@@ -27,6 +27,7 @@ var Statements = map[string]string{
 	"hold":                 holdSQL,
 	"open task":            openTaskSQL,
 	"close task":           closeTaskSQL,
+	"named":                namedSQL,
 	"cancel onboarding":    cancelOnboardingSQL,
 	"end tasks":            endTasksSQL,
 	"workspace":            workspaceSQL,

@@ -119,7 +119,7 @@ func (a *applying) writeTargets(b *pgx.Batch) {
 		was := a.accounts[other.Account].target()
 		a.writeAccess(b, was, other)
 		a.follow(b, was, other)
-		a.scheduleRelease(b, was, other, lapse{a.subject.OccurredAt, causeOf(a.facts[0])})
+		a.scheduleRelease(b, was, other, lapse{}) // an account that was left is not over: nobody is asked to release it
 	}
 	if a.holds != "" && after.Target.Version != before.Version { // no run is about such a fact
 		await(b, a.subject.Mode, a.holds, a.holds,

@@ -41,8 +41,13 @@ func BillingPolicy(c *config.Config) billing.Policy {
 }
 
 func planning(c *config.Config) activities.Planning {
+	wait := c.Settles()
+	if c.Policy.Account == "customer" {
+		wait = 0
+	}
 	return activities.Planning{
-		Onboarding: c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book",
+		WaitForName: wait,
+		Onboarding:  c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book",
 		CancelCompensates: c.Policy.Cancel == "compensate",
 	}
 }

@@ -1,0 +1,67 @@
+package billing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+)
+
+// Unnamed returns the customer of the facts of one event, where neither they nor any known fact tells its account; ""
+// where one does, or where the facts name no customer. The provider sends the event that names the account a moment
+// before or after the others. A customer that was an account of its own before stays that.
+func (s *Store) Unnamed(ctx context.Context, facts []Fact) (customer string, err error) {
+	about, paid := names{}, true
+	for _, f := range facts {
+		if f.ProviderAccount != "" || f.named() {
+			return "", nil
+		}
+		customer = cmp.Or(customer, f.Customer)
+		paid = paid && f.Payment != nil
+		about.add(f.names())
+	}
+	if customer == "" {
+		return "", nil
+	}
+	payer := ""
+	if paid {
+		payer = customer
+	}
+	ids := []string{customer}
+	for _, id := range about {
+		ids = append(ids, id)
+	}
+	known := false
+	if err := s.db.QueryRow(ctx, namedSQL, facts[0].Mode, ids, customer, payer,
+		about[kindSubscription], about[kindInvoice]).Scan(&known); err != nil {
+		return "", fmt.Errorf("ask for the account of customer %s: %w", customer, err)
+	}
+	if known {
+		return "", nil
+	}
+	return customer, nil
+}
+
+// named reports whether the fact names an account of ours, or is none of the provider's.
+func (f Fact) named() bool {
+	switch {
+	case f.Subscription != nil:
+		return f.Subscription.Account != ""
+	case f.Invoice != nil:
+		return f.Invoice.Account != ""
+	case f.Checkout != nil:
+		return f.Checkout.Account != ""
+	}
+	return f.Link != nil || f.Decision != nil
+}
+
+// namedSQL asks whether the account of objects $2 of customer $3, subscription $5 and invoice $6 is known. A payment belongs to customer $4, "" for
+// another object: for it is enough that anything of the customer has an account.
+const namedSQL = `
+select count(*) > 0 from (
+    select from facts where object = any($2::text[]) and object <> '' and kind = 'linked' and mode = $1
+    union all select from accounts where mode = $1 and id = $3
+    union all select from subscriptions where mode = $1 and id = any($2) and account <> ''
+    union all select from invoices where mode = $1 and id = $6 and account <> ''
+    union all select from invoices where mode = $1 and subscription = $5 and subscription <> '' and account <> ''
+    union all select from subscriptions where mode = $1 and customer = $4 and customer <> '' and account <> ''
+    union all select from invoices where mode = $1 and customer = $4 and customer <> '' and account <> '') as known`
