@@ -1,11 +1,16 @@
 package activities_test
 
 import (
+	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 func TestTasks_OpenCloseCancel(t *testing.T) {
@@ -55,5 +60,88 @@ func TestTasks_OfAnEndedSubscription_Cancelled(t *testing.T) {
 	want := []string{"sub_1:enterprise cancelled", "sub_1:pro cancelled", "sub_1:starter cancelled"}
 	if got := b.lines(`select object || ' ' || state from tasks order by object`); !slices.Equal(got, want) {
 		t.Errorf("after the end: %q, want %q", got, want)
+	}
+}
+
+// Subscribers are told of each step of a task once, under one ID of the task: also where a worker is killed between
+// telling and remembering it, and where several look after what is due.
+func TestTasks_News_OnceEach(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	publisher := b.publisher(activities.Subscriber{Name: "tickets", URL: s.URL + "/events", Types: []string{"task.*"}})
+	publish := func() {
+		t.Helper()
+		for b.publish(publisher) {
+		}
+		// A worker that was killed before it has remembered anything leaves this behind. The next one tells it all again.
+		b.exec(`update outbox set published_at = null, delivered_to = '{}', next_at = now()`)
+		for b.publish(publisher) {
+		}
+	}
+	remind := func() {
+		t.Helper()
+		var workers sync.WaitGroup
+		for range 4 {
+			workers.Go(func() {
+				if err := billing.RemindOfTasks(t.Context(), b.pool); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		workers.Wait()
+	}
+	due := time.Now().Add(100 * time.Hour).Truncate(time.Second).UTC()
+	dispute := func(second int, status string) billing.Fact {
+		return fact(billing.DisputeSeen, "dp_1", second, billing.Data{Dispute: &billing.DisputeFact{Status: status, Charge: "ch_1", Amount: 100, Currency: "usd", EvidenceDue: due}})
+	}
+	b.apply(dispute(0, "needs_response"), dispute(1, "needs_response"))
+	remind()
+	publish()
+	for _, left := range []string{"71 hours", "70 hours", "23 hours", "22 hours", "-1 hours"} {
+		b.exec(`update tasks set due_by = now() + interval '` + left + `'`)
+		remind()
+		publish()
+	}
+	b.apply(dispute(2, "under_review"))
+	onboard := activities.EffectInput[activities.Task]{Effect: call("onboarding-task", "sub_1:pro"), For: activities.Task{
+		Kind: activities.TaskOnboarding, Mode: "live", Account: "acme", Object: "sub_1:pro", Title: "Welcome acme to pro",
+	}}
+	must(b, effect.Done, (&activities.Tasks{Effects: b.effects}).OpenTask, onboard)
+	publish()
+	told := map[string][]string{}
+	for _, r := range s.Applied() {
+		var data struct {
+			Task, State string
+			Account     string
+			DueBy       time.Time `json:"due_by"`
+			HoursLeft   int       `json:"hours_left"`
+			SourceEvent string    `json:"source_event"`
+		}
+		if err := json.Unmarshal([]byte(r.Body), &data); err != nil {
+			t.Fatal(err)
+		}
+		line := r.CloudEvent["type"] + " " + data.State
+		switch data.HoursLeft {
+		case 72:
+			line += ", three days"
+		case 24:
+			line += ", a day"
+		}
+		if line == "task.opened open" && data.Task == "dispute:live:dp_1" && !data.DueBy.Equal(due) {
+			t.Errorf("due by %s, want %s", data.DueBy, due)
+		}
+		if data.SourceEvent != "" {
+			line += " by " + data.SourceEvent
+		}
+		told[data.Task] = append(told[data.Task], line)
+	}
+	if want := []string{"task.opened open", "task.due_soon open, three days", "task.due_soon open, a day", "task.closed cancelled"}; !slices.Equal(told["dispute:live:dp_1"], want) {
+		t.Errorf("told of the dispute %q, want %q", told["dispute:live:dp_1"], want)
+	}
+	if want := []string{"task.opened open by evt_1"}; !slices.Equal(told["onboarding:live:sub_1:pro"], want) || len(told) != 2 {
+		t.Errorf("told %q, want %q of the welcome, and of nothing else", told, want)
+	}
+	if got := b.lines(`select o.effect_key from outbox o join receipts r on r.id = o.receipt_id where r.event_id = 'evt_1'`); len(got) != 1 {
+		t.Errorf("%q belong to the event's receipt, want the welcome", got)
 	}
 }

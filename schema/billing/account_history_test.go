@@ -525,7 +525,8 @@ func (w *tale) wantNews() []string {
 	return want
 }
 
-// announced are the news in the order in which they are told.
+// announced are the news in the order in which they are told. Those of tasks are left out: a task that is open for a while
+// in one order is never open in another.
 type announced struct {
 	Type, Account, Object, Attempt, Plan, State, Quantity string
 	Version                                               int64
@@ -534,7 +535,7 @@ type announced struct {
 const announcedSQL = `
 select type, account, coalesce(data->>'refund', data->>'dispute', data->>'checkout', case when type like 'subscription.%' then data->>'subscription' else data->>'invoice' end, ''),
        coalesce(data->>'attempt', ''), coalesce(data->>'plan', ''), coalesce(data->>'state', ''), coalesce(data->>'quantity', '0'), coalesce((data->>'version')::bigint, 0)
-  from outbox order by id`
+  from outbox where type not like 'task.%' order by id`
 
 // checkOrder looks at the news in the order in which they are told: of an account's target no older version after a newer
 // one, and the last is what it is; of a subscription nothing after its end, and else the last is what it is.

@@ -48,4 +48,5 @@ var Statements = map[string]string{
 	"settle task":     settleTaskSQL,
 	"hold meaning":    holdMeaningSQL, "lock meaning": lockMeaningSQL, "in force": inForceSQL, "meaning": meaningSQL,
 	"propose": proposeSQL, "switch": switchSQL, "meanings": meaningsSQL, "touched": touchedSQL,
+	"remind": remindSQL,
 }

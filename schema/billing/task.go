@@ -1,6 +1,12 @@
 package billing
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
 
 // The kinds of tasks that follow from facts alone: they are open for as long as the facts say so.
 const (
@@ -57,5 +63,21 @@ update tasks set state = $4, updated_at = now() where mode = $1 and kind = $2 an
 const settleTaskSQL = `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by) values ($1, $2, $3, $4, $5, $6, $7, $8)
     on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),
-       due_by = excluded.due_by, created_at = case when t.state = 'cancelled' and excluded.state = 'open' then now() else t.created_at end,
+       due_by = excluded.due_by, reminded = case when t.due_by = excluded.due_by then t.reminded else 0 end,
+       created_at = case when t.state = 'cancelled' and excluded.state = 'open' then now() else t.created_at end,
        state = case when t.state = 'done' then t.state else excluded.state end`
+
+// remindSQL marks what has 72 hours left, and again what has 24. The news are written by the table's trigger.
+const remindSQL = `
+update tasks set reminded = case when due_by <= now() + interval '24 hours' then 24 else 72 end, updated_at = now()
+ where state = 'open' and due_by > now()
+   and (due_by <= now() + interval '72 hours' and reminded = 0 or due_by <= now() + interval '24 hours' and reminded <> 24)`
+
+// RemindOfTasks tells the subscribers of the open tasks that will be too late soon: 72 and 24 hours before, each once.
+// It may be called by several at once.
+func RemindOfTasks(ctx context.Context, pool *pgxpool.Pool) error {
+	if _, err := pool.Exec(ctx, remindSQL); err != nil {
+		return fmt.Errorf("remind of tasks: %w", err)
+	}
+	return nil
+}

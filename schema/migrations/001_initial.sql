@@ -526,6 +526,8 @@ create table tasks (
     subscription text      not null default '',
     -- due_by is when it is too late, null where nothing but patience ends.
     due_by     timestamptz,
+    -- reminded is how many hours before that the news last told of it, 0 for not yet.
+    reminded   integer     not null default 0,
     -- created_at is when it was opened last.
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
@@ -533,6 +535,7 @@ create table tasks (
 );
 create index tasks_open on tasks (account, mode) where state = 'open';
 create index tasks_open_object on tasks (object) where state = 'open';
+create index tasks_due on tasks (due_by) where state = 'open' and due_by is not null;
 create index tasks_subscription on tasks (subscription, mode) where subscription <> '';
 
 create table finance_entries (
@@ -577,6 +580,28 @@ create table outbox (
 create index outbox_unpublished on outbox (mode, account, id) where published_at is null;
 create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_receipt on outbox (receipt_id);
+
+-- Subscribers are told of every task, whoever opens or closes it: in the commit that does. News of one task have its
+-- object in the place of the account, which may become known later: so they keep their order.
+create function tell_task() returns trigger language plpgsql as $$
+declare
+    told    text := case when new.state <> 'open' then 'task.closed' when tg_op = 'INSERT' or old.state <> 'open' then 'task.opened' else 'task.due_soon' end;
+    receipt uuid;
+    event   text;
+begin
+    select r.id, r.event_id into receipt, event from effects e join receipts r on r.id = e.receipt_id where e.key = new.effect_key;
+    insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
+    values (gen_random_uuid(), new.mode, new.object, told, coalesce(receipt, '00000000-0000-0000-0000-000000000000'), new.effect_key,
+            jsonb_strip_nulls(jsonb_build_object(
+                'task', new.kind || ':' || new.mode || ':' || new.object, 'kind', new.kind, 'mode', new.mode, 'object', new.object,
+                'account', nullif(new.account, ''), 'state', new.state, 'title', new.title,
+                'due_by', to_char(new.due_by at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                'hours_left', case told when 'task.due_soon' then new.reminded end, 'source_event', event)));
+    return null;
+end $$;
+create trigger task_opened after insert on tasks for each row when (new.state = 'open') execute function tell_task();
+create trigger task_changed after update on tasks for each row
+    when (old.state <> new.state or new.state = 'open' and new.reminded > 0 and new.reminded <> old.reminded) execute function tell_task();
 
 -- Imports of what a provider holds. One that was broken off goes on at its cursor; its ID stands for the receipt of its
 -- facts.

@@ -28,6 +28,7 @@ var internalEvents = map[string][]string{
 	"payment":      {"failed"},
 	"refund":       {"succeeded", "failed"},
 	"subscription": {"changed", "ended"},
+	"task":         {"opened", "closed", "due_soon"},
 }
 
 func (c *checker) subscribers() {

@@ -518,7 +518,7 @@ func (r *rig) checkTakenBack(b branch) {
 	if announced == nil {
 		announced = []string{"invoice.paid", "subscription.changed", "access.changed", "access.changed"}
 	}
-	if got := r.rows(`select type from outbox order by id`); !slices.Equal(got, announced) {
+	if got := r.rows(`select type from outbox where type not like 'task.%' order by id`); !slices.Equal(got, announced) {
 		r.Errorf("announced: %v, want %v", got, announced)
 	}
 }

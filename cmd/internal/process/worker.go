@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
@@ -44,6 +45,12 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
 	group.Go(func() error { n.sweepJobs(ctx); return nil })
+	group.Go(func() error {
+		n.every(ctx, time.Minute, "cannot tell of the tasks that are due", func(ctx context.Context) error {
+			return billing.RemindOfTasks(ctx, n.Pool)
+		})
+		return nil
+	})
 	group.Go(func() error { n.effects.Watch(ctx, n.gates.all(), n.Runs.SinkWaiters); return nil })
 	group.Go(func() error {
 		for {
@@ -76,7 +83,12 @@ const jobSweep = 5 * time.Second
 func (n *Node) sweepJobs(ctx context.Context) {
 	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
 		TaskQueue: n.Config.Temporal.TaskQueue}
-	tick := time.NewTicker(jobSweep)
+	n.every(ctx, jobSweep, "cannot start the jobs that wait for it", o.SweepJobs)
+}
+
+// every calls once now and again, until ctx ends, and logs its errors under a message.
+func (n *Node) every(ctx context.Context, pause time.Duration, failed string, once func(context.Context) error) {
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		select {
@@ -84,8 +96,8 @@ func (n *Node) sweepJobs(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := o.SweepJobs(ctx); err != nil && ctx.Err() == nil {
-			n.log.WarnContext(ctx, "cannot start the jobs that wait for it", "error", err)
+		if err := once(ctx); err != nil && ctx.Err() == nil {
+			n.log.WarnContext(ctx, failed, "error", err)
 		}
 	}
 }

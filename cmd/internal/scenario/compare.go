@@ -174,7 +174,7 @@ select distinct 'effects', e.key || ' ' || e.state
 union all
 select 'events', o.type || ' ' || coalesce(o.data->>'dispute', o.data->>'refund', o.data->>'checkout', o.data->>'invoice', o.data->>'subscription', '')
   from receipts r join outbox o on o.receipt_id = r.id
- where r.event_id = any($1) and r.mode = $2 and not o.type = any($5)
+ where r.event_id = any($1) and r.mode = $2 and not o.type = any($5) and o.type not like 'task.%'
 union all
 select 'tasks', kind || ' ' || object || ' ' || state from tasks where mode = $2 and account = $3 and not kind = any($6)
 union all

@@ -40,8 +40,10 @@ select e.key, e.kind, e.state from receipts r join effects e on e.receipt_id = r
  where r.event_id = any($1) and r.mode = $2 and e.kind not in ('apply-facts', 'apply-due') and e.state <> 'claimed'
  order by e.done_at nulls last, e.key`
 
+// newsSQL leaves out the news of tasks, which are observed themselves.
 const newsSQL = `
-select o.id, o.type from receipts r join outbox o on o.receipt_id = r.id where r.event_id = any($1) and r.mode = $2 order by o.id`
+select o.id, o.type from receipts r join outbox o on o.receipt_id = r.id
+ where r.event_id = any($1) and r.mode = $2 and o.type not like 'task.%' order by o.id`
 
 const tasksSQL = `
 select kind || ' ' || object, kind || case state when 'open' then '' else ' ' || state end from tasks t
