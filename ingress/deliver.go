@@ -77,7 +77,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	if p, ok := source.probe(r, match); ok {
 		return s.keepProbe(c, &source, p, r, match, &l)
 	}
-	s.tally.used(source.Name, match.Secret, r.ReceivedAt)
+	s.tally.count(source.Name, receipt.Admitted, match.Secret, r.ReceivedAt)
 	return s.keep(c, &source, r, match, &l)
 }
 
@@ -140,7 +140,7 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 		return reply(c, a)
 	}
 	l.class = "no_handshake"
-	s.tally.refused(l.source, l.class, r.ReceivedAt)
+	s.tally.count(l.source, receipt.Refused, l.class, r.ReceivedAt)
 	return answer(c, http.StatusBadRequest, l.class)
 }
 
@@ -149,7 +149,7 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label) bool {
 	if !source.admits(from) {
 		l.class = "address_not_allowed"
-		s.tally.refused(l.source, l.class, s.cfg.Now())
+		s.tally.count(l.source, receipt.Refused, l.class, s.cfg.Now())
 		_ = answer(c, http.StatusForbidden, l.class)
 		return false
 	}
@@ -178,7 +178,7 @@ func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Req
 		return unavailable(c, "unavailable")
 	}
 	l.class = string(rejection.Class)
-	s.tally.refused(l.source, l.class, r.ReceivedAt)
+	s.tally.count(l.source, receipt.Refused, l.class, r.ReceivedAt)
 	s.cfg.Refused(l.source, r, rejection, from.String())
 	return answer(c, source.statusOf(rejection.Class), l.class)
 }

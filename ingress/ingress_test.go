@@ -305,7 +305,7 @@ func TestDeliver_Refused_NothingStored(t *testing.T) {
 	if n := b.count(t, `select count(*) from receipts`); n != 0 {
 		t.Errorf("receipts: got %d, want 0", n)
 	}
-	if n := b.count(t, `select count from rejection_counts where source = 'shop' and class = 'no_matching_signature'`); n != 1 {
+	if n := b.count(t, `select count from source_counts where source = 'shop' and what = 'refused' and name = 'no_matching_signature'`); n != 1 {
 		t.Errorf("counted rejections: got %d, want 1", n)
 	}
 }
@@ -857,7 +857,7 @@ type forgetful struct {
 	once   sync.Once
 }
 
-func (f *forgetful) CountRejections(ctx context.Context, counts []receipt.Rejections) (err error) {
+func (f *forgetful) CountSources(ctx context.Context, counts []receipt.SourceCount) (err error) {
 	if len(counts) > 0 {
 		f.once.Do(func() {
 			close(f.failed)
@@ -867,7 +867,7 @@ func (f *forgetful) CountRejections(ctx context.Context, counts []receipt.Reject
 	if err != nil {
 		return err
 	}
-	return f.Receipts.CountRejections(ctx, counts)
+	return f.Receipts.CountSources(ctx, counts)
 }
 
 // A rejection is counted once and told once, whenever the database takes the count.
@@ -886,7 +886,7 @@ func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 	if err := b.srv.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.count(t, `select sum(count) from rejection_counts`); n != 1 {
+	if n := b.count(t, `select sum(count) from source_counts where what = 'refused'`); n != 1 {
 		t.Errorf("counted %d times, want once", n)
 	}
 	if n := strings.Count(log.String(), "requests refused"); n != 1 {
@@ -914,7 +914,7 @@ func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	}
 	close(store.leave)
 	delivered.Wait()
-	if n := b.count(t, `select coalesce(sum(count), 0) from rejection_counts`); n != 1 {
+	if n := b.count(t, `select coalesce(sum(count), 0) from source_counts where what = 'refused'`); n != 1 {
 		t.Errorf("counted %d times, want once", n)
 	}
 }
@@ -926,7 +926,7 @@ type silent struct {
 	once  sync.Once
 }
 
-func (s *silent) CountRejections(ctx context.Context, counts []receipt.Rejections) error {
+func (s *silent) CountSources(ctx context.Context, counts []receipt.SourceCount) error {
 	if len(counts) == 0 {
 		return nil
 	}
@@ -1049,10 +1049,10 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 	if n := b.count(t, `select count(*) from receipts`); n != len(took) {
 		t.Errorf("receipts: got %d, want %d", n, len(took))
 	}
-	if n := b.count(t, `select sum(count) from rejection_counts`); n != int(forged.Load()) {
+	if n := b.count(t, `select sum(count) from source_counts where what = 'refused'`); n != int(forged.Load()) {
 		t.Errorf("rejections: got %d, want %d", n, forged.Load())
 	}
-	if n := b.count(t, `select sum(uses) from secret_uses where label = 'main'`); n != len(took) {
+	if n := b.count(t, `select sum(count) from source_counts where what = 'admitted' and name = 'main'`); n != len(took) {
 		t.Errorf("uses of the secret: got %d, want %d", n, len(took))
 	}
 }

@@ -27,8 +27,7 @@ type Receipts interface {
 	// Insert returns nil only when every event of d is committed.
 	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
 	KeepProbe(ctx context.Context, p receipt.Probe) error
-	CountRejections(ctx context.Context, counts []receipt.Rejections) error
-	CountSecretUses(ctx context.Context, uses []receipt.SecretUse) error
+	CountSources(ctx context.Context, counts []receipt.SourceCount) error
 }
 
 // Config is what a server needs. Sources and Receipts are required.

@@ -3,6 +3,8 @@ package ingress
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,50 +24,38 @@ type tally struct {
 	store Receipts
 	log   *slog.Logger
 
-	mu         sync.Mutex
-	rejections map[rejectionKey]int64
-	uses       map[useKey]use
+	mu     sync.Mutex
+	counts map[counted]receipt.SourceCount
 }
 
-type rejectionKey struct {
-	source, class string
-	day           time.Time
-}
-
-type useKey struct{ source, label string }
-
-type use struct {
-	count int64
-	last  time.Time
+// counted is what one count is of.
+type counted struct {
+	source string
+	what   receipt.Counted
+	name   string
+	day    time.Time
 }
 
 func newTally(store Receipts, log *slog.Logger) *tally {
-	return &tally{store: store, log: log, rejections: map[rejectionKey]int64{}, uses: map[useKey]use{}}
+	return &tally{store: store, log: log, counts: map[counted]receipt.SourceCount{}}
 }
 
-func (t *tally) refused(source, class string, at time.Time) {
-	t.addRefusals(rejectionKey{source, class, at.UTC().Truncate(24 * time.Hour)}, 1)
+// count counts a request that came at a time; name is the class of a refusal, or the label of the secret.
+func (t *tally) count(source string, what receipt.Counted, name string, at time.Time) {
+	t.add(receipt.SourceCount{Source: source, What: what, Name: name, Day: at.UTC().Truncate(24 * time.Hour),
+		Count: 1, Last: at})
 }
 
-func (t *tally) addRefusals(key rejectionKey, n int64) {
+func (t *tally) add(more receipt.SourceCount) {
 	t.mu.Lock()
-	t.rejections[key] += n
-	t.mu.Unlock()
-}
-
-func (t *tally) used(source, label string, at time.Time) {
-	t.addUses(useKey{source, label}, use{1, at})
-}
-
-func (t *tally) addUses(key useKey, more use) {
-	t.mu.Lock()
-	u := t.uses[key]
-	u.count += more.count
-	if more.last.After(u.last) {
-		u.last = more.last
+	defer t.mu.Unlock()
+	key := counted{more.Source, more.What, more.Name, more.Day}
+	held := t.counts[key]
+	more.Count += held.Count
+	if held.Last.After(more.Last) {
+		more.Last = held.Last
 	}
-	t.uses[key] = u
-	t.mu.Unlock()
+	t.counts[key] = more
 }
 
 // run writes the counts every few seconds until stop is closed; the end of ctx cuts a write short.
@@ -91,33 +81,19 @@ func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
 // next time.
 func (t *tally) flush(ctx context.Context) {
 	t.mu.Lock()
-	rejections, uses := t.rejections, t.uses
-	t.rejections, t.uses = map[rejectionKey]int64{}, map[useKey]use{}
+	counts := slices.Collect(maps.Values(t.counts))
+	t.counts = map[counted]receipt.SourceCount{}
 	t.mu.Unlock()
-
-	var counts []receipt.Rejections
-	for k, n := range rejections {
-		counts = append(counts, receipt.Rejections{Source: k.source, Class: k.class, Day: k.day, Count: n})
-	}
-	err := t.store.CountRejections(ctx, counts)
+	err := t.store.CountSources(ctx, counts)
 	if err != nil {
-		t.log.Warn("rejections not counted yet", "error", err)
+		t.log.Warn("requests not counted yet", "error", err)
 	}
-	for k, n := range rejections {
-		if err != nil {
-			t.addRefusals(k, n)
-			continue
-		}
-		t.log.Info("requests refused", "source", k.source, "class", k.class, "count", n)
-	}
-	var used []receipt.SecretUse
-	for k, u := range uses {
-		used = append(used, receipt.SecretUse{Source: k.source, Label: k.label, Uses: u.count, LastUsed: u.last})
-	}
-	if err := t.store.CountSecretUses(ctx, used); err != nil {
-		t.log.Warn("uses of secrets not counted yet", "error", err)
-		for k, u := range uses {
-			t.addUses(k, u)
+	for _, c := range counts {
+		switch {
+		case err != nil:
+			t.add(c)
+		case c.What == receipt.Refused:
+			t.log.Info("requests refused", "source", c.Source, "class", c.Name, "count", c.Count)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 	for sql, who := range map[string][]*pgxpool.Pool{
 		`select * from effects`: {ingress}, `update effects set state = 'done'`: {ingress}, `select * from accounts`: {ingress},
 		`select body from receipt_bodies`: {ingress}, `delete from receipt_bodies`: {ingress}, `delete from receipts`: {ingress}, `delete from runs`: {ingress},
-		`select * from redeliveries`: {ingress}, `delete from redeliveries`: {ingress}, `delete from rejection_counts`: {ingress},
+		`select * from redeliveries`: {ingress}, `delete from redeliveries`: {ingress}, `delete from source_counts`: {ingress},
 		`delete from outbox`: {ingress}, `select * from operator_actions`: {ingress},
 		`update operator_actions set actor = ''`: {ingress, worker}, `delete from operator_actions`: {ingress, worker},
 		`update schema_version set version = 0`: {ingress, worker},

@@ -195,7 +195,7 @@ func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe", "github": "github"}).at(t, away)
-	if _, err := connect(t, dsn).Exec(t.Context(), `insert into secret_uses (source, label, uses, last_used) values ('stripe', 'secret-1', 3, now())`); err != nil {
+	if _, err := connect(t, dsn).Exec(t.Context(), `insert into source_counts values ('stripe', 'admitted', 'secret-1', now(), 3, now())`); err != nil {
 		t.Fatal(err)
 	}
 	found, _ := s.examined(t)
@@ -314,7 +314,7 @@ func TestDoctor_Probe(t *testing.T) {
 			// Whatever came of it, it is no event, and no use of a secret.
 			g.stop()
 			var events, uses int
-			if err := g.pool.QueryRow(t.Context(), `select (select count(*) from receipts), (select count(*) from secret_uses)`).Scan(&events, &uses); err != nil {
+			if err := g.pool.QueryRow(t.Context(), `select (select count(*) from receipts), (select count(*) from source_counts where what = 'admitted')`).Scan(&events, &uses); err != nil {
 				t.Fatal(err)
 			}
 			if events != 0 || uses != 0 {

@@ -14,7 +14,7 @@ func TestSources(t *testing.T) {
 	s := setup(t, dsn, map[string]string{"billing": "stripe", "code": "github"})
 	write(t, s.file, strings.Replace(read(t, s.file), "provider: github,", "provider: github, url: 'https://us:hush@hooks.example/in?token=hush',", 1))
 	conn := connect(t, dsn)
-	if _, err := conn.Exec(t.Context(), `insert into secret_uses values ('billing', 'secret-1', 7, now())`); err != nil {
+	if _, err := conn.Exec(t.Context(), `insert into source_counts values ('billing', 'admitted', 'secret-1', now(), 7, now())`); err != nil {
 		t.Fatal(err)
 	}
 	r := s.pawl(t, "sources", "--json")

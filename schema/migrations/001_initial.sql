@@ -141,23 +141,17 @@ create table rejections (
 );
 create index rejections_recent on rejections (source, received_at desc);
 
--- How often each class was refused, per source and day: the only write that a flood of bad
--- signatures costs, summed in memory and added every few seconds.
-create table rejection_counts (
-    source text   not null,
-    class  text   not null,
-    day    date   not null,
-    count  bigint not null default 0,
-    primary key (source, class, day)
-);
-
--- Which secret admits how much, for "safe to remove".
-create table secret_uses (
-    source    text        not null,
-    label     text        not null,
-    uses      bigint      not null default 0,
-    last_used timestamptz not null,
-    primary key (source, label)
+-- How often each class was refused, and each secret admitted a request (for "safe to remove"), per source and day: the
+-- only write that a flood of bad signatures costs, summed in memory and added every few seconds.
+create table source_counts (
+    source text        not null,
+    what   text        not null check (what in ('refused', 'admitted')),
+    -- name is the class, or the secret's label.
+    name   text        not null,
+    day    date        not null,
+    count  bigint      not null default 0,
+    last   timestamptz not null,
+    primary key (source, what, name, day)
 );
 
 -- Deliveries that operators sent to see whether one arrives: for a day, and no events.

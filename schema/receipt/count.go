@@ -7,33 +7,54 @@ import (
 	"time"
 )
 
-// Rejections is a number of refused requests of one class, at one source, on one day (UTC).
-type Rejections struct {
+// Counted is what a [SourceCount] counts.
+type Counted string
+
+const (
+	// Refused counts the refused requests of a class.
+	Refused Counted = "refused"
+	// Admitted counts the requests that a secret has admitted, by its label.
+	Admitted Counted = "admitted"
+)
+
+// SourceCount is a number of requests at one source on one day (UTC), and when the last of them came.
+type SourceCount struct {
 	Source string
-	Class  string
-	Day    time.Time
-	Count  int64
+	What   Counted
+	// Name is a class, or the label of a secret.
+	Name  string
+	Day   time.Time
+	Count int64
+	Last  time.Time
 }
 
-const countRejectionsSQL = `
-insert into rejection_counts (source, class, day, count)
-select source, class, day, sum(count)::bigint
-  from unnest($1::text[], $2::text[], $3::date[], $4::bigint[]) as t(source, class, day, count)
- group by source, class, day order by source, class, day
-on conflict (source, class, day) do update set count = rejection_counts.count + excluded.count`
+const countSourcesSQL = `
+insert into source_counts (source, what, name, day, count, last)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::bigint[], $6::timestamptz[])
+on conflict (source, what, name, day) do update
+   set count = source_counts.count + excluded.count, last = greatest(source_counts.last, excluded.last)`
 
-// CountRejections adds counts that were summed in memory. After an error they may or may not have
-// been added: the counts inform, they decide nothing.
-func (s *Store) CountRejections(ctx context.Context, counts []Rejections) error {
+// CountSources adds counts that were summed in memory; each source, kind, name and day stands there once. After an
+// error they may or may not have been added: the counts inform, they decide nothing.
+func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 	if len(counts) == 0 {
 		return nil
 	}
-	n := len(counts)
-	sources, classes, days, sums := make([]string, n), make([]string, n), make([]time.Time, n), make([]int64, n)
-	for i, c := range counts {
-		sources[i], classes[i], days[i], sums[i] = c.Source, c.Class, c.Day, c.Count
+	// All writers lock the rows in one order.
+	counts = slices.SortedFunc(slices.Values(counts), func(a, b SourceCount) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.What, b.What), cmp.Compare(a.Name, b.Name),
+			a.Day.Compare(b.Day))
+	})
+	var texts [3][]string
+	var days, last []time.Time
+	var sums []int64
+	for _, c := range counts {
+		for i, text := range []string{c.Source, string(c.What), c.Name} {
+			texts[i] = append(texts[i], text)
+		}
+		days, sums, last = append(days, c.Day), append(sums, c.Count), append(last, c.Last)
 	}
-	return s.exec(ctx, "count rejections", countRejectionsSQL, sources, classes, days, sums)
+	return s.exec(ctx, "count requests", countSourcesSQL, texts[0], texts[1], texts[2], days, sums, last)
 }
 
 // SecretUse is how often a source's secret has admitted a request, and when last.
@@ -44,29 +65,9 @@ type SecretUse struct {
 	LastUsed time.Time
 }
 
-const countSecretUsesSQL = `
-insert into secret_uses (source, label, uses, last_used)
-select * from unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[])
-on conflict (source, label) do update
-   set uses = secret_uses.uses + excluded.uses, last_used = greatest(secret_uses.last_used, excluded.last_used)`
-
-// CountSecretUses adds uses that were summed in memory. uses must have each (source, label) once.
-func (s *Store) CountSecretUses(ctx context.Context, uses []SecretUse) error {
-	if len(uses) == 0 {
-		return nil
-	}
-	uses = slices.SortedFunc(slices.Values(uses), func(a, b SecretUse) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Label, b.Label))
-	})
-	n := len(uses)
-	sources, labels, counts, last := make([]string, n), make([]string, n), make([]int64, n), make([]time.Time, n)
-	for i, u := range uses {
-		sources[i], labels[i], counts[i], last[i] = u.Source, u.Label, u.Uses, u.LastUsed
-	}
-	return s.exec(ctx, "count secret uses", countSecretUsesSQL, sources, labels, counts, last)
-}
-
-const secretUsesSQL = `select source, label, uses, last_used from secret_uses order by source, label`
+const secretUsesSQL = `
+select source, name as label, sum(count)::bigint as uses, max(last) as last_used
+  from source_counts where what = 'admitted' group by source, name order by source, name`
 
 // SecretUses returns how often each secret has admitted a request, and when last. A secret without any use is
 // missing. The uses of the last few seconds may be missing, too.

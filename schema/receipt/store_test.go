@@ -454,19 +454,18 @@ func TestCounts_Add(t *testing.T) {
 	s, pool := setup(t)
 	day := time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
 	for range 2 {
-		if err := s.CountRejections(t.Context(), []receipt.Rejections{
-			{Source: "a", Class: "x", Day: day, Count: 2}, {Source: "a", Class: "x", Day: day, Count: 3}, {Source: "b", Class: "x", Day: day, Count: 1},
+		if err := s.CountSources(t.Context(), []receipt.SourceCount{
+			{Source: "b", What: receipt.Refused, Name: "x", Day: day, Count: 1, Last: day}, {Source: "a", What: receipt.Refused, Name: "x", Day: day, Count: 5, Last: day},
+			{Source: "a", What: receipt.Admitted, Name: "l", Day: day, Count: 2, Last: day}, {Source: "a", What: receipt.Admitted, Name: "l", Day: day.AddDate(0, 0, 1), Count: 3, Last: day.AddDate(0, 0, 1)},
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.CountSecretUses(t.Context(), []receipt.SecretUse{{Source: "b", Label: "l", Uses: 2, LastUsed: day}, {Source: "a", Label: "l", Uses: 5, LastUsed: day}}); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if n := count(t, pool, `select count from rejection_counts where source = 'a' and class = 'x' and day = '2026-11-20'`); n != 10 {
+	if n := count(t, pool, `select count from source_counts where source = 'a' and what = 'refused' and name = 'x' and day = '2026-11-20'`); n != 10 {
 		t.Errorf("rejections: got %d, want 10", n)
 	}
-	if n := count(t, pool, `select uses from secret_uses where source = 'a'`); n != 10 {
-		t.Errorf("uses: got %d, want 10", n)
+	want := receipt.SecretUse{Source: "a", Label: "l", Uses: 10, LastUsed: day.AddDate(0, 0, 1)}
+	if uses, err := s.SecretUses(t.Context()); err != nil || len(uses) != 1 || uses[0].Uses != want.Uses || !uses[0].LastUsed.Equal(want.LastUsed) {
+		t.Errorf("uses: got %+v, %v, want %+v", uses, err, want)
 	}
 }

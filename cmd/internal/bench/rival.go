@@ -43,9 +43,8 @@ func (noStorage) Insert(_ context.Context, d receipt.Delivery) ([]receipt.Outcom
 	return outcomes, nil
 }
 
-func (noStorage) KeepProbe(context.Context, receipt.Probe) error              { return nil }
-func (noStorage) CountRejections(context.Context, []receipt.Rejections) error { return nil }
-func (noStorage) CountSecretUses(context.Context, []receipt.SecretUse) error  { return nil }
+func (noStorage) KeepProbe(context.Context, receipt.Probe) error            { return nil }
+func (noStorage) CountSources(context.Context, []receipt.SourceCount) error { return nil }
 
 // plainInsert writes the rows that pawl writes, one statement and one commit per request.
 type plainInsert struct {

@@ -223,7 +223,7 @@ func (w *world) postOff(in endpoint, e invoice, off time.Duration) delivery {
 func (w *world) awaitRejections(want map[string]int) {
 	w.t.Helper()
 	await(w.t, patience, func() error {
-		rows, err := w.query(`select class, sum(count)::int as n from rejection_counts group by class`)
+		rows, err := w.query(`select name as class, sum(count)::int as n from source_counts where what = 'refused' group by name`)
 		if err != nil {
 			return err
 		}
