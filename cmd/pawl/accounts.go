@@ -223,26 +223,3 @@ func dueRows(due []account.Due) [][]string {
 	}
 	return rows
 }
-
-func taskRows(tasks []account.Task) [][]string {
-	rows := [][]string{{"OPEN TASK", "OBJECT", "ACCOUNT", "MODE", "SINCE", "DUE BY", "EVENT", "TITLE"}}
-	for _, t := range tasks {
-		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, output.Time(t.Since), output.Date(t.DueBy), t.Event,
-			t.Title})
-	}
-	return rows
-}
-
-func tasksList(a *app) *cobra.Command {
-	var mode, kind string
-	var limit int
-	cmd := &cobra.Command{Use: "list", Short: "List what a person has to do: what is due next, then the oldest",
-		Args: noArgument}
-	modeFlag(cmd, &mode, "only those of live, or of test")
-	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `kind`")
-	limitFlag(cmd, &limit, 50)
-	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
-		found, err := account.OpenTasks(ctx, s.db, mode, kind, oneMore(limit))
-		return newest(a, found, limit, nil), err
-	}, func(a *app, tasks []account.Task) error { return a.Table(taskRows(tasks)) })
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,7 +121,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 		{[]string{"in_1", "--why", "seen"}, exitFailed, "is reviewed by its event evt_1"},
 		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
 		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
-		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "has another task that request ID one closed"},
+		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "has another task that request ID one was about"},
 		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, "sub_1 has no open task"},
 	} {
 		r := s.pawl(t, append([]string{"tasks", "close", "--who", "ann"}, tt.args...)...)
@@ -135,6 +136,60 @@ func TestTasks_ListAndClose(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `select state, (select actor from operator_actions where action = 'close-task') from tasks
 		where mode = 'live' and object = 'sub_1'`).Scan(&state, &actor); err != nil || state != "done" || !strings.HasPrefix(actor, "uid:") || !strings.HasSuffix(actor, ") ann") {
 		t.Errorf("the task is %q, by %q (%v); want done by ann in the trail", state, actor, err)
+	}
+}
+
+// Who has a task, and what was said about it, is there for the next person; all of it goes into the audit trail.
+func TestTasks_TakeNoteShow(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	if _, err := connect(t, dsn).Exec(t.Context(), `insert into tasks (mode, kind, object, account, state, title, effect_key, due_by) values
+		('live', 'dispute', 'dp_1', 'acme', 'open', 'answer dp_1', '', now() + interval '2 days'), ('live', 'dispute', 'dp_2', 'acme', 'done', 'answer dp_2', '', null)`); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"take", "dp_1", "--who", "ann", "--why", "on call"}, 0, "dispute of dp_1 (live) is taken by uid:"},
+		{[]string{"take", "dp_1", "--who", "ann", "--why", "on call"}, exitFailed, "is taken by uid:"},
+		{[]string{"note", "dp_1", "--who", "ann", "--why", "asked for the delivery note"}, 0, "is noted"},
+		{[]string{"note", "dp_1"}, exitUsage, "--why"},
+		{[]string{"take", "dp_1", "--who", "bob", "--why", "ann is away"}, 0, "bob"},
+		{[]string{"note", "dp_2", "--why", "too late"}, exitFailed, "dp_2 has no open task"},
+	} {
+		r := s.pawl(t, append([]string{"tasks"}, tt.args...)...)
+		if r.code != tt.code || !strings.Contains(r.out+r.err, tt.says) {
+			t.Errorf("%v: exit %d, %s%s; want %d and %q", tt.args, r.code, r.out, r.err, tt.code, tt.says)
+		}
+	}
+	if r := s.pawl(t, "tasks", "list"); !strings.Contains(r.out, ") bob") || strings.Contains(r.out, ") ann") {
+		t.Errorf("the list does not say that bob has it:\n%s", r.out)
+	}
+	shown := decode[[]operator.ShownTask](t, s.pawl(t, "tasks", "show", "dp_1", "--json"))
+	if len(shown) != 1 || !strings.HasSuffix(shown[0].TakenBy, ") bob") {
+		t.Fatalf("shown %+v", shown)
+	}
+	var did []string
+	for _, a := range shown[0].Actions {
+		did = append(did, a.Action+": "+a.Reason)
+	}
+	if want := []string{"take-task: ann is away", "note-task: asked for the delivery note", "take-task: on call"}; !slices.Equal(did, want) {
+		t.Errorf("done %q, want %q", did, want)
+	}
+	r := s.pawl(t, "tasks", "show", "dp_1")
+	for _, want := range []string{"dispute of dp_1 (live)", "asked for the delivery note", "tasks close dp_1 --kind dispute --mode live --why REASON"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("the screen does not show %q:\n%s%s", want, r.out, r.err)
+		}
+	}
+	if r := s.pawl(t, "tasks", "show", "dp_2"); r.code != 0 || !strings.Contains(r.out, "done") || strings.Contains(r.out, "Go on with") {
+		t.Errorf("of what is done: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := s.pawl(t, "tasks", "show", "dp_3"); r.code != exitFailed || !strings.Contains(r.err, "pawl tasks list") {
+		t.Errorf("of nothing: exit %d, %s", r.code, r.err)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package account reads everything about one account from all tables: its access and the reasons, its subscriptions
-// and invoices, its finance entries, and its open tasks. Only [Done] writes.
+// and invoices, its finance entries, and its open tasks. Only [Done] and [Take] write.
 package account
 
 import (

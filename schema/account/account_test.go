@@ -150,9 +150,9 @@ func TestShow_NotThere(t *testing.T) {
 func TestDone_OpenTask_OnceOnly(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
-	open, err := account.OpenAbout(t.Context(), db, "sub_1")
+	open, err := account.TasksAbout(t.Context(), db, "sub_1")
 	if err != nil || len(open) != 1 {
-		t.Fatalf("OpenAbout() = %v, %v", open, err)
+		t.Fatalf("TasksAbout() = %v, %v", open, err)
 	}
 	for i, want := range []bool{true, false} {
 		if closed, err := account.Done(t.Context(), db, open[0]); err != nil || closed != want {

@@ -15,7 +15,8 @@ var Statements = map[string]string{
 	"workspace":     workspaceSQL,
 	"tasks":         tasksSQL,
 	"open tasks":    openTasksSQL,
-	"open about":    openAboutSQL,
+	"tasks about":   tasksAboutSQL,
+	"take":          takeSQL,
 	"count tasks":   countTasksSQL,
 	"done":          doneSQL,
 }
@@ -61,7 +62,7 @@ const whose = `coalesce(nullif(t.account, ''),
     (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`
 
 // taskColumns are the fields of [Task]. The effect that opened it knows the event.
-const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, ''), t.due_by
+const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, ''), t.due_by, t.taken_by, t.state
   from tasks t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`
 
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
@@ -75,7 +76,10 @@ const countTasksSQL = `
 select kind, mode, count(*)::int, min(created_at), min(due_by) from tasks where state = 'open'
  group by kind, mode order by mode, min(due_by), min(created_at), kind`
 
-const openAboutSQL = `select ` + taskColumns + ` where t.state = 'open' and t.object = $1 order by t.mode, t.kind`
+const tasksAboutSQL = `select ` + taskColumns + ` where t.object = $1 order by t.mode, t.kind`
 
 const doneSQL = `
-update tasks set state = 'done', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = 'open'`
+update tasks set state = 'done', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
+
+const takeSQL = `
+update tasks set taken_by = $4, updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`

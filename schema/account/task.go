@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Task is an open task for a person about an object. An object has at most one task of each kind.
+// Task is a task for a person about an object. An object has at most one task of each kind.
 type Task struct {
 	Mode    string    `json:"mode"`
 	Kind    string    `json:"kind"`
@@ -21,6 +21,10 @@ type Task struct {
 	Event string `json:"event"`
 	// DueBy is when it is too late, nil for never.
 	DueBy *time.Time `json:"due_by,omitempty"`
+	// TakenBy is who sees to it, "" for nobody.
+	TakenBy string `json:"taken_by,omitempty"`
+	// State is one of [billing.TaskOpen] and its like.
+	State string `json:"state"`
 }
 
 // Count counts the open tasks of one kind and mode.
@@ -52,9 +56,9 @@ func OpenTasks(ctx context.Context, db DB, mode, kind string, limit int) ([]Task
 	return tasks, nil
 }
 
-// OpenAbout returns the open tasks about an object: one for each kind and mode.
-func OpenAbout(ctx context.Context, db DB, object string) ([]Task, error) {
-	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openAboutSQL, object)
+// TasksAbout returns the tasks about an object, also those that are closed: one for each kind and mode.
+func TasksAbout(ctx context.Context, db DB, object string) ([]Task, error) {
+	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
 	if err != nil {
 		return nil, fmt.Errorf("find tasks about %q: %w", object, err)
 	}
@@ -62,12 +66,24 @@ func OpenAbout(ctx context.Context, db DB, object string) ([]Task, error) {
 }
 
 // Done closes an open task as done. It returns false if there is no such open task.
-func Done(ctx context.Context, db interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}, t Task) (bool, error) {
+func Done(ctx context.Context, db Execer, t Task) (bool, error) {
 	tag, err := db.Exec(ctx, doneSQL, t.Mode, t.Kind, t.Object)
 	if err != nil {
 		return false, fmt.Errorf("close task %s of %s: %w", t.Kind, t.Object, err)
 	}
 	return tag.RowsAffected() == 1, nil
+}
+
+// Take gives an open task to TakenBy. It returns false if there is no such open task.
+func Take(ctx context.Context, db Execer, t Task) (bool, error) {
+	tag, err := db.Exec(ctx, takeSQL, t.Mode, t.Kind, t.Object, t.TakenBy)
+	if err != nil {
+		return false, fmt.Errorf("take task %s of %s: %w", t.Kind, t.Object, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Execer is a pool or a transaction of pgx.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }

@@ -46,7 +46,7 @@ with ended as materialized (select ended from subscriptions where mode = $1 and 
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, subscription)
 values ($1, $2, $3, $4, case when (select ended from ended) then 'cancelled' else 'open' end, $5, $6, $7)
     on conflict (mode, kind, object) do update set state = excluded.state, title = excluded.title, effect_key = excluded.effect_key,
-       created_at = now(), updated_at = now()
+       taken_by = '', created_at = now(), updated_at = now()
  where t.state = 'cancelled'`
 
 // endTasksSQL cancels what need not be done any more for a subscription that has ended.
@@ -65,6 +65,7 @@ insert into tasks as t (mode, kind, object, account, state, title, effect_key, d
     on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),
        due_by = excluded.due_by, reminded = case when t.due_by = excluded.due_by then t.reminded else 0 end,
        created_at = case when t.state = 'cancelled' and excluded.state = 'open' then now() else t.created_at end,
+       taken_by = case t.state when 'cancelled' then '' else t.taken_by end,
        state = case when t.state = 'done' then t.state else excluded.state end`
 
 // remindSQL marks what has 72 hours left, and again what has 24. The news are written by the table's trigger.

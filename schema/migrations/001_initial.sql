@@ -522,13 +522,15 @@ create table tasks (
     due_by     timestamptz,
     -- reminded is how many hours before that the news last told of it, 0 for not yet.
     reminded   integer     not null default 0,
+    -- taken_by is who sees to it, '' for nobody.
+    taken_by   text        not null default '',
     -- created_at is when it was opened last.
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     primary key (mode, kind, object)
 );
 create index tasks_open on tasks (account, mode) where state = 'open';
-create index tasks_open_object on tasks (object) where state = 'open';
+create index tasks_object on tasks (object);
 create index tasks_due on tasks (due_by) where state = 'open' and due_by is not null;
 create index tasks_subscription on tasks (subscription, mode) where subscription <> '';
 

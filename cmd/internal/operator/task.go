@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,51 +10,54 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// TaskResult is a task that was closed.
+// TaskResult is a task that somebody has taken or closed, or noted something about.
 type TaskResult struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"`
 	Mode   string `json:"mode"`
 	State  string `json:"state"`
+	// TakenBy is who has it, "" for nobody.
+	TakenBy string `json:"taken_by,omitempty"`
 }
 
-// taskRule closes the open task about an object, as done. Kind and Mode may be "" if one is open.
+// taskRule decides about the open task about an object: somebody takes it, notes something, or closes it as done. A
+// note stands in the audit trail alone. Kind and Mode may be "" if one is open.
 var taskRule = rule[struct{}]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (struct{}, string, error) {
 		return struct{}{}, "task/" + d.Target, nil
 	},
 	check: func(ctx context.Context, o *Operator, d *Decision, _ struct{}) (*change, error) {
-		open, err := account.OpenAbout(ctx, o.DB, d.Target)
+		t, err := findTask(ctx, o, d)
 		if err != nil {
 			return nil, err
 		}
-		open = slices.DeleteFunc(open,
-			func(t account.Task) bool { return d.Kind != "" && t.Kind != d.Kind || d.Mode != "" && t.Mode != d.Mode })
-		none := d.refuse("has no open task: `pawl tasks list` shows what is open, with the object of each")
-		switch {
-		case len(open) == 0:
-			return nil, none
-		case len(open) > 1:
-			list := make([]string, len(open))
-			for i, t := range open {
-				list[i] = fmt.Sprintf("--kind %s --mode %s", t.Kind, t.Mode)
+		after := TaskResult{t.Kind, t.Object, t.Mode, t.State, t.TakenBy}
+		do := func(context.Context, account.Execer, account.Task) (bool, error) { return true, nil }
+		switch d.Verb {
+		case VerbTakeTask:
+			if t.TakenBy == d.Who {
+				return nil, d.refuse("is taken by %s already", d.Who)
 			}
-			return nil, d.refuse("has %d open tasks; add one of: %s", len(open), strings.Join(list, ", "))
-		case open[0].Kind == billing.TaskReview:
-			return nil, d.refuse("is reviewed by its event %s, which waits for the end of that: decide there, with pawl events approve or reject %[1]s", open[0].Event)
+			t.TakenBy, after.TakenBy, do = d.Who, d.Who, account.Take
+		case VerbCloseTask:
+			if t.Kind == billing.TaskReview {
+				return nil, d.refuse("is reviewed by its event %s, which waits for the end of that: decide there, with pawl events approve or reject %[1]s", t.Event)
+			}
+			after.State, do = billing.TaskDone, account.Done
 		}
-		t := open[0]
 		return &change{
 			target: d.Target,
 			before: map[string]any{"kind": t.Kind, "mode": t.Mode, "account": t.Account, "state": billing.TaskOpen},
-			after:  map[string]any{"kind": t.Kind, "object": t.Object, "mode": t.Mode, "state": billing.TaskDone},
+			after: map[string]any{"kind": after.Kind, "object": after.Object, "mode": after.Mode, "state": after.State,
+				"taken_by": after.TakenBy},
 			do: func(ctx context.Context, tx pgx.Tx) error {
-				closed, err := account.Done(ctx, tx, t)
-				if err == nil && !closed {
-					err = none
+				changed, err := do(ctx, tx, *t)
+				if err == nil && !changed {
+					err = noTask(d)
 				}
 				return err
 			},
@@ -65,8 +69,70 @@ var taskRule = rule[struct{}]{
 			return "", nil, err
 		}
 		if d.Kind != "" && d.Kind != res.Kind || d.Mode != "" && d.Mode != res.Mode {
-			return "", nil, d.refuse("has another task that request ID %s closed, of kind %s in mode %s: a new decision needs another ID", d.Request, res.Kind, res.Mode)
+			return "", nil, d.refuse("has another task that request ID %s was about, of kind %s in mode %s: a new decision needs another ID", d.Request, res.Kind, res.Mode)
 		}
-		return fmt.Sprintf("%s of %s (%s) is done", res.Kind, res.Object, res.Mode), res, nil
+		says := map[string]string{VerbTakeTask: "taken by " + res.TakenBy, VerbNoteTask: "noted",
+			VerbCloseTask: "done"}[d.Verb]
+		return fmt.Sprintf("%s of %s (%s) is %s", res.Kind, res.Object, res.Mode, says), res, nil
 	},
+}
+
+// findTask finds the one open task that a decision is about.
+func findTask(ctx context.Context, o *Operator, d *Decision) (*account.Task, error) {
+	about, err := account.TasksAbout(ctx, o.DB, d.Target)
+	if err != nil {
+		return nil, err
+	}
+	open := slices.DeleteFunc(about, func(t account.Task) bool {
+		return t.State != billing.TaskOpen || d.Kind != "" && t.Kind != d.Kind || d.Mode != "" && t.Mode != d.Mode
+	})
+	if len(open) == 0 {
+		return nil, noTask(d)
+	}
+	if len(open) > 1 {
+		list := make([]string, len(open))
+		for i, t := range open {
+			list[i] = fmt.Sprintf("--kind %s --mode %s", t.Kind, t.Mode)
+		}
+		return nil, d.refuse("has %d open tasks; add one of: %s", len(open), strings.Join(list, ", "))
+	}
+	return &open[0], nil
+}
+
+func noTask(d *Decision) error {
+	return d.refuse("has no open task: `pawl tasks list` shows what is open, with the object of each")
+}
+
+// ShownTask is a task, open or closed, with what people did about it.
+type ShownTask struct {
+	account.Task
+	// Actions are the newest first: who took it, noted something, closed it, and why.
+	Actions []audit.Row `json:"actions"`
+}
+
+// mostActions bounds the actions that are shown of an object's tasks.
+const mostActions = 100
+
+// ShowTasks returns the tasks about an object.
+func (o *Operator) ShowTasks(ctx context.Context, object string) ([]ShownTask, error) {
+	tasks, err := account.TasksAbout(ctx, o.DB, object)
+	if err != nil {
+		return nil, err
+	}
+	if len(tasks) == 0 {
+		return nil, fmt.Errorf("%s has no task, and had none: `pawl tasks list` shows the object of each", object)
+	}
+	actions, err := o.Audit.List(ctx, audit.Filter{Target: object, Limit: mostActions})
+	if err != nil {
+		return nil, err
+	}
+	shown := []ShownTask{}
+	for _, t := range tasks {
+		of := slices.DeleteFunc(slices.Clone(actions), func(a audit.Row) bool {
+			var about TaskResult
+			return json.Unmarshal(a.After, &about) != nil || about.Kind != t.Kind || about.Mode != t.Mode
+		})
+		shown = append(shown, ShownTask{t, of})
+	}
+	return shown, nil
 }

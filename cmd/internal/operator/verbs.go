@@ -21,6 +21,8 @@ const (
 	VerbApprove    = workflows.UpdateApprove
 	VerbReject     = workflows.UpdateReject
 
+	VerbTakeTask  = "take-task"
+	VerbNoteTask  = "note-task"
 	VerbCloseTask = "close-task"
 	VerbAdmit     = "admit"
 	VerbReveal    = "reveal"
@@ -181,6 +183,19 @@ workspace meanwhile. pawl accounts release gives back what there is then.` + ofA
 			Short: "Give back what a hold on an account has taken", rule: holdRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Give back what a hold on an account has taken: access and workspace are brought to what there is now.` + ofAccount,
+		},
+		{
+			Name: VerbTakeTask, Command: "tasks take", Target: "OBJECT",
+			Short: "Say that you see to the open task about an object", rule: taskRule,
+			Flags: []Flag{flagKind, flagMode},
+			Long: `Say that you see to the open task about an object, so that nobody else does. Who takes a task that somebody else has
+takes it over. OBJECT is what pawl tasks list shows.`,
+		},
+		{
+			Name: VerbNoteTask, Command: "tasks note", Target: "OBJECT",
+			Short: "Note something about the open task about an object", rule: taskRule,
+			Flags: []Flag{flagKind, flagMode}, Why: "the note (required)",
+			Long: `Note something about the open task about an object. pawl tasks show has all notes, with who and when.`,
 		},
 		{
 			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",

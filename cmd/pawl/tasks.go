@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func tasksList(a *app) *cobra.Command {
+	var mode, kind string
+	var limit int
+	cmd := &cobra.Command{Use: "list", Short: "List what a person has to do: what is due next, then the oldest",
+		Args: noArgument}
+	modeFlag(cmd, &mode, "only those of live, or of test")
+	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `kind`")
+	limitFlag(cmd, &limit, 50)
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
+		found, err := account.OpenTasks(ctx, s.db, mode, kind, oneMore(limit))
+		return newest(a, found, limit, nil), err
+	}, func(a *app, tasks []account.Task) error { return a.Table(taskRows(tasks)) })
+}
+
+func taskRows(tasks []account.Task) [][]string {
+	rows := [][]string{
+		{"OPEN TASK", "OBJECT", "ACCOUNT", "MODE", "SINCE", "DUE BY", "EVENT", "TAKEN BY", "TITLE"},
+	}
+	for _, t := range tasks {
+		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, output.Time(t.Since), output.Date(t.DueBy),
+			t.Event, t.TakenBy, t.Title})
+	}
+	return rows
+}
+
+func tasksShow(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show OBJECT", Short: "Show the tasks about an object, and what was done about each",
+		Args: oneID("tasks show"),
+		Long: `Show the tasks about an object, open or closed, and what was done about each: who took it, noted something or closed it.
+OBJECT is what pawl tasks list shows.`,
+	}
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) ([]operator.ShownTask, error) {
+		return s.ShowTasks(ctx, args[0])
+	}, writeTasks)
+}
+
+func writeTasks(a *app, tasks []operator.ShownTask) error {
+	for _, t := range tasks {
+		head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
+			{"title", t.Title}}
+		for _, row := range [][]string{{"account", t.Account}, {"due by", output.Date(t.DueBy)},
+			{"taken by", t.TakenBy}, {"event", t.Event}} {
+			if row[1] != "" {
+				head = append(head, row)
+			}
+		}
+		head = append(head, []string{"since", output.Time(t.Since)})
+		actions := [][]string{{"AT", "WHO", "WHAT", "WHY"}}
+		for _, done := range t.Actions {
+			actions = append(actions, []string{output.Time(done.At), done.Actor, done.Action, done.Reason})
+		}
+		commands := [][]string{{"Go on with:"}}
+		of := " " + operator.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --why REASON"
+		switch {
+		case t.State != billing.TaskOpen:
+		case t.Kind == billing.TaskReview:
+			commands = append(commands, []string{"  " + a.commandLine("events show "+operator.ShellWord(t.Event))})
+		default:
+			commands = append(commands, []string{"  " + a.commandLine("tasks take"+of)},
+				[]string{"  " + a.commandLine("tasks note"+of)}, []string{"  " + a.commandLine("tasks close"+of)})
+		}
+		if err := a.Tables(head, actions, commands); err != nil {
+			return err
+		}
+	}
+	return nil
+}
