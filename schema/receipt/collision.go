@@ -80,29 +80,31 @@ func apartByHash(id string, hash [sha256.Size]byte) string {
 	return ApartID(id, hex.EncodeToString(hash[:8]))
 }
 
-const collidesSQL = `
-select ` + collides + ` from receipts r
+const lookSQL = `
+select r.id, r.status, r.reason, ` + collides + ` as other, ` + wantsOver + ` as wanted from receipts r
  cross join (select $5::bytea as body_hash, $6::text as identity, $7::text as status, $8::text as type, $9::text as object_id, $10::timestamptz as occurred_at) i
  where provider = $1 and account = $2 and mode = $3 and event_id = $4`
 
-// compareHeld compares the duplicates that ask selects with the row of their ID, without waiting for its lock. The
-// insert could not see that row: it was locked, came in the same flush, or was committed while the insert ran. An
-// event whose row was erased meanwhile stays a duplicate.
-func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outcome,
-	ask func(Outcome, *row) bool) error {
+// lookAt compares open outcomes with the receipt of their ID, without waiting for its lock. The insert could not see
+// that receipt: it was locked, came in the same flush, or was committed while the insert ran. An event whose receipt
+// was erased meanwhile stays a duplicate.
+func (s *Store) lookAt(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	batch := &pgx.Batch{}
 	for i := range outcomes {
-		r := &in.rows[i]
-		if !ask(outcomes[i], r) {
+		r, o := &in.rows[i], &outcomes[i]
+		if !o.open {
 			continue
 		}
-		batch.Queue(collidesSQL, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
+		o.open, o.again = false, true
+		batch.Queue(lookSQL, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
 			r.hash[:], string(r.Identity), string(r.Status), r.Type, r.Object,
 			r.occurred()).QueryRow(func(found pgx.Row) error {
-			err := found.Scan(&outcomes[i].other)
+			var id [16]byte
+			err := found.Scan(&id, &o.Status, &o.Reason, &o.other, &o.wanted)
 			if notFound(err) {
 				return nil
 			}
+			o.ReceiptID, o.again = uuid.UUID(id).String(), !o.other && !o.wanted
 			return err
 		})
 	}
@@ -112,7 +114,7 @@ func (s *Store) compareHeld(ctx context.Context, in *insertion, outcomes []Outco
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("compare with what is held: %w", err)
+		return fmt.Errorf("look at the receipts of duplicates: %w", err)
 	}
 	return nil
 }

@@ -225,7 +225,7 @@ func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := out[0]; !got.Duplicate || got.EventID != other.EventID || got.Uncounted == nil || got.ReceiptID != "" {
+	if got := out[0]; !got.Duplicate || got.EventID != other.EventID || got.Uncounted == nil || got.ReceiptID != other.ReceiptID {
 		t.Errorf("got %+v, want a duplicate of %s that is not counted", got, other.EventID)
 	}
 	if r := mustGet(t, s, first.ReceiptID); r.Duplicates != 0 {

@@ -13,7 +13,6 @@ import (
 
 // repeat is one more delivery of an event that has a receipt.
 type repeat struct {
-	key Key
 	in  *insertion
 	row *row
 }
@@ -23,16 +22,14 @@ type repeats []repeat
 // Size is what the repeats write.
 func (r repeats) Size() groupcommit.Size { return groupcommit.Size{Rows: len(r)} }
 
-// countRest records the duplicates that the insert could not count, and fills in their outcomes from the first
-// receipt. It does not count an event that turns out to be another one, or to take the receipt over. It has a commit
-// of its own, because a conflicting row may be invisible to the statement that met it. The answer does not depend on
-// that commit: the first delivery is committed either way.
+// countRest records the duplicates that the insert could not count. It has a commit of its own, and the answer does
+// not depend on that: the first delivery is committed either way.
 func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var again repeats
 	var at []int
 	for i := range outcomes {
-		if outcomes[i].Duplicate && outcomes[i].ReceiptID == "" && outcomes[i].Uncounted == nil && !outcomes[i].other {
-			again = append(again, repeat{in.rows[i].key, in, &in.rows[i]})
+		if outcomes[i].again {
+			again = append(again, repeat{in, &in.rows[i]})
 			at = append(at, i)
 		}
 	}
@@ -41,11 +38,14 @@ func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome
 	}
 	held, err := s.count(ctx, again)
 	for j, i := range at {
-		if err != nil {
-			outcomes[i].Uncounted = err
-		} else {
-			held[j].EventID = outcomes[i].EventID
-			outcomes[i] = held[j]
+		o := &outcomes[i]
+		switch o.again = false; {
+		case err != nil:
+			o.Uncounted = err
+		case held[j].Uncounted != nil:
+			o.Uncounted = held[j].Uncounted
+		default:
+			o.ReceiptID, o.Status, o.Reason = held[j].ReceiptID, held[j].Status, held[j].Reason
 		}
 	}
 }
@@ -77,61 +77,48 @@ func (s *Store) count(ctx context.Context, again repeats) ([]Outcome, error) {
 const duplicateSQL = `
 with found as materialized (
     select i.*, r.id
-      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[],
-                  $9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::text[])
-           with ordinality as i(provider, account, mode, event_id, source, received_at, body_hash, secret_label,
-                                status, type, object_id, occurred_at, identity, n)
+      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
+           with ordinality as i(provider, account, mode, event_id, source, received_at, body_hash, secret_label, n)
       join receipts r using (provider, account, mode, event_id) order by r.id
-), matched as materialized (
-    select i.*, held.status as held_status, held.reason, held.duplicates, held.other, held.wanted from found i
-     cross join lateral (select r.status, r.reason, r.duplicates, ` + collides + ` as other, ` + wantsOver + ` as wanted
-                           from receipts r where r.id = i.id for no key update) held
-), same as (
-    select * from matched where not other and not wanted
+), held as materialized (
+    select i.*, locked.status, locked.reason, locked.duplicates from found i
+     cross join lateral (select r.status, r.reason, r.duplicates from receipts r where r.id = i.id for no key update) locked
 ), logged as (
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label)
-    select id, source, received_at, body_hash, secret_label from same where ` + listed + ` order by n
+    select id, source, received_at, body_hash, secret_label from held where ` + listed + ` order by n
 ), counted as (
     update receipts r set duplicates = r.duplicates + c.n, updated_at = now()
-      from (select id, count(*) as n from same group by id) c where r.id = c.id
+      from (select id, count(*) as n from held group by id) c where r.id = c.id
 )
-select n, id, held_status, reason, other, wanted from matched`
+select n, id, status, reason from held`
 
 func (s *Store) flushDuplicates(ctx context.Context, reqs []repeats) ([][]Outcome, error) {
 	all := slices.Concat(reqs...)
 	n := len(all)
-	var texts [10][]string
-	for i := range texts {
-		texts[i] = make([]string, n)
-	}
-	received, occurred := make([]time.Time, n), make([]*time.Time, n)
-	hashes := make([][]byte, n)
+	var texts [6][]string
+	received, hashes := make([]time.Time, n), make([][]byte, n)
 	for i, r := range all {
-		for c, v := range [...]string{r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID, r.in.Source,
-			r.in.Secret,
-			string(r.row.Status), r.row.Type, r.row.Object, string(r.row.Identity)} {
-			texts[c][i] = v
+		for c, v := range [...]string{r.row.key.Provider, r.row.key.Account, r.row.key.Mode, r.row.key.EventID,
+			r.in.Source, r.in.Secret} {
+			texts[c] = append(texts[c], v)
 		}
-		received[i], occurred[i] = r.in.ReceivedAt, r.row.occurred()
-		hashes[i] = r.row.hash[:]
+		received[i], hashes[i] = r.in.ReceivedAt, r.row.hash[:]
 	}
 	rows, err := s.pool.Query(ctx, duplicateSQL, texts[0], texts[1], texts[2], texts[3], texts[4], received, hashes,
-		texts[5],
-		texts[6], texts[7], texts[8], occurred, texts[9])
+		texts[5])
 	if err != nil {
 		return nil, err
 	}
 	held := make([]Outcome, n)
 	for i := range held {
 		// This stays for a receipt that was erased after the insert had met it.
-		held[i] = Outcome{Duplicate: true, Uncounted: ErrNotFound}
+		held[i] = Outcome{Uncounted: ErrNotFound}
 	}
 	var at int
 	var id [16]byte
-	var status, reason string
-	o := Outcome{Duplicate: true}
-	if _, err = pgx.ForEachRow(rows, []any{&at, &id, &status, &reason, &o.other, &o.wanted}, func() error {
-		o.ReceiptID, o.Status, o.Reason = uuid.UUID(id).String(), Status(status), reason
+	var o Outcome
+	if _, err = pgx.ForEachRow(rows, []any{&at, &id, &o.Status, &o.Reason}, func() error {
+		o.ReceiptID = uuid.UUID(id).String()
 		held[at-1] = o
 		return nil
 	}); err != nil {

@@ -121,7 +121,8 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 			// A missing event met a row that could not be counted at once, or an equal event of this flush.
 			out, ok := entered[req.rows[j].id]
 			if !ok {
-				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded}
+				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded,
+					open: !req.rows[j].crowded}
 			}
 			results[i][j] = out
 		}

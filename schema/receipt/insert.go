@@ -143,31 +143,20 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 // settleRest settles the outcomes that the insert left open: duplicates whose row was locked or not yet visible, and
 // events that turned out to be new. It returns an error if it cannot find out what the answer depends on.
 func (s *Store) settleRest(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	// Other bytes are stored before anything waits for the row of their ID.
-	if err := s.compareHeld(ctx, in, outcomes, func(o Outcome, r *row) bool {
-		return o.Duplicate && o.ReceiptID == "" && r.byBytes()
-	}); err != nil {
-		return err
-	}
-	s.countRest(ctx, in, outcomes)
-	if err := s.compareHeld(ctx, in, outcomes, func(o Outcome, r *row) bool {
-		return o.Uncounted != nil && !r.byBytes() && r.Status != Ignored
-	}); err != nil {
-		return err
-	}
-	if err := s.takeOver(ctx, in, outcomes); err != nil {
-		return err
-	}
-	// Another delivery was first to take over: a duplicate after all.
-	for i := range outcomes {
-		if outcomes[i].wanted {
-			outcomes[i] = Outcome{Duplicate: true, EventID: outcomes[i].EventID}
+	for left := true; left; { // another delivery may be first to take over
+		if err := s.lookAt(ctx, in, outcomes); err != nil {
+			return err
+		}
+		// Other bytes are stored before anything waits for the row of their ID.
+		if err := s.insertApart(ctx, in, outcomes); err != nil {
+			return err
+		}
+		var err error
+		if left, err = s.takeOver(ctx, in, outcomes); err != nil {
+			return err
 		}
 	}
 	s.countRest(ctx, in, outcomes)
-	if err := s.insertApart(ctx, in, outcomes); err != nil {
-		return err
-	}
 	return s.insertCrowded(ctx, in, outcomes)
 }
 

@@ -96,13 +96,12 @@ type Outcome struct {
 	Status    Status
 	// Reason says why Status is not Received.
 	Reason string
-	// Uncounted is why the duplicate could not be counted, nil if it was. The event is safe all the same, but its
-	// ReceiptID is unknown.
+	// Uncounted is why the duplicate could not be counted, nil if it was. The event is safe all the same.
 	Uncounted error
 
 	// other: another event has this event's ID. wanted: the event takes over the receipt of its ID. crowded: the
-	// event was left out of its flush.
-	other, wanted, crowded bool
+	// event was left out of its flush. open: its receipt was not looked at yet. again: the duplicate is not counted yet.
+	other, wanted, crowded, open, again bool
 }
 
 // Pending is a receipt that waits for its workflow. It has all that a start needs, and no payload.

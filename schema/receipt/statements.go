@@ -7,7 +7,7 @@ var Statements = map[string]string{
 	"insert":          insertSQL,
 	"insert one":      insertOneSQL,
 	"insert unsigned": insertUnsignedSQL,
-	"collides":        collidesSQL,
+	"look at":         lookSQL,
 	"lock hashes":     lockHashesSQL,
 	"outlast":         outlastSQL,
 	"transmission":    transmissionSQL,

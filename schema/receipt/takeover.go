@@ -63,27 +63,26 @@ returning j.id, r.id, r.status, r.reason`
 // the new delivery: bytes, headers, source and the fields read from them. The first delivery stays in the list of
 // deliveries. The outcomes of such events are new, not duplicates.
 //
-// It has to be committed before the answer: a delivery that was answered 2xx is not sent again.
-func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome) error {
+// It has to be committed before the answer: a delivery that was answered 2xx is not sent again. left is true if
+// another delivery was first to take one of them over: that outcome is open again.
+func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome) (left bool, err error) {
 	var rows []insertRow
 	at := map[uuid.UUID]int{}
 	seen := map[Key]bool{}
 	for i, o := range outcomes {
-		r := &in.rows[i]
-		// The receipt of an uncounted duplicate may be an ignored one.
-		if (o.wanted || o.Uncounted != nil && r.Status != Ignored) && !seen[r.key] {
+		if r := &in.rows[i]; o.wanted && !seen[r.key] {
 			seen[r.key], at[r.id] = true, i
 			rows = append(rows, insertRow{row: r, in: in})
 		}
 	}
 	if len(rows) == 0 {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+in.Size().Time())
 	defer cancel()
 	taken, err := s.pool.Query(ctx, takeOverSQL, insertArgs(rows)...)
 	if err != nil {
-		return fmt.Errorf("take over what was ignored: %w", err)
+		return false, fmt.Errorf("take over what was ignored: %w", err)
 	}
 	var asked, id [16]byte
 	var status, reason string
@@ -94,7 +93,12 @@ func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("take over what was ignored: %w", err)
+		return false, fmt.Errorf("take over what was ignored: %w", err)
 	}
-	return nil
+	for i := range outcomes {
+		if o := &outcomes[i]; o.wanted {
+			o.wanted, o.open, left = false, true, true
+		}
+	}
+	return left, nil
 }

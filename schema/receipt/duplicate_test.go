@@ -1,0 +1,43 @@
+package receipt_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// A duplicate whose receipt stays locked for as long as the sender waits is a duplicate all the same: the first
+// delivery is committed, and an error would have the provider send it again.
+func TestInsert_Duplicate_LockedUntilTheAnswerIsDue_NoError(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), schematest.NewDSN(t)) // without a lock time-out
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s := receipt.NewStore(pool, receipt.Options{})
+	t.Cleanup(s.Close)
+	first := mustInsert(t, s, delivery(event("evt_1")))[0]
+	lock, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := lock.Exec(t.Context(), `select from receipts where id = $1 for update`, first.ReceiptID); err != nil {
+		t.Fatal(err)
+	}
+	due, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	out, err := s.Insert(due, delivery(event("evt_1")))
+	if err != nil {
+		t.Fatalf("Insert: %v, want the duplicate told", err)
+	}
+	if got := out[0]; !got.Duplicate || got.ReceiptID != first.ReceiptID || got.Uncounted == nil {
+		t.Errorf("got %+v, want an uncounted duplicate of %s", got, first.ReceiptID)
+	}
+}
