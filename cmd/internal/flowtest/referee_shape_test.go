@@ -108,6 +108,9 @@ func (c *company) subscriptionObject() payload {
 		"collection_method": c.method(), "default_payment_method": "pm_1" + c.tag, "metadata": c.named("subscription"),
 		"trial_settings": payload{"end_behavior": payload{"missing_payment_method": "create_invoice"}}, "schedule": nil,
 	}
+	if s.paused {
+		o["pause_collection"] = payload{"behavior": "void", "resumes_at": nil}
+	}
 	if c.v >= clover && s.cancels { // under flexible billing
 		o["cancel_at"], o["cancel_at_period_end"] = s.end.Unix(), false
 	}

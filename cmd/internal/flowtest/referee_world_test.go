@@ -30,6 +30,8 @@ type company struct {
 	books   books
 	events  []shown
 	counts  map[string]int
+	// tax is the tax in the money that came in and went back.
+	tax int64
 	// mails are the receipts that it is owed, asks what a person is asked.
 	mails, asks []string
 	story       []string
@@ -49,7 +51,8 @@ type worldSubscription struct {
 	start, end       time.Time // of the period
 	trialEnd         time.Time
 	begun, ended     time.Time
-	cancels          bool
+	// cancels at the end of the period; paused is set while its invoices are voided.
+	cancels, paused bool
 }
 
 type worldLine struct {
@@ -71,6 +74,14 @@ type worldInvoice struct {
 	payment, charge                         string
 	made, payBy, retried                    time.Time
 	returned, credited, disputed, credited0 int64 // refunds, credit notes after and before the payment
+}
+
+// taxIn is the tax in a part of an invoice.
+func (i *worldInvoice) taxIn(amount int64) int64 {
+	if i.total == 0 {
+		return 0
+	}
+	return i.tax * amount / i.total
 }
 
 type worldRefund struct {
@@ -161,7 +172,13 @@ func (c *company) signUp() {
 		c.session("paid", i)
 		c.wait(time.Duration(1+c.IntN(9)) * aDay)
 	} else if c.sub.status == "incomplete" && c.chance(3) {
-		c.decline(i)
+		if c.decline(i); c.chance(3) {
+			c.wait(23 * time.Hour)
+			c.give(i, "void", "invoice.voided")
+			c.changes(func() { c.sub.status = "incomplete_expired" })
+			c.signUp()
+			return
+		}
 		c.wait(time.Minute)
 	}
 	c.pay(i)
@@ -220,8 +237,12 @@ func (c *company) whim() {
 	case n == 7:
 		c.billOnce()
 		return
+	case n == 8:
+		c.did("has its collection paused, or resumed")
+		c.changes(func() { c.sub.paused = !c.sub.paused })
+		return
 	}
-	if len(paid) == 0 || c.v < acacia { // before, no event tells of each refund
+	if len(paid) == 0 {
 		return
 	}
 	i := paid[c.IntN(len(paid))]
@@ -293,6 +314,9 @@ func (c *company) renew() {
 func (c *company) collect(i *worldInvoice) {
 	switch {
 	case i.due == 0:
+	case c.sub.paused && i.reason == "subscription_cycle":
+		c.give(i, "void", "invoice.voided")
+		return
 	case c.invoiced:
 		c.wait(time.Duration(1+c.IntN(9)) * aDay)
 		if c.chance(4) {
@@ -309,9 +333,7 @@ func (c *company) collect(i *worldInvoice) {
 			c.wait(5 * aDay)
 		}
 		if c.chance(4) {
-			i.status = "uncollectible"
-			c.books.post("lost", "due", i.due)
-			c.shows("invoice.marked_uncollectible", c.invoiceObject(i), nil)
+			c.give(i, "uncollectible", "invoice.marked_uncollectible")
 			c.end()
 			return
 		}
@@ -320,6 +342,13 @@ func (c *company) collect(i *worldInvoice) {
 	if c.sub.status == "past_due" {
 		c.changes(func() { c.sub.status = "active" })
 	}
+}
+
+// give is an invoice that is given up.
+func (c *company) give(i *worldInvoice, status, kind string) {
+	i.status = status
+	c.books.post("lost", "due", i.due)
+	c.shows(kind, c.invoiceObject(i), nil)
 }
 
 // bill drafts an invoice of what is pending, and of the period that begins.
@@ -379,6 +408,7 @@ func (c *company) pay(i *worldInvoice) {
 	i.status, i.paid = "paid", i.due
 	c.books.post("bank", "due", i.due)
 	if i.due > 0 {
+		c.tax += i.taxIn(i.due)
 		c.mails = append(c.mails, i.id)
 	}
 	if i.due > 0 && !i.outOfBand {
@@ -434,6 +464,7 @@ func (c *company) buy() {
 func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
 	r := &worldRefund{id: c.id("re"), status: "succeeded", amount: amount, of: i}
 	i.returned += amount
+	c.tax -= i.taxIn(amount)
 	c.books.post("returned", "bank", amount)
 	c.did("is refunded %d of %s", amount, i.id)
 	c.shows("refund.created", c.refundObject(r), nil)
@@ -445,6 +476,7 @@ func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
 func (c *company) fail(r *worldRefund) {
 	r.status = "failed"
 	r.of.returned -= r.amount
+	c.tax += r.of.taxIn(r.amount)
 	c.books.post("bank", "returned", r.amount)
 	c.did("cannot be refunded %d of %s", r.amount, r.of.id)
 	for _, kind := range []string{"refund.failed", "refund.updated", "charge.refund.updated"} {
