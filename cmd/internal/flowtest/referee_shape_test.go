@@ -135,7 +135,7 @@ func (c *company) invoiceObject(i *worldInvoice) payload {
 	}
 	o := payload{
 		"id": i.id, "object": "invoice", "customer": c.customer(), "customer_email": "buyer@example.com", "customer_name": "A Buyer", "status": i.status,
-		"amount_due": i.due, "amount_paid": i.paid, "amount_remaining": i.due - i.paid, "amount_shipping": 0, "currency": c.currency, "attempt_count": i.attempts,
+		"amount_due": i.due, "amount_paid": i.paid, "amount_remaining": max(0, i.due-i.paid), "amount_shipping": 0, "currency": c.currency, "attempt_count": i.attempts,
 		"attempted": i.attempts > 0, "billing_reason": i.reason, "lines": list(lines...), "next_payment_attempt": nil, "due_date": unix(i.payBy),
 		"number": nil, "subtotal": i.subtotal, "total": i.total, "collection_method": c.method(), "metadata": own, "created": i.made.Unix(),
 		"starting_balance": -c.credit, "ending_balance": nil, "period_start": i.made.Unix(), "period_end": i.made.Unix(),
@@ -161,7 +161,7 @@ func (c *company) invoiceObject(i *worldInvoice) payload {
 		"subscription": orNull(i.sub), "subscription_details": details, "paid": i.status == "paid", "paid_out_of_band": i.outOfBand,
 		"tax": map[bool]any{true: i.tax, false: nil}[c.taxed], "total_tax_amounts": taxes, "charge": orNull(i.charge), "payment_intent": orNull(i.payment), "discount": nil,
 	}).with(c.v >= basil, payload{
-		"parent": parent, "total_taxes": taxes, "amount_overpaid": 0,
+		"parent": parent, "total_taxes": taxes, "amount_overpaid": max(0, i.paid-i.due),
 	})
 }
 
@@ -196,7 +196,7 @@ func (c *company) lineObject(i *worldInvoice, n int, l worldLine) payload {
 
 func (c *company) chargeObject(i *worldInvoice) payload {
 	return payload{
-		"id": i.charge, "object": "charge", "amount": i.due, "amount_captured": i.due, "amount_refunded": i.returned, "refunded": i.returned == i.due,
+		"id": i.charge, "object": "charge", "amount": i.paid, "amount_captured": i.paid, "amount_refunded": i.returned, "refunded": i.returned == i.paid,
 		"captured": true, "paid": true, "currency": c.currency, "customer": c.customer(), "payment_intent": i.payment, "status": "succeeded",
 		"billing_details": payload{"email": "buyer@example.com"}, "disputed": i.disputed > 0, "metadata": payload{},
 	}.with(c.v < basil, payload{"invoice": orNull(i.id)})
@@ -204,14 +204,14 @@ func (c *company) chargeObject(i *worldInvoice) payload {
 
 func (c *company) intentObject(i *worldInvoice) payload {
 	return payload{
-		"id": i.payment, "object": "payment_intent", "amount": i.due, "amount_received": i.due, "currency": c.currency, "customer": c.customer(),
+		"id": i.payment, "object": "payment_intent", "amount": i.paid, "amount_received": i.paid, "currency": c.currency, "customer": c.customer(),
 		"latest_charge": i.charge, "status": "succeeded", "metadata": payload{},
 	}.with(c.v < basil, payload{"invoice": orNull(i.id)})
 }
 
 func (c *company) invoicePaymentObject(i *worldInvoice) payload {
 	return payload{
-		"id": "inpay_" + i.id, "object": "invoice_payment", "amount_paid": i.due, "amount_requested": i.due, "currency": c.currency, "invoice": i.id,
+		"id": "inpay_" + i.id, "object": "invoice_payment", "amount_paid": i.paid, "amount_requested": i.due, "currency": c.currency, "invoice": i.id,
 		"is_default": true, "payment": payload{"type": "payment_intent", "payment_intent": i.payment}, "status": "paid",
 	}
 }

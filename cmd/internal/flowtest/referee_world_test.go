@@ -69,7 +69,7 @@ type worldInvoice struct {
 	subtotal, tax, total, applied           int64
 	due, paid                               int64
 	attempts                                int
-	finalized, once                         bool
+	finalized, once, failed                 bool
 	outOfBand                               bool
 	payment, charge                         string
 	made, payBy, retried                    time.Time
@@ -217,7 +217,7 @@ func (c *company) month() {
 // whim is one thing that customers and their support do.
 func (c *company) whim() {
 	paid := slices.DeleteFunc(slices.Clone(c.invoices), func(i *worldInvoice) bool {
-		return i.status != "paid" || i.charge == "" || i.disputed > 0 || i.due-i.returned-i.credited == 0
+		return i.status != "paid" || i.charge == "" || i.disputed > 0 || i.paid > i.due || i.due-i.returned-i.credited == 0
 	})
 	switch n := c.IntN(12); {
 	case c.sub.status != "active":
@@ -257,6 +257,10 @@ func (c *company) whim() {
 	case 2:
 		c.credits(i, max(1, rest/2), c.chance(2))
 	case 3:
+		if i.failed { // to come back to a sum of refunds that a charge has told before
+			return
+		}
+		i.failed = true
 		r := c.refund(i, max(1, rest/4))
 		c.wait(2 * aDay)
 		c.fail(r)
@@ -407,6 +411,12 @@ func (c *company) decline(i *worldInvoice) {
 func (c *company) pay(i *worldInvoice) {
 	i.status, i.paid = "paid", i.due
 	c.books.post("bank", "due", i.due)
+	if c.invoiced && c.v >= basil && i.due > 0 && !i.outOfBand && c.chance(4) {
+		over := i.due / 5
+		i.paid, c.credit = i.paid+over, c.credit+over
+		c.books.post("bank", "balance", over)
+		c.shows("customer.updated", c.customerObject(), nil)
+	}
 	if i.due > 0 {
 		c.tax += i.taxIn(i.due)
 		c.mails = append(c.mails, i.id)
@@ -418,7 +428,10 @@ func (c *company) pay(i *worldInvoice) {
 		c.shows("payment_intent.succeeded", c.intentObject(i), nil)
 		c.shows("invoice_payment.paid", c.invoicePaymentObject(i), nil)
 	}
-	c.did("pays %s: %d", i.id, i.due)
+	c.did("pays %s: %d of %d", i.id, i.paid, i.due)
+	if i.paid > i.due {
+		c.shows("invoice.overpaid", c.invoiceObject(i), nil)
+	}
 	for _, kind := range []string{"invoice.updated", "invoice.paid", "invoice.payment_succeeded"} {
 		c.shows(kind, c.invoiceObject(i), nil)
 	}
@@ -448,7 +461,7 @@ func (c *company) buy() {
 	if c.names == "subscription" { // which a session for something else does not name
 		return
 	}
-	i := &worldInvoice{due: 1500, payment: c.id("pi"), charge: c.id("ch"), status: "paid"}
+	i := &worldInvoice{due: 1500, paid: 1500, payment: c.id("pi"), charge: c.id("ch"), status: "paid"}
 	c.books.post("bank", "sales", i.due)
 	c.shows("charge.succeeded", c.chargeObject(i), nil)
 	c.shows("payment_intent.succeeded", c.intentObject(i), nil)
