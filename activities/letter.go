@@ -41,6 +41,8 @@ type Letter struct {
 	PeriodEnd   time.Time `json:",omitzero"`
 	// EndsAt is when what it tells of ends, zero for never.
 	EndsAt time.Time `json:",omitzero"`
+	// Because is why access ends; see [letters.Content].
+	Because string `json:",omitempty"`
 	// Unpaid is what becomes of a trial that has no payment method by its end; see [letters.Content].
 	Unpaid string `json:",omitempty"`
 	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
@@ -156,7 +158,7 @@ func (s MailSink) failure(err error) error {
 func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
-		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(), Unpaid: l.Unpaid,
+		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(), Unpaid: l.Unpaid, Because: l.Because,
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {

@@ -35,6 +35,8 @@ const (
 	WhileOnTrial While = "on_trial"
 	// WhileNewest: the subscription has the version that is told.
 	WhileNewest While = "newest"
+	// WhileAccessEnds: the account has access until the time that is told, and no longer.
+	WhileAccessEnds While = "access_ends"
 	// WhileWithoutAccess: nothing grants the account anything.
 	WhileWithoutAccess While = "without_access"
 )
@@ -44,6 +46,7 @@ type Known interface {
 	Invoice(ctx context.Context, mode, id string) (billing.Invoice, error)
 	Subscription(ctx context.Context, mode, id string) (billing.Subscription, error)
 	Target(ctx context.Context, mode, account string) (billing.Target, error)
+	AccessEnds(ctx context.Context, mode, account string) (time.Time, error)
 }
 
 // about names what a letter is about: of one object, one notice is sent at a time.
@@ -89,6 +92,10 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 	case WhileNewest:
 		if s.Version != n.Version || s.Ended() {
 			return "the subscription has changed since", nil
+		}
+	case WhileAccessEnds:
+		if ends, err := m.Known.AccessEnds(ctx, l.Mode, l.Account); err != nil || !ends.Equal(n.Until) {
+			return "the access goes on, or ends at another time", err
 		}
 	case WhileWithoutAccess:
 		target, err := m.Known.Target(ctx, l.Mode, l.Account)

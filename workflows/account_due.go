@@ -85,6 +85,10 @@ func dueSteps(c billing.Change) []*step {
 			steps = append(steps, reminder(subject, d))
 		case billing.DueEnd:
 			steps = append(steps, endedSteps(c, subject, d.Subscription)...)
+		case billing.DueGrace:
+			steps = append(steps, takenSteps(c, subject, d.Subscription)...)
+		case billing.DueEnding:
+			steps = append(steps, endingSteps(c, subject, d.Subscription, "unpaid")...)
 		case billing.DueSettle:
 			steps = append(steps, reconcileTask.step(object(subject, d.Object), activities.Task{
 				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object,

@@ -60,13 +60,15 @@ var (
 	orderEmail     = register("order-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
 	receiptEmail   = register("receipt-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter,
 		"correction-notice")
-	correctionNotice  = register("correction-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	endedNotice       = register("subscription-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	actionNotice      = register("action-required-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	dunningNotice     = register("dunning-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	trialEndingNotice = register("trial-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	changedNotice     = register("subscription-changed-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	onboardingTask    = register("onboarding-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask,
+	correctionNotice   = register("correction-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	endedNotice        = register("subscription-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	accessEndingNotice = register("access-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	accessEndedNotice  = register("access-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	actionNotice       = register("action-required-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	dunningNotice      = register("dunning-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	trialEndingNotice  = register("trial-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	changedNotice      = register("subscription-changed-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	onboardingTask     = register("onboarding-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask,
 		"cancel-onboarding-task")
 	cancelOnboarding = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, Outlook.ForecastTask, "")
 	reconcileTask    = register("reconcile-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")

@@ -66,13 +66,46 @@ func lateEnd(c billing.Change) []*step {
 }
 
 // endedSteps tell a customer that a subscription has ended, once the account has no plan any more. An add-on alone is
-// none.
+// none. Before that, they tell when access ends where it does by the clock.
 func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
-	if s == nil || !s.Ended() || !s.EverGranted || c.After.Access.Target.State == billing.WorkspaceActive {
+	if s == nil || !s.Ended() || !s.EverGranted {
 		return nil
+	}
+	if c.After.Access.Target.State == billing.WorkspaceActive {
+		subject.OccurredAt = s.EndedAt
+		return endingSteps(c, subject, s, "ended")
 	}
 	letter := subscriptionLetter("subscription-ended", subject, *s)
 	letter.OccurredAt = s.EndedAt
 	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID}
 	return []*step{endedNotice.step(object(subject, s.ID), letter)}
+}
+
+// endingSteps tell a customer that access ends at a time, and why, once for each time: where it ends with what the
+// subscription gives.
+func endingSteps(c billing.Change, subject billing.Subject, s *billing.Subscription, because string) []*step {
+	if a := c.After.Access; a.Target.State != billing.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
+		return nil
+	}
+	letter := subscriptionLetter("access-ending", subject, *s)
+	letter.EndsAt, letter.OccurredAt, letter.Because = s.EndsAt, subject.OccurredAt, because
+	letter.Notice = &activities.Notice{While: activities.WhileAccessEnds, Subscription: s.ID, Until: s.EndsAt}
+	return []*step{accessEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.EndsAt.Unix(), 10), letter)}
+}
+
+// takenSteps tell a customer that access was taken for what a subscription is, once each time that the workspace is
+// suspended. Of one that has ended its own letter tells.
+func takenSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
+	before, after := c.Before.Access.Target, c.After.Access.Target
+	if s == nil || s.Ended() || before.State != billing.WorkspaceActive || after.State != billing.WorkspaceSuspended {
+		return nil
+	}
+	because := map[string]string{"past_due": "unpaid", "unpaid": "unpaid", "paused": "paused"}[s.Status]
+	if because == "" {
+		return nil
+	}
+	letter := subscriptionLetter("access-ended", subject, *s)
+	letter.OccurredAt, letter.Because, letter.Unpaid = subject.OccurredAt, because, s.Unpaid
+	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID}
+	return []*step{accessEndedNotice.step(object(subject, after.Kept(c.After.Access.Account)), letter)}
 }

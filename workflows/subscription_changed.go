@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -17,7 +19,8 @@ func SubscriptionChanged(ctx workflow.Context, in EventInput) (EventResult, erro
 var subscriptionChanged = billingPlan{flow: "SubscriptionChanged", make: planSubscriptionChanged}
 
 func planSubscriptionChanged(c billing.Change, _ activities.Planning) plan {
-	p := plan{steps: append(workspaceSteps(c), lateEnd(c)...), review: reviewOf(c)}
+	p := plan{steps: slices.Concat(workspaceSteps(c), takenSteps(c, c.Subject, c.After.Subscription), lateEnd(c)),
+		review: reviewOf(c)}
 	if s := c.After.Subscription; s != nil && s.Holds(c.Before.Subscription) {
 		p.letters = changedSteps(c)
 	}

@@ -29,12 +29,14 @@ const (
 	TrialEnding         = "trial-ending"
 	SubscriptionChanged = "subscription-changed"
 	SubscriptionEnded   = "subscription-ended"
+	AccessEnding        = "access-ending"
+	AccessEnded         = "access-ended"
 )
 
 // Names lists them.
 func Names() []string {
 	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, Dunning, TrialEnding,
-		SubscriptionChanged, SubscriptionEnded}
+		SubscriptionChanged, SubscriptionEnded, AccessEnding, AccessEnded}
 }
 
 // English is the language of the built-in letters.
@@ -55,6 +57,8 @@ type Content struct {
 	// URL is the page where the customer sees and pays the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
+	// Because is why access ends: "unpaid", "ended" or "paused".
+	Because string
 	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" where it goes on.
 	Unpaid string
 	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
@@ -67,7 +71,7 @@ var sample = Content{
 	URL:         "https://invoice.stripe.com/i/1",
 	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(),
 	EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
-	DueAt: time.Unix(1772323200, 0).UTC(), Unpaid: "cancel",
+	DueAt: time.Unix(1772323200, 0).UTC(), Unpaid: "cancel", Because: "ended",
 }
 
 // Set holds the letters of one language.
@@ -120,8 +124,8 @@ func load(dir, file string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	paused := Content{Unpaid: "pause"}
-	for _, c := range []Content{sample, {}, paused} {
+	paused := Content{Unpaid: "pause", Because: "paused"}
+	for _, c := range []Content{sample, {}, paused, {Because: "unpaid"}} {
 		if _, _, err = write(t, c); err != nil {
 			return nil, err
 		}

@@ -68,6 +68,14 @@ func TestWrite_BuiltIn_ByCase(t *testing.T) {
 			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day, if you have not yet: without one, the subscription ends with the trial.\nWith one, it goes on, and is paid for from then on.\n"}},
 		"a trial that is paused without a card": {letters.TrialEnding, func(c *letters.Content) { c.Unpaid = "pause" },
 			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day, if you have not yet: without one, the subscription is paused with the end of the\ntrial, and gives no access. With one, it goes on, and is paid for from then on.\n"}},
+		"access ends with the grace": {letters.AccessEnding, func(c *letters.Content) { c.Because = "unpaid" },
+			[2]string{"Your access ends on 9 April 2026", "The payment for your subscription to the plan pro has not come.\nUnless it is paid by 9 April 2026, your workspace is suspended then; nothing in it is lost.\n"}},
+		"access ends with what was paid for": {letters.AccessEnding, func(c *letters.Content) { c.Because = "ended" },
+			[2]string{"Your access ends on 9 April 2026", "Your subscription to the plan pro has ended on 1 March 2026.\nYou have access until 9 April 2026, since you have paid until then.\n"}},
+		"the grace is over": {letters.AccessEnded, func(c *letters.Content) { c.Because = "unpaid" },
+			[2]string{"Your access has ended", "The payment for your subscription to the plan pro has not come. Once it is paid, you have access again.\nYour workspace is suspended; nothing in it is lost.\n"}},
+		"paused without a card": {letters.AccessEnded, func(c *letters.Content) { c.Because, c.Unpaid = "paused", "pause" },
+			[2]string{"Your access has ended", "Your subscription to the plan pro is paused, since it has no payment method: add one to go on.\nYour workspace is suspended; nothing in it is lost.\n"}},
 	} {
 		c := content
 		tt.change(&c)
@@ -83,7 +91,7 @@ func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"receipt.de.txt": "Beleg {{.Number}}\r\n\r\nDanke für {{.Amount}}.\r\n", "correction.de.txt": "Korrektur\n\nzu {{.Number}}", "receipt.en.txt": "English",
 	})
-	set, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.Dunning, letters.TrialEnding, letters.SubscriptionChanged, letters.SubscriptionEnded})
+	set, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.Dunning, letters.TrialEnding, letters.SubscriptionChanged, letters.SubscriptionEnded, letters.AccessEnding, letters.AccessEnded})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +109,7 @@ func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"receipt.de.txt": "Beleg\n\n{{.Amuont}}", "correction.de.txt": "{{if .Plan}}no end", "reciept.de.txt": "Beleg\n\nText", "notes.md": "not a letter",
 	})
-	_, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.Dunning, letters.TrialEnding, letters.SubscriptionChanged})
+	_, err := letters.Load(dir, "de", []string{letters.Order, letters.OrderCorrection, letters.ActionRequired, letters.Dunning, letters.TrialEnding, letters.SubscriptionChanged, letters.AccessEnding, letters.AccessEnded})
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -213,6 +213,7 @@ func dueRows(due []account.Due) [][]string {
 		what := map[billing.Why]string{
 			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends",
 			billing.DueOneOff:  "the time that was paid for ends",
+			billing.DueEnding:  "the customer is told that access ends with the grace",
 			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step),
 			billing.DueSettle:  "a person is asked whether it is active",
 			billing.DueKeep:    "a person is asked to release the workspace",

@@ -15,6 +15,20 @@ type Access struct {
 	Target  Target
 }
 
+// EndsAt returns when the clock ends the last grant of a plan, zero where one lasts, or there is none.
+func (a Access) EndsAt() (last time.Time) {
+	for _, g := range a.Grants {
+		switch {
+		case g.Plan == "":
+		case g.Ends.IsZero():
+			return time.Time{}
+		default:
+			last = latest(last, g.Ends)
+		}
+	}
+	return last
+}
+
 // Grant is what one object gives its account.
 type Grant struct {
 	// Object is the ID of the subscription, or of the paid one-off invoice or checkout, that grants.
@@ -220,6 +234,9 @@ insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)
 returning ` + accountColumns
 
 const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2`
+
+const accessEndsSQL = `
+select case when bool_and(ends is not null) then max(ends) end from grants where mode = $1 and account = $2 and plan <> ''`
 
 const giveSQL = `
 insert into grants (mode, object, account, plan, quantity, add_ons, until, ends, because) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)

@@ -32,12 +32,23 @@ func (a *applying) schedule(b *pgx.Batch) {
 		if a.how != normal || !reflect.DeepEqual(had, due) {
 			a.replace(b, ref.ID, ref.Account, due, had != nil || a.how != normal)
 		}
-		for _, d := range dueBy(a.at, due) {
-			if i := a.change.After.Invoice; d.Why == DueDunning && i != nil && d.Object == i.ID {
-				d.Invoice = i
-				a.change.Due = append(a.change.Due, d)
-			}
+		a.dueAlready(due)
+	}
+}
+
+// dueAlready adds the steps to the change that were due before its facts came.
+func (a *applying) dueAlready(due []Due) {
+	i, s := a.change.After.Invoice, a.change.After.Subscription
+	for _, d := range dueBy(a.at, due) {
+		switch {
+		case d.Why == DueDunning && i != nil && d.Object == i.ID:
+			d.Invoice = i
+		case d.Why == DueEnding && s != nil && d.Object == s.ID && s.EndsAt.After(a.at):
+			d.Subscription = s
+		default:
+			continue
 		}
+		a.change.Due = append(a.change.Due, d)
 	}
 }
 
@@ -135,6 +146,10 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			if err := a.end(ctx, d); err != nil {
 				return err
 			}
+		case DueEnding:
+			if err := a.end(ctx, d); err != nil {
+				return err
+			}
 		case DueDunning:
 			if err := a.remind(ctx, d); err != nil {
 				return err
@@ -154,13 +169,14 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
-// end adds the end of a paid period to the change, where its subscription had ended before: no event tells of it.
+// end adds the end of a grace to the change, or that of a paid period where its subscription had ended before: no event
+// tells of these.
 func (a *applying) end(ctx context.Context, d Due) error {
-	if d.Why != DueEnd {
+	if d.Why == DueOneOff {
 		return nil
 	}
 	s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
-	if err == nil && s.Ended() {
+	if err == nil && (s.Ended() || d.Why != DueEnd) {
 		d.Subscription = &s
 		a.change.Due = append(a.change.Due, d)
 	}

@@ -109,7 +109,7 @@ func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
 		c.want("failed", c.told(10, failed(1, 10, 1, "pro")), proActive)
 		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s", "grace sub_1 at 504h0m10s")
 		// The database's time is past all of that: of three reminders the newest is told, and it is that of the invoice's event.
-		c.want("the clock comes", c.comes(0), "dunning in_1 4 by evt_3", "keep acme by evt_2", "acme: suspended")
+		c.want("the clock comes", c.comes(0), "dunning in_1 4 by evt_3", "grace sub_1 by evt_2", "keep acme by evt_2", "acme: suspended")
 		c.want("it came before", c.comes(0), "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx))
 		c.want("paid", c.told(years(0), paid(1, 22*aDay, "pro"), updated(22*aDay, "active", "pro")), proActive)

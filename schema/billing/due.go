@@ -19,6 +19,8 @@ const (
 	DueEnd    Why = "end"
 	DueGrace  Why = "grace"
 	DueOneOff Why = "one_off"
+	// DueEnding: the customer is told that access ends with the grace.
+	DueEnding Why = "ending"
 	// DueDunning: the customer is reminded of an invoice that is still open.
 	DueDunning Why = "dunning"
 	// DueSettle: an invoice was paid, and no event of its subscription has told that it is active.
@@ -43,7 +45,8 @@ type Due struct {
 	Until time.Time `json:",omitzero"`
 	// Cause is the fact that made it due. Its receipt is that of the effects.
 	Cause Cause
-	// Invoice is the one of a step whose time has come, Subscription the one that had ended before its access does.
+	// Invoice is the one of a step whose time has come, Subscription the one whose grace ends, or that had ended before
+	// its access does.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
 }
@@ -77,6 +80,7 @@ func (s *Subscription) due(with related, now time.Time) []Due {
 		d := Due{At: s.EndsAt, Why: DueEnd, Object: s.ID, Cause: s.Cause}
 		if s.Status == "past_due" && !s.EndsAt.Equal(s.PlannedEnd) {
 			d.Why, d.Cause = DueGrace, s.PastDueBy
+			due = append(due, s.ending(with.policy)...)
 		}
 		due = append(due, d)
 	}
@@ -94,6 +98,14 @@ func (s *Subscription) due(with related, now time.Time) []Due {
 		due = append(due, i.dunning(with.policy)...)
 	}
 	return due
+}
+
+// ending returns when the customer is told that access ends with the grace: some time before, or at its beginning.
+func (s *Subscription) ending(p Policy) []Due {
+	if p.Notice == 0 {
+		return nil
+	}
+	return []Due{{At: latest(s.PastDueSince, s.EndsAt.Add(-p.Notice)), Why: DueEnding, Object: s.ID, Cause: s.PastDueBy}}
 }
 
 // dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed.

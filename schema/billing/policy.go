@@ -20,6 +20,8 @@ type Policy struct {
 	Features map[string][]string `json:",omitempty"`
 	// Grace is how long a subscription grants after it became past due.
 	Grace time.Duration
+	// Notice is how long before the end of the grace the customer is told of it, 0 for not at all.
+	Notice time.Duration
 	// Renewal is how long after a period's end the invoice of the next one may be paid.
 	Renewal time.Duration
 	// EndAtPeriodEnd lets an ended subscription grant until the end of its paid period.

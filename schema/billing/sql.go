@@ -11,6 +11,7 @@ var Statements = map[string]string{
 	"subscription":         subscriptionSQL,
 	"invoice":              invoiceSQL,
 	"grants":               grantsSQL,
+	"access ends":          accessEndsSQL,
 	"write subscription":   writeSubscriptionSQL,
 	"write invoice":        writeInvoiceSQL,
 	"give":                 giveSQL,

@@ -37,6 +37,15 @@ func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
 	return known[Invoice](ctx, s.db, invoiceSQL, mode, id)
 }
 
+// AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts, or there is none.
+func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
+	var ends *time.Time
+	if err := s.db.QueryRow(ctx, accessEndsSQL, mode, account).Scan(&ends); err != nil {
+		return time.Time{}, fmt.Errorf("read when the access of account %s ends: %w", account, err)
+	}
+	return orZero(ends), nil
+}
+
 // Unclaimed counts money that moved, but whose account is not known: it is not booked.
 type Unclaimed struct {
 	Refunds, Disputes, Credits int

@@ -466,7 +466,7 @@ create table due (
     owner            text        not null,
     account          text        not null,
     object           text        not null,
-    why              text        not null check (why in ('end', 'grace', 'one_off', 'dunning', 'settle', 'keep', 'hold', 'refold')),
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'keep', 'hold', 'refold')),
     step             integer     not null default 0,
     at               timestamptz not null,
     -- The fact that made it due: what is done belongs to its receipt.

@@ -9,7 +9,7 @@ import (
 // Due is what the clock will do because of an event.
 type Due struct {
 	At time.Time `json:"at"`
-	// Why is that of the row: end, grace, one_off, dunning, settle, keep, hold or refold.
+	// Why is that of the row: end, grace, one_off, ending, dunning, settle, keep, hold or refold.
 	Why    string `json:"why"`
 	Object string `json:"object"`
 }
@@ -19,6 +19,7 @@ func (d Due) String() string {
 	return map[string]string{
 		"end": "the access that was to end by then ends", "grace": "the time of grace is over",
 		"one_off": "what was bought once ends",
+		"ending":  "the customer is told that access ends with the grace",
 		"dunning": "the customer is reminded",
 		"settle":  "a person is asked, unless an event tells before that it is active",
 		"keep":    "a person is asked to release the workspace",

@@ -17,7 +17,7 @@ func TestLoad_Mail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"pawl.yaml":              noSinks + "mail: {templates: letters, language: de, letters: {order: off, order-correction: off, action-required: off, dunning: off, trial-ending: off, subscription-changed: off, subscription-ended: off, receipt: on}}\n",
+		"pawl.yaml":              noSinks + "mail: {templates: letters, language: de, letters: {order: off, order-correction: off, action-required: off, dunning: off, trial-ending: off, subscription-changed: off, subscription-ended: off, access-ending: off, access-ended: off, receipt: on}}\n",
 		"letters/receipt.de.txt": "Beleg\n\nDanke.\n", "letters/correction.de.txt": "Korrektur\n\nText\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

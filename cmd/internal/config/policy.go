@@ -11,6 +11,8 @@ import (
 type Policy struct {
 	// Grace is how long a subscription grants access after it became past due. Stripe retries for two weeks.
 	Grace time.Duration `yaml:"grace" default:"21d" min:"0s"`
+	// Notice is how long before the end of the grace the customer is told that access ends.
+	Notice time.Duration `yaml:"notice" default:"3d" min:"0s"`
 	// Renewal is how long after a period's end the invoice of the next one may be paid.
 	Renewal time.Duration `yaml:"renewal" default:"4d" min:"0s"`
 	// End says until when an ended subscription grants access.

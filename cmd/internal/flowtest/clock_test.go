@@ -23,6 +23,7 @@ func (r *rig) later(days int) {
 	back := fmt.Sprintf("interval '%d days'", days)
 	r.exec(`update grants set ends = ends - ` + back + ` where ends is not null`)
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedBy,At}', to_jsonb((state->'FailedBy'->>'At')::timestamptz - ` + back + `)) where state ? 'FailedBy'`)
+	r.exec(`update subscriptions set state = jsonb_set(state, '{EndsAt}', to_jsonb((state->>'EndsAt')::timestamptz - ` + back + `)) where state ? 'EndsAt'`)
 	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back)
 }
 
@@ -113,6 +114,38 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 	r.later(31)
 	r.until("a person is asked to release the workspace", func() bool {
 		return slices.Equal(r.rows(`select kind || ' ' || state from tasks`), []string{"release open"})
+	})
+}
+
+// The end of the grace is told some days before, and access being taken when it is.
+func TestAccountDue_Grace_Told(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	seed := r.seed("grace-over")
+	paid := purchaseAt(t, seed, "invoice.paid", "starter", bought)
+	r.result(r.receive(rename(t, paid, paid.ID+"_paid")), "")
+	e := change(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", time.Now().Truncate(time.Second)), func(body map[string]any) {
+		body["data"].(map[string]any)["object"].(map[string]any)["status"] = "past_due"
+	})
+	r.result(r.receive(e), "")
+	r.footprint() // waits for the outbox
+	letters := func() []string {
+		return r.rows(`select kind || ' ' || state from effects where kind in ('access-ending-notice', 'access-ended-notice') order by done_at`)
+	}
+	if got := letters(); len(got) > 0 {
+		t.Errorf("at the beginning of the grace: %q", got)
+	}
+	r.later(19)
+	r.until("the clock has told", func() bool { return slices.Equal(letters(), []string{"access-ending-notice done"}) })
+	r.result(r.clockRun(e), "")
+	r.status(e, receipt.Processed)
+	if got := r.rows(`select target_state from accounts`); !slices.Equal(got, []string{"active"}) {
+		t.Errorf("two days before the end the workspace is %q", got)
+	}
+	r.later(4) // a run is named by its time: 22 days would give it that of the first
+	r.until("the grace is over", func() bool { return slices.Equal(r.rows(`select target_state from accounts`), []string{"suspended"}) })
+	r.until("that is told", func() bool {
+		return slices.Equal(letters(), []string{"access-ending-notice done", "access-ended-notice done"})
 	})
 }
 

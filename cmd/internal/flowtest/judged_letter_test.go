@@ -3,6 +3,8 @@ package flowtest
 import (
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
 // Stories of letters: what a customer is told, on the day on which it is true.
@@ -56,7 +58,57 @@ func TestJudged_Letters(t *testing.T) {
 			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "told invoice.paid in_1"},
 			letters: []string{"trial-ending sub_1 14d"}, subjects: []string{"Your trial is about to end: add a payment method"},
 		},
+		{
+			name: "past due, and the grace ends in two days: the customer is told when",
+			ago:  29 * aDay,
+			events: []happening{
+				active, bill("paid", 0, "in_1", pro, first), subscription("updated", 10*aDay, "past_due", items(item("pro", 1)), was("status", "active")),
+			},
+			want: []string{"sub_1: acme past_due pro 1", "sub_1 grants pro 1 until 31d", "acme: active pro 1", "in_1: acme paid 2000",
+				"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"},
+			letters: []string{"access-ending sub_1 31d"},
+		},
+		{
+			name: "a trial is paused for want of a payment method: access is taken, and that is told",
+			ago:  15 * aDay,
+			events: []happening{
+				subscription("created", 0, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("pause")),
+				bill("paid", 0, "in_1", lines(line("pro", 0)), first),
+				subscription("updated", 14*aDay, "paused", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("pause"), was("status", "trialing")),
+				subscription("paused", 14*aDay, "paused", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("pause")),
+			},
+			want:    []string{"sub_1: acme paused pro 1", "acme: suspended", "in_1: acme paid 0", "told invoice.paid in_1"},
+			letters: []string{"access-ended acme:v2"}, subjects: []string{"Your access has ended"},
+		},
+		{
+			name: "unpaid, and another subscription grants: nothing is taken, nothing told",
+			ago:  25 * aDay,
+			events: []happening{
+				active, bill("paid", 0, "in_1", pro, first), subscription("created", 0, "active", items(item("starter", 1)), called("sub_2")),
+				subscription("updated", 10*aDay, "past_due", items(item("pro", 1)), was("status", "active")),
+				subscription("updated", 24*aDay, "unpaid", items(item("pro", 1)), was("status", "past_due")),
+			},
+			want: []string{"sub_1: acme unpaid pro 1", "sub_2: acme active starter 1", "sub_2 grants starter 1", "acme: active starter 1", "in_1: acme paid 2000",
+				"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"},
+			letters: []string{},
+		},
 	}, nil)
+}
+
+// With policy.end: period_end.
+func TestJudged_Letters_PeriodEnd(t *testing.T) {
+	t.Parallel()
+	pro := lines(line("pro", 2000))
+	judge(t, []judged{{
+		name: "cancelled at once, and paid for until later: the customer is told until when",
+		ago:  6 * aDay,
+		events: []happening{
+			subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", pro, first), ended(5*aDay, items(item("pro", 1))),
+		},
+		want: []string{"sub_1: acme canceled pro 1", "sub_1 grants pro 1 until 30d", "acme: active pro 1", "in_1: acme paid 2000",
+			"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1", "told subscription.ended sub_1"},
+		letters: []string{"access-ending sub_1 30d"},
+	}}, func(c *config.Config) { c.Policy.End = "period_end" })
 }
 
 // without says what becomes of a trial that has no payment method.

@@ -344,7 +344,8 @@ var judgedSQL = []string{
 }
 
 var judgedLettersSQL = []string{`
-select concat_ws(' ', replace(kind, '-notice', ''), case kind when 'trial-ending-notice' then split_part(key, ':', 4) || ' @' || split_part(key, ':', 5) else substring(key from '(?:live|test):(.*)') end) from effects
- where kind in ('action-required-notice', 'dunning-notice', 'trial-ending-notice', 'subscription-changed-notice', 'subscription-ended-notice') and state = 'done'`}
+select concat_ws(' ', replace(kind, '-notice', ''), case when kind in ('trial-ending-notice', 'access-ending-notice') then split_part(key, ':', 4) || ' @' || split_part(key, ':', 5) else substring(key from '(?:live|test):(.*)') end) from effects
+ where kind in ('action-required-notice', 'dunning-notice', 'trial-ending-notice', 'subscription-changed-notice', 'subscription-ended-notice',
+   'access-ending-notice', 'access-ended-notice') and state = 'done'`}
 
 var judgedDueSQL = []string{`select 'settle ' || object from due where why = 'settle'`}

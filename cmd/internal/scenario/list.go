@@ -32,6 +32,7 @@ var All = []Scenario{
 			{35, "Stripe tries the card again, in vain", func(c *forge.Customer, _ Shop) { c.RetryInVain() }},
 			{38, "nothing is paid", nil},
 			{45, "nothing is paid", nil},
+			{48, "nothing is paid", nil},
 			{52, "nothing is paid", nil},
 			{54, "another card pays", func(c *forge.Customer, _ Shop) { c.Pay() }},
 		},

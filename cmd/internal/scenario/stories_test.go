@@ -22,7 +22,8 @@ var stories = map[string][]string{
 		"35: active starter for a while by customer.subscription.updated | action-required-notice | payment.failed | ",
 		"38: active starter for a while by customer.subscription.updated | dunning-notice |  | ",
 		"45: active starter for a while by customer.subscription.updated | dunning-notice |  | ",
-		"52: suspended by customer.subscription.updated: the subscription is past due, and the grace is over | provision-workspace | access.changed | ",
+		"48: active starter for a while by customer.subscription.updated | access-ending-notice |  | ",
+		"52: suspended by customer.subscription.updated: the subscription is past due, and the grace is over | access-ended-notice, provision-workspace | access.changed | ",
 		"54: active starter by customer.subscription.updated | finance-export, provision-workspace, receipt-email | access.changed, invoice.paid | ",
 	},
 	"upgrade": {
