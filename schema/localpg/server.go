@@ -199,7 +199,8 @@ func (s *Server) launch(ctx context.Context) error {
 	if err := s.ready(ctx, proc); err != nil {
 		_ = proc.Stop(ctx) // the reason for the failure is worth more than this one
 		content, _ := os.ReadFile(logPath)
-		return fmt.Errorf("start PostgreSQL on %s: %w: %s (log: %s)", s.data, err, keeper.LastLines(content, 5), logPath)
+		return fmt.Errorf("start PostgreSQL on %s: %w: %s (log: %s)", s.data, err, keeper.LastLines(content, 5),
+			logPath)
 	}
 	s.proc = proc
 	return nil

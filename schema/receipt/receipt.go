@@ -100,7 +100,8 @@ type Outcome struct {
 	Uncounted error
 
 	// other: another event has this event's ID. wanted: the event takes over the receipt of its ID. crowded: the
-	// event was left out of its flush. open: its receipt was not looked at yet. again: the duplicate is not counted yet.
+	// event was left out of its flush. open: its receipt was not looked at yet. again: the duplicate is not counted
+	// yet.
 	other, wanted, crowded, open, again bool
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// relaySQL inserts receipts for the events that a receipt of another source runs, due at once, where there is none yet.
+// relaySQL inserts receipts for the events that a receipt of another source runs, due at once, unless there is one.
 // Their identity is 'id', because pawl made the ID: no bytes can be a replay of it.
 const relaySQL = `
 with input as materialized (` + insertInput + `

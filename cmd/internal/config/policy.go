@@ -31,7 +31,8 @@ type Policy struct {
 	GrantPlanOn string `yaml:"grant_plan_on" default:"change" oneof:"change payment"`
 	// Dunning says how long after the first failed attempt the customer is reminded.
 	Dunning []time.Duration `yaml:"dunning" default:"0s 3d 7d 14d" min:"0s"`
-	// Account says whether a customer of Stripe's that nothing names an account for is one at once, or once it has settled.
+	// Account says whether a customer of Stripe's that nothing names an account for is one at once, or once
+	// it has settled.
 	Account string `yaml:"account" default:"named" oneof:"named customer"`
 	// Settle is how long a paid invoice may be all that is known of a subscription.
 	Settle time.Duration `yaml:"settle" default:"10m" min:"0s"`

@@ -45,7 +45,7 @@ type Options struct {
 	Providers map[string]webhook.Provider
 	// Database is a database of one's own, "" for a private server.
 	Database string
-	// Progress is told what is started.
+	// Progress gets a line for each part that starts.
 	Progress io.Writer
 	Log      *slog.Logger
 }
@@ -60,8 +60,8 @@ type Stack struct {
 	postgres *localpg.Server
 }
 
-// Start makes the state directory, or checks that it is one, and starts the stack. What has been started is returned
-// with an error, too: the caller stops it.
+// Start makes the state directory, or checks that it is one, and starts the stack. An error comes with
+// the parts that run by then: the caller stops them.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{Options: o}
 	var err error
@@ -84,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, s.start(ctx)
 }
 
-// sameFile reports whether two paths lead to one file that is there.
+// sameFile reports whether two paths lead to one existing file.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
@@ -234,7 +234,7 @@ func (s *Stack) Configure() (file string, err error) {
 	}
 	files := map[string]string{
 		"database.url": s.dsn + "\n",
-		// Of no mode: the stand-in shows both, as the source takes both.
+		// The key names no mode: the stand-in shows both, as the source takes both.
 		"secrets/stripe-api": "rk_dev\n",
 		"temporal.toml":      fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.Temporal.Addr()),
 		"pawl.yaml":          string(content),
@@ -272,7 +272,7 @@ func (s *Stack) content(p config.DevParams) ([]byte, error) {
 }
 
 // makeKeys makes the secret of a source or consumer for the file of this name under secrets/, unless it is there.
-// Where the provider signs with a private key, that is beside it, for `pawl send --key`.
+// A provider's private key is beside it, for `pawl send --key`.
 func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
 	file := filepath.Join(s.Dir, "secrets", name)
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -293,7 +293,7 @@ func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
 	return nil
 }
 
-// Watch ends the stack when Temporal ends by itself: what is left would only wait.
+// Watch ends the stack when Temporal ends by itself: the other parts would only wait.
 func (s *Stack) Watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

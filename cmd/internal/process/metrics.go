@@ -19,11 +19,11 @@ import (
 // gauge is a figure that is exported. Its unit is "s" or "".
 type gauge struct{ name, unit, says string }
 
-// set tells a gauge, by its name, what it shows now.
+// set gives a gauge, by its name, the value that it shows now.
 type set func(gauge string, value float64, labels ...attribute.KeyValue)
 
-// observe exports what stands in the database: how much is open, parked and in doubt. What this process knows of the
-// sinks is exported while Postgres is down, too.
+// observe exports what stands in the database: how much is open, parked and in doubt. The state of
+// the sinks comes from this process, and is exported while Postgres is down, too.
 func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
 	var faults []error
 	for _, f := range []struct {

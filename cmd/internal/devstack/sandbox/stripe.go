@@ -235,7 +235,7 @@ func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 		return nil, err
 	}
 	if types := q.form["types[]"]; len(types) > 20 || len(types) > 0 && q.form.Has("type") {
-		return nil, stripeRefusal(http.StatusBadRequest, "", "types", "You can pass up to 20 types, and not beside type.")
+		return nil, stripeRefusal(http.StatusBadRequest, "", "types", "You can pass up to 20 types, not beside type.")
 	}
 	found := q.world.all(q.scope, kind.object, q.stale)
 	if q.missing {
