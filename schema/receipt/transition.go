@@ -50,7 +50,7 @@ type Waits struct {
 	Steps []Step `json:"steps,omitempty"`
 	// Undoing: the run compensates its effects, or has done so.
 	Undoing bool `json:"undoing,omitempty"`
-	// Left says why the run does no more than relay the event; it is nil if the run does not.
+	// Left says why the run does no more than relay the event; it is nil if the run does more.
 	Left *Left `json:"left,omitempty"`
 }
 
