@@ -53,7 +53,7 @@ values ($1, $2, $3, $4, case when (select ended from ended) then 'cancelled' els
 const endTasksSQL = `update tasks set state = 'cancelled', updated_at = now() where mode = $1 and subscription = $2 and subscription <> '' and state = 'open'`
 
 const cancelOnboardingSQL = `
-update tasks set state = 'cancelled', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = 'open'
+update tasks set state = 'cancelled', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')
    and not exists (select from grants where mode = $1 and object = $4 and plan = $5)`
 
 const closeTaskSQL = `
