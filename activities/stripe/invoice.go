@@ -19,7 +19,7 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		Attempts:     int(f.count("attempt_count")),
 		NextAttempt:  f.time("next_payment_attempt"),
 		DueAt:        f.time("due_date"),
-		Numbered:     f.text("number") != "",
+		Number:       shown(f.text("number")),
 		How:          f.how(),
 		Balance:      f.balanceUsed(),
 		Subscription: f.invoiceSubscription(),

@@ -10,7 +10,7 @@ import (
 
 func wantInvoice() *billing.InvoiceFact {
 	return &billing.InvoiceFact{
-		Status: "paid", Due: 4900, Paid: 4900, Currency: "usd", Reason: "subscription_cycle", Attempts: 1, Numbered: true,
+		Status: "paid", Due: 4900, Paid: 4900, Currency: "usd", Reason: "subscription_cycle", Attempts: 1, Number: "A-1",
 		Subscription: "sub_1", Account: "acme",
 		Lines: []billing.Line{{
 			Subscription: "sub_1", Price: "price_pro", Product: "prod_of_price_pro", Quantity: 2, Amount: 4900, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd),
@@ -70,7 +70,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				})
 			},
 			func(i *billing.InvoiceFact) {
-				i.Status, i.Paid, i.Remaining, i.Attempts, i.NextAttempt, i.DueAt, i.Numbered = "open", 900, 4000, 3, at(periodEnd), at(periodStart), false
+				i.Status, i.Paid, i.Remaining, i.Attempts, i.NextAttempt, i.DueAt, i.Number = "open", 900, 4000, 3, at(periodEnd), at(periodStart), ""
 			},
 		},
 		"tax": {

@@ -23,7 +23,7 @@ func accountsShow(a *app) *cobra.Command {
 		Use: "show ID", Short: "Show what an account may use and why, and what was booked for it",
 		Long: `Show what an account may use and why, its subscriptions and invoices, what was booked for it, and what a person
 has to do about it. ID is our ID of the account, or the provider's of a customer, a subscription or an invoice
-of it.`,
+of it, or an invoice's number.`,
 		Args: oneID("accounts show"),
 	}
 	modeFlag(cmd, &mode, "live or test, where both have the ID")
@@ -165,7 +165,7 @@ func subscriptionRows(subscriptions []account.Subscription) [][]string {
 }
 
 func invoiceRows(acc *account.Account) [][]string {
-	rows := [][]string{{"INVOICE", "STATUS", "DUE", "PAID", "NOTE", "BY"}}
+	rows := [][]string{{"INVOICE", "NUMBER", "STATUS", "DUE", "PAID", "NOTE", "BY"}}
 	for _, i := range acc.Invoices {
 		var notes []string
 		if i.Refunded > 0 {
@@ -180,7 +180,7 @@ func invoiceRows(acc *account.Account) [][]string {
 		if i.PaidAt == nil && i.NextAttempt != nil {
 			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
-		rows = append(rows, []string{i.ID, i.Status, stripe.Money(i.Due, i.Currency), output.Date(i.PaidAt),
+		rows = append(rows, []string{i.ID, i.Number, i.Status, stripe.Money(i.Due, i.Currency), output.Date(i.PaidAt),
 			strings.Join(notes, "; "), i.Because})
 	}
 	if acc.MoreInvoices {

@@ -38,7 +38,7 @@ func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
 	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
 	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
-	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice, a subscription, a customer, ...")
+	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice (also by its number), a subscription, a customer, ...")
 	cmd.Flags().StringVar(&f.Account, "account", "", "only events about this account of ours")
 	timeFlag(cmd.Flags(), &f.Since, "since", "only events received since "+sinceUsage)
 }

@@ -30,7 +30,7 @@ func eventsShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show everything about one event",
 		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
-of the provider's, such as an invoice: of an object with several events, the list of them.
+of the provider's, such as an invoice, also by its number: of an object with several events, the list of them.
 
 It answers, in this order: when it was first received; how often it was tried, and when the next try is; what is done; what
 is not done, not begun or in doubt; what was asked for, by whom and why; and whether a replay would be safe. Then come the

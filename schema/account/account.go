@@ -114,7 +114,9 @@ func (s Subscription) Standing(at time.Time) string {
 
 // Invoice is an invoice as folded from its facts. Amounts are in minor units of Currency.
 type Invoice struct {
-	ID           string `json:"id"`
+	ID string `json:"id"`
+	// Number is what stands on it, "" for none.
+	Number       string `json:"number,omitempty"`
 	Subscription string `json:"subscription"`
 	Status       string `json:"status"`
 	Due          int64  `json:"due"`
@@ -181,8 +183,8 @@ type Workspace struct {
 // Name is an account of ours in one mode.
 type Name struct{ Mode, ID string }
 
-// Find returns the accounts that id names: our ID of an account, or the provider's ID of a customer, a subscription
-// or an invoice. mode is "live", "test", or "" for both.
+// Find returns the accounts that id names: our ID of an account, the provider's ID of a customer, a subscription or an
+// invoice, or an invoice's number. mode is "live", "test", or "" for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := []string{"live", "test"}
 	if mode != "" {
@@ -194,6 +196,15 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 		return nil, fmt.Errorf("find account %q: %w", id, err)
 	}
 	return names, nil
+}
+
+// Numbered returns the IDs of the invoices that have a number. Each account of the provider's counts for itself.
+func Numbered(ctx context.Context, db DB, number string) ([]string, error) {
+	ids, err := list(ctx, db, pgx.RowTo[string], numberedSQL, number)
+	if err != nil {
+		return nil, fmt.Errorf("find invoice number %q: %w", number, err)
+	}
+	return ids, nil
 }
 
 // Show returns everything about an account, as of one moment. The error is [pgx.ErrNoRows] if there is no such
@@ -270,7 +281,7 @@ func subscription(s billing.Subscription) Subscription {
 
 func invoice(i billing.Invoice) Invoice {
 	return Invoice{
-		ID: i.ID, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded,
+		ID: i.ID, Number: i.Number, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded,
 		Currency: i.Currency,
 		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt),
 		Stuck: i.Stuck, Because: i.Because,

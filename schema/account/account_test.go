@@ -44,7 +44,7 @@ func setup(t *testing.T) *pgxpool.Pool {
 		}
 	}
 	for i := range account.MostInvoices + 1 {
-		state, err := json.Marshal(billing.Invoice{Ref: billing.Ref{ID: "in_" + string(rune('a'+i))}, Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
+		state, err := json.Marshal(billing.Invoice{Ref: billing.Ref{ID: "in_" + string(rune('a'+i))}, Number: fmt.Sprint("PAWL-", i), Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,6 +95,8 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 		{"in_a", "", []account.Name{live}},
 		{"", "", nil},
 		{"nobody", "", nil},
+		{"PAWL-1", "", []account.Name{live}},
+		{"PAWL-1", "test", nil},
 	} {
 		got, err := account.Find(t.Context(), db, tt.id, tt.mode)
 		if err != nil || !slices.Equal(got, tt.want) {

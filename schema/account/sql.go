@@ -3,6 +3,7 @@ package account
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"find":          findSQL,
+	"numbered":      numberedSQL,
 	"account":       accountSQL,
 	"grants":        grantsSQL,
 	"subscriptions": subscriptionsSQL,
@@ -29,7 +30,10 @@ union select mode, account from subscriptions where id = $1 and account <> '' an
 union select mode, account from subscriptions where customer = $1 and customer <> '' and account <> '' and mode = any($2)
 union select mode, account from invoices where id = $1 and account <> '' and mode = any($2)
 union select mode, account from invoices where customer = $1 and customer <> '' and account <> '' and mode = any($2)
+union select mode, account from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> '' and account <> '' and mode = any($2)
 order by 1, 2`
+
+const numberedSQL = `select distinct id from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> '' order by id`
 
 const accountSQL = `
 select customer, provider, target_version, target_state, target_plan, target_quantity, target_features, held

@@ -172,8 +172,8 @@ type InvoiceFact struct {
 	DueAt       time.Time `json:",omitzero"`
 	// Stuck says why the provider could not finalize the draft: the code of its last attempt. "" for no such attempt.
 	Stuck string `json:",omitempty"`
-	// Numbered is set where the invoice has a number of its own.
-	Numbered bool `json:",omitempty"`
+	// Number is what the customer quotes: it stands on the invoice, which has none while it is a draft.
+	Number string `json:",omitempty"`
 	// How is [PaidByCharge] or [PaidOutOfBand]; "" where the event does not tell.
 	How string `json:",omitempty"`
 	// Balance is what the customer's balance has paid of it, beside Due; negative for what the balance has added.

@@ -13,6 +13,8 @@ type Invoice struct {
 	Ref
 	// Named is the account that the invoice itself names, "" for none.
 	Named string `json:",omitempty"`
+	// Number is the newest that any fact showed, "" for none.
+	Number string `json:",omitempty"`
 	// Status is the highest of draft < deleted < open < uncollectible < void < paid that any fact showed.
 	Status    string
 	Due       int64
@@ -155,6 +157,7 @@ func (i *Invoice) see(f Fact) {
 func (i *Invoice) note(f Fact) {
 	in := f.Invoice
 	i.Subscription = cmp.Or(in.Subscription, i.Subscription)
+	i.Number = cmp.Or(in.Number, i.Number)
 	i.Named = cmp.Or(in.Account, i.Named)
 	i.Attempts = max(i.Attempts, in.Attempts)
 	if in.Failed {

@@ -142,13 +142,14 @@ func TestFoldInvoice_EveryOrder_FirstOfHighestStatus(t *testing.T) {
 			}
 		}
 	}
+	numbered := func(f *billing.Fact) { f.Invoice.Number = "PAWL-1" }
 	facts := events([]billing.Fact{
 		invoice(1, 0, "draft", "pro", amount(1, 0)), invoice(1, 5, "open", "pro", amount(2, 0)), failed(1, 10, 1, "pro", amount(2, 20)),
-		invoice(1, 15, "uncollectible", "pro", amount(3, 0)), paid(1, 30, "pro", amount(4, 0)), paid(1, 40, "pro", amount(5, 0)),
+		invoice(1, 15, "uncollectible", "pro", amount(3, 0), numbered), paid(1, 30, "pro", amount(4, 0)), paid(1, 40, "pro", amount(5, 0)),
 	}, true)
 	orders(facts, func(delivered []billing.Fact) {
 		got := billing.FoldInvoice("in_1", delivered, policy)
-		if got.Due != 4 || !got.PaidAt.Equal(at(30)) || !got.ClosedAt.Equal(at(15)) || !got.NextAttempt.Equal(at(20)) || got.Attempts != 1 || !slices.Equal(got.Failures, []int{1}) {
+		if got.Due != 4 || got.Number != "PAWL-1" || !got.PaidAt.Equal(at(30)) || !got.ClosedAt.Equal(at(15)) || !got.NextAttempt.Equal(at(20)) || got.Attempts != 1 || !slices.Equal(got.Failures, []int{1}) {
 			t.Fatalf("after %s: got %+v", told(delivered), got)
 		}
 	})

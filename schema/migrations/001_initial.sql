@@ -392,6 +392,7 @@ create table invoices (
 create index invoices_account on invoices (account, mode, occurred_at);
 create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
 create index invoices_open on invoices (subscription, mode, period_start) where subscription <> '' and status = 'open';
+create index invoices_number on invoices ((state ->> 'Number')) where state ->> 'Number' <> '';
 create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
 
 -- Payments, refunds, disputes, early fraud warnings, credit notes and checkout sessions. A payment is a payment intent, or a

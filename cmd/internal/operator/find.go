@@ -16,7 +16,7 @@ import (
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key or object ID that pawl holds", e.ID)
+	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID or invoice number that pawl holds", e.ID)
 }
 
 // AmbiguousError means that the ID names several receipts: providers, accounts and modes number their events apart, and
@@ -50,15 +50,18 @@ func (e *AmbiguousError) Error() string {
 // Events is what a list is narrowed by: all that is set must hold.
 type Events struct {
 	timeline.Filter
-	// Object is a provider's object, such as an invoice, a subscription or a customer; Account names an account of ours
-	// as [ShowAccount] takes it. "" for none.
+	// Object is a provider's object, such as an invoice, a subscription or a customer, or an invoice's number; Account
+	// names an account of ours as [ShowAccount] takes it. "" for none.
 	Object, Account string
 }
 
 // ListEvents returns the receipts that pass f, the newest first. An account that is not known is an error.
 func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Receipt, error) {
 	if f.Object != "" {
-		f.About = []string{f.Object}
+		var err error
+		if f.About, err = objectsOf(ctx, db, f.Object); err != nil {
+			return nil, err
+		}
 	}
 	if f.Account == "" {
 		return timeline.List(ctx, db, f.Filter)
@@ -78,13 +81,20 @@ func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Recei
 		}
 		objects = append(objects, of...)
 	}
-	if f.Object != "" && !slices.Contains(objects, f.Object) {
-		return nil, nil
+	if f.Object != "" {
+		objects = slices.DeleteFunc(f.About, func(o string) bool { return !slices.Contains(objects, o) })
+		if len(objects) == 0 {
+			return nil, nil
+		}
 	}
-	if f.Object == "" {
-		f.About = objects
-	}
+	f.About = objects
 	return timeline.List(ctx, db, f.Filter)
+}
+
+// objectsOf returns the objects that id names: itself, and the invoices of that number.
+func objectsOf(ctx context.Context, db timeline.DB, id string) ([]string, error) {
+	invoices, err := account.Numbered(ctx, db, id)
+	return append(invoices, id), err
 }
 
 // mostAbout is how many of an object's events are shown, the newest.
@@ -110,7 +120,7 @@ func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event,
 }
 
 // FindEvent returns the one receipt that id names: an event ID, a receipt ID, a workflow ID, the key of an effect
-// that it claimed, or an object of the provider's that no other event is about. The error is an [*UnknownError] or an
+// that it claimed, or an object of the provider's (or an invoice's number) that no other event is about. The error is an [*UnknownError] or an
 // [*AmbiguousError] when id does not name one.
 func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
@@ -119,7 +129,10 @@ func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receip
 	}
 	object := err == nil && len(receipts) == 0 && id != ""
 	if object {
-		receipts, err = timeline.List(ctx, db, timeline.Filter{About: []string{id}, Limit: mostAbout})
+		var about []string
+		if about, err = objectsOf(ctx, db, id); err == nil {
+			receipts, err = timeline.List(ctx, db, timeline.Filter{About: about, Limit: mostAbout})
+		}
 	}
 	switch {
 	case err != nil:

@@ -64,6 +64,26 @@ func TestFindEvent_Object(t *testing.T) {
 	if r, err := operator.FindEvent(t.Context(), db, "in_1"); err != nil || r.ID != live {
 		t.Errorf("the one event about in_1: %+v, %v", r, err)
 	}
+	// Customers quote the number that stands on the invoice.
+	if _, err := db.Exec(t.Context(), `insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state) values
+		('live', 'in_1', 'acme', 'paid', 1, 'usd', now(), now(), $1, '{"Number": "PAWL-1"}'), ('live', 'in_2', 'acme', 'draft', 1, 'usd', now(), now(), $1, '{}')`, live); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), `insert into accounts (mode, id, provider) values ('live', 'acme', 'stripe')`); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := operator.FindEvent(t.Context(), db, "PAWL-1"); err != nil || r.ID != live {
+		t.Errorf("the one event about PAWL-1: %+v, %v", r, err)
+	}
+	for _, account := range []string{"", "acme"} {
+		found, err := operator.ListEvents(t.Context(), db, operator.Events{Object: "PAWL-1", Account: account})
+		if err != nil || len(found) != 1 || found[0].EventID != "evt_1" {
+			t.Errorf("events about PAWL-1 of account %q: %+v, %v", account, found, err)
+		}
+	}
+	if found, err := operator.ListEvents(t.Context(), db, operator.Events{Object: "PAWL-2"}); err != nil || len(found) != 0 {
+		t.Errorf("events about PAWL-2: %+v, %v", found, err)
+	}
 	_, err := operator.FindEvent(t.Context(), db, "sub_1")
 	if err == nil || !strings.Contains(err.Error(), "2 events are about sub_1: name one: ") || !strings.Contains(err.Error(), "evt_3 (customer.subscription.deleted, dead)") {
 		t.Errorf("sub_1: %v, want both events", err)

@@ -74,8 +74,8 @@ func flagEffect(otherwise string) Flag {
 
 const ofAccount = `
 
-ID is our ID of the account, or the provider's of a customer, a subscription or an invoice of it. Who and why go into
-the audit trail.`
+ID is our ID of the account, or the provider's of a customer, a subscription or an invoice of it, or an invoice's number.
+Who and why go into the audit trail.`
 
 // Verbs is the table of what can be decided. It is filled by init, because rules refer to it.
 var verbs []Verb
