@@ -36,9 +36,10 @@ type Waits = receipt.Waits
 // OpenEffect is the receipt's, too.
 type OpenEffect = receipt.OpenEffect
 
-// Step and Left are the receipt's, too.
 type (
+	// Step is the receipt's, too.
 	Step = receipt.Step
+	// Left is the receipt's, too.
 	Left = receipt.Left
 )
 

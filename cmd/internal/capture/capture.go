@@ -140,7 +140,7 @@ func Read(content []byte, providers map[string]webhook.Provider) (*Request, erro
 	case math.Abs(c.NowUnix) > 1<<53:
 		return nil, errors.New("now_unix is no time in seconds")
 	}
-	known := false
+	var known bool
 	if c.provider, known = providers[c.Provider]; !known {
 		return nil, fmt.Errorf("%q is no provider: use one of %s", c.Provider, names(providers))
 	}

@@ -111,7 +111,8 @@ func arrived(ctx context.Context, receipts *receipt.Store, source, id string) bo
 func (f *findings) refused(name string, req *http.Request, resp *http.Response, body []byte) {
 	var said struct{ Error string }
 	_ = json.Unmarshal(body, &said) // what is not ours has no class
-	level, do := Fail, ""
+	level := Fail
+	var do string
 	headers := strings.Join(sentHeaders(req.Header), ", ")
 	switch class := webhook.Class(said.Error); {
 	case resp.StatusCode/100 == 3:

@@ -11,10 +11,10 @@ import (
 func TestJudged_Letters(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))
-	dueIn := func(days time.Duration) edit {
+	dueIn := func(days int) edit {
 		return func(h *happening) {
 			set("collection_method", "send_invoice")(h)
-			set("due_date", at0(days*aDay))(h)
+			set("due_date", at0(time.Duration(days)*aDay))(h)
 		}
 	}
 	begun := func(more ...string) []string {

@@ -450,8 +450,8 @@ func endOf(result workflows.EventResult) string {
 }
 
 // but are the steps without some.
-func (w row) but(kinds ...string) []string {
-	return slices.DeleteFunc(slices.Clone(w.steps), func(kind string) bool { return slices.Contains(kinds, kind) })
+func (x row) but(kinds ...string) []string {
+	return slices.DeleteFunc(slices.Clone(x.steps), func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
 // takenBack is the end of a run whose provisioning is refused.

@@ -42,7 +42,7 @@ func (r *rig) signups(story []happening, n int, over time.Duration) (all []*tell
 		for at := range story {
 			after := time.Duration(random.Int64N(int64(over)))
 			sending.Go(func() {
-				time.Sleep(after) // the events of a sign-up come within a second or two, in any order
+				<-time.After(after) // the events of a sign-up come within a second or two, in any order
 				id := r.deliver(x, at)
 				mu.Lock()
 				defer mu.Unlock()

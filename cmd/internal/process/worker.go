@@ -46,7 +46,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	group.Go(func() error { n.resets.run(ctx); return nil })
 	group.Go(func() error { n.sweepJobs(ctx); return nil })
 	group.Go(func() error {
-		n.every(ctx, time.Minute, "cannot tell of the tasks that are due", func(ctx context.Context) error {
+		n.every(ctx, time.Minute, "tell of due tasks", func(ctx context.Context) error {
 			return billing.RemindOfTasks(ctx, n.Pool)
 		})
 		return nil
@@ -83,11 +83,11 @@ const jobSweep = 5 * time.Second
 func (n *Node) sweepJobs(ctx context.Context) {
 	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
 		TaskQueue: n.Config.Temporal.TaskQueue}
-	n.every(ctx, jobSweep, "cannot start the jobs that wait for it", o.SweepJobs)
+	n.every(ctx, jobSweep, "start waiting jobs", o.SweepJobs)
 }
 
-// every calls once now and again, until ctx ends, and logs its errors under a message.
-func (n *Node) every(ctx context.Context, pause time.Duration, failed string, once func(context.Context) error) {
+// every calls once now and again, until ctx ends, and logs its errors with the name of the work.
+func (n *Node) every(ctx context.Context, pause time.Duration, work string, once func(context.Context) error) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
@@ -97,7 +97,7 @@ func (n *Node) every(ctx context.Context, pause time.Duration, failed string, on
 			return
 		}
 		if err := once(ctx); err != nil && ctx.Err() == nil {
-			n.log.WarnContext(ctx, failed, "error", err)
+			n.log.WarnContext(ctx, "periodic work failed", "work", work, "error", err)
 		}
 	}
 }

@@ -126,6 +126,7 @@ type Result struct {
 	Events   []*Event       `json:"events"`
 }
 
+// Event is one event that was sent, with the answers to it in order.
 type Event struct {
 	EventID  string   `json:"event_id"`
 	Type     string   `json:"type"`
