@@ -3,6 +3,7 @@ package workflows
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,11 +91,16 @@ func dueSteps(c billing.Change) []*step {
 		case billing.DueEnding:
 			steps = append(steps, endingSteps(c, subject, d.Subscription, "unpaid")...)
 		case billing.DueSettle:
-			steps = append(steps, reconcileTask.step(object(subject, d.Object), activities.Task{
-				Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object,
-				Subscription: d.Object,
-				Title:        "Subscription " + d.Object + " was paid for, and no event says that it is active: review it in the provider's dashboard",
-			}))
+			steps = append(steps, reconcile(subject, c, d, "",
+				" was paid for, and no event says that it is active: review it in the provider's dashboard"))
+		case billing.DueRenewal:
+			steps = append(steps, reconcile(subject, c, d, ":"+strconv.FormatInt(d.At.Unix(), 10),
+				" was to be renewed, and no event tells of it: look whether the provider's events come, and review it in its dashboard"))
+		case billing.DueAddOn:
+			if addsToNothing(c.After.Access, d.Object) {
+				steps = append(steps, reconcile(subject, c, d, ":v"+strconv.FormatInt(c.After.Access.Target.Version, 10),
+					" adds to a plan that its account does not have, and goes on being charged: end it in the provider's dashboard, or sell a plan beside it"))
+			}
 		case billing.DueKeep:
 			if s := release(subject, d.Object, c); s != nil {
 				steps = append(steps, s)
@@ -102,6 +108,20 @@ func dueSteps(c billing.Change) []*step {
 		}
 	}
 	return steps
+}
+
+// reconcile asks a person to hold a subscription against the provider's, once each time.
+func reconcile(subject billing.Subject, c billing.Change, d billing.Due, time, why string) *step {
+	return reconcileTask.step(object(subject, d.Object+time), activities.Task{
+		Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object,
+		Subscription: d.Object, Title: "Subscription " + d.Object + why,
+	})
+}
+
+// addsToNothing reports whether a subscription grants features alone, and the account has no plan.
+func addsToNothing(access billing.Access, subscription string) bool {
+	return access.Target.State == billing.WorkspaceSuspended && slices.ContainsFunc(access.Grants,
+		func(g billing.Grant) bool { return g.Object == subscription && g.Plan == "" })
 }
 
 // release asks a person to release the workspace of an account that has no access, once each time that it has lost it.

@@ -215,6 +215,8 @@ func dueRows(due []account.Due) [][]string {
 			billing.DueOneOff:  "the time that was paid for ends",
 			billing.DueEnding:  "the customer is told that access ends with the grace",
 			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step),
+			billing.DueRenewal: "a person is asked why it is not renewed",
+			billing.DueAddOn:   "a person is asked what it adds to",
 			billing.DueSettle:  "a person is asked whether it is active",
 			billing.DueKeep:    "a person is asked to release the workspace",
 			billing.DueHold:    "the workspace follows a hold, or its end",

@@ -82,6 +82,8 @@ type Subscription struct {
 	EndsAt       *time.Time `json:"ends_at"`
 	PastDueSince *time.Time `json:"past_due_since"`
 	EndedAt      *time.Time `json:"ended_at"`
+	// RenewsBy is when an event must have told of the next period. Nil where no renewal is expected.
+	RenewsBy *time.Time `json:"renews_by"`
 	// Because is the event that decides.
 	Because string `json:"because"`
 	// Withheld: its grant is taken back. PaidBack: it was refunded in full and grants nothing. Held: a hold is on it.
@@ -108,6 +110,8 @@ func (s Subscription) Standing(at time.Time) string {
 		return "was planned to end"
 	case s.Status == "":
 		return "has no event of its own yet"
+	case s.RenewsBy != nil && !s.RenewsBy.After(at):
+		return "is " + s.Status + ", and its renewal is overdue since " + s.RenewsBy.UTC().Format(time.DateOnly)
 	}
 	return "is " + strings.ReplaceAll(s.Status, "_", " ")
 }
@@ -274,7 +278,7 @@ func subscription(s billing.Subscription) Subscription {
 	return Subscription{
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
 		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince),
-		EndedAt: orNil(s.EndedAt),
+		EndedAt: orNil(s.EndedAt), RenewsBy: orNil(s.RenewsBy),
 		Because: s.Because, Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }

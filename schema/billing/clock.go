@@ -103,6 +103,26 @@ func (a *applying) scheduleRelease(b *pgx.Batch, before Target, after Access, la
 	a.change.Due = append(a.change.Due, dueBy(a.at, due)...)
 }
 
+// scheduleAddOns says when a person is asked about subscriptions that add to a plan which the account does not have:
+// some time after that has begun, since events of two subscriptions come in any order.
+func (a *applying) scheduleAddOns(b *pgx.Batch, before Target, after Access, cause Cause) {
+	if after.Account == "" || before.Version == after.Target.Version {
+		return
+	}
+	var due []Due
+	for _, g := range after.Grants {
+		if g.Plan != "" || len(g.AddOns) == 0 || !g.Ends.IsZero() {
+			continue
+		}
+		if after.Target.State == WorkspaceActive {
+			b.Queue(closeTaskSQL, a.subject.Mode, TaskReconcile, g.Object, TaskCancelled)
+		} else if !a.policy.EffectsFrom.After(cause.At) {
+			due = append(due, Due{At: a.at.Add(a.policy.Settle), Why: DueAddOn, Object: g.Object, Cause: cause})
+		}
+	}
+	a.replace(b, after.Account+" add-ons", after.Account, due, before.State == WorkspaceSuspended)
+}
+
 // ApplyDue takes the rows of an account that are due by a time, or by now if that is later. It brings access to the
 // grants that still hold, and writes news to the outbox. It does so in tx, which also holds the effect's ledger row.
 // The change says all that a plan needs. No fold changes, because no fact has come and no fold asks what time it is.
@@ -154,6 +174,14 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			if err := a.remind(ctx, d); err != nil {
 				return err
 			}
+		case DueRenewal:
+			s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
+			if err != nil {
+				return err
+			}
+			if !s.RenewsBy.IsZero() && !s.RenewsBy.After(a.at) {
+				a.change.Due = append(a.change.Due, d)
+			}
 		default:
 			a.change.Due = append(a.change.Due, d)
 		}
@@ -163,6 +191,7 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 	b = &pgx.Batch{}
 	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
 	a.scheduleRelease(b, a.change.Before.Access.Target, a.change.After.Access, last)
+	a.scheduleAddOns(b, a.change.Before.Access.Target, a.change.After.Access, last.cause)
 	if err := a.tell(b); err != nil {
 		return err
 	}

@@ -70,6 +70,9 @@ func (c *clock) comes(second int) (due []string) {
 // wordsOf says what was due, by whose event, and what the account has then.
 func wordsOf(change billing.Change) (due []string) {
 	for _, d := range change.Due {
+		if d.Why == billing.DueRenewal || d.Why == billing.DueAddOn { // each has a test of its own
+			continue
+		}
 		due = append(due, words(string(d.Why), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
 	}
 	return append(due, describeAccess(change.After.Access))
@@ -269,6 +272,86 @@ func TestApplyDue_OneOff(t *testing.T) {
 	})
 }
 
+// No event tells that a subscription is renewed: a person is asked, and is not any more once one tells.
+func TestApplyDue_Renewal(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		facts []billing.Fact
+		want  []string // what is due, after the end of the first period
+	}{
+		{"none has come", []billing.Fact{updated(1, "active", "pro")}, []string{"renewal sub_1 at 816h0m0s"}},
+		{"on trial", []billing.Fact{updated(1, "trialing", "pro", with(func(s *billing.SubscriptionFact) { s.TrialEnd = at(40 * aDay) }))}, []string{"renewal sub_1 at 1056h0m0s"}},
+		{"a snapshot of the next period", []billing.Fact{updated(1, "active", "pro"), updated(aDay, "active", "pro", with(inPeriod(2)))}, []string{"renewal sub_1 at 1536h0m0s"}},
+		{"a paid invoice of the next period", []billing.Fact{updated(1, "active", "pro"), paid(2, 2, "pro")}, []string{"renewal sub_1 at 1536h0m0s"}},
+		{"its end is planned", []billing.Fact{updated(1, "active", "pro", with(canceling))}, nil},
+		{"past due", []billing.Fact{updated(1, "past_due", "pro")}, nil},
+		{"it has ended", []billing.Fact{updated(1, "active", "pro"), deleted(2, "pro")}, nil},
+		{"it buys nothing that is known", []billing.Fact{updated(1, "active", "")}, nil},
+	} {
+		t.Run("", func(t *testing.T) {
+			passing(t, func(k *clock) {
+				k.told(10, c.facts...)
+				k.want(c.name, dueFor(k.T, k.tx, `where why = 'renewal'`), c.want...)
+			})
+		})
+	}
+	t.Run("", func(t *testing.T) {
+		passing(t, func(c *clock) {
+			c.told(10, updated(1, "active", "pro"))
+			task := billing.OpenTask(billing.Task{Mode: "live", Kind: billing.TaskReconcile, Object: "sub_1", Account: "acme", Subscription: "sub_1"})
+			if _, err := c.tx.Exec(c.Context(), task.SQL, task.Args...); err != nil {
+				c.Fatal(err)
+			}
+			c.told(40*aDay, updated(40*aDay, "active", "pro", with(inPeriod(2))))
+			c.want("the task", taskStates(c), "cancelled")
+		})
+	})
+}
+
+// A plan has ended, or has never come, and a subscription that adds to it goes on.
+func TestApplyDue_AddOnAlone(t *testing.T) {
+	addOn := func(second int) billing.Fact { return created(second, "active", "sso", of("sub_2", "acme", "")) }
+	alone := func(c *clock) []string { return dueFor(c.T, c.tx, `where why = 'add_on'`) }
+	for name, facts := range map[string][]billing.Fact{
+		"the plan ends":            {created(0, "active", "pro"), addOn(1), deleted(20, "pro")},
+		"the end is told first":    {deleted(20, "pro"), created(0, "active", "pro"), addOn(1)},
+		"the plan has never come":  {addOn(1)},
+		"the add-on is told first": {addOn(1), created(0, "active", "pro"), deleted(20, "pro")},
+	} {
+		t.Run("", func(t *testing.T) {
+			passing(t, func(c *clock) {
+				c.told(20, facts...)
+				c.want(name, alone(c), "add_on sub_2 at 10m20s")
+				c.told(30, created(30, "active", "starter", of("sub_3", "acme", "")))
+				c.want(name+", and another plan comes", alone(c))
+			})
+		})
+	}
+	t.Run("", func(t *testing.T) {
+		passing(t, func(c *clock) {
+			c.told(20, created(0, "active", "pro"), addOn(1))
+			c.want("beside a plan", alone(c))
+		})
+	})
+}
+
+func inPeriod(n int) func(*billing.SubscriptionFact) {
+	return func(s *billing.SubscriptionFact) { s.Items[0].PeriodStart, s.Items[0].PeriodEnd = monthly(n) }
+}
+
+func taskStates(c *clock) []string {
+	c.Helper()
+	found, err := c.tx.Query(c.Context(), `select state from tasks`)
+	if err != nil {
+		c.Fatal(err)
+	}
+	states, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil {
+		c.Fatal(err)
+	}
+	return states
+}
+
 // Case 3: a paid invoice stands in for its subscription's event. Where that does not come, a person is asked; when it
 // comes after all, nobody need review any more.
 func TestApplyDue_Case3_Settle(t *testing.T) {
@@ -281,13 +364,7 @@ func TestApplyDue_Case3_Settle(t *testing.T) {
 			c.Fatal(err)
 		}
 		c.told(700, updated(1, "active", "pro"))
-		found, err := c.tx.Query(c.Context(), `select state from tasks`)
-		if err != nil {
-			c.Fatal(err)
-		}
-		if states, err := pgx.CollectRows(found, pgx.RowTo[string]); err != nil || !slices.Equal(states, []string{"cancelled"}) {
-			c.Errorf("tasks %q, %v; want it cancelled", states, err)
-		}
+		c.want("the task", taskStates(c), "cancelled")
 		c.want("due", dueRows(c.T, c.tx))
 	})
 }

@@ -25,6 +25,10 @@ const (
 	DueDunning Why = "dunning"
 	// DueSettle: an invoice was paid, and no event of its subscription has told that it is active.
 	DueSettle Why = "settle"
+	// DueRenewal: the period of a subscription is over, and no event has told of the next one.
+	DueRenewal Why = "renewal"
+	// DueAddOn: a subscription adds to a plan that the account does not have.
+	DueAddOn Why = "add_on"
 	// DueKeep: the workspace of an account without access was kept for long enough.
 	DueKeep Why = "keep"
 	// DueHold: a person has held back all that an account has, or released it, and the workspace follows.
@@ -72,10 +76,16 @@ func laterCause(a, b Cause) Cause {
 	return a
 }
 
-// due is what the clock does about the subscription and its invoices. If the facts of a payment came late, its time
-// to settle counts from now: the missing event may be as late.
+// due is what the clock does about the subscription and its invoices. If facts came late, the time to settle, and to
+// renew, counts from now: the missing event may be as late.
 func (s *Subscription) due(with related, now time.Time) []Due {
 	var due []Due
+	soon := func(at time.Time) time.Time {
+		if !at.After(now) {
+			return now.Add(with.policy.Settle)
+		}
+		return at
+	}
 	if s.gives() && !s.EndsAt.IsZero() {
 		d := Due{At: s.EndsAt, Why: DueEnd, Object: s.ID, Cause: s.Cause}
 		if s.Status == "past_due" && !s.EndsAt.Equal(s.PlannedEnd) {
@@ -85,11 +95,10 @@ func (s *Subscription) due(with related, now time.Time) []Due {
 		due = append(due, d)
 	}
 	if s.Unsettled != (Cause{}) && !s.Unsettled.At.Before(with.policy.EffectsFrom) {
-		settled := s.Unsettled.At.Add(with.policy.Settle)
-		if !settled.After(now) {
-			settled = now.Add(with.policy.Settle)
-		}
-		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
+		due = append(due, Due{At: soon(s.Unsettled.At.Add(with.policy.Settle)), Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
+	}
+	if !s.RenewsBy.IsZero() {
+		due = append(due, Due{At: soon(s.RenewsBy), Why: DueRenewal, Object: s.ID, Cause: s.Cause})
 	}
 	if s.Ended() {
 		return due

@@ -1,6 +1,9 @@
 package billing
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // believe takes the newest paid invoice for evidence that the subscription is active, until a snapshot says it: the
 // provider sends both, in any order.
@@ -37,6 +40,22 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	if s.Until.IsZero() && !s.PeriodEnd.IsZero() {
 		s.Until = s.PeriodEnd.Add(p.Renewal)
 	}
+}
+
+// renewsBy returns when an event must have told of the period after the one that snapshots and paid invoices show.
+func (s *Subscription) renewsBy(invoices []Invoice, p Policy) time.Time {
+	buys := s.Plan != "" || len(s.AddOns) > 0
+	if !buys || s.Ended() || !s.EndsAt.IsZero() || !slices.Contains([]string{"active", "trialing"}, s.Status) {
+		return time.Time{}
+	}
+	last := latest(s.PeriodEnd, s.TrialEnd)
+	for _, i := range paidOf(invoices) {
+		last = latest(last, i.PeriodEnd)
+	}
+	if s.PeriodEnd.IsZero() {
+		return time.Time{}
+	}
+	return last.Add(p.Renewal)
 }
 
 // doubt looks whether all that was owed was paid since the subscription became past due, or unpaid: the provider says

@@ -60,7 +60,7 @@ var projections = []projection{
 	// A settle row counts from the moment that it was written. Whether a workspace exists to be kept, or to follow a
 	// hold or a repair, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
-		where: "why not in ('settle', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
+		where: "why not in ('settle', 'renewal', 'add_on', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 

@@ -40,6 +40,8 @@ type Subscription struct {
 	// EndsAt is when the clock ends its grant, zero for never: the planned end, the end of grace while it is past
 	// due, or, if the policy says so, the end of the paid period once it has ended.
 	EndsAt time.Time `json:",omitzero"`
+	// RenewsBy is when an event must have told of the next period, zero where no renewal is expected.
+	RenewsBy time.Time `json:",omitzero"`
 	// PastDueSince is the first fact of the present run of past_due, zero outside of one.
 	PastDueSince time.Time `json:",omitzero"`
 	// EndedAt is when it ended for good, zero while it has not. A subscription that has ended never comes back.
@@ -155,6 +157,7 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
 	s.give(facts, snapshots, invoices, p)
 	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
+	s.RenewsBy = s.renewsBy(invoices, p)
 	of := newestPaid(slices.DeleteFunc(invoices, func(i Invoice) bool { return !s.paidBy(i) }))
 	if p.EndOnFullRefund && of.paidBack() {
 		s.PaidBack, s.PaidBackBy = true, of.RefundedBy

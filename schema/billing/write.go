@@ -64,7 +64,8 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 		if o.Ended() {
 			b.Queue(endTasksSQL, mode, o.ID)
 		}
-		if known != nil && known.Unsettled != (Cause{}) && o.Unsettled == (Cause{}) {
+		settled := known != nil && known.Unsettled != (Cause{}) && o.Unsettled == (Cause{})
+		if settled || known != nil && !o.RenewsBy.Equal(known.RenewsBy) && !known.RenewsBy.After(a.at) {
 			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, TaskCancelled)
 		}
 	case *Invoice:
@@ -114,11 +115,13 @@ func (a *applying) writeTargets(b *pgx.Batch) {
 	}
 	a.writeAccess(b, before, after)
 	a.scheduleRelease(b, before, after, last)
+	a.scheduleAddOns(b, before, after, causeOf(a.facts[0]))
 	a.follow(b, before, after)
 	for _, other := range a.change.Others {
 		was := a.accounts[other.Account].target()
 		a.writeAccess(b, was, other)
 		a.follow(b, was, other)
+		a.scheduleAddOns(b, was, other, causeOf(a.facts[0]))
 		a.scheduleRelease(b, was, other, lapse{}) // an account that was left is not over: nobody is asked to release it
 	}
 	if a.holds != "" && after.Target.Version != before.Version { // no run is about such a fact

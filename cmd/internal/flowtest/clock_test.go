@@ -24,7 +24,7 @@ func (r *rig) later(days int) {
 	r.exec(`update grants set ends = ends - ` + back + ` where ends is not null`)
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedBy,At}', to_jsonb((state->'FailedBy'->>'At')::timestamptz - ` + back + `)) where state ? 'FailedBy'`)
 	r.exec(`update subscriptions set state = jsonb_set(state, '{EndsAt}', to_jsonb((state->>'EndsAt')::timestamptz - ` + back + `)) where state ? 'EndsAt'`)
-	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back)
+	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back + ` where why <> 'renewal'`) // purchases of long ago would be renewed
 }
 
 // clockRun waits until the clock's run of an event's receipt is there, and returns its ID.
@@ -243,7 +243,7 @@ func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	}
 	mails := r.done("email")
 	r.result(r.receive(rename(t, purchaseAt(t, seed, "invoice.paid", "starter", time.Now()), e.ID+"_paid")), "")
-	if got := r.rows(`select why from due`); len(got) != 0 {
+	if got := r.rows(`select why from due where why <> 'renewal'`); len(got) != 0 {
 		t.Errorf("due after the payment: %q", got)
 	}
 	if got := r.done("email"); got != mails+1 {
