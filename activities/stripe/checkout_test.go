@@ -55,6 +55,7 @@ func TestRead_Checkout_Fields(t *testing.T) {
 	}{
 		"account by metadata": {document{"client_reference_id": nil, "metadata": document{"account": "umbrella"}}, func(c *billing.CheckoutFact) { c.Account = "umbrella" }},
 		"reference first":     {document{"metadata": document{"account": "umbrella"}}, func(*billing.CheckoutFact) {}},
+		"spaces around it":    {document{"client_reference_id": " acme\n"}, func(c *billing.CheckoutFact) { c.Account = "acme" }},
 		"no account":          {document{"client_reference_id": nil}, func(c *billing.CheckoutFact) { c.Account = "" }},
 		"payment": {
 			document{"mode": "payment", "subscription": nil, "invoice": nil, "payment_intent": document{"id": "pi_1"}},

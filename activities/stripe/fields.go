@@ -3,6 +3,7 @@ package stripe
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -125,8 +126,9 @@ func (f *fields) elements(name string) []object {
 	return found
 }
 
-// account returns an ID of ours; it stands in keys and in the paths of the workspace API.
+// account returns an ID of ours, without the spaces around it; it stands in keys and in the paths of the workspace API.
 func (f *fields) account(field, id string) string {
+	id = strings.TrimSpace(id)
 	why := Unusable(id, mostAccount)
 	if id == "." || id == ".." {
 		why = "is a directory in a URL"

@@ -223,7 +223,7 @@ func linkedByCheckout(facts []Fact) string {
 	return ""
 }
 
-const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now`
+const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
 
 const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
 

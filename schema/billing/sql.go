@@ -28,6 +28,7 @@ var Statements = map[string]string{
 	"hold":                 holdSQL,
 	"open task":            openTaskSQL,
 	"close task":           closeTaskSQL,
+	"alike":                alikeSQL,
 	"named":                namedSQL,
 	"cancel onboarding":    cancelOnboardingSQL,
 	"end tasks":            endTasksSQL,

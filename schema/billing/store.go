@@ -133,6 +133,8 @@ type accountRow struct {
 	// OverAt is when what granted access last was over, null while nothing was. Now is the database's time.
 	OverAt *time.Time `db:"over_at"`
 	Now    time.Time  `db:"now"`
+	// Made is set where the row was just made.
+	Made bool `db:"made"`
 }
 
 func (r accountRow) target() Target {

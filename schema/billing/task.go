@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -17,6 +18,10 @@ const (
 	TaskWarning = "fraud_warning"
 	// TaskPlan is to map a price to a plan: a subscription has none that is known.
 	TaskPlan = "unknown_price"
+	// TaskAlike is to look at an account whose ID differs from another one's by upper and lower case alone.
+	TaskAlike = "similar_account"
+	// TaskAhead is to compare the clocks: an event is ahead of ours.
+	TaskAhead = "clock_ahead"
 	// TaskStuck is to mend what keeps the provider from finalizing an invoice: until then nobody collects it.
 	TaskStuck = "finalization_failed"
 )
@@ -37,6 +42,35 @@ func taskWhile(open bool, kind string, about Ref, title string) settledTask {
 	}
 	return t
 }
+
+// ahead is by how much the time of an event may be ahead of our clock before somebody is told.
+const ahead = 5 * time.Minute
+
+// note asks a person to look at what no rule decides, and does not wait: an account that is new and written like
+// another one, and an event from the future, which counts as the newest until its time has come.
+func (a *applying) note(b *pgx.Batch) {
+	s, now := a.subject, time.Time{}
+	for _, row := range a.accounts {
+		if now = latest(now, row.Now.UTC()); row.Made {
+			b.Queue(alikeSQL, s.Mode, TaskAlike, row.ID, a.key)
+		}
+	}
+	early := s.OccurredAt.Sub(now)
+	if now.IsZero() || early <= ahead || a.how != normal || a.facts[0].Origin != FromEvent {
+		return
+	}
+	b.Queue(openTaskSQL, s.Mode, TaskAhead, s.Provider+" "+now.Format(time.DateOnly), "", // one for each day
+		fmt.Sprintf("Event %s of %s is %s ahead of our clock, and counts as the newest until then: compare the clocks with pawl doctor",
+			s.EventID, s.Provider, early.Round(time.Minute)), a.key, "")
+}
+
+// alikeSQL looks for the name by its own index, and not by the mode.
+const alikeSQL = `
+insert into tasks (mode, kind, object, account, state, title, effect_key)
+select $1, $2, $3, $3, 'open', 'Account ' || $3 || ' is new, and differs from ' || string_agg(id, ', ' order by id) ||
+       ' by upper and lower case alone: correct the name at the provider if both are one', $4
+  from accounts where lower(id) = lower($3) and mode || '' = $1 and id <> $3 having count(*) > 0
+    on conflict (mode, kind, object) do nothing`
 
 // openTaskSQL opens the one task of its kind about an object. A task that a person has done stays done; a cancelled
 // one is opened again. A task of a subscription asks whether that has ended, and locks it: whoever ends it meanwhile

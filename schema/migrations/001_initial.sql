@@ -354,6 +354,7 @@ create table accounts (
     primary key (mode, id)
 );
 create index accounts_customer on accounts (customer, mode) where customer <> '';
+create index accounts_alike on accounts (lower(id));
 
 create table subscriptions (
     mode       text        not null check (mode in ('live', 'test')),
