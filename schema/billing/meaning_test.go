@@ -358,11 +358,11 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 		}
 	}
 	for sql, want := range map[string]int{
-		`select count(*) from outbox where type = 'access.changed' and data ->> 'cause' = 'meaning'`: 2,
-		`select count(*) from outbox where type not in ('access.changed', 'subscription.changed')`:   0,
-		`select count(*) from due where why = 'refold'`:                                              2,
-		`select count(*) from tasks where kind = 'unknown_price' and state = 'cancelled'`:            1,
-		`select count(*) from tasks where state = 'open'`:                                            0,
+		`select count(*) from outbox where type = 'access.changed' and data ->> 'cause' = 'meaning'`:              2,
+		`select count(*) from outbox where type not in ('access.changed', 'subscription.changed', 'task.closed')`: 0,
+		`select count(*) from due where why = 'refold'`:                                                           2,
+		`select count(*) from tasks where kind = 'unknown_price' and state = 'cancelled'`:                         1,
+		`select count(*) from tasks where state = 'open'`:                                                         0,
 	} {
 		if n := count(t, pool, sql); n != want {
 			t.Errorf("%s: %d, want %d", sql, n, want)
