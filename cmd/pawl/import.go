@@ -100,7 +100,7 @@ func (a *app) runImport(ctx context.Context, cfg *config.Config, name, who, why 
 		Pool: pool, API: api, Source: name, Mode: source.Mode, Accounts: source.Accounts.Ours,
 		Policy: process.BillingPolicy(cfg), Patience: patience,
 		Began: func(ctx context.Context, i imports.Import) error {
-			return audit.New(pool, a.log).Append(ctx, audit.Action{
+			return audit.New(pool, a.ofAudit()).Append(ctx, audit.Action{
 				RequestID: "import/" + i.ID, Actor: who, Action: "import", Target: "source " + name, Reason: why,
 				After: map[string]any{"import": i.ID, "effects_from": i.EffectsFrom},
 			})

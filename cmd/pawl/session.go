@@ -90,7 +90,7 @@ func (a *app) deciding(ctx context.Context, f func(context.Context, *session) er
 func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) *session {
 	s := &session{app: a, cfg: cfg, db: db, receipts: receipt.NewStore(db, receipt.Options{})}
 	s.Operator = operator.Operator{
-		DB: db, Audit: audit.New(db, a.log), TaskQueue: cfg.Temporal.TaskQueue,
+		DB: db, Audit: audit.New(db, a.ofAudit()), TaskQueue: cfg.Temporal.TaskQueue,
 		Outlook: process.Outlook(cfg, db, s.receipts), Relays: process.Relays(cfg),
 		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), Verify: capture.Reverifier(cfg, providers()),
 		Insert:     s.receipts.Insert,
@@ -104,6 +104,14 @@ func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) *session {
 	}
 	s.Temporal, s.Unstick = temporal, operator.Unstick(temporal, namespace)
 	return s
+}
+
+// ofAudit is where the trail logs: workers log its heads, so that a terminal shows them with --log-level debug alone.
+func (a *app) ofAudit() *slog.Logger {
+	if a.logLevel == "debug" {
+		return a.log
+	}
+	return slog.New(slog.DiscardHandler)
 }
 
 func (s *session) close() {

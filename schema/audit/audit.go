@@ -19,7 +19,8 @@ import (
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"append": appendSQL, "recorded": recordedSQL, "list": listSQL, "page": pageSQL}
+var Statements = map[string]string{"append": appendSQL, "recorded": recordedSQL, "list": listSQL, "page": pageSQL,
+	"head": headSQL}
 
 // Store is the audit trail in Postgres.
 type Store struct {
@@ -127,6 +128,28 @@ func (s *Store) appendBy(
 	s.log.InfoContext(ctx, "audit", "request_id", a.RequestID, "actor", a.Actor, "action", a.Action, "target",
 		a.Target, "head", head)
 	return true, nil
+}
+
+const headSQL = `select encode(hash, 'hex') from operator_actions order by id desc limit 1`
+
+// Watch logs the trail's head once, and then each time that somebody has moved it, until ctx ends. It looks every so
+// often. A command line records what its operator decides, and only there is that logged: the log of a process is where
+// heads are safe from whoever could cut off the end.
+func (s *Store) Watch(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for known := ""; ; {
+		head, err := newHead(s.pool.QueryRow(ctx, headSQL))
+		if err == nil && head != "" && head != known { // a database that is away is told of elsewhere
+			s.log.InfoContext(ctx, "audit", "head", head)
+			known = head
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // wasExtended reports whether another writer extended the chain at the same moment.

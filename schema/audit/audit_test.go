@@ -143,6 +143,44 @@ func TestVerify_ManyPages(t *testing.T) {
 	}
 }
 
+// A process logs the heads of what others record: those of a command line are logged on its terminal alone.
+func TestWatch_HeadsOfOthers_LoggedOnceEach(t *testing.T) {
+	b := setup(t)
+	b.append(1)
+	heads := make(chan string, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go audit.New(b.pool, slog.New(logged(heads))).Watch(ctx, 10*time.Millisecond)
+	for n := 1; n <= 3; n++ {
+		select {
+		case head := <-heads:
+			if want := b.verify(n); head != want {
+				t.Errorf("logged %s, want %s", head, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("head %d was not logged", n)
+		}
+		b.append(n + 1)
+	}
+}
+
+// logged is a log of which the heads are sent on.
+type logged chan string
+
+func (l logged) Enabled(context.Context, slog.Level) bool { return true }
+func (l logged) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l logged) WithGroup(string) slog.Handler            { return l }
+
+func (l logged) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "head" {
+			l <- a.Value.String()
+		}
+		return true
+	})
+	return nil
+}
+
 // Each action's log line has the head after it, which the trail must hold for ever: whoever cuts off the end, and goes
 // on from there, is found out by any line of the log that came after.
 func TestAppend_HeadIsLogged_FindsACutEnd(t *testing.T) {
@@ -327,5 +365,5 @@ func TestAppend_OneStatement(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), audit.Statements, schematest.OnPurpose{Walks: []string{"append", "list"}})
+	schematest.CheckStatements(t, schematest.New(t), audit.Statements, schematest.OnPurpose{Walks: []string{"append", "head", "list"}})
 }

@@ -51,6 +51,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		})
 		return nil
 	})
+	group.Go(func() error { audit.New(n.Pool, n.log).Watch(ctx, headWatch); return nil })
 	group.Go(func() error { n.effects.Watch(ctx, n.gates.all(), n.Runs.SinkWaiters); return nil })
 	group.Go(func() error {
 		for {
@@ -75,6 +76,9 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	})
 	return group.Wait()
 }
+
+// headWatch is how often a worker looks for a new head of the audit trail, to log it.
+const headWatch = 10 * time.Second
 
 // jobSweep is how often a worker searches for jobs that nobody has started.
 const jobSweep = 5 * time.Second
