@@ -1,13 +1,17 @@
 package operator_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // What is offered is what would be taken: nothing is said to be possible that is refused.
@@ -78,6 +82,84 @@ func TestChoices(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// However an event stands and whatever is tried: a refusal names commands, and each of those that decide about the event is
+// taken. Nobody is sent in a circle.
+func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	const waits = `'{"decisions":["approve","reject","retry","skip","done","resend","compensate"],"effects":[
+		{"key":"finance-export:x","kind":"finance-export","state":"failed","by_hand":true},{"key":"receipt-email:x","kind":"receipt-email","state":"uncertain","uncertain":true,"by_hand":true}]}'::jsonb`
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
+		select gen_random_uuid(), 's', 'stripe', 'live', 'evt_' || n, 'id', case when reason like 'type_not_wanted: moon' then 'moon.risen' else 'invoice.paid' end, now(), '\x01', status, reason,
+		       case when ran then 'stripe:evt_' || n else '' end, case when parks then `+waits+` end
+		  from (select row_number() over () as n, v.* from (values
+		    ('received', '', false, false), ('received', 'paused: source s is paused since x by ada: x', false, false), ('processing', '', true, false),
+		    ('retrying', 'paused: finance:live is paused since x by ada: x', true, false), ('retrying', 'sink_out: finance:live is out: answered 503', true, false),
+		    ('retrying', '', true, false), ('processed', '', true, false), ('compensated', '', true, false),
+		    ('ignored', 'type_not_wanted: x', false, false), ('ignored', 'type_not_wanted: moon', false, false), ('ignored', 'account_not_mapped', true, false),
+		    ('ignored', 'mode_not_wanted: x', false, false), ('ignored', 'account_not_wanted: x', false, false), ('ignored', 'dismissed: by ada', false, false),
+		    ('needs_review', 'suspected_replay: x', false, false), ('needs_review', 'id_collision: x', false, false), ('needs_review', 'another_run: x', true, false),
+		    ('needs_review', 'start_refused: x', true, false), ('needs_review', 'run_ended: x', true, false), ('needs_review', 'run_stuck: x', true, false),
+		    ('dead', 'run_ended: x', true, false), ('needs_review', 'unreadable_payload: x', true, false), ('needs_review', 'plan_unusable: x', true, true),
+		    ('needs_review', 'paid_after_end: x', true, true), ('needs_review', 'effect_uncertain: x', true, true), ('needs_review', 'cancelled: x', true, true),
+		    ('dead', 'effect_failed: x', true, true), ('dead', 'effect_failed: x', true, false), ('dead', 'undo_failed: x', true, true)) as v(status, reason, ran, parks)) as numbered`); err != nil {
+		t.Fatal(err)
+	}
+	o := over(db, says(nil))
+	unknown := errors.New("nobody looks ahead here")
+	o.Outlook = func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, unknown }
+	taken := func(verb, id string, args operator.Args) (*operator.Preview, bool) {
+		p, err := o.Preview(t.Context(), operator.Decision{Verb: verb, Target: id, Args: args})
+		if err != nil && !errors.Is(err, unknown) {
+			t.Fatalf("%s of %s: %v", verb, id, err)
+		}
+		return p, p.Refused == ""
+	}
+	receipts, err := operator.ListEvents(t.Context(), db, operator.Events{Filter: timeline.Filter{Limit: 100}})
+	if err != nil || len(receipts) < 29 {
+		t.Fatalf("%d receipts, %v", len(receipts), err)
+	}
+	waiting := []string{"resume", "sinks", "doctor"}
+	for _, r := range receipts {
+		for _, v := range operator.Verbs() {
+			if !strings.HasPrefix(v.Command, "events ") {
+				continue
+			}
+			p, ok := taken(v.Name, r.EventID, operator.Args{})
+			if ok {
+				continue
+			}
+			lost := r.ReasonCode == receipt.ModeNotWanted || r.ReasonCode == receipt.AccountNotWanted || r.Type == "moon.risen"
+			if len(p.Choices) == 0 && !lost {
+				t.Errorf("%s of %s (%s): %s, and nothing is named that helps", v.Name, r.Status, r.Reason, p.Refused)
+			}
+			for _, c := range p.Choices {
+				if c.Command[1] != "events" {
+					if !slices.Contains(waiting, c.Command[1]) {
+						t.Errorf("%s of %s (%s): %s", v.Name, r.Status, r.Reason, c.Line())
+					}
+					continue
+				}
+				var args operator.Args
+				for i, word := range c.Command {
+					switch word {
+					case "--effect":
+						args.Effect = c.Command[i+1]
+					case "--reference":
+						args.Reference = c.Command[i+1]
+					}
+				}
+				if c.Command[2] == v.Name && args == (operator.Args{}) {
+					t.Errorf("%s of %s (%s) is refused, and names itself: %s", v.Name, r.Status, r.Reason, p.Refused)
+				}
+				if again, ok := taken(c.Command[2], c.Command[3], args); !ok {
+					t.Errorf("%s of %s (%s): %s\n  names %s\n  which is refused: %s", v.Name, r.Status, r.Reason, p.Refused, c.Line(), again.Refused)
+				}
+			}
 		}
 	}
 }
