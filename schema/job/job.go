@@ -52,9 +52,10 @@ var Results = []Result{Done, Refused, Failed}
 type Job struct {
 	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event: retry, skip, replay or run. Effect narrows a skip.
-	Action string `json:"action"`
-	Effect string `json:"effect,omitempty"`
+	// Action is the decision about each event, a verb. Effect narrows it to one effect; Reference is what done says of it.
+	Action    string `json:"action"`
+	Effect    string `json:"effect,omitempty"`
+	Reference string `json:"reference,omitempty"`
 	// Filter is the filter that chose the events, by the names of the command's flags.
 	Filter map[string]string `json:"filter"`
 	Who    string            `json:"who"`
@@ -100,11 +101,11 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the jobs of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-const columns = `id, action, effect, filter, who, why, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
+const columns = `id, action, effect, reference, filter, who, why, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
 
 const makeSQL = `
-insert into jobs (id, action, effect, filter, who, why, rate, money, state, items)
-values ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9)`
+insert into jobs (id, action, effect, reference, filter, who, why, rate, money, state, items)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10)`
 
 // MakeIn makes a running job of items in the caller's transaction. An ID that is taken is an error.
 func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
@@ -116,8 +117,8 @@ func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, filter, j.Who, j.Why, j.Rate, money,
-		len(items)); err != nil {
+	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, j.Reference, filter, j.Who, j.Why, j.Rate,
+		money, len(items)); err != nil {
 		return fmt.Errorf("make job %s: %w", j.ID, err)
 	}
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "receipt_id", "event_id"},

@@ -629,9 +629,10 @@ create unlogged table quotas (
 create table jobs (
     -- The ID of the request that made it: repeated, it is the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'replay', 'run')),
-    -- effect is what a skip is narrowed to; '' for all that is not done.
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run')),
+    -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
     effect      text             not null default '',
+    reference   text             not null default '',
     -- filter is what chose the events, in the words of the command's flags.
     filter      jsonb            not null,
     who         text             not null,

@@ -114,7 +114,7 @@ var startJobRule = rule[*NewJob]{
 		}
 		return &change{
 			target: j.ID,
-			after: map[string]any{"action": j.Action, "effect": j.Effect, "filter": j.Filter, "items": len(items),
+			after: map[string]any{"action": j.Action, "effect": j.Effect, "reference": j.Reference, "filter": j.Filter, "items": len(items),
 				"money": j.Money, "rate": j.Rate},
 			do: func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
 		}, nil
@@ -124,7 +124,7 @@ var startJobRule = rule[*NewJob]{
 		if err != nil {
 			return "", nil, err
 		}
-		if known.Action != j.Action || known.Effect != j.Effect || !maps.Equal(known.Filter, j.Filter) ||
+		if known.Action != j.Action || known.Effect != j.Effect || known.Reference != j.Reference || !maps.Equal(known.Filter, j.Filter) ||
 			known.Who != d.Who {
 			return "", nil, fmt.Errorf("the request ID %s is taken by another job: a %s of %d events by %s (%s); use another ID, or none",
 				known.ID, known.Action, known.Items, known.Who, known.Why)

@@ -137,7 +137,7 @@ func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) error
 	_, err := w.Operator.Decide(ctx, Decision{
 		Verb: j.Action, Target: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" +
 			item.ReceiptID,
-		Args: Args{Effect: j.Effect},
+		Args: Args{Effect: j.Effect, Reference: j.Reference},
 	})
 	return err
 }

@@ -107,7 +107,7 @@ see pawl events resend.`,
 		},
 		{
 			Name: VerbDone, Command: "events done", Target: "ID",
-			Short: "Say that an effect of a parked run has happened", rule: parkedRule, Previews: true,
+			Short: "Say that an effect of a parked run has happened", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("the one that is not done"), {
 				Name: "reference", Usage: "`what` the outside calls it (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Reference },
@@ -131,13 +131,13 @@ effect's key, and --yes does not stand for that; a script that has made sure giv
 			Short: "Let a parked run take back what was done", rule: parkedRule, Previews: true},
 		{
 			Name: VerbApprove, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
-			rule: approveRule, Previews: true,
+			rule: approveRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. What that does is shown before it is done; which
 question does what stands in docs/operations.md.`,
 		},
 		{
 			Name: VerbReject, Command: "events reject", Target: "ID", Short: "Answer a review with no",
-			rule: rejectRule, Previews: true,
+			rule: rejectRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with no. What that does is shown before it is done; which
 question does what stands in docs/operations.md.`,
 		},

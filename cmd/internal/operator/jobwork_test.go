@@ -1,0 +1,60 @@
+package operator
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// told keeps what a run was told last.
+type told struct {
+	Temporal
+	input *workflows.DecisionInput
+}
+
+type taken struct{ client.WorkflowUpdateHandle }
+
+func (taken) Get(context.Context, any) error { return nil }
+
+func (t told) UpdateWorkflow(_ context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	*t.input = options.Args[0].(workflows.DecisionInput)
+	return taken{}, nil
+}
+
+// A job that says of many effects that they have happened tells each run where that can be seen.
+func TestJobWorker_Done_TellsTheReference(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	const receipt = "00000000-0000-0000-0000-000000000001"
+	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
+		values ($1, 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: x', 'stripe:evt_1',
+		'{"decisions":["done"],"effects":[{"key":"finance-export:x","kind":"finance-export","state":"failed","by_hand":true}]}')`, receipt); err != nil {
+		t.Fatal(err)
+	}
+	j, items := job.Job{ID: "done-1", Action: VerbDone, Effect: "finance-export", Reference: "journal 7", Who: "ada", Why: "booked by hand", Rate: 1},
+		[]job.Item{{ReceiptID: receipt, EventID: "evt_1"}}
+	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, items) }); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := job.New(db).Get(t.Context(), j.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var input workflows.DecisionInput
+	log := slog.New(slog.DiscardHandler)
+	w := &JobWorker{Jobs: job.New(db), Log: log, Operator: &Operator{DB: db, Audit: audit.New(db, log), Temporal: told{input: &input}}}
+	if err := w.take(t.Context(), kept, items[0]); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err = job.New(db).Get(t.Context(), j.ID); err != nil || kept.Done != 1 || input.Reference != "journal 7" || input.Effect != "finance-export" {
+		t.Errorf("%+v, %v; the run was told %+v", kept, err, input)
+	}
+}
