@@ -102,6 +102,6 @@ that is repeated.`,
 			rows = append(rows,
 				[]string{strconv.FormatInt(r.ID, 10), output.Time(r.At), r.Actor, r.Action, r.Target, r.Reason})
 		}
-		return a.Table(rows)
+		return a.List(rows, "WHO", "TIME")
 	})
 }

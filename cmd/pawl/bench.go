@@ -16,7 +16,7 @@ import (
 )
 
 // benchOptions are what both benchmarks need of the program.
-func (a *app) benchOptions() (bench.Options, error) {
+func benchOptions(a *app) (bench.Options, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return bench.Options{}, fmt.Errorf("find this program, which runs itself: %w", err)
@@ -45,7 +45,7 @@ func factor(a, b float64) string {
 func number(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
 // benchNode is pawl inside of the benchmark's own process.
-func (a *app) benchNode(ctx context.Context, configFile string) (*bench.Node, error) {
+func benchNode(ctx context.Context, a *app, configFile string) (*bench.Node, error) {
 	own := *a
 	own.configFile = configFile
 	cfg, err := own.config()
@@ -68,7 +68,7 @@ func (a *app) benchNode(ctx context.Context, configFile string) (*bench.Node, er
 	}, nil
 }
 
-func (a *app) benchFlow() *cobra.Command {
+func benchFlow(a *app) *cobra.Command {
 	var server string
 	cfg := bench.FlowConfig{}
 	cmd := &cobra.Command{
@@ -96,10 +96,10 @@ The first run builds Temporal's server, which takes some minutes.`,
 					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.FlowModes, ", "))
 				}
 			}
-			if cfg.Options, err = a.benchOptions(); err != nil {
+			if cfg.Options, err = benchOptions(a); err != nil {
 				return err
 			}
-			cfg.Node = a.benchNode
+			cfg.Node = func(ctx context.Context, file string) (*bench.Node, error) { return benchNode(ctx, a, file) }
 			results, err := bench.Flow(cmd.Context(), cfg)
 			if err != nil {
 				return err

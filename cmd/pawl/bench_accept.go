@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-func (a *app) benchAccept() *cobra.Command {
+func benchAccept(a *app) *cobra.Command {
 	cfg := bench.AcceptConfig{}
 	var seconds int
 	var length time.Duration
@@ -48,7 +48,7 @@ events a second with forged signatures.`,
 			if cfg.Flood > 0 && cfg.Rate == 0 {
 				return usagef("--flood goes beside a --rate of valid events: set it, too")
 			}
-			if cfg.Options, err = a.benchOptions(); err != nil {
+			if cfg.Options, err = benchOptions(a); err != nil {
 				return err
 			}
 			results, err := bench.Accept(cmd.Context(), cfg)
@@ -95,7 +95,7 @@ func acceptTable(results []bench.AcceptResult) [][]string {
 }
 
 // benchServe is a process of `pawl bench accept`: pawl's server in front of a rival.
-func (a *app) benchServe() *cobra.Command {
+func benchServe(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "serve MODE", Short: "Serve one mode of pawl bench accept", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -133,7 +133,8 @@ func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Deci
 	if d.Request == "" {
 		d.Request = v.Name + "-" + uuid.NewString()[:8]
 	}
-	made := &operator.NewJob{Job: job.Job{Action: v.Name, Effect: d.Effect, Filter: b.words(), Rate: b.rate},
+	made := &operator.NewJob{Job: job.Job{Action: v.Name, Effect: d.Effect, Reference: d.Reference,
+		Filter: b.words(), Rate: b.rate},
 		Chosen: chosen}
 	return a.decide(ctx, operator.Decision{
 		Verb: operator.VerbStartJob, Target: d.Request, Who: d.Who, Why: d.Why, Request: d.Request,

@@ -4,19 +4,19 @@ import "github.com/spf13/cobra"
 
 // commands is the one list of commands: what is not here does not run. What decides comes from the table of verbs in
 // cmd/internal/operator. The providers are listed in providers.go, the flows in workflows.
-func (a *app) commands() []*cobra.Command {
+func commands(a *app) []*cobra.Command {
 	of := func(name, short string, shows ...*cobra.Command) *cobra.Command {
 		return group(name, short, append(shows, verbsOf(a, name)...)...)
 	}
 	return []*cobra.Command{
-		a.init(),
-		a.dev(),
-		a.ingress(),
-		a.worker(),
-		group("config", "The configuration", a.configCheck()),
-		a.migrate(),
-		a.ready(),
-		a.doctor(),
+		initCommand(a),
+		devCommand(a),
+		ingressCommand(a),
+		workerCommand(a),
+		group("config", "The configuration", configCheck(a)),
+		migrateCommand(a),
+		readyCommand(a),
+		doctorCommand(a),
 		status(a),
 		of("events", "The events that were received", eventsList(a), eventsShow(a), eventsBody(a)),
 		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
@@ -31,11 +31,11 @@ func (a *app) commands() []*cobra.Command {
 		of("resume", "Let what was paused go on"),
 		gaps(a),
 		reconcile(a),
-		a.providers(),
-		group("import", "What a provider holds already", a.importStripe()),
-		a.send(),
-		a.verify(),
-		a.version(),
-		group("bench", "Measure pawl on this machine", a.benchFlow(), a.benchAccept(), a.benchServe()),
+		providersCommand(a),
+		group("import", "What a provider holds already", importStripe(a)),
+		sendCommand(a),
+		verifyCommand(a),
+		versionCommand(a),
+		group("bench", "Measure pawl on this machine", benchFlow(a), benchAccept(a), benchServe(a)),
 	}
 }

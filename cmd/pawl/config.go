@@ -18,7 +18,7 @@ type configResult struct {
 	Warnings config.Faults `json:"warnings"`
 }
 
-func (a *app) configCheck() *cobra.Command {
+func configCheck(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Report everything that is wrong with the configuration", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {

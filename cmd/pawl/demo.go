@@ -23,8 +23,8 @@ import (
 // demoPatience is how long the demonstration waits for its effects: the worker may still be connecting.
 const demoPatience = 60 * time.Second
 
-// demo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
-func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*timeline.Event, error) {
+// runDemo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
+func runDemo(ctx context.Context, a *app, n *process.Node, begin time.Time) (*timeline.Event, error) {
 	order := send.Order{Count: 1, Params: forge.Params{Type: "invoice.paid", Plan: "enterprise", Account: "demo",
 		Amount: 49900, Currency: "usd", APIVersion: forge.Basil}}
 	events, err := order.Events(providers(), n.Config.Sources["stripe"])
@@ -48,12 +48,12 @@ func (a *app) demo(ctx context.Context, n *process.Node, begin time.Time) (*time
 	}
 	fmt.Fprintf(a.story(), "  %-22s answered %d in %s\n", "ingress", answered.Status,
 		answered.Took.Round(100*time.Microsecond))
-	return a.showEffects(ctx, n, events[0].ID, begin)
+	return showEffects(ctx, a, n, events[0].ID, begin)
 }
 
 // showEffects prints the effects of an event as they are done, until its receipt is at rest or parked, and
 // returns the event as it is then.
-func (a *app) showEffects(ctx context.Context, n *process.Node, eventID string, begin time.Time) (*timeline.Event,
+func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, begin time.Time) (*timeline.Event,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
@@ -130,7 +130,7 @@ func called() string {
 }
 
 // announce says where everything is, and what to try next.
-func (a *app) announce(s *devstack.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
+func announce(a *app, s *devstack.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
 		ReadyMS: took.Milliseconds(), State: s.Dir, Config: a.configFile,
@@ -142,10 +142,10 @@ func (a *app) announce(s *devstack.Stack, cfg *config.Config, begin time.Time, d
 		Next: next(s.Options, a.configFile, source, s.Sandbox.URL()),
 		Demo: demo,
 	}
-	return a.Emit(r, func() error { return a.writeReady(s, r, took) })
+	return a.Emit(r, func() error { return writeReady(a, s, r, took) })
 }
 
-func (a *app) writeReady(s *devstack.Stack, r devResult, took time.Duration) error {
+func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) error {
 	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
 	if s.Real {

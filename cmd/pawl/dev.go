@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-func (a *app) dev() *cobra.Command {
+func devCommand(a *app) *cobra.Command {
 	var o devstack.Options
 	noDemo, base := false, 0
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ A second pawl dev on one machine needs other ports and another state: --port-bas
 			if err := basePorts(cmd.Flags(), base); err != nil {
 				return err
 			}
-			return a.runDev(cmd.Context(), o, noDemo)
+			return runDev(cmd.Context(), a, o, noDemo)
 		},
 	}
 	flags := cmd.Flags()
@@ -105,7 +105,7 @@ func basePorts(flags *pflag.FlagSet, base int) error {
 	return nil
 }
 
-func (a *app) runDev(ctx context.Context, o devstack.Options, noDemo bool) (err error) {
+func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err error) {
 	begin := time.Now()
 	o.Providers, o.Progress, o.Log = providers(), a.err, a.log
 	o.Database, _ = a.env("DATABASE_URL")
@@ -145,17 +145,17 @@ func (a *app) runDev(ctx context.Context, o devstack.Options, noDemo bool) (err 
 		case <-ctx.Done():
 			return nil
 		}
-		return a.whenReady(ctx, s, n, begin, !noDemo)
+		return whenReady(ctx, a, s, n, begin, !noDemo)
 	})
 	return group.Wait()
 }
 
 // whenReady sends the demonstration, and says where everything is.
-func (a *app) whenReady(ctx context.Context, s *devstack.Stack, n *process.Node, begin time.Time, demo bool) error {
+func whenReady(ctx context.Context, a *app, s *devstack.Stack, n *process.Node, begin time.Time, demo bool) error {
 	var event *timeline.Event
 	if demo {
 		var err error
-		event, err = a.demo(ctx, n, begin)
+		event, err = runDemo(ctx, a, n, begin)
 		if ctx.Err() != nil { // stopped meanwhile: that is no failure, and nothing is ready
 			return nil
 		}
@@ -163,7 +163,7 @@ func (a *app) whenReady(ctx context.Context, s *devstack.Stack, n *process.Node,
 			return err
 		}
 	}
-	return a.announce(s, n.Config, begin, event)
+	return announce(a, s, n.Config, begin, event)
 }
 
 // serveConsole answers for the console until there is one: a person who looks there is told where to look.

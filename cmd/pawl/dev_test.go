@@ -88,7 +88,7 @@ func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 // Each listener that no flag has placed moves with the base.
 func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	t.Parallel()
-	cmd := (&app{}).dev()
+	cmd := devCommand(&app{})
 	if err := cmd.ParseFlags([]string{"--port-base", "9000", "--ops", "127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	a := &app{stdio: stdio{out: io.Discard, err: &told}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	event, err := a.showEffects(ctx, &process.Node{Pool: pool}, "evt_1", time.Now())
+	event, err := showEffects(ctx, a, &process.Node{Pool: pool}, "evt_1", time.Now())
 	if err != nil || event == nil || event.Receipt.Status != "processing" || !strings.Contains(told.String(), "not done yet") {
 		t.Errorf("showEffects() = %v, %v, and told %q; want the event as it was seen last", event, err, told.String())
 	}

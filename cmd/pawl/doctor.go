@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-func (a *app) doctor() *cobra.Command {
+func doctorCommand(a *app) *cobra.Command {
 	d := doctor.Doctor{Providers: providers()}
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Examine everything that pawl relies on, and say what to do about it", Args: noArgument,
@@ -32,7 +32,7 @@ Run it as a worker's role, or whoever operates pawl. The exit code is 1 where so
 			if d.URL != "" && !isURL(d.URL) {
 				return usagef("--url: %q is no http or https URL: write it whole, such as https://hooks.example.com", d.URL)
 			}
-			found, err := a.examine(cmd.Context(), &d)
+			found, err := examineAll(cmd.Context(), a, &d)
 			if err != nil {
 				return err
 			}
@@ -45,8 +45,8 @@ Run it as a worker's role, or whoever operates pawl. The exit code is 1 where so
 	return cmd
 }
 
-// examine opens what the checks need, and runs them.
-func (a *app) examine(ctx context.Context, d *doctor.Doctor) (_ *doctor.Report, err error) {
+// examineAll opens what the checks need, and runs them.
+func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report, err error) {
 	if d.Config, err = a.config(); err != nil {
 		return nil, err
 	}

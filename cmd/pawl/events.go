@@ -53,7 +53,7 @@ func writeReceipts(a *app, receipts []timeline.Receipt) error {
 		rows = append(rows, []string{output.Time(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r),
 			r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
 	}
-	return a.Table(rows)
+	return a.List(rows, "DUPLICATES", "SOURCE", "AMOUNT", "ACCOUNT", "TYPE", "RECEIVED")
 }
 
 // amountOf is the money that an event is about, "" for none.

@@ -2,11 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -142,7 +147,7 @@ func TestTimelineRows_AStormIsOneRow(t *testing.T) {
 	}
 	entries = append(entries, timeline.Entry{At: at.Add(time.Second), What: "duplicate", Detail: "to stripe, other bytes"})
 	got := timelineRows(entries)
-	if len(got) != 4 || got[1][2] != "to stripe" || got[2][2] != "to stripe (200 times, until 2026-03-01 10:00:00.199)" || got[3][2] != "to stripe, other bytes" {
+	if len(got) != 4 || got[1][2] != "to stripe" || got[2][2] != "to stripe (200 times, until "+output.Time(at.Add(199*time.Millisecond))+")" || got[3][2] != "to stripe, other bytes" {
 		t.Errorf("rows %q", got)
 	}
 }
@@ -243,6 +248,10 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 
 func TestMoment(t *testing.T) {
 	t.Parallel()
+	shown := time.Date(2026, 11, 22, 8, 0, 0, 123e6, time.FixedZone("", 3600))
+	if at, err := moment(shown.Format("2006-01-02 15:04:05.000 Z07:00"), time.Now()); err != nil || !at.Equal(shown) {
+		t.Errorf("a time as a table has it is read as %s, %v", at, err)
+	}
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
 	for text, want := range map[string]time.Time{
 		"90m": now.Add(-90 * time.Minute), "7d": now.AddDate(0, 0, -7), "2026-11-20": time.Date(2026, 11, 20, 0, 0, 0, 0, time.Local),
@@ -256,5 +265,142 @@ func TestMoment(t *testing.T) {
 		if got, err := moment(text, now); err == nil {
 			t.Errorf("moment(%q) = %v, want an error", text, got)
 		}
+	}
+}
+
+// What comes next stands there once, whatever it is: a try that Temporal has, or what the clock does.
+func TestReceivedRows_Next_SaidOnce(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	key := "finance-export:stripe:test:in_1"
+	due := timeline.Due{At: at, Why: "settle", Object: "sub_1"}
+	for name, next := range map[string]operator.Next{
+		"a try":     {At: &at, Says: key + " is tried again, attempt 4", Tries: []operator.Try{{Key: key, Attempt: 4, At: &at}}},
+		"the clock": {At: &at, Says: due.String(), Due: []timeline.Due{due}},
+	} {
+		rows := fmt.Sprint(receivedRows(evidenceOf(next)))
+		if n := strings.Count(rows, output.Time(at)); n != 1 {
+			t.Errorf("%s: its time stands there %d times: %s", name, n, rows)
+		}
+	}
+}
+
+// An effect that failed and is tried again by itself is not one that has failed for good.
+func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
+	t.Parallel()
+	e := evidenceOf(operator.Next{Tries: []operator.Try{{Key: "finance-export:1"}}})
+	e.Effects = []timeline.Effect{{Key: "finance-export:1", Kind: "finance-export", State: "failed"}, {Key: "receipt-email:1", Kind: "receipt-email", State: "failed"}}
+	rows := undoneRows(e)
+	if rows[1][1] != "tried again" || rows[2][1] != "failed" {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+func TestHeadOf_Reason_SaidOnce(t *testing.T) {
+	t.Parallel()
+	e := evidenceOf(operator.Next{})
+	e.Receipt.Status, e.Receipt.Reason = "compensated", "compensated: provision-workspace was refused"
+	if got := headOf(e, "")[1][1]; got != "compensated: provision-workspace was refused" {
+		t.Errorf("status %q", got)
+	}
+	// An error that the reason tells already is not told again.
+	e.Receipt.LastError = "start stripe:evt_1: " + e.Receipt.Reason
+	if rows := fmt.Sprint(headOf(e, "")); strings.Contains(rows, "last error") {
+		t.Errorf("%s", rows)
+	}
+	e.Receipt.LastError = "the database is away"
+	if rows := fmt.Sprint(headOf(e, "")); !strings.Contains(rows, "the database is away") {
+		t.Errorf("%s", rows)
+	}
+}
+
+func evidenceOf(next operator.Next) *operator.Evidence {
+	e := &operator.Evidence{Next: next}
+	e.Receipt.ReceivedAt = time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC)
+	e.Deliveries = []timeline.Delivery{{ReceivedAt: e.Receipt.ReceivedAt, Source: "billing"}}
+	return e
+}
+
+func TestEventsBody(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	conn := connect(t, dsn)
+	big := `{"id":"evt_big","type":"invoice.paid","list":["` + strings.Repeat(`in_123","`, 20_000) + `in_9"]}`
+	for event, body := range map[string]any{
+		"evt_1":   `{"id":"evt_1","type":"invoice.paid","data":{"object":{"id":"in_1","amount_paid":49900,"customer_email":"ada@example.com"}}}`,
+		"evt_big": big, "evt_xml": "<name>Ada</name>", "evt_bytes": "\xff\x00\x9b31m", "evt_erased": nil,
+	} {
+		if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+			values (md5($1)::uuid, 'billing', 'stripe', 'live', $1, 'id', 'invoice.paid', now(), '\x01', 'processed')`, event); err != nil {
+			t.Fatal(err)
+		}
+		text, kept := body.(string)
+		if !kept {
+			continue
+		}
+		if _, err := conn.Exec(t.Context(), `insert into receipt_bodies (receipt_id, headers, body) values (md5($1)::uuid, $2, $3)`, event,
+			`{"Content-Type":["application/json"],"Stripe-Signature":["t=1,v1=hush"],"X-Forwarded-For":["192.0.2.1"]}`, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	masked := s.pawl(t, "events", "body", "evt_1")
+	for _, want := range []string{`"amount_paid": 49900`, `"id": "in_1"`, `"customer_email": "(15 characters)"`, "masked", "application/json"} {
+		if masked.code != 0 || !strings.Contains(masked.out, want) {
+			t.Errorf("exit %d, the masked body does not have %s:\n%s%s", masked.code, want, masked.out, masked.err)
+		}
+	}
+	for _, not := range []string{"ada@example.com", "hush", "192.0.2.1"} {
+		if strings.Contains(masked.out, not) {
+			t.Errorf("the masked body has %s:\n%s", not, masked.out)
+		}
+	}
+	var recorded int
+	count := func() int {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), `select count(*) from operator_actions where action = 'reveal' and actor like '% ada' and target = 'evt_1' and reason = 'the customer asks'`).Scan(&recorded); err != nil {
+			t.Fatal(err)
+		}
+		return recorded
+	}
+	if r := s.pawl(t, "events", "body", "evt_1", "--reveal"); r.code != exitUsage || count() != 0 {
+		t.Errorf("revealed without a reason: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	whole := s.pawl(t, "events", "body", "evt_1", "--reveal", "--why", "the customer asks", "--who", "ada")
+	if whole.code != 0 || !strings.Contains(whole.out, "ada@example.com") || !strings.Contains(whole.out, "192.0.2.1") || strings.Contains(whole.out, "hush") || count() != 1 {
+		t.Errorf("revealed: exit %d, %d times in the audit trail\n%s%s", whole.code, recorded, whole.out, whole.err)
+	}
+	if got := decode[struct {
+		Revealed bool
+		Body     struct{ ID string }
+	}](t, s.pawl(t, "events", "body", "evt_1", "--json")); got.Revealed || got.Body.ID != "evt_1" {
+		t.Errorf("as JSON: %+v", got)
+	}
+	for id, want := range map[string]string{"evt_erased": "the body of evt_erased is erased", "evt_xml": "cannot be masked: --reveal", "evt_none": `no event "evt_none"`} {
+		if r := s.pawl(t, "events", "body", id); r.code != exitFailed || !strings.Contains(r.err, want) || strings.Contains(r.out, "Ada") {
+			t.Errorf("%s: exit %d, %s%s; want %q", id, r.code, r.out, r.err, want)
+		}
+	}
+	if r := s.pawl(t, "events", "body", "evt_bytes", "--reveal", "--why", "x"); !strings.Contains(r.out, "not text") || strings.Contains(r.out, "\x9b") {
+		t.Errorf("bytes:\n%q%s", r.out, r.err)
+	}
+
+	// A long one is cut on the screen, and whole in a file that only its owner reads and that nothing overwrites.
+	if r := s.pawl(t, "events", "body", "evt_big"); len(r.out) > shownPayload+2000 || !strings.Contains(r.err, "--out FILE has all") {
+		t.Errorf("a screen of %d bytes, %s", len(r.out), r.err)
+	}
+	file := filepath.Join(t.TempDir(), "body.json")
+	if r := s.pawl(t, "events", "body", "evt_big", "--out", file); r.code != 0 || !strings.Contains(r.out, "masked body of evt_big") {
+		t.Errorf("to a file: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file %v, %v", info, err)
+	}
+	if content := read(t, file); !json.Valid([]byte(content)) || len(content) < len(big) || !strings.Contains(content, `"in_9"`) {
+		t.Errorf("the file has %d bytes", len(content))
+	}
+	if r := s.pawl(t, "events", "body", "evt_1", "--out", file); r.code != exitFailed || !strings.Contains(r.err, "is there already") {
+		t.Errorf("to a file that is there: exit %d, %s", r.code, r.err)
 	}
 }

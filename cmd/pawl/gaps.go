@@ -93,10 +93,12 @@ func gapsOf(s *session, name string) (*operator.Gaps, error) {
 	if err != nil {
 		return nil, err
 	}
+	tell := s.progress()
 	return &operator.Gaps{
 		API: api, Source: name,
 		Accounts: append([]string{""}, slices.Sorted(maps.Keys(s.cfg.Sources[name].Accounts.Ours))...),
-		Types:    s.cfg.Sources[name].Events, Filed: source.Filed, Held: s.receipts.Held, Patience: patience,
+		Types:    s.cfg.Sources[name].Events, Told: func(n int) { tell("%s listed", output.Plural(n, "event")) },
+		Filed: source.Filed, Held: s.receipts.Held, Patience: patience,
 		Now: time.Now,
 	}, nil
 }
@@ -153,7 +155,7 @@ func writeGaps(a *app, r *operator.GapReport) error {
 		rows = append(rows, []string{g.EventID, g.Type, g.Object, g.Account, g.Mode,
 			output.Time(g.Created), says})
 	}
-	if err := a.Table(rows); err != nil {
+	if err := a.List(rows, "ACCOUNT", "MODE", "OBJECT"); err != nil {
 		return err
 	}
 	says := fmt.Sprintf("%s never came %s (%s)", output.Plural(len(r.Missing), "event"), between, of)

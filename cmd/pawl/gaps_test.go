@@ -2,13 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -62,6 +68,39 @@ func TestGaps_Undelivered_ListedThenFiled(t *testing.T) {
 	}
 }
 
+// customerOf is the customer that pawl send makes for an account.
+func customerOf(t *testing.T, account string) string {
+	t.Helper()
+	e, err := forge.New(forge.Params{Provider: providers()["stripe"], Type: "customer.subscription.created", Account: account}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Data struct{ Object struct{ Customer string } }
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	return body.Data.Object.Customer
+}
+
+// What takes long says how far it is, on standard error.
+func TestProgress_LongCommands_Told(t *testing.T) {
+	t.Parallel()
+	s, _ := withSandbox(t)
+	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
+	for want, args := range map[string][]string{"1 event listed": {"gaps", "--from", "1h", "billing"}, " to compare": {"reconcile", "--dry-run", customerOf(t, "acme")}} {
+		var told strings.Builder
+		a := &app{stdio: stdio{out: io.Discard, err: &told}, Printer: output.Printer{Out: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler)}
+		cmd := map[string]func(*app) *cobra.Command{"gaps": gaps, "reconcile": reconcile}[args[0]](a)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(args[1:])
+		if err := cmd.ExecuteContext(t.Context()); (err != nil && !errors.Is(err, output.ErrFailed)) || !strings.Contains(told.String(), want) {
+			t.Errorf("pawl %v: %v, told %q, want %q", args, err, told.String(), want)
+		}
+	}
+}
+
 // More than fifty are filed after a confirmation alone.
 func TestGaps_Many_Confirmed(t *testing.T) {
 	t.Parallel()
@@ -104,17 +143,7 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 	if got := s.pawl(t, "reconcile", "acme", "--dry-run"); got.code != 1 || !strings.Contains(got.err, `no account "acme"`) {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
 	}
-	e, err := forge.New(forge.Params{Provider: providers()["stripe"], Type: "customer.subscription.created", Account: "acme"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var body struct {
-		Data struct{ Object struct{ Customer string } }
-	}
-	if err := json.Unmarshal(e.Body, &body); err != nil {
-		t.Fatal(err)
-	}
-	customer := body.Data.Object.Customer
+	customer := customerOf(t, "acme")
 	got := s.pawl(t, "reconcile", customer, "--dry-run")
 	if got.code != 1 || !strings.Contains(got.out, "plan") || !strings.Contains(got.out, "pro") {
 		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)

@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/schema/quota"
 )
 
-func (a *app) importStripe() *cobra.Command {
+func importStripe(a *app) *cobra.Command {
 	var source, who, why string
 	cmd := &cobra.Command{
 		Use: "stripe", Short: "Read the customers, subscriptions and open invoices that Stripe holds", Args: noArgument,
@@ -48,7 +48,7 @@ and why go into the audit trail.`,
 			if err != nil {
 				return err
 			}
-			return a.runImport(cmd.Context(), cfg, name, a.who(who), why)
+			return runImport(cmd.Context(), a, cfg, name, a.who(who), why)
 		},
 	}
 	cmd.Flags().StringVar(&who, "who", "", whoUsage)
@@ -82,7 +82,7 @@ func pickStripe(cfg *config.Config, source string) (string, error) {
 // patience is how often a request is tried that the provider cannot answer for now: some minutes.
 var patience = stripe.Patience{Tries: 10, First: time.Second}
 
-func (a *app) runImport(ctx context.Context, cfg *config.Config, name, who, why string) error {
+func runImport(ctx context.Context, a *app, cfg *config.Config, name, who, why string) error {
 	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
 	if err != nil {
 		return err

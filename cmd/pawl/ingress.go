@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-func (a *app) ingress() *cobra.Command {
+func ingressCommand(a *app) *cobra.Command {
 	var withWorker bool
 	cmd := &cobra.Command{
 		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: noArgument,

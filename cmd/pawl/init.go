@@ -25,14 +25,14 @@ type initFlags struct {
 	yes          bool
 }
 
-func (a *app) init() *cobra.Command {
+func initCommand(a *app) *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
 		Use: "init", Short: "Write a configuration of your own", Args: noArgument,
 		Long: `Write a configuration of your own to --config (default pawl.yaml), with a comment on everything in it. It asks what
 it is not told by a flag; an empty answer takes the default, or leaves the system out. A file that is there is never
 overwritten.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runInit(a, cmd, f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.prices, "prices", "",
@@ -50,14 +50,14 @@ overwritten.`,
 // defaultPrices are those that the sandbox knows: pawl send buys price_PLAN.
 const defaultPrices = "price_starter=starter,price_pro=pro"
 
-func (a *app) runInit(cmd *cobra.Command, f initFlags) error {
+func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 	if _, err := os.Stat(a.configFile); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return err
 		}
 		return fmt.Errorf("%s is there already, and is left as it is: edit it, or write another with --config FILE", a.configFile)
 	}
-	if err := a.askFor(cmd, &f); err != nil {
+	if err := askFor(a, cmd, &f); err != nil {
 		return err
 	}
 	if err := f.read(); err != nil {
@@ -78,7 +78,7 @@ func (a *app) runInit(cmd *cobra.Command, f initFlags) error {
 }
 
 // askFor asks for what no flag has said, one line each. Where there is no more input, the defaults are taken.
-func (a *app) askFor(cmd *cobra.Command, f *initFlags) error {
+func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 	in := bufio.NewScanner(a.in)
 	for _, q := range []struct {
 		flag, text string

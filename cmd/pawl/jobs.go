@@ -24,7 +24,7 @@ func jobsList(a *app) *cobra.Command {
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]job.Job, error) {
 		found, err := job.New(s.db).List(ctx, oneMore(limit))
 		return newest(a, found, limit, nil), err
-	}, func(a *app, jobs []job.Job) error { return a.Table(jobRows(jobs)) })
+	}, func(a *app, jobs []job.Job) error { return a.List(jobRows(jobs), "MADE", "WHO", "REFUSED", "FAILED") })
 }
 
 func jobRows(jobs []job.Job) [][]string {
@@ -67,6 +67,9 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 	does := d.Action
 	if d.Effect != "" {
 		does += " of " + d.Effect
+	}
+	if d.Reference != "" {
+		does += ", as " + d.Reference
 	}
 	head := [][]string{
 		{"job", d.ID},

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-func (a *app) migrate() *cobra.Command {
+func migrateCommand(a *app) *cobra.Command {
 	var roles schema.Roles
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database to the version of this binary", Args: noArgument,

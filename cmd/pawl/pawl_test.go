@@ -8,11 +8,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/cmd/internal/bench"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -160,5 +164,79 @@ func TestRun_ConfigMissing_NamesFlag(t *testing.T) {
 	r := pawl(t, nil, "--config", filepath.Join(t.TempDir(), "none.yaml"), "migrate")
 	if r.code != 1 || !strings.Contains(r.err, "--config") || !strings.Contains(r.err, "none.yaml") {
 		t.Errorf("exit %d, stderr %q; want 1 and the flag", r.code, r.err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	said := pawl(t, nil, "version")
+	if said.code != 0 || !strings.HasPrefix(said.out, "pawl ") || !strings.Contains(said.out, ", commit ") || !strings.Contains(said.out, runtime.Version()) {
+		t.Errorf("exit code %d, %q", said.code, said.out)
+	}
+	var b build
+	if err := json.Unmarshal([]byte(pawl(t, nil, "version", "--json").out), &b); err != nil || b.Go != runtime.Version() || b.Version == "" {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// The list of what is in the binary is what the tool chain says of it.
+func TestVersion_SBOM(t *testing.T) {
+	t.Parallel()
+	var got bom
+	if err := json.Unmarshal([]byte(pawl(t, nil, "version", "--sbom").out), &got); err != nil {
+		t.Fatal(err)
+	}
+	info, _ := debug.ReadBuildInfo()
+	if got.Format != "CycloneDX" || got.Metadata.Component.Name != "github.com/pawlhq/pawl" || len(got.Components) != len(info.Deps)+1 {
+		t.Errorf("%+v, and %d modules are in the binary", got, len(info.Deps))
+	}
+	for _, c := range got.Components[1:] {
+		if !strings.HasPrefix(c.PURL, "pkg:golang/"+c.Name+"@v") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A benchmark starts servers for minutes; what cannot be meant is refused before.
+func TestBench_Unclear_Usage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ args, want string }{
+		{"flow --server sqlite", `--server: "sqlite" is no server`},
+		{"flow --mode fast", `--mode: "fast" is no mode: use naive, pawl, floor`},
+		{"flow --in-flight 0,32", "counts start at 1"},
+		{"accept --mode naive", "use no-storage, insert, inline-start, pawl"},
+		{"accept --connections 0", "counts start at 1"},
+		{"accept --rate 200 --for 10ms", "--for at 1s"},
+	} {
+		r := pawl(t, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.err, tt.want) {
+			t.Errorf("bench %s: code %d, %q; want %d and %q", tt.args, r.code, r.err, exitUsage, tt.want)
+		}
+	}
+}
+
+func TestFlowTable_BesideNaiveAndFloor(t *testing.T) {
+	t.Parallel()
+	rows := flowTable([]bench.FlowResult{
+		{Server: "dev", InFlight: 1, Mode: "naive", PerSecond: 5}, // of another load
+		{Server: "dev", InFlight: 32, Mode: "naive", PerSecond: 20},
+		{Server: "dev", InFlight: 32, Mode: "pawl", PerSecond: 90},
+		{Server: "dev", InFlight: 32, Mode: "floor", PerSecond: 120},
+	})
+	if got, want := rows[3][3:6], []string{"90.0", "4.50×", "0.75×"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAcceptTable_BesideRivals(t *testing.T) {
+	t.Parallel()
+	rows := acceptTable([]bench.AcceptResult{
+		{Mode: "no-storage", Connections: 64, RPS: 20000},
+		{Mode: "insert", Connections: 64, RPS: 7000},
+		{Mode: "pawl", Connections: 64, RPS: 14000},
+		{Mode: "insert", Connections: 64, Duplicates: 0.5, RPS: 1}, // of another load
+	})
+	if got, want := rows[3][3:7], []string{"14000", "0.70×", "2.00×", "-"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -91,7 +91,7 @@ type providerReport struct {
 	Options map[string]string `json:"options"`
 }
 
-func (a *app) providers() *cobra.Command {
+func providersCommand(a *app) *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
 		Use: "providers", Short: "Show what each provider signs, how its events are identified, and what it does on failure", Args: noArgument,
@@ -170,10 +170,7 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(output.Span(c.AnswerWithin),
 			"not published"),
 			c.Retries, c.Disables}
-		for i, cell := range cells {
-			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
-		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		writeCells(&b, cells)
 	}
 	b.WriteString(`
 ## Places of the fields
@@ -186,10 +183,7 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		limit := fmt.Sprintf("%g MiB", float64(bodyLimit(c))/(1<<20))
 		cells := []string{"`" + p.Name + "`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt,
 			cmp.Or(c.Mode, "the source's"), limit}
-		for i, cell := range cells {
-			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
-		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		writeCells(&b, cells)
 	}
 	b.WriteString(`
 ## Options
@@ -201,10 +195,17 @@ A source of the provider can have these under [` + "`sources.NAME.options`" + `]
 `)
 	for _, p := range all {
 		for _, name := range slices.Sorted(maps.Keys(p.Contract.Options)) {
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", p.Name, name,
-				strings.ReplaceAll(p.Contract.Options[name], "|", "\\|"))
+			writeCells(&b, []string{"`" + p.Name + "`", "`" + name + "`", p.Contract.Options[name]})
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeCells writes a row of a table in Markdown.
+func writeCells(b *strings.Builder, cells []string) {
+	for i, cell := range cells {
+		cells[i] = strings.ReplaceAll(cell, "|", "\\|")
+	}
+	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }

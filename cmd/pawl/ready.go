@@ -21,7 +21,7 @@ import (
 // readyWithin bounds the question: a process answers within a second, also when it is not ready.
 const readyWithin = 3 * time.Second
 
-func (a *app) ready() *cobra.Command {
+func readyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready [ingress | worker]",
 		Short: "Ask the processes that run with this configuration whether they are ready", Args: kindOfProcess,

@@ -69,7 +69,9 @@ Exit code 0 when there is no difference, or it was repaired, 1 when there is one
 
 func rebuildRows(ctx context.Context, s *session, scope billing.Scope, repair bool, d operator.Decision) (err error) {
 	report := rebuildReport{Left: []billing.Difference{}, scope: scope}
-	if report.Differences, err = operator.CheckRows(ctx, s.db, scope, s.Policy, tellProgress(s.app)); err != nil {
+	tell := s.progress()
+	told := func(done, all int) { tell("folded %d of %s", done, output.Plural(all, "object")) }
+	if report.Differences, err = operator.CheckRows(ctx, s.db, scope, s.Policy, told); err != nil {
 		return err
 	}
 	if report.Differences == nil {
@@ -93,15 +95,6 @@ func rebuildRows(ctx context.Context, s *session, scope billing.Scope, repair bo
 
 // Failed reports whether a difference is left.
 func (r rebuildReport) Failed() bool { return len(r.Differences) > 0 && !r.repaired || len(r.Left) > 0 }
-
-// tellProgress says now and then how far a rebuild is, once there is much to fold.
-func tellProgress(a *app) billing.Progress {
-	return func(done, all int) {
-		if all >= 1000 {
-			fmt.Fprintf(a.err, "folded %d of %s\n", done, output.Plural(all, "object"))
-		}
-	}
-}
 
 func writeRebuild(a *app, r rebuildReport) error {
 	if len(r.Differences) == 0 {

@@ -48,8 +48,13 @@ Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 					return err
 				}
 				d.Target = args[0]
+				tell := s.progress()
 				return runReconcile(ctx, s, &operator.Reconciler{
 					DB: s.db, API: api, Source: name, Policy: s.Policy, Patience: patience, Request: d.Request,
+					Told: func(customer string, n int) {
+						tell("%s: %s to compare", customer, output.Plural(n,
+							"object"))
+					},
 				}, mode, dryRun, yes, d)
 			})
 		},
@@ -116,7 +121,8 @@ func writeFiled(a *app, r *operator.Reconciliation) error {
 	}
 	fmt.Fprintf(a.out, "\n%s filed; follow with:\n", output.Plural(len(r.Filed), "object"))
 	for _, f := range r.Filed {
-		if _, err := fmt.Fprintf(a.out, "  pawl events show %s\n", output.Clean(f.EventID)); err != nil {
+		if _, err := fmt.Fprintln(a.out,
+			"  "+output.Clean(a.commandLine("events show "+operator.ShellWord(f.EventID)))); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func rejectionsList(a *app) *cobra.Command {
 			rows = append(rows, []string{output.Time(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil),
 				explain(r)})
 		}
-		return a.Table(rows)
+		return a.List(rows, "ADMITTED", "CLASS", "RECEIVED")
 	})
 }
 

@@ -44,14 +44,18 @@ type app struct {
 	configFile string
 	logLevel   string
 	logFormat  string
+	wide       bool
 	// queryWithin bounds what a command asks the database.
 	queryWithin time.Duration
+	// progressEvery is how often a command that takes long says how far it is.
+	progressEvery time.Duration
 }
 
 // run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
 // call that could not be understood.
 func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
-	a := &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin}
+	a := &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin,
+		progressEvery: progressEvery}
 	started := false
 	root := a.root(&started)
 	root.SetArgs(args)
@@ -89,6 +93,9 @@ func (a *app) root(started *bool) *cobra.Command {
 		DisableSuggestions: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			*started = true
+			if !a.wide {
+				a.Columns = output.Columns(a.out, a.env)
+			}
 			return a.setLogger()
 		},
 	}
@@ -103,9 +110,10 @@ func (a *app) root(started *bool) *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", defaultConfig, "configuration `file`")
 	flags.BoolVar(&a.JSON, "json", false, "write results as JSON")
+	flags.BoolVar(&a.wide, "wide", false, "write lists in full width, and do not fit them to the terminal")
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")
-	root.AddCommand(a.commands()...)
+	root.AddCommand(commands(a)...)
 	return root
 }
 

@@ -100,9 +100,9 @@ var ofScenario = []string{
 	"duplicate", "drop", "delay", "config", "json", "log-level", "log-format",
 }
 
-func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
+func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if f.list {
-		return a.listScenarios()
+		return listScenarios(a)
 	}
 	if f.scenario == "" {
 		return usagef("--shuffle, --duplicate, --drop and --delay are for a story: add --scenario NAME")
@@ -127,7 +127,7 @@ func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
 	if f.Source == "" {
 		f.ProviderName = cmp.Or(f.ProviderName, "stripe")
 	}
-	stage, err := a.stage(f)
+	stage, err := newStage(a, f)
 	if err != nil {
 		return err
 	}
@@ -143,10 +143,10 @@ func (a *app) runScenario(cmd *cobra.Command, f sendFlags) error {
 		return err
 	}
 	stage.player.Pool = pool
-	return a.playScenario(cmd.Context(), stage, story, f, weather)
+	return playScenario(cmd.Context(), a, stage, story, f, weather)
 }
 
-// stage is where stories are played.
+// newStage is where stories are played.
 type stage struct {
 	cfg    *config.Config
 	source config.Source
@@ -154,7 +154,7 @@ type stage struct {
 	player scenario.Player
 }
 
-func (a *app) stage(f sendFlags) (*stage, error) {
+func newStage(a *app, f sendFlags) (*stage, error) {
 	cfg, err := a.config()
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (a *app) stage(f sendFlags) (*stage, error) {
 		player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}}, nil
 }
 
-func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenario, f sendFlags,
+func playScenario(ctx context.Context, a *app, s *stage, story scenario.Scenario, f sendFlags,
 	w scenario.Weather) error {
 	params := f.Params
 	params.Live = f.Live || s.source.Mode == "live"
@@ -195,13 +195,13 @@ func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenari
 	for _, step := range s.cut(&calm, now) {
 		result.LeftOut = append(result.LeftOut, fmt.Sprintf("day %d: %s", step.Day, step.What))
 	}
-	a.tellPlay(story, calm, s.cfg.Day)
+	tellPlay(a, story, calm, s.cfg.Day)
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return s.player.Play(both, calm, func(m scenario.Moment) {
 			m.Late = m.Late && story.Lasts(s.cfg.Day) > 0 // without the clock nothing comes too early
 			result.Steps = append(result.Steps, m)
-			a.tellMoment(m)
+			tellMoment(a, m)
 		})
 	})
 	var bad scenario.Laid
@@ -221,7 +221,7 @@ func (a *app) playScenario(ctx context.Context, s *stage, story scenario.Scenari
 		return err
 	}
 	if result.Storm != nil {
-		found, err := scenario.Compare(ctx, s.player.Pool, bad, calm, a.journals())
+		found, err := scenario.Compare(ctx, s.player.Pool, bad, calm, journals(a))
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (s *stage) cut(l *scenario.Laid, now time.Time) []scenario.LaidStep {
 }
 
 // journals is the sandbox's directory beside the configuration of pawl dev, "" where there is none.
-func (a *app) journals() string {
+func journals(a *app) string {
 	dir := filepath.Join(filepath.Dir(a.configFile), "sandbox")
 	if _, err := os.Stat(filepath.Join(dir, "finance.jsonl")); errors.Is(err, os.ErrNotExist) {
 		return ""
@@ -247,7 +247,7 @@ func (a *app) journals() string {
 	return dir
 }
 
-func (a *app) listScenarios() error {
+func listScenarios(a *app) error {
 	type listed struct {
 		Name  string `json:"name"`
 		About string `json:"about"`
@@ -265,7 +265,7 @@ func (a *app) listScenarios() error {
 }
 
 // tellPlay says what is going to be played, and how long that takes.
-func (a *app) tellPlay(s scenario.Scenario, l scenario.Laid, day time.Duration) {
+func tellPlay(a *app, s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	text := s.Name + " for account " + output.Clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
 		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", output.ShortDuration(day),
@@ -275,7 +275,7 @@ func (a *app) tellPlay(s scenario.Scenario, l scenario.Laid, day time.Duration) 
 }
 
 // tellMoment shows how things stand after a step.
-func (a *app) tellMoment(m scenario.Moment) {
+func tellMoment(a *app, m scenario.Moment) {
 	happened := "the clock"
 	if n := len(m.Events); n > 0 {
 		happened = output.Plural(n, "event")
@@ -292,7 +292,7 @@ func (a *app) tellMoment(m scenario.Moment) {
 		}
 		access += ", because " + output.Clean(by)
 	}
-	a.tellLine("access", []string{access})
+	tellLine(a, "access", []string{access})
 	var done []string
 	for _, e := range m.Effects {
 		text := e.Kind
@@ -301,19 +301,19 @@ func (a *app) tellMoment(m scenario.Moment) {
 		}
 		done = append(done, text)
 	}
-	a.tellLine("effects", done)
-	a.tellLine("news", m.News)
-	a.tellLine("tasks", m.Tasks)
+	tellLine(a, "effects", done)
+	tellLine(a, "news", m.News)
+	tellLine(a, "tasks", m.Tasks)
 	if m.Late {
-		a.tellLine("late", []string{"it took longer than the days up to what comes next: have pawl dev run longer days"})
+		tellLine(a, "late", []string{"it took longer than the days up to what comes next: have pawl dev run longer days"})
 	}
 	if m.Waiting != "" {
-		a.tellLine("waits", []string{output.Clean(m.Waiting)})
+		tellLine(a, "waits", []string{output.Clean(m.Waiting)})
 	}
 	fmt.Fprintln(a.story())
 }
 
-func (a *app) tellLine(name string, words []string) {
+func tellLine(a *app, name string, words []string) {
 	if len(words) > 0 {
 		fmt.Fprintf(a.story(), "        %-8s %s\n", name, strings.Join(words, ", "))
 	}

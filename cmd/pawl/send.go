@@ -34,7 +34,7 @@ type sendFlags struct {
 	storm    stormFlags
 }
 
-func (a *app) send() *cobra.Command {
+func sendCommand(a *app) *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
 		Use:   "send --source NAME --type TYPE",
@@ -54,9 +54,9 @@ hours, a story ends at the first step that lies ahead, and says what is left out
 ends of both; a difference is told, and the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.list || f.scenario != "" || f.storm.blows() {
-				return a.runScenario(cmd, f)
+				return runScenario(a, cmd, f)
 			}
-			return a.runSend(cmd.Context(), f)
+			return runSend(cmd.Context(), a, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -90,7 +90,7 @@ ends of both; a difference is told, and the exit code is 1.`,
 	return cmd
 }
 
-func (a *app) runSend(ctx context.Context, f sendFlags) error {
+func runSend(ctx context.Context, a *app, f sendFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -127,8 +127,14 @@ func (a *app) runSend(ctx context.Context, f sendFlags) error {
 	if f.undelivered {
 		return emit(a, result, writeUndelivered)
 	}
+	return deliver(ctx, a, f, target, events, result, byID)
+}
+
+// deliver posts the events and writes each answer. It fails where one was not taken.
+func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, events []forge.Event, result *send.Result,
+	byID map[string]*send.Event) error {
 	failed, last := 0, error(nil)
-	err = target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
+	err := target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
 		result.Sent++
 		result.Statuses[r.Outcome()]++
 		byID[r.EventID].Statuses = append(byID[r.EventID].Statuses, r.Outcome())

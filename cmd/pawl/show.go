@@ -101,7 +101,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
-	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return at, nil
 		}
@@ -125,3 +125,17 @@ func newest[T any](a *app, found []T, limit int, after func(T) string) []T {
 
 // oneMore is the limit that tells whether there are more than limit.
 func oneMore(limit int) int { return max(limit, limit+1) }
+
+// progressEvery is how often a command that takes long says how far it is.
+const progressEvery = 2 * time.Second
+
+// progress returns what says on standard error how far a command is: not at once, and not often.
+func (a *app) progress() func(format string, args ...any) {
+	last := time.Now()
+	return func(format string, args ...any) {
+		if now := time.Now(); now.Sub(last) >= a.progressEvery {
+			last = now
+			fmt.Fprintln(a.err, output.Clean(fmt.Sprintf(format, args...)))
+		}
+	}
+}

@@ -22,13 +22,13 @@ same answer to the same Idempotency-Key, and 409 to one that comes with another 
 pawl in, and no mail is sent.
 What is sent is about the account ` + sinkcheck.Account + ` and carries ` + sinkcheck.Header + `: true: a sink that knows the header changes and books
 nothing. Since one that does not would, it asks first, unless --yes is given. The exit code is 1 where something fails.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSinksCheck(cmd.Context(), yes) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSinksCheck(cmd.Context(), a, yes) },
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "ask nothing: send all checks")
 	return cmd
 }
 
-func (a *app) runSinksCheck(ctx context.Context, yes bool) error {
+func runSinksCheck(ctx context.Context, a *app, yes bool) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (a *app) runSinksCheck(ctx context.Context, yes bool) error {
 	if len(plans) == 0 {
 		return fmt.Errorf("no sink is configured: there is nothing to check")
 	}
-	yes = yes || a.mayCheck(plans)
+	yes = yes || mayCheck(a, plans)
 	findings := checkedSinks{}
 	for _, p := range plans {
 		if p.Stays != "" && !yes {
@@ -60,7 +60,7 @@ func (c checkedSinks) Failed() bool {
 }
 
 // mayCheck asks a person whether to send what a sink could keep. No answer is a no.
-func (a *app) mayCheck(plans []sinkcheck.Plan) bool {
+func mayCheck(a *app, plans []sinkcheck.Plan) bool {
 	asked := false
 	for _, p := range plans {
 		if p.Stays == "" {

@@ -1,10 +1,22 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -36,5 +48,253 @@ consumers:
 	}
 	if screen := s.pawl(t, "sinks"); screen.code != 0 || !strings.Contains(screen.out, "crm.example answered 503") {
 		t.Errorf("screen:\n%s%s", screen.out, screen.err)
+	}
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe", "code": "github"})
+	write(t, s.file, strings.Replace(read(t, s.file), "provider: github,", "provider: github, url: 'https://us:hush@hooks.example/in?token=hush',", 1))
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into source_counts values ('billing', 'admitted', 'secret-1', now(), 7, now())`); err != nil {
+		t.Fatal(err)
+	}
+	r := s.pawl(t, "sources", "--json")
+	reports := decode[[]report.Source](t, r)
+	if len(reports) != 2 || reports[0].Name != "billing" || reports[0].Secrets[0].Uses != 7 || reports[0].Secrets[0].Verdict != "in use" || reports[0].Path != "/hooks/billing" {
+		t.Errorf("report %+v", reports)
+	}
+	screen := s.pawl(t, "sources")
+	if screen.code != 0 || !strings.Contains(screen.out, "in use") || !strings.Contains(screen.out, "github") {
+		t.Errorf("screen:\n%s%s", screen.out, screen.err)
+	}
+	if !strings.Contains(screen.out, "https://hooks.example/in ") {
+		t.Errorf("the URL is not shown:\n%s", screen.out)
+	}
+	if strings.Contains(r.out+screen.out, testSecret) || strings.Contains(r.out+screen.out, "hush") {
+		t.Error("a secret is shown")
+	}
+}
+
+// systemUser is what stands before the name that --who gives.
+var systemUser = regexp.MustCompile(`uid:\d+(\([^)]*\))? `)
+
+// What a person pauses is paused until a person resumes it, says so wherever sinks and sources are shown, and stands in
+// the audit trail.
+func TestPause_Resume(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	write(t, s.file, read(t, s.file)+`
+consumers:
+  crm: {url: "https://crm.example/in", secrets: [{value: "env:SECRET"}]}
+`)
+	paused := func() string {
+		t.Helper()
+		var names []string
+		for _, r := range decode[[]report.Sink](t, s.pawl(t, "sinks", "--json")) {
+			if r.State == "paused" {
+				names = append(names, r.Name+" "+r.Reason[strings.Index(r.Reason, "by "):])
+			}
+		}
+		for _, r := range decode[[]report.Source](t, s.pawl(t, "sources", "--json")) {
+			if r.Paused != "" {
+				names = append(names, r.Name+" "+r.Paused[strings.Index(r.Paused, "by "):])
+			}
+		}
+		return systemUser.ReplaceAllString(strings.Join(names, ", "), "")
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		says string
+		then string
+	}{
+		{"pause source billing", 2, "needs --why", ""},
+		{"pause source billing --why x --dry-run", 0, "would be done: it is about billing; 0 events wait now", ""},
+		{"pause source nosuch --why x", 1, `there is no source "nosuch": write one of billing`, ""},
+		{"pause consumer nosuch --why x", 1, `there is no consumer "consumers:nosuch": write one of consumers:crm`, ""},
+		{"resume source billing --why x", 1, "billing is not paused", ""},
+		{"pause source billing --who ada --why plans --request-id one", 0, "billing is paused; 0 events wait now", "billing by ada: plans"},
+		{"pause source billing --who ada --why plans --request-id one", 0, "was decided before, by uid:", "billing by ada: plans"},
+		{"pause source billing --who eve --why other", 1, "billing is paused since ", "billing by ada: plans"},
+		{"pause consumer crm --who ada --why moves", 0, "consumers:crm is paused; 0 runs wait now", "consumers:crm by ada: moves, billing by ada: plans"},
+		{"resume source billing --who eve --why mended", 0, "billing goes on", "consumers:crm by ada: moves"},
+		{"resume sink consumers:crm --who eve --why moved", 0, "consumers:crm goes on", ""},
+		{"resume source gone --why x", 1, `there is no source "gone"`, ""},
+	} {
+		got := s.pawl(t, strings.Fields(tt.args)...)
+		if got.code != tt.code || !strings.Contains(got.out+got.err, tt.says) {
+			t.Errorf("%s: code %d\n%s%s", tt.args, got.code, got.out, got.err)
+		}
+		if now := paused(); now != tt.then {
+			t.Errorf("after %s: paused %q, want %q", tt.args, now, tt.then)
+		}
+	}
+	// One that was paused and is configured no more can still be let go on: its events wait.
+	if _, err := connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('source', 'gone', 'ada', 'moved')`); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.pawl(t, "resume", "source", "gone", "--who", "eve", "--why", "tidy"); got.code != 0 || !strings.Contains(got.out, "gone goes on") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "sinks"); got.code != 0 || strings.Contains(got.out, "paused since") {
+		t.Errorf("screen:\n%s%s", got.out, got.err)
+	}
+	rows, err := connect(t, dsn).Query(t.Context(), `select action || ' ' || target || ' ' || actor || ' ' || reason from operator_actions order by id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trail []string
+	for rows.Next() {
+		var row string
+		if err := rows.Scan(&row); err != nil {
+			t.Fatal(err)
+		}
+		trail = append(trail, row)
+	}
+	if want := "[pause-source billing ada plans pause-consumer crm ada moves resume-source billing eve mended resume-sink consumers:crm eve moved resume-source gone eve tidy]"; systemUser.ReplaceAllString(fmt.Sprint(trail), "") != want {
+		t.Errorf("audit trail %v, want %s", trail, want)
+	}
+}
+
+// withSinks is a configuration whose sinks are at these URLs, with a token.
+func withSinks(t *testing.T, workspaces, finance, subscriber, smtp string) stack {
+	t.Helper()
+	s := stack{filepath.Join(t.TempDir(), "pawl.yaml"), map[string]string{"DSN": "postgres://localhost/none", "SECRET": testSecret, "TOKEN": "right"}}
+	write(t, s.file, fmt.Sprintf(`
+database: env:DSN
+plans: {prices: {price_pro: pro}, features: {pro: [api]}}
+sources:
+  stripe: {provider: stripe, mode: test, secrets: [{value: env:SECRET}]}
+sinks:
+  workspaces: {url: %q, token: "env:TOKEN"}
+  finance: {url: %q, token: "env:TOKEN"}
+  email: {address: %q, from: "billing@pawl.test", tls: none}
+  subscribers: [{name: crm, url: %q}]
+`, workspaces, finance, smtp, subscriber))
+	return s
+}
+
+// The sandbox does what is asked of a sink: every check passes, and nothing is in its journals afterwards.
+func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	world, err := sandbox.Start(context.Background(), sandbox.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = world.Close() })
+	s := withSinks(t, world.URL(), world.URL(), world.URL()+"/events", world.SMTPAddr())
+	r := s.pawl(t, "sinks", "check", "--yes", "--json")
+	checks := map[string]string{}
+	for _, f := range decode[[]sinkcheck.Finding](t, r) {
+		checks[f.Sink+" "+f.Check] = f.Result
+		if f.Result == sinkcheck.Fails {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, want := range []string{"workspaces repeat", "workspaces conflict", "finance repeat", "finance conflict", "email reach", "subscribers:crm repeat"} {
+		if checks[want] != sinkcheck.OK {
+			t.Errorf("%s is %q, want ok", want, checks[want])
+		}
+	}
+	if r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	for _, service := range []string{"workspaces", "finance", "events", "email"} {
+		if content, err := os.ReadFile(filepath.Join(dir, service+".jsonl")); err != nil || len(content) > 0 {
+			t.Errorf("the journal of %s holds %s (%v)", service, content, err)
+		}
+	}
+	if r := s.pawl(t, "sinks", "check"); r.code != 0 || !strings.Contains(r.out, "not asked") || !strings.Contains(r.err, "an entry of 0") {
+		t.Errorf("without an answer: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// api is a sink with one fault, or none.
+type api struct {
+	mu    sync.Mutex
+	fault string
+	keys  map[string]string
+	sent  int
+	wrong []error
+}
+
+func (p *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	p.wrong = append(p.wrong, activitiestest.Conforms(r))
+	p.sent++
+	key := r.Header.Get("Idempotency-Key")
+	before, known := p.keys[key]
+	switch {
+	case r.Header.Get("Authorization") != "Bearer right" && p.fault != "open", p.fault == "denied":
+		w.WriteHeader(http.StatusUnauthorized)
+	case p.fault == "missing":
+		w.WriteHeader(http.StatusNotFound)
+	case known && before != string(body) && p.fault != "any body":
+		w.WriteHeader(http.StatusConflict)
+	default:
+		p.keys[key] = string(body)
+		id := key
+		if p.fault == "forgets" {
+			id = fmt.Sprint(p.sent)
+		}
+		fmt.Fprintf(w, `{"id":%q}`, id)
+	}
+}
+
+// Each fault of a sink is told, with what to do about it, and no other.
+func TestSinksCheck_Faults_Told(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]struct{ check, result, do string }{
+		"":         {"strangers", sinkcheck.OK, ""},
+		"denied":   {"token", sinkcheck.Fails, "check sinks.finance.token"},
+		"missing":  {"token", sinkcheck.Fails, "check the path behind sinks.finance.url"},
+		"forgets":  {"repeat", sinkcheck.Fails, "answer a key that comes again with the remembered answer"},
+		"any body": {"conflict", sinkcheck.Fails, "answer 409"},
+		"open":     {"strangers", sinkcheck.Note, "have the API check the token"},
+		"gone":     {"reach", sinkcheck.Fails, "check sinks.finance.url"},
+	} {
+		t.Run("fault "+fault, func(t *testing.T) {
+			t.Parallel()
+			good, bad := &api{keys: map[string]string{}}, &api{keys: map[string]string{}, fault: fault}
+			at, of := httptest.NewServer(good), httptest.NewServer(bad)
+			crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+			t.Cleanup(crm.Close)
+			t.Cleanup(at.Close)
+			t.Cleanup(of.Close)
+			if fault == "gone" {
+				of.Close()
+			}
+			r := withSinks(t, at.URL, of.URL, crm.URL, "127.0.0.1:1").pawl(t, "sinks", "check", "--yes", "--json")
+			found := false
+			for _, f := range decode[[]sinkcheck.Finding](t, r) {
+				switch {
+				case f.Sink == "finance" && f.Check == want.check:
+					found = f.Result == want.result && strings.HasPrefix(f.Do, want.do)
+					if !found {
+						t.Errorf("%+v, want %+v", f, want)
+					}
+				case f.Sink == "finance" && f.Result != sinkcheck.OK, f.Sink == "workspaces" && f.Result != sinkcheck.OK:
+					t.Errorf("%+v", f)
+				}
+			}
+			if !found {
+				t.Errorf("%s was not checked: %s", want.check, r.out)
+			}
+			for _, err := range append(good.wrong, bad.wrong...) {
+				if err != nil {
+					t.Errorf("pawl sends no such request: %v", err)
+				}
+			}
+			if r.code != 1 { // nobody listens for mail
+				t.Errorf("exit %d", r.code)
+			}
+		})
 	}
 }

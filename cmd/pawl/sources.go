@@ -63,7 +63,7 @@ func writeSources(a *app, reports []report.Source) error {
 			head = []string{"", "", "", "", ""}
 		}
 	}
-	if err := a.Table(rows); err != nil {
+	if err := a.List(rows, "PROVIDER", "USES", "EVENTS", "LAST USED", "MODE"); err != nil {
 		return err
 	}
 	for _, r := range reports {

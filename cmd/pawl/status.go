@@ -95,18 +95,22 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 		}
 		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
 	}
-	for _, rows := range [][][]string{parked, tasks, waiting, concerns, sinkTable(r.Sinks), jobRows(r.Jobs), commands} {
+	for _, rows := range [][][]string{parked, tasks, waiting, concerns, sinkTable(r.Sinks), jobRows(r.Jobs)} {
 		if len(rows) == 1 {
 			continue // a heading alone
 		}
 		if _, err := fmt.Fprintln(a.out); err != nil {
 			return err
 		}
-		if err := a.Table(rows); err != nil {
+		if err := a.List(rows); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(commands) == 1 {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	return a.Table(commands)
 }
 
 // statusCommands are the commands that lead on from what a report has, with what each shows.

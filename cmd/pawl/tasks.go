@@ -22,7 +22,9 @@ func tasksList(a *app) *cobra.Command {
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
 		found, err := account.OpenTasks(ctx, s.db, mode, kind, oneMore(limit))
 		return newest(a, found, limit, nil), err
-	}, func(a *app, tasks []account.Task) error { return a.Table(taskRows(tasks)) })
+	}, func(a *app, tasks []account.Task) error {
+		return a.List(taskRows(tasks), "SINCE", "MODE", "EVENT", "ACCOUNT")
+	})
 }
 
 func taskRows(tasks []account.Task) [][]string {

@@ -57,14 +57,14 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 		if err := a.accountable(v.Command, &d); err != nil && !dryRun {
 			return err
 		}
+		if err := required(v, &d.Args); err != nil && !dryRun {
+			return err
+		}
 		switch {
 		case isBulk(cmd):
 			return many.run(cmd.Context(), a, v, d, dryRun)
 		case dryRun:
 			return a.dryRun(cmd.Context(), d)
-		}
-		if err := required(v, &d.Args); err != nil {
-			return err
 		}
 		if err := a.before(cmd.Context(), &d); err != nil {
 			return err

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -98,5 +102,214 @@ func TestEventsResend_Asks(t *testing.T) {
 		if r.code != want.code || !strings.Contains(r.err, want.says) || !strings.Contains(r.err, "receipt-email:x may have happened") {
 			t.Errorf("typed %q: exit %d, %s; want %d and %q", in, r.code, r.err, want.code, want.says)
 		}
+	}
+}
+
+// parkedStack is a stack with so many dead events.
+func parkedStack(t *testing.T, parked int) (stack, string) {
+	t.Helper()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	// Nothing listens there, whatever else runs on this machine.
+	write(t, filepath.Join(filepath.Dir(s.file), "temporal.toml"), "[profile.default]\naddress = \"127.0.0.1:1\"\nnamespace = \"default\"\n")
+	write(t, s.file, read(t, s.file)+"temporal: {config_file: temporal.toml}\n")
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id)
+			select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'billing', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid',
+			       now(), '\x01', 'dead', 'effect_failed: x', 'stripe:evt_' || n from generate_series(1, $1) as n`,
+		`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+			select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
+			       '{"Invoice":{"Paid":1000,"Currency":"usd"}}' from generate_series(1, $1) as n`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql, parked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, dsn
+}
+
+func TestBulk_DryRun_ShowsAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, dsn := parkedStack(t, 1203) // more than one page
+	for _, dry := range [][]string{{"--request-id", "x"}, nil} {
+		r := s.pawl(t, append([]string{"events", "retry", "--status", "dead", "--reason", "effect_failed", "--why", "x", "--dry-run"}, dry...)...)
+		for _, want := range []string{"and 1183 more", "1203 events (12030.00 USD)", "nothing was done"} {
+			if r.code != 0 || !strings.Contains(r.out, want) {
+				t.Errorf("exit %d, screen does not have %q:\n%s%s", r.code, want, r.out, r.err)
+			}
+		}
+	}
+	all := decode[struct {
+		Count  int
+		Events []struct{ Event_ID string }
+		Money  map[string]int64
+	}](t, s.pawl(t, "events", "retry", "--status", "dead", "--why", "x", "--dry-run", "--json"))
+	seen := map[string]bool{}
+	for _, e := range all.Events {
+		seen[e.Event_ID] = true
+	}
+	if all.Count != 1203 || len(seen) != 1203 || all.Money["usd"] != 1203_000 {
+		t.Errorf("%d events, %d different, %v", all.Count, len(seen), all.Money)
+	}
+	var jobs, actions int
+	if err := connect(t, dsn).QueryRow(t.Context(), `select (select count(*) from jobs), (select count(*) from operator_actions)`).Scan(&jobs, &actions); err != nil || jobs+actions != 0 {
+		t.Errorf("%d jobs, %d actions, %v; want nothing changed", jobs, actions, err)
+	}
+}
+
+// Many events are asked about, by their number, however many they are.
+func TestBulk_Confirmation(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		events      int
+		typed       string
+		asks, makes bool
+	}{
+		{51, "", true, false}, {51, "yes\n", true, false}, {51, "50\n", true, false}, {51, " 51 \n", true, true}, {2, "", true, false}, {2, "2\n", true, true},
+	} {
+		t.Run(fmt.Sprintf("%d-%q", tt.events, tt.typed), func(t *testing.T) {
+			t.Parallel()
+			s, dsn := parkedStack(t, tt.events)
+			var out, err bytes.Buffer
+			code := run(t.Context(), []string{"--config", s.file, "events", "retry", "--status", "dead", "--why", "x", "--request-id", "x"},
+				stdio{strings.NewReader(tt.typed), &out, &err}, s.variable)
+			if asks := strings.Contains(err.String(), "type how many they are"); asks != tt.asks {
+				t.Errorf("asks: %t, want %t: %s", asks, tt.asks, err.String())
+			}
+			// There is no Temporal here: what was confirmed is made, and waits for being started.
+			if made := strings.Contains(err.String(), "the job x is made, and Temporal did not take its run"); made != tt.makes || code != exitFailed {
+				t.Errorf("exit %d, makes %t, want %t: %s", code, made, tt.makes, err.String())
+			}
+			if refused := strings.Contains(err.String(), "not confirmed, and nothing done"); refused != (tt.asks && !tt.makes) {
+				t.Errorf("not confirmed: %t: %s", refused, err.String())
+			}
+			var jobs, items int
+			if err := connect(t, dsn).QueryRow(t.Context(), `select (select count(*) from jobs), (select count(*) from job_items)`).Scan(&jobs, &items); err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]int{true: tt.events}[tt.makes]; items != want || (jobs == 1) != tt.makes {
+				t.Errorf("%d jobs with %d items, want %d", jobs, items, want)
+			}
+		})
+	}
+}
+
+func TestBulk_UsageErrors(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
+	for want, args := range map[string][]string{
+		"takes one ID, or a filter, and not both":                         {"retry", "evt_1", "--status", "dead", "--why", "x"},
+		"events retry needs one ID, or --status for many":                 {"retry", "--why", "x"},
+		"many at once need --status: retry acts on":                       {"retry", "--reason", "effect_failed", "--why", "x"},
+		"--status processed: skip acts on dead or needs_review":           {"skip", "--status", "processed", "--why", "x"},
+		"--status processed: run acts on ignored or":                      {"run", "--status", "processed", "--why", "x"},
+		"--status ignored: replay acts on processed or":                   {"replay", "--status", "ignored", "--why", "x"},
+		"--rate: write a number of events a second":                       {"retry", "--status", "dead", "--rate", "1000", "--why", "x"},
+		"\"soon\" is no time":                                             {"retry", "--status", "dead", "--since", "soon", "--why", "x"},
+		"--request-id: the request ID of a job has 60 characters at most": {"retry", "--status", "dead", "--request-id", "a b", "--why", "x"},
+		"events retry needs --why REASON":                                 {"retry", "--status", "dead"},
+		"unknown flag: --status":                                          {"compensate", "--status", "dead", "--why", "x"},
+	} {
+		if r := s.pawl(t, append([]string{"events"}, args...)...); r.code != exitUsage || !strings.Contains(r.err, want) {
+			t.Errorf("events %v: exit %d, %q; want %q", args, r.code, r.err, want)
+		}
+	}
+}
+
+// Reviews are answered, and effects said to have happened, of many events, too; the preview counts why which is refused.
+func TestBulk_ApproveRejectDone(t *testing.T) {
+	t.Parallel()
+	s, dsn := parkedStack(t, 3)
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `update receipts set reason = case event_id when 'evt_3' then reason else 'suspected_replay: x' end,
+		workflow_id = case event_id when 'evt_3' then workflow_id else '' end, waits = case event_id when 'evt_3' then '{"decisions":["retry"],"effects":[]}'::jsonb end`); err != nil {
+		t.Fatal(err)
+	}
+	dry := s.pawl(t, "events", "reject", "--status", "dead", "--dry-run")
+	for _, want := range []string{"would reject 3 events", "2 would be ignored", "1 would be refused (is dead (effect_failed), and its run takes no reject"} {
+		if dry.code != 0 || !strings.Contains(dry.out, want) {
+			t.Errorf("exit %d, the screen does not have %q:\n%s%s", dry.code, want, dry.out, dry.err)
+		}
+	}
+	for _, args := range [][]string{{"approve"}, {"reject"}, {"done", "--effect", "finance-export", "--reference", "journal 7"}} {
+		r := s.pawl(t, append([]string{"events", args[0], "--status", "dead", "--why", "x", "--yes", "--request-id", args[0]}, args[1:]...)...)
+		if !strings.Contains(r.err, "the job "+args[0]+" is made") {
+			t.Errorf("%s: exit %d, %s%s", args[0], r.code, r.out, r.err)
+		}
+	}
+	var jobs int
+	if err := conn.QueryRow(t.Context(), `select count(*) from jobs where action in ('approve', 'reject') or action = 'done' and effect = 'finance-export' and reference = 'journal 7'`).Scan(&jobs); err != nil || jobs != 3 {
+		t.Errorf("%d jobs, %v; want 3", jobs, err)
+	}
+	if r := s.pawl(t, "events", "done", "--status", "dead", "--why", "x", "--yes"); r.code != exitUsage || !strings.Contains(r.err, "needs --reference") {
+		t.Errorf("without a reference: exit %d, %s", r.code, r.err)
+	}
+}
+
+func TestBulk_NothingToDo_SaysSo(t *testing.T) {
+	t.Parallel()
+	s, _ := parkedStack(t, 1)
+	r := s.pawl(t, "events", "retry", "--status", "dead", "--type", "none", "--why", "x")
+	if r.code != exitFailed || !strings.Contains(r.err, "no event passes the filter") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
+
+func TestJobs_ListShowAndPause(t *testing.T) {
+	t.Parallel()
+	s, dsn := parkedStack(t, 3)
+	if r := s.pawl(t, "jobs", "list", "--json"); strings.TrimSpace(r.out) != "[]" {
+		t.Errorf("none: %s%s", r.out, r.err)
+	}
+	conn := connect(t, dsn)
+	for _, sql := range []string{
+		`insert into jobs (id, action, filter, who, why, rate, money, state, items, done, refused, changed_at)
+			values ('mended', 'retry', '{"status":"dead"}', 'ada', 'finance is back', 5, '{"usd":3000}', 'running', 3, 1, 1, now() - interval '10 minutes')`,
+		`insert into job_items (job, receipt_id, event_id, result, note) values
+			('mended', '00000000-0000-0000-0000-000000000001', 'evt_1', 'done', ''), ('mended', '00000000-0000-0000-0000-000000000002', 'evt_2', 'refused', 'evt_2 is processed'),
+			('mended', '00000000-0000-0000-0000-000000000003', 'evt_3', '', '')`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list := decode[[]job.Job](t, s.pawl(t, "jobs", "list", "--json")); len(list) != 1 || list[0].ID != "mended" || list[0].Left() != 1 {
+		t.Errorf("list %+v", list)
+	}
+	r := s.pawl(t, "jobs", "show", "mended")
+	for _, want := range []string{"retry, of events with --status dead", "by ada", "1 done, 1 refused, 0 failed, 1 left", "1 dead: effect_failed", "evt_2 is processed", "nothing was done for 10 min", "jobs resume mended"} {
+		if r.code != 0 || !strings.Contains(r.out, want) {
+			t.Errorf("exit %d, the screen does not have %q:\n%s%s", r.code, want, r.out, r.err)
+		}
+	}
+	if strings.Index(r.out, "evt_2") > strings.Index(r.out, "evt_3") {
+		t.Errorf("what was refused does not come first:\n%s", r.out)
+	}
+	if shown := decode[struct{ List []job.Item }](t, s.pawl(t, "jobs", "show", "mended", "--result", "open", "--json")); len(shown.List) != 1 || shown.List[0].EventID != "evt_3" {
+		t.Errorf("open: %+v", shown)
+	}
+	if status := s.pawl(t, "status"); !strings.Contains(status.out, "mended") || !strings.Contains(status.out, "jobs show mended") {
+		t.Errorf("status does not show the job:\n%s", status.out)
+	}
+	// A pause needs no Temporal, and goes into the audit trail.
+	if r := s.pawl(t, "jobs", "pause", "mended", "--why", "wait", "--who", "bob"); r.code != 0 || !strings.Contains(r.out, "it is paused: 1 done") {
+		t.Errorf("pause: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	if r := s.pawl(t, "jobs", "show", "mended"); !strings.Contains(r.out, " bob: wait") {
+		t.Errorf("paused:\n%s", r.out)
+	}
+	if r := s.pawl(t, "audit", "list", "--target", "mended"); !strings.Contains(r.out, "pause-job") || !strings.Contains(r.out, "bob") {
+		t.Errorf("audit:\n%s", r.out)
+	}
+	for want, args := range map[string][]string{
+		"mended is paused already": {"pause", "mended", "--why", "x"}, `no job "none"`: {"show", "none"}, "no job \"other\"": {"cancel", "other", "--why", "x"},
+	} {
+		if r := s.pawl(t, append([]string{"jobs"}, args...)...); r.code != exitFailed || !strings.Contains(r.err, want) {
+			t.Errorf("jobs %v: exit %d, %s; want %q", args, r.code, r.err, want)
+		}
+	}
+	if r := s.pawl(t, "jobs", "show", "mended", "--result", "odd"); r.code != exitUsage {
+		t.Errorf("an odd result: exit %d", r.code)
 	}
 }

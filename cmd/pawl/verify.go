@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/capture"
 )
 
-func (a *app) verify() *cobra.Command {
+func verifyCommand(a *app) *cobra.Command {
 	var file, source string
 	cmd := &cobra.Command{
 		Use: "verify --request FILE [--source NAME]", Short: "Check one captured request offline", Args: noArgument,
@@ -36,7 +36,7 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 				return usagef("%s: %w", file, err)
 			}
 			if source != "" {
-				if err := a.asSource(c, source); err != nil {
+				if err := asSource(a, c, source); err != nil {
 					return err
 				}
 			}
@@ -54,7 +54,7 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 }
 
 // asSource has a captured request be checked with the settings of a configured source.
-func (a *app) asSource(c *capture.Request, name string) error {
+func asSource(a *app, c *capture.Request, name string) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ type build struct {
 	Go     string `json:"go"`
 }
 
-func (a *app) version() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	sbom := false
 	cmd := &cobra.Command{
 		Use: "version", Short: "Say which pawl this is", Args: noArgument,

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-func (a *app) worker() *cobra.Command {
+func workerCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -16,8 +16,8 @@ type EventLister interface {
 	Events(ctx context.Context, q stripe.EventsQuery) (page []stripe.Event, more bool, err error)
 }
 
-// Gaps finds the events of a source that the provider has sent, and that never came. All of its fields but Types are
-// required.
+// Gaps finds the events of a source that the provider has sent, and that never came. All of its fields but Types and
+// Told are required.
 type Gaps struct {
 	API    EventLister
 	Source string
@@ -30,7 +30,9 @@ type Gaps struct {
 	Held  func(context.Context, []receipt.Key) ([]bool, error)
 	// Patience is how each page is asked for.
 	Patience stripe.Patience
-	Now      func() time.Time
+	// Told, where it is set, is told after each page how many events were listed.
+	Told func(listed int)
+	Now  func() time.Time
 }
 
 // mostMissing is how many missing events are held in memory: their bytes, of some kilobytes each.
@@ -108,6 +110,9 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 		}
 		if err := g.compare(ctx, page, account, report); err != nil {
 			return err
+		}
+		if g.Told != nil {
+			g.Told(report.Listed)
 		}
 		if len(page) > 0 {
 			q.After = page[len(page)-1].ID

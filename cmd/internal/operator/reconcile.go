@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Reconciler compares an account with what the provider says of it now. All of its fields are required.
+// Reconciler compares an account with what the provider says of it now. All but the last two fields are required.
 type Reconciler struct {
 	DB       *pgxpool.Pool
 	API      *stripe.Client
@@ -28,6 +28,8 @@ type Reconciler struct {
 	Patience stripe.Patience
 	// Request, where it is set, is an ID of the request: a call repeated with it files nothing twice.
 	Request string
+	// Told, where it is set, is told of each customer whose objects are compared, and how many they are.
+	Told func(customer string, objects int)
 }
 
 // Difference is one field in which our row of an object is not what the provider says.
@@ -94,6 +96,9 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 		}
 		if held, err = r.rest(ctx, held, open, customer, found); err != nil {
 			return nil, err
+		}
+		if r.Told != nil {
+			r.Told(customer.ID, len(held))
 		}
 		for _, o := range held {
 			if err := r.compare(ctx, o, customer, found); err != nil {

@@ -17,6 +17,8 @@ import (
 type Printer struct {
 	Out  io.Writer
 	JSON bool
+	// Columns is how wide lists may be, 0 for any width.
+	Columns int
 }
 
 // failing is a result that ends its command with exit code 1.

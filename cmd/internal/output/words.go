@@ -6,15 +6,21 @@ import (
 	"time"
 )
 
+// The times in a table have their zone, and are read back by the flags that take a time.
+const (
+	timeLayout = "2006-01-02 15:04:05.000 Z07:00"
+	dateLayout = "2006-01-02 15:04:05 Z07:00"
+)
+
 // Time is a time in a table.
-func Time(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
+func Time(t time.Time) string { return t.Local().Format(timeLayout) }
 
 // Date is a time of the provider's in a table, which has whole seconds; "" for none.
 func Date(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return t.Local().Format(time.DateTime)
+	return t.Local().Format(dateLayout)
 }
 
 // Plural is "1 event" or "2 events".

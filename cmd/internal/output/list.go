@@ -1,0 +1,110 @@
+package output
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Columns is how wide lists on out may be: as wide as COLUMNS says, else as the terminal is. 0 is for a file or a pipe,
+// which takes any width.
+func Columns(out io.Writer, env func(string) (string, bool)) int {
+	said, _ := env("COLUMNS")
+	if n, err := strconv.Atoi(said); err == nil && n > 0 {
+		return n
+	}
+	if f, ok := out.(*os.File); ok {
+		return terminalColumns(f)
+	}
+	return 0
+}
+
+const (
+	// gap stands between two columns.
+	gap = 2
+	// A cell with words is cut to that many letters at least. Times and IDs are shorter, or one word: they stay whole.
+	leastText = 32
+)
+
+// List writes rows as [Printer.Table] does, and fits them to the terminal: long texts are cut first, and then the
+// columns with these headings are left out, the first one first. IDs are never cut.
+func (p *Printer) List(rows [][]string, droppable ...string) error {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = Clean(cell)
+		}
+	}
+	if p.Columns == 0 || len(rows) < 2 {
+		return p.Table(rows)
+	}
+	for _, heading := range droppable {
+		if _, least := widths(rows); least <= p.Columns {
+			break
+		}
+		if i := slices.Index(rows[0], heading); i >= 0 {
+			for n, row := range rows {
+				rows[n] = slices.Delete(slices.Clone(row), min(i, len(row)), min(i+1, len(row)))
+			}
+		}
+	}
+	wide, _ := widths(rows)
+	for over := sum(wide) - p.Columns; over > 0; over-- {
+		i := widest(rows, wide)
+		if wide[i] <= leastText || !hasWords(rows, i) {
+			break
+		}
+		wide[i]--
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			if letters := []rune(cell); len(letters) > wide[i] {
+				row[i] = string(letters[:wide[i]-1]) + "…"
+			}
+		}
+	}
+	return p.Table(rows)
+}
+
+// widths returns how wide each column is, and how wide the list is at least.
+func widths(rows [][]string) (wide []int, least int) {
+	wide = make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			wide[i] = max(wide[i], utf8.RuneCountInString(cell))
+		}
+	}
+	cut := slices.Clone(wide)
+	for i := range cut {
+		if hasWords(rows, i) {
+			cut[i] = min(cut[i], leastText)
+		}
+	}
+	return wide, sum(cut)
+}
+
+func sum(wide []int) int {
+	total := gap * (len(wide) - 1)
+	for _, w := range wide {
+		total += w
+	}
+	return total
+}
+
+// widest is the widest column of words, else the widest.
+func widest(rows [][]string, wide []int) int {
+	best := -1
+	for i, w := range wide {
+		if hasWords(rows, i) && (best < 0 || w > wide[best]) {
+			best = i
+		}
+	}
+	return max(best, 0)
+}
+
+// hasWords reports whether a column holds texts, which may be cut.
+func hasWords(rows [][]string, i int) bool {
+	return slices.ContainsFunc(rows[1:], func(row []string) bool { return i < len(row) && strings.Contains(row[i], " ") })
+}
