@@ -79,40 +79,7 @@ func pauseRule(kind string, begins bool) rule[paused] {
 			return p, d.Verb + "/" + d.Target, err
 		},
 		check: func(ctx context.Context, o *Operator, d *Decision, p paused) (*change, error) {
-			now, err := pause.Now(ctx, o.DB)
-			if err != nil {
-				return nil, err
-			}
-			already := d.refuse("is not paused")
-			left := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
-				known, is := pause.Find(now, p.kind, name)
-				if is && begins {
-					already = d.refuse("%s", known.Words())
-				}
-				return is == begins
-			})
-			if len(left) == 0 {
-				return nil, already
-			}
-			return &change{
-				target: d.Target, before: map[string]any{"paused": !begins},
-				after: map[string]any{"kind": kind, "names": left, "paused": begins},
-				do: func(ctx context.Context, tx pgx.Tx) (err error) {
-					for _, name := range left {
-						if begins {
-							_,
-								err = pause.New(tx).Begin(ctx,
-								pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
-						} else {
-							_, err = pause.New(tx).End(ctx, p.kind, name)
-						}
-						if err != nil {
-							return err
-						}
-					}
-					return nil
-				},
-			}, nil
+			return p.change(ctx, o, d, kind, begins)
 		},
 		answer: func(ctx context.Context, o *Operator, _ *Decision, p paused, rec recorded) (string, any, error) {
 			res := new(PauseResult)
@@ -136,6 +103,42 @@ func pauseRule(kind string, begins bool) rule[paused] {
 			return err
 		},
 	}
+}
+
+// change pauses what is not paused yet, or ends the pauses that there are.
+func (p paused) change(ctx context.Context, o *Operator, d *Decision, kind string, begins bool) (*change, error) {
+	now, err := pause.Now(ctx, o.DB)
+	if err != nil {
+		return nil, err
+	}
+	already := d.refuse("is not paused")
+	left := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
+		known, is := pause.Find(now, p.kind, name)
+		if is && begins {
+			already = d.refuse("%s", known.Words())
+		}
+		return is == begins
+	})
+	if len(left) == 0 {
+		return nil, already
+	}
+	return &change{
+		target: d.Target, before: map[string]any{"paused": !begins},
+		after: map[string]any{"kind": kind, "names": left, "paused": begins},
+		do: func(ctx context.Context, tx pgx.Tx) (err error) {
+			for _, name := range left {
+				if begins {
+					_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
+				} else {
+					_, err = pause.New(tx).End(ctx, p.kind, name)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}, nil
 }
 
 func goesOrWaits(paused bool, n int) string {
