@@ -108,7 +108,7 @@ func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Deci
 	known := false
 	if err := a.asking(ctx, func(ctx context.Context, s *session) (err error) {
 		if d.Request != "" && !dryRun {
-			// What was asked for before is not chosen, and not confirmed, again.
+			// A repeated request is not chosen, and not confirmed, again.
 			if _, err = job.New(s.db).Get(ctx, d.Request); !errors.Is(err, job.ErrNotFound) {
 				known = err == nil
 				return err

@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// commands is the one list of commands: what is not here does not run. What decides comes from the table of verbs in
+// commands is the one list of commands: no other command runs. Commands that decide come from the table of verbs in
 // cmd/internal/operator. The providers are listed in providers.go, the flows in workflows.
 func commands(a *app) []*cobra.Command {
 	of := func(name, short string, shows ...*cobra.Command) *cobra.Command {

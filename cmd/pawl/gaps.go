@@ -68,7 +68,7 @@ Exit code 0 when there is no gap, or what was missing is filed, 1 when there is 
 	return cmd
 }
 
-// withStripe calls f with the source that can be asked for what Stripe holds. What is asked there takes its time:
+// withStripe calls f with the source that can be asked for what Stripe holds. Stripe may take its time:
 // there is no deadline.
 func withStripe(ctx context.Context, a *app, source string, f func(context.Context, *session, string) error) error {
 	return a.withSession(ctx, 0, a.config, func(ctx context.Context, s *session) error {

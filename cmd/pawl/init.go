@@ -77,7 +77,7 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 	})
 }
 
-// askFor asks for what no flag has said, one line each. Where there is no more input, the defaults are taken.
+// askFor asks for what no flag has said, one line each. The defaults are taken once there is no more input.
 func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 	in := bufio.NewScanner(a.in)
 	for _, q := range []struct {
@@ -113,7 +113,7 @@ func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 	return in.Err()
 }
 
-// read makes prices and plans of their text, and refuses what would not load. What could end a YAML text is in none.
+// read makes prices and plans of their text, and refuses what would not load. None holds a character that could end a YAML text.
 func (f *initFlags) read() error {
 	f.Mode = webhook.Mode(f.mode)
 	if f.Mode != webhook.Live && f.Mode != webhook.Test {

@@ -82,7 +82,7 @@ as claimed_unverified: nobody has verified it. Both need --why: who looked at it
 					r.Kept.BodySize, "kept",
 					len(r.Kept.Body))
 			}
-			return capture.Of(s.cfg, providers(), r.Kept)
+			return capture.FileOf(s.cfg, providers(), r.Kept)
 		}
 		return shownRejection{r.Rejection, payloadOf(r.Body)}, nil
 	}, func(a *app, shown any) error { return writeRejection(a, shown.(shownRejection).Rejection) })

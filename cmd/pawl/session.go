@@ -27,8 +27,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// What a person waits for at most: connectWithin for a connection, however many addresses there are to try,
-// and queryWithin for the whole of what a command asks.
+// A person waits for these at most: connectWithin for a connection, however many addresses there are to try, and
+// queryWithin for all questions of a command.
 const (
 	connectWithin = 10 * time.Second
 	queryWithin   = 30 * time.Second

@@ -33,8 +33,8 @@ type Claim struct {
 	Type    string `json:"type"`
 }
 
-// Of returns a refused request for `pawl verify`.
-func Of(cfg *config.Config, providers map[string]webhook.Provider, r rejection.Rejection) (*File, error) {
+// FileOf returns a refused request for `pawl verify`.
+func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejection.Rejection) (*File, error) {
 	configured, ok := cfg.Sources[r.Source]
 	if !ok {
 		return nil, fmt.Errorf("source %q is not configured any more: what its requests are signed with is not known", r.Source)

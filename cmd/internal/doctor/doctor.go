@@ -121,7 +121,7 @@ func examine(ctx context.Context, within time.Duration, all []check) []Finding {
 			defer cancel()
 			answer := make(chan []Finding, 1)
 			go func() { answer <- c.findings(ctx) }()
-			// What ends with its context says more than that it has ended: it has a moment to do so.
+			// A check that ends with its context has a moment to say more than that.
 			late := time.NewTimer(within + time.Second)
 			defer late.Stop()
 			select {

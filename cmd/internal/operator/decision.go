@@ -21,7 +21,7 @@ type Decision struct {
 	Verb string
 	// Target names what it is about: an event, an account, a task's object, a job, a sink, …
 	Target string
-	// Who decides, and Why. Both are required and stand in the audit trail.
+	// Decided by Who, for the reason Why. Both are required and stand in the audit trail.
 	Who, Why string
 	// Request makes the call safe to repeat: the same verb, target and request are one decision. "" makes up a new one.
 	Request string

@@ -87,7 +87,7 @@ type NewJob struct {
 	Chosen Chosen
 }
 
-// startJobRule makes the job of a [*NewJob] and starts it. Who decides and why stands in the audit trail before the
+// startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
 var startJobRule = rule[*NewJob]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*NewJob, string, error) {

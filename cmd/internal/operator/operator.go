@@ -20,7 +20,7 @@ import (
 type Operator struct {
 	DB    *pgxpool.Pool
 	Audit *audit.Store
-	// Temporal takes decisions about runs, and the runs of jobs on TaskQueue. What is only shown does without it.
+	// Temporal takes decisions about runs, and the runs of jobs on TaskQueue. Questions do without it.
 	Temporal  Temporal
 	TaskQueue string
 	// Unstick has a run's next task go to any worker, with the run's whole history; see [Unstick]. nil leaves it out.

@@ -171,7 +171,7 @@ func (o *Operator) tellRun(ctx context.Context, d *Decision, r *timeline.Receipt
 }
 
 func (o *Operator) update(ctx context.Context, d *Decision, r *timeline.Receipt) error {
-	// Without a worker nobody answers, and the SDK would ask for ever.
+	// Nobody answers while no worker runs, and the SDK would ask for ever.
 	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	if o.Unstick != nil {

@@ -26,7 +26,7 @@ const stuckAfter = 3
 // run. A run that Temporal has forgotten is no hindrance.
 //
 // The ledger is the same: what is done stays done, what was skipped stays skipped, and what was taken back stays so.
-// What had failed is tried again, and a person is asked about what is in doubt.
+// A failed effect is tried again, and a person is asked about one that is in doubt.
 //
 // The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and
 // after which run.

@@ -59,7 +59,7 @@ func (p *Printer) encode(v any, indent string) error {
 	return err
 }
 
-// escapeJSON escapes the hidden characters in JSON's strings. What stands between strings has none but line feeds.
+// escapeJSON escapes the hidden characters in JSON's strings. Between strings there are line feeds only.
 func escapeJSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -23,7 +23,7 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// What is "paused", "refused", "subscriber" or "workers". Name says which one.
+	// The kind, What, is "paused", "refused", "subscriber" or "workers". Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
