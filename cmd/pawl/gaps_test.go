@@ -91,7 +91,8 @@ func TestProgress_LongCommands_Told(t *testing.T) {
 	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
 	for want, args := range map[string][]string{"1 event listed": {"gaps", "--from", "1h", "billing"}, " to compare": {"reconcile", "--dry-run", customerOf(t, "acme")}} {
 		var told strings.Builder
-		a := &app{stdio: stdio{out: io.Discard, err: &told}, Printer: output.Printer{Out: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler)}
+		a := newApp(stdio{out: io.Discard, err: &told}, s.variable)
+		a.configFile, a.log, a.progressEvery = s.file, slog.New(slog.DiscardHandler), 0
 		cmd := map[string]func(*app) *cobra.Command{"gaps": gaps, "reconcile": reconcile}[args[0]](a)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetArgs(args[1:])

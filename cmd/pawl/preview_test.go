@@ -273,7 +273,8 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	a := &app{stdio: stdio{out: &out}, configFile: "own.yaml"}
+	a := newApp(stdio{out: &out}, nil)
+	a.configFile = "own.yaml"
 	err := emit(a, &operator.Preview{
 		Verb: "replay", Refused: "evt_1 is dead",
 		Choices: []operator.Choice{

@@ -51,11 +51,16 @@ type app struct {
 	progressEvery time.Duration
 }
 
+// newApp returns a call of the program that reads and writes there.
+func newApp(io stdio, env func(string) (string, bool)) *app {
+	return &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin,
+		progressEvery: progressEvery}
+}
+
 // run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
 // call that could not be understood.
 func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
-	a := &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin,
-		progressEvery: progressEvery}
+	a := newApp(io, env)
 	started := false
 	root := a.root(&started)
 	root.SetArgs(args)

@@ -2,11 +2,7 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -23,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/scenario"
 	"github.com/pawlhq/pawl/cmd/internal/send"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 )
 
@@ -48,56 +44,36 @@ func (s stormFlags) blows() bool {
 	return s.shuffle != "" || s.duplicate != 0 || s.drop != 0 || s.delay != 0
 }
 
-// weather checks the flags. A seed that is not given is fresh.
-func (s stormFlags) weather() (scenario.Weather, error) {
+// weather checks the flags. It is nil for a story that is delivered in order. A seed that is not given is fresh.
+func (s stormFlags) weather() (*scenario.Weather, error) {
 	for flag, p := range map[string]float64{"--duplicate": s.duplicate, "--drop": s.drop} {
 		if !(p >= 0 && p <= 0.9) {
-			return scenario.Weather{}, usagef("%s: %v is not between 0 and 0.9", flag, p)
+			return nil, usagef("%s: %v is not between 0 and 0.9", flag, p)
 		}
 	}
 	if s.delay < 0 {
-		return scenario.Weather{}, usagef("--delay: %s is negative", s.delay)
+		return nil, usagef("--delay: %s is negative", s.delay)
 	}
-	w := scenario.Weather{Shuffle: s.shuffle != "", Duplicate: s.duplicate, Drop: s.drop, Delay: s.delay}
+	if !s.blows() {
+		return nil, nil
+	}
+	w := &scenario.Weather{Shuffle: s.shuffle != "", Duplicate: s.duplicate, Drop: s.drop, Delay: s.delay}
 	if !w.Shuffle {
 		w.Seed = uint64(time.Now().UnixNano())
 		return w, nil
 	}
 	seed, err := strconv.ParseUint(s.shuffle, 10, 64)
 	if err != nil {
-		return scenario.Weather{}, usagef("--shuffle: %q is no seed: write a whole number", s.shuffle)
+		return nil, usagef("--shuffle: %q is no seed: write a whole number", s.shuffle)
 	}
 	w.Seed = seed
 	return w, nil
 }
 
-// scenarioResult is what `pawl send --scenario --json` writes.
-type scenarioResult struct {
-	Scenario string `json:"scenario"`
-	Account  string `json:"account"`
-	Mode     string `json:"mode"`
-	// Day is how long a day lasted.
-	Day   string            `json:"day"`
-	Steps []scenario.Moment `json:"steps"`
-	// LeftOut are the steps that were not played, since days have 24 hours.
-	LeftOut []string `json:"left_out"`
-	// Storm is null for a story that was delivered in order.
-	Storm *stormResult `json:"storm"`
-}
-
-// stormResult is what became of the same story, delivered badly to another account.
-type stormResult struct {
-	Account string `json:"account"`
-	Seed    uint64 `json:"seed"`
-	scenario.Deliveries
-	// Differences between the ends of both; none where they are the same.
-	Differences []string `json:"differences"`
-}
-
 // ofScenario are the flags of send that go with a story.
 var ofScenario = []string{
 	"scenario", "list", "source", "provider", "account", "api-version", "live", "url", "email", "currency", "shuffle",
-	"duplicate", "drop", "delay", "config", "json", "log-level", "log-format",
+	"duplicate", "drop", "delay", "config", "json", "wide", "log-level", "log-format",
 }
 
 func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
@@ -127,38 +103,35 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if f.Source == "" {
 		f.ProviderName = cmp.Or(f.ProviderName, "stripe")
 	}
-	stage, err := newStage(a, f)
-	if err != nil {
-		return err
-	}
-	if why := story.Lacks(stage.shop); why != "" {
-		return fmt.Errorf("%s needs %s", story.Name, why)
-	}
-	pool, err := process.OpenPool(cmd.Context(), stage.cfg, schema.Asking, askingConns)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	if err := checkDatabase(cmd.Context(), stage.cfg, pool); err != nil {
-		return err
-	}
-	stage.player.Pool = pool
-	return playScenario(cmd.Context(), a, stage, story, f, weather)
-}
-
-// newStage is where stories are played.
-type stage struct {
-	cfg    *config.Config
-	source config.Source
-	shop   scenario.Shop
-	player scenario.Player
-}
-
-func newStage(a *app, f sendFlags) (*stage, error) {
 	cfg, err := a.config()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	stage, err := newStage(a, cfg, &f)
+	if err != nil {
+		return err
+	}
+	if why := story.Lacks(stage.Shop); why != "" {
+		return fmt.Errorf("%s needs %s", story.Name, why)
+	}
+	if stage.Pool, err = process.OpenPool(cmd.Context(), cfg, schema.Asking, askingConns); err != nil {
+		return err
+	}
+	defer stage.Pool.Close()
+	if err := checkDatabase(cmd.Context(), cfg, stage.Pool); err != nil {
+		return err
+	}
+	stage.Began = func(l scenario.Laid) { tellPlay(a, story, l, cfg.Day) }
+	stage.Told = func(m scenario.Moment) { tellMoment(a, m) }
+	result, err := stage.Perform(cmd.Context(), story, f.Params, weather)
+	if err != nil {
+		return err
+	}
+	return emit(a, result, sumUp)
+}
+
+// newStage is where the story is played.
+func newStage(a *app, cfg *config.Config, f *sendFlags) (*scenario.Stage, error) {
 	name, err := f.Pick(cfg)
 	if err != nil {
 		return nil, err
@@ -175,76 +148,11 @@ func newStage(a *app, f sendFlags) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{cfg: cfg, source: source, shop: shop,
-		player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}}, nil
-}
-
-func playScenario(ctx context.Context, a *app, s *stage, story scenario.Scenario, f sendFlags,
-	w scenario.Weather) error {
-	params := f.Params
-	params.Live = f.Live || s.source.Mode == "live"
-	params.Account = cmp.Or(params.Account, story.Name+"-"+strings.ToLower(rand.Text()[:6]))
-	params.Seed = rand.Text()
-	now := time.Now()
-	calm, err := story.Lay(params, s.shop, now, s.cfg.Day)
-	if err != nil {
-		return err
-	}
-	result := scenarioResult{Scenario: story.Name, Account: calm.Account, Mode: calm.Mode,
-		Day: output.ShortDuration(s.cfg.Day), Steps: []scenario.Moment{}, LeftOut: []string{}}
-	for _, step := range s.cut(&calm, now) {
-		result.LeftOut = append(result.LeftOut, fmt.Sprintf("day %d: %s", step.Day, step.What))
-	}
-	tellPlay(a, story, calm, s.cfg.Day)
-	group, both := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return s.player.Play(both, calm, func(m scenario.Moment) {
-			m.Late = m.Late && story.Lasts(s.cfg.Day) > 0 // without the clock nothing comes too early
-			result.Steps = append(result.Steps, m)
-			tellMoment(a, m)
-		})
-	})
-	var bad scenario.Laid
-	if f.storm.blows() {
-		params.Account += "-storm"
-		if bad, err = story.Lay(params, s.shop, now, s.cfg.Day); err != nil {
-			return err
-		}
-		s.cut(&bad, now)
-		result.Storm = &stormResult{Account: bad.Account, Seed: w.Seed, Differences: []string{}}
-		group.Go(func() (err error) {
-			result.Storm.Deliveries, err = s.player.Storm(both, bad, w)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if result.Storm != nil {
-		found, err := scenario.Compare(ctx, s.player.Pool, bad, calm, journals(a))
-		if err != nil {
-			return err
-		}
-		result.Storm.Differences = append(result.Storm.Differences, found...)
-	}
-	return emit(a, result, sumUp)
-}
-
-// cut leaves out the steps that lie ahead where days have 24 hours.
-func (s *stage) cut(l *scenario.Laid, now time.Time) []scenario.LaidStep {
-	if s.cfg.Day < 24*time.Hour {
-		return nil
-	}
-	return l.Cut(now)
-}
-
-// journals is the sandbox's directory beside the configuration of pawl dev, "" where there is none.
-func journals(a *app) string {
-	dir := filepath.Join(filepath.Dir(a.configFile), "sandbox")
-	if _, err := os.Stat(filepath.Join(dir, "finance.jsonl")); errors.Is(err, os.ErrNotExist) {
-		return ""
-	}
-	return dir
+	f.Params.Live = f.Live || source.Mode == webhook.Live
+	return &scenario.Stage{
+		Player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}, Shop: shop, Day: cfg.Day,
+		Sandbox: filepath.Join(filepath.Dir(a.configFile), "sandbox"),
+	}, nil
 }
 
 func listScenarios(a *app) error {
@@ -319,10 +227,7 @@ func tellLine(a *app, name string, words []string) {
 	}
 }
 
-// Failed reports whether the storm's end is another.
-func (r scenarioResult) Failed() bool { return r.Storm != nil && len(r.Storm.Differences) > 0 }
-
-func sumUp(a *app, r scenarioResult) error {
+func sumUp(a *app, r *scenario.Result) error {
 	events, effects, news := 0, 0, 0
 	for _, m := range r.Steps {
 		events, news = events+len(m.Events), news+len(m.News)

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/scenario"
 	"github.com/pawlhq/pawl/cmd/internal/send"
@@ -201,24 +200,6 @@ func TestScenario_List(t *testing.T) {
 	}
 	if r.code != 0 {
 		t.Errorf("exit %d: %s", r.code, r.err)
-	}
-}
-
-// Where days have 24 hours, a story stops before the first step that lies ahead.
-func TestStage_LongDays_LeaveOut(t *testing.T) {
-	t.Parallel()
-	story, _ := scenario.Find("card-suspended")
-	shop := scenario.Shop{Low: forge.Plan{Name: "starter", Price: "price_starter", Amount: 1900, Days: 30}}
-	now := time.Now()
-	for day, want := range map[time.Duration]int{24 * time.Hour: 2, 2 * time.Second: len(story.Steps)} {
-		laid, err := story.Lay(forge.Params{Account: "acme"}, shop, now, day)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left := (&stage{cfg: &config.Config{Day: day}}).cut(&laid, now)
-		if len(laid.Steps) != want || len(left) != len(story.Steps)-want {
-			t.Errorf("of days of %s: %d steps are played and %d left out, want %d", day, len(laid.Steps), len(left), want)
-		}
 	}
 }
 
