@@ -18,7 +18,7 @@ import (
 type auditReport struct {
 	Intact  bool `json:"intact"`
 	Actions int  `json:"actions"`
-	// Head is the hash of the last action, "" where there is none or the trail is broken.
+	// Head is the hash of the last action, "" for an empty or a broken trail.
 	Head string `json:"head"`
 	// Problem says where the trail is broken.
 	Problem string `json:"problem,omitempty"`

@@ -99,7 +99,7 @@ func (b *bulk) check(v operator.Verb, d operator.Decision) error {
 	return nil
 }
 
-// run makes a job of what a call is about, or shows what it would be.
+// run makes a job of the chosen events, or previews it.
 func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Decision, dryRun bool) error {
 	if err := b.check(v, d); err != nil {
 		return err

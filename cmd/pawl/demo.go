@@ -113,7 +113,7 @@ type devResult struct {
 	Demo       *timeline.Event `json:"demo"`
 }
 
-// story is where a command tells a person what it does while it runs: with --json that is no result.
+// story is where a command tells a person of its progress: with --json that is no result.
 func (a *app) story() io.Writer {
 	if a.JSON {
 		return a.err
@@ -191,7 +191,7 @@ func next(o devstack.Options, file, source, sandbox string) []string {
 	}
 }
 
-// stripeSource is the name of the first source of Stripe's, by name; "stripe" where there is none.
+// stripeSource is the name of the first source of Stripe's, by name; "stripe" if there is no such source.
 func stripeSource(cfg *config.Config) string {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if cfg.Sources[name].Provider == "stripe" {

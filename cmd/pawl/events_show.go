@@ -57,8 +57,8 @@ within three seconds, that is said, and everything else is shown.`,
 	})
 }
 
-// writeEvidence puts one event on one screen: what it is, the answers to the questions that are asked first, every
-// step, a verdict, and what can be done. page is its run's in the Temporal UI, "" for none.
+// writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step, a
+// verdict, and the choices. page is its run's in the Temporal UI, "" for none.
 func writeEvidence(a *app, e *operator.Evidence, page string) error {
 	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e),
 		timelineRows(e.Timeline)} {

@@ -113,7 +113,8 @@ func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 	return in.Err()
 }
 
-// read makes prices and plans of their text, and refuses what would not load. None holds a character that could end a YAML text.
+// read makes prices and plans of their text, and refuses what would not load. None holds a character that could end a
+// YAML text.
 func (f *initFlags) read() error {
 	f.Mode = webhook.Mode(f.mode)
 	if f.Mode != webhook.Live && f.Mode != webhook.Test {

@@ -32,7 +32,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/zoom"
 )
 
-// providers is the one list of providers, by name: what is not here is not known.
+// providers is the one list of providers, by name: pawl knows no other.
 func providers() map[string]webhook.Provider {
 	all := map[string]webhook.Provider{}
 	for _, p := range []webhook.Provider{
@@ -79,7 +79,7 @@ type providerReport struct {
 	// Identity is what identifies an event whose ID does not stand in the signed body.
 	Identity webhook.Identity `json:"identity"`
 	Dedupe   string           `json:"dedupe"`
-	// The times are in seconds, 0 where there is none.
+	// The times are in seconds, 0 for none.
 	AnswerWithin float64 `json:"answer_within_s"`
 	Retries      string  `json:"retries"`
 	RetryFor     float64 `json:"retry_for_s"`
@@ -87,7 +87,7 @@ type providerReport struct {
 	// BodyLimit is in bytes, where the configuration says nothing else.
 	BodyLimit int64   `json:"body_limit"`
 	Tolerance float64 `json:"tolerance_s"`
-	// Options says of each option what it does.
+	// Options explains each option.
 	Options map[string]string `json:"options"`
 }
 

@@ -68,7 +68,7 @@ func writeReadiness(a *app, r readiness) (err error) {
 	return err
 }
 
-// readyProcess is a process that is ready, and what it says of its parts.
+// readyProcess is a process that is ready, with a line about each of its parts.
 type readyProcess struct {
 	Name  process.Kind `json:"name"`
 	Parts []string     `json:"parts"`

@@ -109,7 +109,7 @@ func oneID(command string) cobra.PositionalArgs {
 	}
 }
 
-// explain is a rejection's diagnosis, or its detail where there is none.
+// explain is a rejection's diagnosis, else its detail.
 func explain(r operator.Rejection) string {
 	if len(r.Diagnosis) == 0 {
 		return r.Detail

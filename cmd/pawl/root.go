@@ -122,10 +122,10 @@ func (a *app) root(started *bool) *cobra.Command {
 	return root
 }
 
-// ofParser is what Go's parser of numbers puts before what is wrong.
+// ofParser is the prefix of errors of Go's parser of numbers.
 var ofParser = regexp.MustCompile(`strconv\.\w+: parsing ".*": `)
 
-// helpCommand is cobra's, but for what there is no help on, which is a mistake like any other.
+// helpCommand is cobra's, except that an unknown topic is a mistake like any other.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [command]", Short: "Help about any command",

@@ -172,7 +172,7 @@ func listScenarios(a *app) error {
 	return a.Emit(list, func() error { return a.Table(rows) })
 }
 
-// tellPlay says what is going to be played, and how long that takes.
+// tellPlay introduces the story, and says how long it takes.
 func tellPlay(a *app, s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	text := s.Name + " for account " + output.Clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {

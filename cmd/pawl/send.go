@@ -177,7 +177,7 @@ func writeSent(a *app, r *send.Result) error {
 	return nil
 }
 
-// writeUndelivered lists what has happened and is not delivered.
+// writeUndelivered lists the events that have happened and are not delivered.
 func writeUndelivered(a *app, r *send.Result) error {
 	for _, e := range r.Events {
 		fmt.Fprintf(a.out, "%s  %s  undelivered\n", output.Clean(e.EventID), output.Clean(e.Type))

@@ -46,7 +46,7 @@ type session struct {
 	receipts *receipt.Store
 }
 
-// withSession calls f with the configured database, under a deadline; within 0 means that there is none. If the
+// withSession calls f with the configured database, under a deadline; within 0 means no deadline. If the
 // database cannot be reached, or does not fit this binary, f is not called and the error says so. A command that only
 // asks needs no secret but the database's, and warns of the others.
 func (a *app) withSession(ctx context.Context, within time.Duration, load func() (*config.Config, error),

@@ -51,7 +51,7 @@ func runSinksCheck(ctx context.Context, a *app, yes bool) error {
 	return emit(a, findings, func(a *app, f checkedSinks) error { return a.Table(findingTable(f)) })
 }
 
-// checkedSinks is what was found at the sinks.
+// checkedSinks are the findings about the sinks.
 type checkedSinks []sinkcheck.Finding
 
 // Failed reports whether a check fails.

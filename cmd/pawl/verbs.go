@@ -184,7 +184,7 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 // ask asks a person, and returns the line that was typed; "" for none.
 func (a *app) ask(question string) string {
 	fmt.Fprint(a.err, question)
-	line, _ := bufio.NewReader(a.in).ReadString('\n') // what was not typed answers nothing
+	line, _ := bufio.NewReader(a.in).ReadString('\n') // nothing typed is no answer
 	fmt.Fprintln(a.err)
 	return strings.TrimSpace(line)
 }

@@ -35,7 +35,7 @@ type Request struct {
 	URL     string   `json:"url"`
 	Headers headers  `json:"headers"`
 	Body    *encoded `json:"body_base64"`
-	// NowUnix is the receive time; 0 or missing, for what is not timed, is now. Both may have a fraction:
+	// NowUnix is the receive time; 0 or missing means now. Both may have a fraction:
 	// some languages know no other time, and Linear stamps milliseconds.
 	NowUnix          float64 `json:"now_unix"`
 	ToleranceSeconds float64 `json:"tolerance_seconds"`
@@ -62,8 +62,8 @@ func (e *encoded) UnmarshalJSON(b []byte) error {
 }
 
 // headers reads an object as header lines: a name that stands twice, in whatever case, keeps all
-// its values in their order. White space around a value is none of it (RFC 9110, section 5.5), as for
-// the listener.
+// its values in their order. White space around a value is dropped (RFC 9110, section 5.5), as the
+// listener does.
 type headers http.Header
 
 func (h *headers) UnmarshalJSON(b []byte) error {

@@ -31,7 +31,7 @@ const (
 
 // Finding is what one check has found.
 type Finding struct {
-	// Area is what was examined, such as "database", and Check what about it.
+	// Area is the part of pawl, such as "database", and Check the question about it.
 	Area  string `json:"area"`
 	Check string `json:"check"`
 	Level Level  `json:"level"`
@@ -70,11 +70,11 @@ const Within = 10 * time.Second
 type check struct {
 	// area is what the findings are about, name the check that has no answer where run gives none, do what to do then.
 	area, name, do string
-	// run may find several things, and stops when its context ends. Its error is the answer that there is none.
+	// run may find several things, and stops when its context ends. Its error says why it has no answer.
 	run func(context.Context, *findings) error
 }
 
-// checks lists what is examined.
+// checks lists all checks.
 func (d *Doctor) checks() []check {
 	const seeDatabase = "see the database"
 	all := []check{
@@ -101,8 +101,8 @@ func (d *Doctor) checks() []check {
 	return all
 }
 
-// Examine runs all checks at once and returns what was found, in their order. One that has not answered after [Within]
-// is a finding itself, also where it does not heed its context.
+// Examine runs all checks at once and returns their findings, in their order. A check that has not answered after
+// [Within] is a finding itself, even if it ignores its context.
 func (d *Doctor) Examine(ctx context.Context) (*Report, error) {
 	if _, known := d.Config.Sources[d.Source]; d.Source != "" && !known {
 		return nil, fmt.Errorf("no source %q is configured; there are: %s", d.Source,
@@ -159,7 +159,7 @@ func (f *findings) add(level Level, check, do, found string, args ...any) {
 	f.list = append(f.list, Finding{f.area, check, level, found, do})
 }
 
-// configuration shows what was found doubtful when the file was read.
+// configuration shows the warnings about the file.
 func (d *Doctor) configuration(_ context.Context, f *findings) error {
 	for _, w := range d.Config.Warnings {
 		f.add(Warn, w.Key, w.Fix, "%s", w.Problem)

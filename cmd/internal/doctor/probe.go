@@ -77,7 +77,7 @@ func (d *Doctor) deliver(ctx context.Context, f *findings, name, to string, req 
 		return
 	}
 	took := time.Since(begin)
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what is cut off says nothing
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // the beginning is enough
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode/100 != 2:
@@ -107,10 +107,10 @@ func arrived(ctx context.Context, receipts *receipt.Store, source, id string) bo
 	}
 }
 
-// refused says what an answer means by which a probe was not taken. Our own answers have a class.
+// refused says why an answer did not take the probe. Our own answers have a class.
 func (f *findings) refused(name string, req *http.Request, resp *http.Response, body []byte) {
 	var said struct{ Error string }
-	_ = json.Unmarshal(body, &said) // what is not ours has no class
+	_ = json.Unmarshal(body, &said) // an answer of somebody else has no class
 	level := Fail
 	var do string
 	headers := strings.Join(sentHeaders(req.Header), ", ")

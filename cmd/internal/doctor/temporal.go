@@ -161,7 +161,7 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 		strings.Join(told, "; "))
 }
 
-// buildOf names the version of a worker behind its identity, "" where it does not tell.
+// buildOf names the version of a worker behind its identity, "" if it does not tell.
 func buildOf(p *taskqueuepb.PollerInfo) string {
 	name, build := p.GetDeploymentOptions().GetDeploymentName(), p.GetDeploymentOptions().GetBuildId()
 	if build == "" {

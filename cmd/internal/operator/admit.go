@@ -37,7 +37,7 @@ func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 }
 
 // admitRule takes a refused request in after all: it is verified again against its own receive time and accepted as a
-// live one is. The dispatcher of a running ingress finds what was admitted.
+// live one is. The dispatcher of a running ingress finds the admitted events.
 var admitRule = rule[rejection.Rejection]{
 	find: findRejection,
 	check: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection) (*change, error) {

@@ -14,7 +14,7 @@ import (
 type Choice struct {
 	// Command is the program and its arguments.
 	Command []string `json:"command"`
-	// Does says what it comes to.
+	// Does says what follows.
 	Does string `json:"does"`
 }
 
@@ -126,7 +126,7 @@ func workflowOf(r *timeline.Receipt) string {
 
 // decisions are those that the run of a parked event takes, as it has said itself.
 func decisions(id string, r *timeline.Receipt) []Choice {
-	if r.Waits == nil { // written by hand: a run says what it takes
+	if r.Waits == nil { // written by hand: a run lists its decisions
 		return []Choice{verb(VerbRetry, id, "tries again what is not done"),
 			verb(VerbSkip, id, "goes on without what is not done")}
 	}
@@ -179,7 +179,7 @@ func decisions(id string, r *timeline.Receipt) []Choice {
 	return choices
 }
 
-// but says that a retry leaves what is uncertain.
+// but says that a retry leaves uncertain effects alone.
 func but(r *timeline.Receipt) string {
 	for _, e := range r.Waits.Effects {
 		if e.Uncertain {

@@ -19,7 +19,7 @@ import (
 type Decision struct {
 	// Verb is the name of one of [Verbs].
 	Verb string
-	// Target names what it is about: an event, an account, a task's object, a job, a sink, …
+	// Target names its subject: an event, an account, a task's object, a job, a sink, …
 	Target string
 	// Decided by Who, for the reason Why. Both are required and stand in the audit trail.
 	Who, Why string
@@ -47,7 +47,7 @@ type Args struct {
 // Answer is what came of a decision.
 type Answer struct {
 	Verb string `json:"verb"`
-	// Target is what it was about, as the audit trail names it.
+	// Target is its subject, as the audit trail names it.
 	Target  string `json:"target"`
 	Request string `json:"request_id"`
 	Who     string `json:"who"`
@@ -213,7 +213,7 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 	return answer, err
 }
 
-// errRolledBack ends a transaction that only shows what it would come to.
+// errRolledBack ends the transaction of a preview.
 var errRolledBack = errors.New("rolled back")
 
 func (r rule[T]) preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error) {

@@ -47,7 +47,7 @@ func differencesOf(object string, kind billing.Kind, c billing.Change) (list []D
 	return list
 }
 
-// field is what is shown of an object, by name.
+// field is one thing that is shown of an object.
 type field struct {
 	name  string
 	value any

@@ -57,7 +57,7 @@ type Replay struct {
 	// Safe is "yes", "no", or "not_now" where it cannot be replayed as it stands.
 	Safe string `json:"safe"`
 	Says string `json:"says"`
-	// Preview is what it would do, nil where it cannot be replayed.
+	// Preview is nil where the event cannot be replayed.
 	Preview *workflows.Previewed `json:"preview,omitempty"`
 }
 

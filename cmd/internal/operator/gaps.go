@@ -52,7 +52,7 @@ type Gap struct {
 	delivery receipt.Delivery
 }
 
-// GapReport is what was found, and filed.
+// GapReport lists the gaps, and those that were filed.
 type GapReport struct {
 	Source string `json:"source"`
 	// From and To are what was looked at. KeptSince is set where the provider keeps no more than what is since then, and
@@ -66,7 +66,7 @@ type GapReport struct {
 	Unwanted int `json:"unwanted"`
 	// Missing are those that never came, the oldest first.
 	Missing []Gap `json:"missing"`
-	// Filed is what has become of them.
+	// Filed are the receipts of those that were taken in.
 	Filed []Receipt `json:"filed"`
 }
 

@@ -81,7 +81,7 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 	}
 }
 
-// NewJob is a job that is to be made, of which ID may be "", about the chosen events.
+// NewJob is a job that is to be made about the chosen events. Its ID may be "".
 type NewJob struct {
 	job.Job
 	Chosen Chosen

@@ -22,7 +22,7 @@ const (
 	Source   = "source"
 )
 
-// PauseResult is what was paused, or goes on.
+// PauseResult names the paused, or those that go on.
 type PauseResult struct {
 	Kind string `json:"kind"`
 	// Names are those that were changed: two for a sink that is per mode.
@@ -105,7 +105,7 @@ func pauseRule(kind string, begins bool) rule[paused] {
 	}
 }
 
-// change pauses what is not paused yet, or ends the pauses that there are.
+// change begins the pauses that are missing, or ends the existing ones.
 func (p paused) change(ctx context.Context, o *Operator, d *Decision, kind string, begins bool) (*change, error) {
 	now, err := pause.Now(ctx, o.DB)
 	if err != nil {

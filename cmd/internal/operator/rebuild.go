@@ -39,7 +39,7 @@ type Drift struct {
 	Differences []billing.Difference
 }
 
-// RebuildResult is what was repaired.
+// RebuildResult counts the repairs.
 type RebuildResult struct {
 	// Folded counts the objects that were folded anew and written.
 	Folded int `json:"folded"`

@@ -44,7 +44,7 @@ type Difference struct {
 	Theirs string `json:"theirs"`
 }
 
-// Reconciliation is what a comparison has found, and what has become of it.
+// Reconciliation is the result of a comparison, and of filing it.
 type Reconciliation struct {
 	Account string `json:"account"`
 	Mode    string `json:"mode"`

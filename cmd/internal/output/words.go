@@ -42,7 +42,7 @@ func OneOf(names []string) string {
 	return strings.Join(names, "")
 }
 
-// Because is a reason behind what it is for; "" for none.
+// Because is a reason to be put behind a statement; "" for none.
 func Because(reason string) string {
 	if reason == "" {
 		return ""

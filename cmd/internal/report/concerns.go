@@ -42,7 +42,8 @@ const (
 	askTemporal = 3 * time.Second
 )
 
-// Concerns returns what is paused, what was refused within the last hour, and what subscribers do not take. It also
+// Concerns returns the pauses, the deliveries that were refused within the last hour, and the subscribers that take no
+// news. It also
 // says where nobody works: Temporal is asked only if an event has waited for longer than a minute.
 func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
@@ -84,7 +85,7 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 	return concerns, nil
 }
 
-// resumable names what is paused as `pawl resume` takes it.
+// resumable is the target of a pause as `pawl resume` takes it.
 func resumable(p pause.Pause) string {
 	if consumer, ok := strings.CutPrefix(p.Name, workflows.SinkConsumers+":"); ok && p.Kind == pause.Sink {
 		return operator.Consumer + " " + operator.ShellWord(consumer)

@@ -50,7 +50,7 @@ type Secret struct {
 // which most providers retry, and longer than Stripe signs with an old secret (24 h).
 const UnusedFor = 7 * 24 * time.Hour
 
-// Sources says of every source what is configured, and of every secret whether it is in use.
+// Sources returns the configuration of every source, and says of every secret whether it is in use.
 func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused time.Duration) []Source {
 	reports := []Source{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {

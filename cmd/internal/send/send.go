@@ -53,8 +53,8 @@ func (o *Order) Pick(cfg *config.Config) (string, error) {
 		strings.Join(fit, ", "))
 }
 
-// Target says where and with which key the source's events go out: to url, "" for the configured ingress, and signed
-// with the key in keyFile, "" for the configured secret.
+// Target is where the source's events go and how they are signed: url, "" for the configured ingress, and the key in
+// keyFile, "" for the configured secret.
 func Target(cfg *config.Config, providers map[string]webhook.Provider, name, url, keyFile string) (forge.Target,
 	error) {
 	provider := providers[cfg.Sources[name].Provider]
@@ -149,7 +149,7 @@ func Expect(ctx context.Context, verifier webhook.Verifier, target forge.Target,
 	return result, byID, nil
 }
 
-// Tell tells the stand-in of the source's API, where it has one, what is about to be delivered.
+// Tell tells the stand-in of the source's API, if there is one, of the events that follow.
 func Tell(ctx context.Context, s config.Source, events []forge.Event) error {
 	if s.APIURL == "" {
 		return nil
