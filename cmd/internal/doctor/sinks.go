@@ -2,14 +2,12 @@ package doctor
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // sinks says which sinks are out or paused, and with what they are called; and which sources are paused.
@@ -26,7 +24,7 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	for i, s := range report.Sinks(served, breakers, pauses, nil) {
 		switch s.State {
 		case "paused":
-			f.add(Warn, s.Name, "`pawl resume "+Resumable(s.Name)+" --why REASON` when it may go on: its effects wait",
+			f.add(Warn, s.Name, "`pawl resume "+report.Resumable(pause.Sink, s.Name)+" --why REASON` when it may go on: its effects wait",
 				"%s", s.Reason)
 		case "out":
 			f.add(Warn, s.Name, "bring it back, or mend its token and restart the workers; what waits for it goes on by itself (`pawl sinks` and `pawl sinks check` tell more)",
@@ -38,7 +36,7 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	}
 	for _, p := range pauses {
 		if p.Kind == pause.Source {
-			f.list = append(f.list, Finding{"sources", p.Name, Warn, p.Words(), "`pawl resume source " + p.Name +
+			f.list = append(f.list, Finding{"sources", p.Name, Warn, p.Words(), "`pawl resume " + report.Resumable(p.Kind, p.Name) +
 				" --why REASON` when it may go on: what it delivers is kept, and not begun"})
 		}
 	}
@@ -47,12 +45,4 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 			"none is configured: no effect leaves pawl's database")
 	}
 	return nil
-}
-
-// Resumable names a sink as `pawl resume` takes it.
-func Resumable(sink string) string {
-	if consumer, ok := strings.CutPrefix(sink, workflows.SinkConsumers+":"); ok {
-		return "consumer " + consumer
-	}
-	return "sink " + sink
 }

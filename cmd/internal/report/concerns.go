@@ -53,7 +53,7 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 	}
 	for _, p := range pauses {
 		concerns = append(concerns, Concern{"paused", p.Name, &p.Since, string(p.Kind) + " " + p.Words(),
-			"resume " + resumable(p) + " --why REASON"})
+			"resume " + Resumable(p.Kind, p.Name) + " --why REASON"})
 	}
 	refusals, err := rejection.New(o.DB).Recent(ctx, time.Now().Add(-recently))
 	if err != nil {
@@ -85,12 +85,12 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 	return concerns, nil
 }
 
-// resumable is the target of a pause as `pawl resume` takes it.
-func resumable(p pause.Pause) string {
-	if consumer, ok := strings.CutPrefix(p.Name, workflows.SinkConsumers+":"); ok && p.Kind == pause.Sink {
+// Resumable is the target of a pause as `pawl resume` takes it.
+func Resumable(kind pause.Kind, name string) string {
+	if consumer, ok := strings.CutPrefix(name, workflows.SinkConsumers+":"); ok && kind == pause.Sink {
 		return operator.Consumer + " " + operator.ShellWord(consumer)
 	}
-	return string(p.Kind) + " " + operator.ShellWord(p.Name)
+	return string(kind) + " " + operator.ShellWord(name)
 }
 
 // polled is what tells who polls a task queue; a client.Client.
