@@ -387,3 +387,16 @@ func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
 		c.want("paid", dueRows(c.T, c.tx))
 	})
 }
+
+// A customer has one letter a day about an invoice: a reminder is left out where an attempt is told that day.
+func TestApply_AttemptOnTheDayOfAReminder_NoReminder(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.told(0, created(0, "active", "pro"))
+		c.told(10, failed(1, 10, 1, "pro"))
+		c.want("failed", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s")
+		c.told(20, failed(1, 3*aDay+11*hour, 2, "pro"))
+		c.want("failed again, hours after the first step", dueRows(c.T, c.tx), "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s")
+		c.told(30, failed(1, 6*aDay+12*hour, 3, "pro"))
+		c.want("and hours before the second", dueRows(c.T, c.tx), "dunning in_1 4 at 336h0m10s")
+	})
+}

@@ -118,7 +118,8 @@ func (s *Subscription) ending(p Policy) []Due {
 }
 
 // dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed.
-// The clock has no part in a step without delay: the event tells of it.
+// The clock has no part in a step without delay: the event tells of it. Nor has it in one that comes before
+// the last attempt, or soon after it: that has a letter of its own.
 func (i Invoice) dunning(p Policy) []Due {
 	if !i.Failing() || i.FailedBy.At.Before(p.EffectsFrom) {
 		return nil
@@ -129,6 +130,9 @@ func (i Invoice) dunning(p Policy) []Due {
 			continue
 		}
 		d := Due{At: i.FailedBy.At.Add(after), Why: DueDunning, Object: i.ID, Step: n + 1, Cause: i.FailedBy}
+		if d.At.Before(i.FailedAt.Add(p.Apart)) {
+			continue
+		}
 		if n+1 < len(p.Dunning) {
 			d.Until = i.FailedBy.At.Add(p.Dunning[n+1])
 		}

@@ -35,6 +35,8 @@ type Policy struct {
 	GrantOnPayment bool
 	// Dunning says how long after the first attempt that failed the customer is reminded of an invoice, ascending.
 	Dunning []time.Duration `json:",omitempty"`
+	// Apart is how long after an attempt that failed the customer is not reminded: that has its own letter.
+	Apart time.Duration
 	// Settle is how long a paid invoice waits for its subscription's event before a person is asked.
 	Settle time.Duration
 	// Keep is how long the workspace of an account without access is kept before a person is asked to release it.

@@ -22,7 +22,7 @@ var (
 		Features: map[string][]string{
 			"starter": {"projects"}, "pro": {"api", "projects"}, "enterprise": {"api", "audit-log", "projects", "sso"},
 		},
-		Grace: 21 * day, Renewal: 4 * day, Dunning: []time.Duration{0, 3 * day, 7 * day, 14 * day}, Settle: 10 * time.Minute, Keep: 30 * day,
+		Grace: 21 * day, Renewal: 4 * day, Dunning: []time.Duration{0, 3 * day, 7 * day, 14 * day}, Settle: 10 * time.Minute, Apart: day, Keep: 30 * day,
 	}
 )
 

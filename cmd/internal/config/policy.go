@@ -34,6 +34,8 @@ type Policy struct {
 	// Account says whether a customer of Stripe's that nothing names an account for is one at once, or once
 	// it has settled.
 	Account string `yaml:"account" default:"named" oneof:"named customer"`
+	// Apart is how long after a failed attempt the customer is not reminded.
+	Apart time.Duration `yaml:"apart" default:"1d" min:"0s"`
 	// Settle is how long a paid invoice may be all that is known of a subscription.
 	Settle time.Duration `yaml:"settle" default:"10m" min:"0s"`
 	// Keep is how long the workspace of an account without access is kept.

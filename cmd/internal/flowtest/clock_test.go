@@ -23,6 +23,7 @@ func (r *rig) later(days int) {
 	back := fmt.Sprintf("interval '%d days'", days)
 	r.exec(`update grants set ends = ends - ` + back + ` where ends is not null`)
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedBy,At}', to_jsonb((state->'FailedBy'->>'At')::timestamptz - ` + back + `)) where state ? 'FailedBy'`)
+	r.exec(`update invoices set state = jsonb_set(state, '{FailedAt}', to_jsonb((state->>'FailedAt')::timestamptz - ` + back + `)) where state ? 'FailedAt'`)
 	r.exec(`update subscriptions set state = jsonb_set(state, '{EndsAt}', to_jsonb((state->>'EndsAt')::timestamptz - ` + back + `)) where state ? 'EndsAt'`)
 	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back + ` where why <> 'renewal'`) // purchases of long ago would be renewed
 }
