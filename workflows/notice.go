@@ -84,7 +84,8 @@ func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscripti
 // endingSteps tell a customer that access ends at a time, and why, once for each time: where it ends with what the
 // subscription gives.
 func endingSteps(c billing.Change, subject billing.Subject, s *billing.Subscription, because string) []*step {
-	if a := c.After.Access; a.Target.State != billing.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
+	a := c.After.Access
+	if s.EndsAt.IsZero() || a.Target.State != billing.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
 		return nil
 	}
 	letter := subscriptionLetter("access-ending", subject, *s)
