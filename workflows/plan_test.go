@@ -157,6 +157,8 @@ func TestPlans_Keys(t *testing.T) {
 		{"10 ended, and another one grants", "SubscriptionEnded", planned(subscriptionIs(ended)), activities.Planning{}, []string{workspace}},
 		{"ended, and an add-on alone stays", "SubscriptionEnded", planned(subscriptionIs(ended), suspended, addOnAlone), activities.Planning{},
 			[]string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
+		{"ended, and paid for until later", "SubscriptionEnded", planned(subscriptionIs(func(s *billing.Subscription) { ended(s); s.EndsAt = trial }),
+			func(c *billing.Change) { c.After.Access.Grants[0].Ends = trial }), activities.Planning{}, []string{workspace, "access-ending-notice:stripe:live:sub_1:1772582400"}},
 		{"31 ended, and never granted", "SubscriptionEnded", planned(subscriptionIs(func(s *billing.Subscription) { ended(s); s.EverGranted = false }), func(c *billing.Change) {
 			c.After.Access = billing.Access{Account: "acme"}
 		}), activities.Planning{}, nil},
