@@ -678,6 +678,51 @@ func TestFlow_ReviewThenSkip_NothingIsDone(t *testing.T) {
 	f.wantOrder("LoadFacts", "ParkRun", "RecordDecision", "FinishRun")
 }
 
+func unnamed(wait time.Duration) activities.LoadFactsResult {
+	return activities.LoadFactsResult{Unnamed: "cus_1", Planning: activities.Planning{WaitForName: wait}}
+}
+
+// Nothing tells the account of a new customer: the event is read again until something does.
+func TestFlow_AccountNamedMeanwhile_WaitedFor(t *testing.T) {
+	f := setup(t, unnamed(time.Hour), unnamed(time.Hour), loaded())
+	begun := f.env.Now()
+	f.wantOutcome(f.run(), "processed", "")
+	if order := f.order(); !slices.Equal(order[:4], []string{"LoadFacts", "LoadFacts", "LoadFacts", "apply-facts"}) {
+		t.Errorf("order %q", order)
+	}
+	if waited := f.env.Now().Sub(begun); waited < 2*time.Second || waited > time.Minute {
+		t.Errorf("waited %s, want some seconds", waited)
+	}
+}
+
+// Nothing ever names it: after policy.settle the event is applied all the same.
+func TestFlow_AccountNeverNamed_AppliedOnceSettled(t *testing.T) {
+	f := setup(t, unnamed(10*time.Minute))
+	begun := f.env.Now()
+	f.wantOutcome(f.run(), "processed", "")
+	if order := f.order(); order[len(order)-1] != "FinishRun" || !slices.Contains(order, "apply-facts") {
+		t.Errorf("order %q", order)
+	}
+	if waited := f.env.Now().Sub(begun); waited < 10*time.Minute || waited > 11*time.Minute {
+		t.Errorf("waited %s, want policy.settle", waited)
+	}
+}
+
+// A cancelled run does not go on waiting.
+func TestFlow_WaitsForTheAccount_Cancelled_Parks(t *testing.T) {
+	f := setup(t, unnamed(time.Hour))
+	f.env.RegisterDelayedCallback(f.env.CancelWorkflow, time.Minute)
+	f.decide(2*time.Hour, workflows.UpdateRetry, ada)
+	begun := f.env.Now()
+	f.wantOutcome(f.run(), "processed", "")
+	if order := f.order(); !slices.Contains(order, "ParkRun") {
+		t.Errorf("order %q", order)
+	}
+	if waited := f.env.Now().Sub(begun); waited < 2*time.Hour {
+		t.Errorf("went on after %s, without the decision", waited)
+	}
+}
+
 // A person has skipped the applying, for another event of this invoice or for this one before a reset: nothing of
 // what depends on it is done.
 func TestFlow_ApplyingSkippedBefore_NothingIsDone(t *testing.T) {
