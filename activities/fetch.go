@@ -95,6 +95,8 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	switch {
 	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.InvoiceSeen:
 		return FetchedObject{}, effect.Fault("Stripe shows no %s to the key of the source: is it of the same account and mode?", w.Object)
+	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.PaymentSeen && !w.OfInvoice:
+		return FetchedObject{[]billing.Fact{w.noInvoice(o.Now())}}, nil
 	case errors.Is(err, stripe.ErrNotFound):
 		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe has no " + w.Object}
 	}
@@ -105,10 +107,7 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	if err != nil {
 		return FetchedObject{}, err
 	}
-	// The event's own fact about the object stays beside this one.
-	subject := w.Subject
-	subject.EventID, subject.EventType = "fetched:"+w.EventID, "fetched"
-	facts, err := fetched.Facts(subject)
+	facts, err := fetched.Facts(w.subject())
 	if err != nil {
 		return FetchedObject{}, effect.Fault("%s as Stripe shows it: %w", w.Object, err)
 	}
@@ -119,6 +118,21 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 		return FetchedObject{}, effect.Fault("%s has more lines than can be read", w.Object)
 	}
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
+}
+
+// subject is that of what was fetched: the event's own fact about the object stays beside it.
+func (w Wanted) subject() billing.Subject {
+	s := w.Subject
+	s.EventID, s.EventType = "fetched:"+w.EventID, "fetched"
+	return s
+}
+
+// noInvoice is the fact that a payment has paid no invoice.
+func (w Wanted) noInvoice(at time.Time) billing.Fact {
+	f := billing.Fact{Subject: w.subject(), Kind: billing.PaymentSeen, Object: w.Object, Rank: billing.RankFetched,
+		Origin: billing.FromFetch, Data: billing.Data{Payment: &billing.PaymentFact{NoInvoice: true}}}
+	f.OccurredAt = at.UTC().Truncate(time.Second)
+	return f
 }
 
 // caughtUp returns an error if the answer is older than the event that it was asked for.

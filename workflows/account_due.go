@@ -101,6 +101,8 @@ func dueSteps(c billing.Change) []*step {
 				steps = append(steps, reconcile(subject, c, d, ":v"+strconv.FormatInt(c.After.Access.Target.Version, 10),
 					" adds to a plan that its account does not have, and goes on being charged: end it in the provider's dashboard, or sell a plan beside it"))
 			}
+		case billing.DueBook:
+			steps = append(steps, moneySteps(subject, d.Money)...)
 		case billing.DueKeep:
 			if s := release(subject, d.Object, c); s != nil {
 				steps = append(steps, s)

@@ -9,22 +9,46 @@ import (
 
 // Bookings are the entries about refunds, disputes and credit notes. They follow from what their facts hold together,
 // and their keys name the object: refund.created, charge.refunded and charge.refund.updated meet at the same. They
-// are part of every plan, since any event can be the one that makes their account known.
+// are part of every plan, since any event can be the one that makes their account known, or what was paid for. Of a
+// payment that was for nothing that is known, the clock books all.
 func bookings(c billing.Change) []*step {
-	var steps []*step
+	s := billing.State{Credits: c.After.Credits}
 	for _, r := range c.After.Refunds {
-		if r.Account != "" {
-			steps = append(steps, refundSteps(c.Subject, r)...)
+		if r.Purchase != "" && r.Purchase != r.Payment {
+			s.Refunds = append(s.Refunds, r)
 		}
 	}
 	for _, d := range c.After.Disputes {
-		if d.Account != "" {
-			steps = append(steps, disputeSteps(c.Subject, d)...)
+		if d.Purchase != "" && d.Purchase != d.Payment {
+			s.Disputes = append(s.Disputes, d)
 		}
 	}
-	for _, n := range c.After.Credits {
+	return moneySteps(c.Subject, s)
+}
+
+// moneySteps book money whose account is known: a payment of neither an invoice nor a checkout session, which the clock
+// books together with what has moved of it, and what has moved of any.
+func moneySteps(subject billing.Subject, s billing.State) []*step {
+	var steps []*step
+	if p := s.Payment; p != nil && p.Purchase == p.ID && p.Status == "succeeded" && p.Account != "" {
+		entry := bookedFor(subject, activities.PaymentEntry, p.ID, p.Ref)
+		entry.Amount, entry.Currency, entry.How = p.Amount, p.Currency, activities.ByCharge
+		entry.OccurredAt = p.SucceededBy.At
+		steps = append(steps, financeExport.step(object(subject, p.ID), entry))
+	}
+	for _, r := range s.Refunds {
+		if r.Account != "" {
+			steps = append(steps, refundSteps(subject, r)...)
+		}
+	}
+	for _, d := range s.Disputes {
+		if d.Account != "" {
+			steps = append(steps, disputeSteps(subject, d)...)
+		}
+	}
+	for _, n := range s.Credits {
 		if n.Account != "" && n.Amount > 0 {
-			steps = append(steps, creditSteps(c.Subject, n)...)
+			steps = append(steps, creditSteps(subject, n)...)
 		}
 	}
 	return steps

@@ -29,16 +29,18 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		return activities.Entry{Kind: kind, Mode: "live", Account: "acme", Object: object, Invoice: "in_1", Subscription: "sub_1",
 			Amount: amount, Tax: tax, Currency: "usd", OccurredAt: at, Reverses: reverses}
 	}
-	refund := billing.Refund{Ref: billing.Ref{ID: "re_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Tax: 4, Currency: "usd", SucceededAt: refundedAt}
+	refund := billing.Refund{Ref: billing.Ref{ID: "re_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Tax: 4, Currency: "usd", SucceededAt: refundedAt}
 	both := refund
 	both.Status, both.FailedAt = "failed", failedAt
+	own := refund
+	own.Invoice, own.Purchase = "", "pi_1"
 	never := both
 	never.SucceededAt = time.Time{}
 	nobodys := both
 	nobodys.Account = ""
 	within := both
 	within.Within = "ch_1:90"
-	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
+	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
 		{ID: "txn_1", Amount: -100, Fee: 15, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 90, Fee: -15, Currency: "usd", OccurredAt: failedAt},
 	}}
 	abroad := dispute
@@ -76,7 +78,9 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		"a refund that its charge has told before, and that failed": {billing.State{Refunds: []billing.Refund{within}}, map[string]activities.Entry{
 			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:ch_1:90"),
 		}},
-		"a refund that never succeeded":     {billing.State{Refunds: []billing.Refund{never}}, nil},
+		"a refund that never succeeded": {billing.State{Refunds: []billing.Refund{never}}, nil},
+		"a refund of a payment that was for nothing that is known, which the clock books": {billing.State{Refunds: []billing.Refund{own},
+			Payment: &billing.Payment{Ref: billing.Ref{ID: "pi_1", Account: "acme", Purchase: "pi_1"}, Status: "succeeded"}}, nil},
 		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
 		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
 			"dispute-entry:stripe:live:txn_1": settled(entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""), -100, 15),

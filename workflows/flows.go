@@ -27,7 +27,7 @@ func Flows() []Flow {
 	return []Flow{
 		{
 			Name: "InvoicePaid", Run: InvoicePaid, plan: invoicePaid,
-			Types: stripe("invoice.paid", "invoice.payment_succeeded"),
+			Types: stripe("invoice.paid", "invoice.payment_succeeded", "invoice.overpaid"),
 			Does:  "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
 		},
 		{
@@ -89,7 +89,7 @@ func Flows() []Flow {
 				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
 				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated",
 				"invoice.sent", "invoice.deleted",
-				"invoice.will_be_due", "invoice.overpaid", "invoice_payment.paid", "charge.succeeded",
+				"invoice.will_be_due", "invoice_payment.paid", "charge.succeeded",
 				"payment_intent.succeeded",
 				"checkout.session.async_payment_failed", "checkout.session.expired"),
 			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known, and the task to mend an invoice that Stripe cannot finalize",

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"strconv"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -25,14 +27,19 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	}
 	of := invoiceObject(c, invoice.ID)
 	steps := workspaceSteps(c)
-	if before := c.Before.Invoice; before != nil && before.Closed() && before.Paid > 0 {
-		// What was paid before it was given up is booked already.
-		rest := restPayment(c.Subject, *before, *invoice)
-		steps = append(steps, financeExport.step(of+":rest",
-			rest).undoneBy(reverseEntry.step(of+":rest", reversal(rest))))
-	} else if invoice.Paid > 0 || invoice.Balance != 0 || p.BookZero {
-		entry := payment(c.Subject, *invoice)
+	book := func(of string, entry activities.Entry) {
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
+	}
+	switch before := c.Before.Invoice; {
+	case before != nil && before.Closed() && before.Paid > 0:
+		// What was paid before it was given up is booked already.
+		book(of+":rest", restPayment(c.Subject, *before, *invoice))
+	case before != nil && before.Status == "paid" && before.Paid < invoice.Paid:
+		// More has come since it was paid, which the customer did not owe.
+		book(of, payment(c.Subject, *before))
+		book(of+":"+strconv.FormatInt(invoice.Paid, 10), restPayment(c.Subject, *before, *invoice))
+	case invoice.Paid > 0 || invoice.Balance != 0 || p.BookZero:
+		book(of, payment(c.Subject, *invoice))
 	}
 	if invoice.Due > 0 {
 		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(

@@ -42,10 +42,13 @@ func partPayment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	return entry
 }
 
-// restPayment is the entry for what was paid of an invoice after it had been given up.
+// restPayment is the entry for what was paid of an invoice after it had been given up, or had been paid.
 func restPayment(subject billing.Subject, before, i billing.Invoice) activities.Entry {
 	entry, part := payment(subject, i), partPayment(subject, before)
-	entry.Amount, entry.Tax = entry.Amount-part.Amount, entry.Tax-part.Tax
+	entry.Amount, entry.Tax, entry.Balance = entry.Amount-part.Amount, entry.Tax-part.Tax, 0
+	if entry.Due = max(0, i.Due-part.Amount); before.Status == "paid" {
+		entry.OccurredAt = subject.OccurredAt
+	}
 	return entry
 }
 

@@ -11,12 +11,14 @@ func (r *reader) charge(f *fields) *billing.Fact {
 	fact := r.fact(f, billing.PaymentSeen, false)
 	refunded := f.count("amount_refunded")
 	fact.Payment = &billing.PaymentFact{
-		Status:   f.needed("status", f.word("status")),
-		Invoice:  f.link("invoice"), // up to 2025-02
-		Charge:   fact.Object,
-		Amount:   f.amount("amount"),
-		Currency: f.currency("currency"),
-		Refunded: &refunded,
+		Status:  f.needed("status", f.word("status")),
+		Invoice: f.link("invoice"), // up to 2025-02
+		// Since then a payment does not say that it pays none.
+		NoInvoice: f.has("invoice") && f.null("invoice"),
+		Charge:    fact.Object,
+		Amount:    f.amount("amount"),
+		Currency:  f.currency("currency"),
+		Refunded:  &refunded,
 	}
 	if intent := f.link("payment_intent"); intent != "" {
 		fact.Object = intent
@@ -39,11 +41,13 @@ func (r *reader) paymentIntent(f *fields) *billing.Fact {
 	status := f.needed("status", f.word("status"))
 	fact := r.fact(f, billing.PaymentSeen, status == "succeeded" || status == "canceled")
 	fact.Payment = &billing.PaymentFact{
-		Status:   status,
-		Invoice:  f.link("invoice"), // up to 2025-02
-		Charge:   f.link("latest_charge"),
-		Amount:   f.amount("amount"),
-		Currency: f.currency("currency"),
+		Status:  status,
+		Invoice: f.link("invoice"), // up to 2025-02
+		// Since then a payment does not say that it pays none.
+		NoInvoice: f.has("invoice") && f.null("invoice"),
+		Charge:    f.link("latest_charge"),
+		Amount:    f.amount("amount"),
+		Currency:  f.currency("currency"),
 	}
 	return fact
 }

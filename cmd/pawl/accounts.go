@@ -218,6 +218,7 @@ func dueRows(due []account.Due) [][]string {
 			billing.DueRenewal: "a person is asked why it is not renewed",
 			billing.DueAddOn:   "a person is asked what it adds to",
 			billing.DueSettle:  "a person is asked whether it is active",
+			billing.DueBook:    "it is booked, where nothing tells what it was paid for",
 			billing.DueKeep:    "a person is asked to release the workspace",
 			billing.DueHold:    "the workspace follows a hold, or its end",
 			billing.DueRefold:  "the workspace follows what was folded anew",

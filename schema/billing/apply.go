@@ -99,7 +99,7 @@ func (a *applying) read(ctx context.Context) error {
 		a.subject.Customer = cmp.Or(a.subject.Customer, f.Customer)
 		a.about.add(f.names())
 		switch {
-		case f.Refund != nil:
+		case f.isRefund():
 			a.refunds = append(a.refunds, f.Object)
 		case f.holdsAccount():
 			a.holds = f.Object

@@ -14,6 +14,7 @@ import (
 // schedule replaces the due rows of the objects. Steps that are due by now go into the change, and the event's own
 // run does them. A row whose time has come stays until the clock's run takes it, since that one may have begun.
 func (a *applying) schedule(b *pgx.Batch) {
+	a.bookClaimed(b)
 	before, now := related{a.known, a.before, a.policy}, related{a.known, a.now, a.policy}
 	for _, o := range a.touched() {
 		ref, was := o.ref(), a.before[keyOf(o)]
@@ -50,6 +51,15 @@ func (a *applying) dueAlready(due []Due) {
 		}
 		a.change.Due = append(a.change.Due, d)
 	}
+}
+
+// bookClaimed has the clock book what a person has given to an account: no run is about such a fact.
+func (a *applying) bookClaimed(b *pgx.Batch) {
+	f := a.facts[0]
+	if a.how != normal || f.Link == nil || f.Link.Of == "" {
+		return
+	}
+	await(b, a.subject.Mode, f.Object, f.Link.Account, Due{At: a.at, Why: DueBook, Object: f.Object, Cause: causeOf(f)})
 }
 
 // replace makes the owner's rows exactly those of due in the future. A rebuild keeps past ones too: the clock may not
@@ -182,6 +192,10 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			if !s.RenewsBy.IsZero() && !s.RenewsBy.After(a.at) {
 				a.change.Due = append(a.change.Due, d)
 			}
+		case DueBook:
+			if err := a.book(ctx, d); err != nil {
+				return err
+			}
 		default:
 			a.change.Due = append(a.change.Due, d)
 		}
@@ -211,6 +225,28 @@ func (a *applying) end(ctx context.Context, d Due) error {
 	}
 	return err
 }
+
+// book adds the money to the change: the object, and what has moved of it where it is a payment.
+func (a *applying) book(ctx context.Context, d Due) error {
+	a.before = objects{}
+	rows, err := a.tx.Query(ctx, moneySQL, a.subject.Mode, d.Object)
+	if err != nil {
+		return err
+	}
+	if err := a.collectObjects(rows); err != nil {
+		return err
+	}
+	for _, o := range a.before.list() {
+		d.Money.add(o)
+	}
+	a.change.Due = append(a.change.Due, d)
+	return nil
+}
+
+const moneySQL = `
+select kind, state from objects where mode = $1 and id = $2 and kind in ('payment', 'refund', 'dispute', 'credit_note')
+union all select kind, state from objects
+ where mode = $1 and payment = $2 and payment <> '' and kind in ('refund', 'dispute')`
 
 // remind adds a step of an invoice's dunning to the change, where it is still the newest.
 func (a *applying) remind(ctx context.Context, d Due) error {

@@ -31,7 +31,7 @@ func (c Credit) Voided() bool { return !c.VoidedAt.IsZero() }
 
 // FoldCredit makes a credit note of the facts about it. Its Account is left to Apply.
 func FoldCredit(id string, facts []Fact) Credit {
-	c := Credit{Ref: Ref{ID: id}}
+	c := Credit{Ref: Ref{ID: id, Claimed: linkedTo(InOrder(facts))}}
 	for n, f := range InOrder(facts, CreditSeen) {
 		seen := f.Credit
 		if n == 0 {
@@ -55,7 +55,7 @@ func (c *Credit) assign(with related) {
 	if c.Account = with.policy.account(with.facts[c.ID]); c.Account == "" && i != nil {
 		c.Account = i.Account
 	} else if c.Account == "" {
-		c.Account = linkOf(with.facts[c.Customer])
+		c.Account = cmp.Or(c.Claimed, linkOf(with.facts[c.Customer]))
 	}
 	if i != nil {
 		c.Subscription = i.Subscription

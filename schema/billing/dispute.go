@@ -47,7 +47,7 @@ func FoldDispute(id string, facts []Fact) Dispute {
 			d.Movements = append(d.Movements, m)
 		}
 	}
-	d.Payment, d.Statuses = cmp.Or(intent, d.Charge), set(d.Statuses)
+	d.Payment, d.Statuses, d.Claimed = cmp.Or(intent, d.Charge), set(d.Statuses), linkedTo(InOrder(facts))
 	slices.SortStableFunc(d.Movements, func(a, b Movement) int { return cmp.Compare(a.ID, b.ID) })
 	d.Movements = slices.CompactFunc(d.Movements, func(a, b Movement) bool { return a.ID == b.ID })
 	return d

@@ -31,6 +31,8 @@ const (
 	DueAddOn Why = "add_on"
 	// DueKeep: the workspace of an account without access was kept for long enough.
 	DueKeep Why = "keep"
+	// DueBook: money was paid for nothing that is known, or a person has given it to the account: it is booked.
+	DueBook Why = "book"
 	// DueHold: a person has held back all that an account has, or released it, and the workspace follows.
 	DueHold Why = "hold"
 	// DueRefold: the account was folded anew, which has changed what it may use, and the workspace follows.
@@ -53,6 +55,8 @@ type Due struct {
 	// its access does.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
+	// Money is what is booked.
+	Money State `json:",omitzero"`
 }
 
 // Cause names a fact.

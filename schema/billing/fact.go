@@ -225,8 +225,9 @@ type PaymentFact struct {
 	// Refunded is what the provider says is refunded of the charge so far; it is cumulative. Only a charge says so;
 	// it is nil for anything else.
 	Refunded *int64 `json:",omitempty"`
-	// OutOfBand is set for what the provider was only told of.
+	// OutOfBand is set for what the provider was only told of, NoInvoice for what is told to pay no invoice.
 	OutOfBand bool `json:",omitempty"`
+	NoInvoice bool `json:",omitempty"`
 	// ToldAlone is set where no event of its own tells of a refund: the charge alone does.
 	ToldAlone bool `json:",omitempty"`
 }
@@ -318,12 +319,16 @@ type WarningFact struct {
 	Actionable bool
 }
 
-// LinkFact links a customer or a subscription, the fact's object, to an account of ours.
+// LinkFact links a customer, a subscription or money, the fact's object, to an account of ours.
 type LinkFact struct {
 	Account string
 	// Checkout is set for the link that a checkout session makes. It is the weakest: the first one counts, and only while
 	// nothing else links the object.
 	Checkout bool `json:",omitempty"`
+	// Of is the kind of an object of money that a person gives to the account, Payment the payment that it is of; "" for
+	// a customer and a subscription.
+	Of      string `json:",omitempty"`
+	Payment string `json:",omitempty"`
 }
 
 // DecisionFact is what a person or a refusing outside system decided.

@@ -24,7 +24,7 @@ func (c Change) AsksPayment() bool {
 // payment in a one-off checkout session has no invoice.
 func (c Change) AsksInvoice() bool {
 	p := c.After.Payment
-	if p == nil || p.Invoice != "" || c.After.Checkout != nil || p.Charge == p.ID {
+	if p == nil || p.Invoice != "" || p.Purchase != "" || c.After.Checkout != nil || p.Charge == p.ID {
 		return false
 	}
 	intent := p.Charge != "" && p.Refunded > 0

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Invoice is what the facts about an invoice fold to. Amounts are those of the first snapshot at the highest status.
+// Invoice is what the facts about an invoice fold to. Amounts are those of the first snapshot at the highest status, but
+// for what is paid: more can come of a paid one.
 type Invoice struct {
 	// Ref names the subscription, "" for none. Its account is that of the subscription, else Named, else that of the
 	// customer. See [AccountOf].
@@ -171,7 +172,9 @@ func (i *Invoice) note(f Fact) {
 	case "open":
 		i.NextAttempt, i.DueAt = in.NextAttempt, in.DueAt
 	case "paid":
-		i.PaidAt = cmp.Or(i.PaidAt, f.OccurredAt)
+		if i.PaidAt = cmp.Or(i.PaidAt, f.OccurredAt); in.Paid > i.Paid { // more has come than was due
+			i.Paid, i.Remaining = in.Paid, in.Remaining
+		}
 	case "void", "uncollectible":
 		i.ClosedAt = cmp.Or(i.ClosedAt, f.OccurredAt)
 	}

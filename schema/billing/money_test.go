@@ -463,4 +463,24 @@ func TestStore_Unclaimed(t *testing.T) {
 	want("after a while", billing.Unclaimed{Refunds: 1, Disputes: 1, Credits: 1}, 0)
 	deliver(t, pool, facts[4:], at(100))
 	want("when it is known", billing.Unclaimed{}, 0)
+	deliver(t, pool, events([]billing.Fact{changed(basil(40, 0), func(f *billing.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })}, false), at(100))
+	want("a payment, of which nothing tells whether it paid an invoice", billing.Unclaimed{Payments: 1}, 0)
+	list, err := store.ListUnclaimed(t.Context(), "", 0, 10)
+	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "cus_1" || list[0].Why() != "nothing tells whether it has paid an invoice" {
+		t.Fatalf("listed %+v, %v", list, err)
+	}
+	deliver(t, pool, events([]billing.Fact{changed(charge(60, 300), func(f *billing.Fact) { f.Object, f.Payment.Charge = "ch_3", "ch_3" })}, false), at(100))
+	if list, err := store.ListUnclaimed(t.Context(), "live", 0, 10); err != nil || len(list) != 2 || list[1].ID != "ch_3" || list[1].Untold != 300 {
+		t.Fatalf("listed %+v, %v; want the refund that only its charge tells of", list, err)
+	}
+	deliver(t, pool, events([]billing.Fact{changed(refunded("re_3", 60, "succeeded", 300), func(f *billing.Fact) { f.Refund.Charge = "ch_3" })}, false), at(100))
+	claim, err := store.Claim(t.Context(), list[0], "umbrella", "operator-1", at(50))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, pool, []billing.Fact{claim}, at(100))
+	want("once it is claimed", billing.Unclaimed{}, 0)
+	if m, err := store.Money(t.Context(), "live", "ch_2"); err != nil || len(m) != 1 || m[0].Account != "umbrella" || m[0].Unclaimed {
+		t.Errorf("claimed: %+v, %v", m, err)
+	}
 }

@@ -28,11 +28,18 @@ func (f Fact) names() names {
 		is[kindInvoice] = f.Object
 	case f.Decision != nil && f.Decision.Checkout == f.Object:
 		is[kindCheckout] = f.Object
-	case f.Refund != nil, f.holdsAccount(), f.linksCustomer():
+	case f.Link != nil && f.Link.Of != "" && f.Link.Of != string(kindRefund):
+		is[kind(f.Link.Of)] = f.Object
+	case f.isRefund(), f.holdsAccount(), f.linksCustomer():
 	default:
 		is[kindSubscription] = f.Object
 	}
 	return is
+}
+
+// isRefund reports whether the fact is about a refund.
+func (f Fact) isRefund() bool {
+	return f.Refund != nil || f.Link != nil && f.Link.Of == string(kindRefund)
 }
 
 // holdsAccount reports whether the fact holds or releases an account as a whole.
@@ -98,10 +105,11 @@ select 'names' as kind, to_jsonb(named) as state from named
 union all select 'effects from', to_jsonb(at) from (select min((effects_from ->> $1)::timestamptz) as at from imports where provider = $7) began where at is not null
 union all select 'subscription', state from subscriptions where mode = $1 and id = (select subscription from named)
 union all select 'invoice', state from invoices where mode = $1 and id = (select invoice from named)
-union all (select 'invoice', state from invoices where mode = $1 and subscription = (select subscription from named) and subscription <> ''
-    order by period_start desc, occurred_at desc, id desc limit 24)
-union all (select 'invoice', state from invoices where mode = $1 and subscription = (select subscription from named) and subscription <> ''
-      and status = 'open' order by period_start desc, occurred_at desc, id desc limit 24)
+union all select kind, state from (
+    (select 'invoice' as kind, state from invoices where mode = $1 and subscription = (select subscription from named) and subscription <> ''
+      order by period_start desc, occurred_at desc, id desc limit 24)
+    union (select 'invoice', state from invoices where mode = $1 and subscription = (select subscription from named) and subscription <> ''
+      and status = 'open' order by period_start desc, occurred_at desc, id desc limit 24)) as invoiced
 union all select kind, state from objects where mode = $1 and id = any($6::text[] || (select array[payment, checkout] from named)) and id <> ''
 union all select kind, state from objects where mode = $1 and payment = (select payment from named) and payment <> ''
 union all select kind, state from objects where mode = $1 and invoice = (select invoice from named) and invoice <> ''

@@ -43,6 +43,11 @@ type Ref struct {
 	Payment      string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
 	Subscription string `json:",omitempty"`
+	// Purchase is what money was paid for: an invoice, a checkout session, or the payment itself, where it was for neither
+	// or a person has given it to an account. It is "" as long as nothing tells; until then, nothing is booked.
+	Purchase string `json:",omitempty"`
+	// Claimed is the account that a person has given it to, "" for none.
+	Claimed string `json:",omitempty"`
 	// Announced lists the announcements that were made about it. It is empty until its account is known. A payment
 	// can lose its account again by naming an invoice that is not known yet.
 	Announced []string `json:",omitempty"`
@@ -70,11 +75,15 @@ func (r *Ref) assign(with related) {
 	case i != nil:
 		r.Account = i.Account
 	}
+	if r.Purchase == "" && r.Claimed != "" {
+		r.Account, r.Purchase = r.Claimed, r.ID
+	}
 }
 
 // paidBy takes over what a payment belongs to.
 func (r *Ref) paidBy(p *Payment) {
 	r.Account, r.Invoice, r.Subscription, r.Customer = p.Account, p.Invoice, p.Subscription, p.Customer
+	r.Purchase = p.Purchase
 }
 
 // newsSince are the announcements that are new since before.
@@ -91,12 +100,12 @@ func (r *Ref) newsSince(before Object, data any) (list []news) {
 	return list
 }
 
-// known ranks how much is known about the object's owner: nothing, its account, or its invoice too.
+// known ranks how much is known about the object's owner: nothing, its account, or what was paid for, too.
 func (r *Ref) known() int {
 	switch {
 	case r.Account == "":
 		return 0
-	case r.Invoice == "":
+	case r.Invoice == "" && (r.Purchase == "" || r.Purchase == r.Payment):
 		return 1
 	}
 	return 2

@@ -13,6 +13,12 @@ type Payment struct {
 	Charge string `json:",omitempty"`
 	// OutOfBand is set for what the provider was only told of.
 	OutOfBand bool `json:",omitempty"`
+	// NoInvoice is set where a fact tells that it pays no invoice. Session is the checkout session that it was made in, ""
+	// for none.
+	NoInvoice bool   `json:",omitempty"`
+	Session   string `json:",omitempty"`
+	// SucceededBy is the first fact that said that it succeeded.
+	SucceededBy Cause `json:",omitzero"`
 	// Status is "" as long as nothing is known but what refers to the payment.
 	Status   string
 	Amount   int64
@@ -20,6 +26,8 @@ type Payment struct {
 	// Refunded is the larger of two sums: the refunds that the last snapshots of its charges tell of, and the refunds
 	// that succeeded. Either may come first.
 	Refunded int64 `json:",omitempty"`
+	// Untold is what its charges say is refunded of it, beyond all refunds that are known.
+	Untold int64 `json:",omitempty"`
 	// RefundedBy is the fact that told of the last money that was paid back; zero while none was.
 	RefundedBy Cause  `json:",omitzero"`
 	Because    string `json:",omitempty"`
@@ -34,9 +42,13 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 		seen := f.Payment
 		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice),
 			cmp.Or(seen.Charge, p.Charge)
-		p.OutOfBand = p.OutOfBand || seen.OutOfBand
+		p.OutOfBand, p.NoInvoice = p.OutOfBand || seen.OutOfBand, p.NoInvoice || seen.NoInvoice
+		if seen.Status == "succeeded" {
+			p.SucceededBy = cmp.Or(p.SucceededBy, causeOf(f))
+		}
 		p.Status = cmp.Or(seen.Status, p.Status) // what ties a payment to its invoice need not say how it stands
-		p.Amount, p.Currency, p.Because = cmp.Or(seen.Amount, p.Amount), seen.Currency, f.EventID
+		p.Amount, p.Currency, p.Because = cmp.Or(seen.Amount, p.Amount),
+			cmp.Or(seen.Currency, p.Currency), f.EventID
 		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&
 			(!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
 			refunded[seen.Charge] = f // within a second, the larger: it only grows
@@ -45,7 +57,9 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 			}
 		}
 	}
-	var sum, said int64
+	p.NoInvoice = p.NoInvoice && p.Invoice == ""
+	p.Claimed = linkedTo(InOrder(facts))
+	var sum, said, known int64
 	var saidBy, summedBy Cause
 	for charge, f := range refunded {
 		if *f.Payment.Refunded > 0 {
@@ -55,10 +69,14 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 	}
 	for _, r := range refunds {
 		p.Customer = cmp.Or(p.Customer, r.Customer)
+		if r.Within == "" && !r.Failed() {
+			known += r.Amount
+		}
 		if r.Status == "succeeded" && !r.ByCharge { // what a charge tells is in its own sum
 			sum, summedBy = sum+r.Amount, laterCause(summedBy, r.SucceededBy)
 		}
 	}
+	p.Untold = max(0, said-known)
 	switch p.Refunded = max(said, sum); {
 	case sum > 0 && sum >= said:
 		p.RefundedBy = summedBy
@@ -92,6 +110,8 @@ func PaymentOf(f Fact) string {
 		return cmp.Or(f.Warning.PaymentIntent, f.Warning.Charge)
 	case f.Checkout != nil:
 		return f.Checkout.PaymentIntent
+	case f.Link != nil:
+		return f.Link.Payment
 	}
 	return ""
 }
@@ -108,6 +128,9 @@ func foldPayment(id string, with related) Object {
 	for _, c := range each[*Checkout](with.objects) {
 		if c.Payment == id {
 			p.Invoice, p.Customer = cmp.Or(p.Invoice, c.Invoice), cmp.Or(p.Customer, c.Customer)
+			if c.Sells() {
+				p.Session = cmp.Or(p.Session, c.ID)
+			}
 		}
 	}
 	return &p
@@ -119,6 +142,14 @@ func (*Payment) kind() kind { return kindPayment }
 // that its customer is linked to. A payment that names an invoice waits for that; one of no invoice is its
 // customer's.
 func (p *Payment) assign(with related) {
+	p.own(with)
+	p.Purchase = cmp.Or(p.Invoice, p.Session)
+	if p.Purchase == "" && (p.NoInvoice || p.Claimed != "") {
+		p.Purchase = p.ID
+	}
+}
+
+func (p *Payment) own(with related) {
 	i := find[*Invoice](with.objects, p.Invoice)
 	if i != nil {
 		p.Subscription = i.Subscription
@@ -135,7 +166,7 @@ func (p *Payment) assign(with related) {
 			p.Account = cmp.Or(p.Account, c.Account)
 		}
 	}
-	p.Account = cmp.Or(p.Account, linkOf(with.facts[p.Customer]))
+	p.Account = cmp.Or(p.Account, p.Claimed, linkOf(with.facts[p.Customer]))
 	if p.Account == "" && p.Invoice == "" {
 		p.Account = p.Customer
 	}
@@ -147,4 +178,31 @@ func Replaced[O interface{ id() string }](known []O, now ...O) []O {
 		return slices.ContainsFunc(now, func(n O) bool { return n.id() == o.id() })
 	})
 	return append(known, now...)
+}
+
+// due books what was paid for neither an invoice nor a checkout session, and what of it moved since, once nothing has
+// told otherwise for the time to settle: an event of its session may be late. If the facts came late, that counts from
+// now.
+func (p *Payment) due(with related, now time.Time) []Due {
+	if p.Purchase != p.ID || p.SucceededBy == (Cause{}) || p.SucceededBy.At.Before(with.policy.EffectsFrom) {
+		return nil
+	}
+	d := Due{At: p.SucceededBy.At.Add(with.policy.Settle), Why: DueBook, Object: p.ID, Cause: p.SucceededBy}
+	if !d.At.After(now) {
+		d.At = now.Add(with.policy.Settle)
+	}
+	for _, r := range each[*Refund](with.objects) { // each movement makes it due again
+		if r.Payment == p.ID && r.Succeeded() {
+			d.Step++
+		}
+		if r.Payment == p.ID && r.Failed() {
+			d.Step++
+		}
+	}
+	for _, o := range each[*Dispute](with.objects) {
+		if o.Payment == p.ID {
+			d.Step += len(o.Movements)
+		}
+	}
+	return []Due{d}
 }

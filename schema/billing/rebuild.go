@@ -57,10 +57,10 @@ var projections = []projection{
 	// That something was announced is history.
 	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
 	{name: "grants", key: "object"},
-	// A settle row counts from the moment that it was written. Whether a workspace exists to be kept, or to follow a
-	// hold or a repair, is history.
+	// Rows to settle and to book count from the moment that they were written. Whether a workspace exists to be kept, or
+	// to follow a hold or a repair, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
-		where: "why not in ('settle', 'renewal', 'add_on', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
+		where: "why not in ('settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 

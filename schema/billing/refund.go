@@ -61,7 +61,7 @@ func FoldRefund(id string, facts []Fact) Refund {
 			}
 		}
 	}
-	r.Payment = cmp.Or(intent, r.Charge)
+	r.Payment, r.Claimed = cmp.Or(intent, r.Charge), linkedTo(InOrder(facts))
 	return r
 }
 

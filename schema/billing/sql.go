@@ -50,5 +50,8 @@ var Statements = map[string]string{
 	"settle task":     settleTaskSQL,
 	"hold meaning":    holdMeaningSQL, "lock meaning": lockMeaningSQL, "in force": inForceSQL, "meaning": meaningSQL,
 	"propose": proposeSQL, "switch": switchSQL, "meanings": meaningsSQL, "touched": touchedSQL,
-	"remind": remindSQL,
+	"remind":         remindSQL,
+	"money":          moneySQL,
+	"list unclaimed": listUnclaimedSQL,
+	"the money":      theMoneySQL,
 }

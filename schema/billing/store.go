@@ -46,19 +46,6 @@ func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time
 	return orZero(ends), nil
 }
 
-// Unclaimed counts money that moved, but whose account is not known: it is not booked.
-type Unclaimed struct {
-	Refunds, Disputes, Credits int
-}
-
-// Unclaimed counts the objects that have waited for longer than a time for a fact that tells their account.
-func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (u Unclaimed, err error) {
-	if err := s.db.QueryRow(ctx, unclaimedSQL, longer, "").Scan(&u.Refunds, &u.Disputes, &u.Credits); err != nil {
-		return u, fmt.Errorf("count money of nobody: %w", err)
-	}
-	return u, nil
-}
-
 // Subscription returns a subscription, or the zero subscription if it is not known.
 func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription, error) {
 	return known[Subscription](ctx, s.db, subscriptionSQL, mode, id)
@@ -182,13 +169,6 @@ func one[R any](ctx context.Context, db querier, sql string, args ...any) (R, er
 	}
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[R])
 }
-
-// unclaimedSQL counts the objects of account $2, which is "". It uses the indexes of accounts. A refund that never
-// succeeded moved nothing.
-const unclaimedSQL = `
-select count(*) filter (where kind = 'refund' and state ? 'SucceededAt'), count(*) filter (where kind = 'dispute' and state ? 'Movements'),
-       count(*) filter (where kind = 'credit_note')
-  from objects where account = $2::text and kind in ('refund', 'dispute', 'credit_note') and updated_at < now() - $1::interval`
 
 func scanGrant(row pgx.CollectableRow) (Grant, error) {
 	var g Grant

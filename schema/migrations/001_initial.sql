@@ -417,6 +417,7 @@ create index objects_account on objects (account, kind, mode);
 create index objects_payment on objects (payment, mode) where payment <> '';
 create index objects_invoice on objects (invoice, mode) where invoice <> '';
 create index objects_subscription on objects (subscription, kind, mode) where subscription <> '';
+create index objects_unplaced on objects (updated_at) where kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold');
 create index objects_customer on objects (customer, mode) where customer <> '';
 
 create view payments as
@@ -468,7 +469,7 @@ create table due (
     owner            text        not null,
     account          text        not null,
     object           text        not null,
-    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'renewal', 'add_on', 'keep', 'hold', 'refold')),
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold')),
     step             integer     not null default 0,
     at               timestamptz not null,
     -- The fact that made it due: what is done belongs to its receipt.

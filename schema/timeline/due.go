@@ -9,7 +9,7 @@ import (
 // Due is what the clock will do because of an event.
 type Due struct {
 	At time.Time `json:"at"`
-	// Why is that of the row: end, grace, one_off, ending, dunning, settle, keep, hold or refold.
+	// Why is that of the row: end, grace, one_off, ending, dunning, settle, book, keep, hold or refold.
 	Why    string `json:"why"`
 	Object string `json:"object"`
 }
@@ -22,6 +22,7 @@ func (d Due) String() string {
 		"ending":  "the customer is told that access ends with the grace",
 		"dunning": "the customer is reminded",
 		"settle":  "a person is asked, unless an event tells before that it is active",
+		"book":    "the payment is booked, unless an event tells before what it was for",
 		"keep":    "a person is asked to release the workspace",
 		"hold":    "the workspace follows a hold, or its end",
 		"refold":  "the workspace follows what was folded anew",

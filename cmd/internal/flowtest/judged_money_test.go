@@ -1,10 +1,18 @@
 package flowtest
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // boughtPro is sub_1, its first invoice, and the payment of it.
@@ -61,11 +69,11 @@ func TestJudged_Money(t *testing.T) {
 			want:   []string{"re_1: succeeded 300", "pi_1: 0 refunded 300"},
 		},
 		{
-			name: "a refund by a charge that names its customer alone, whose link comes last: booked once",
+			name: "a refund by a charge that names its customer alone, whose link comes last: nothing tells what was paid for, or nothing yet; told once",
 			events: []happening{
 				chargeOf(0, "pi_1", 1000), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), customer("updated", 2*aDay, "acme"),
 			},
-			want: []string{"pi_1: acme 1000 refunded 300", "re_1: acme succeeded 300", "booked refund re_1 300 usd", "told refund.succeeded re_1"},
+			want: []string{"pi_1: acme 1000 refunded 300", "re_1: acme succeeded 300", "told refund.succeeded re_1"},
 		},
 		{
 			name: "a dispute is lost, and its funds come back all the same: the money is its balance transactions, whatever the status",
@@ -116,6 +124,15 @@ func TestJudged_Money(t *testing.T) {
 			ago: 61 * aDay,
 			want: hasPro("in_2: acme paid 6000", "in_3: acme paid 3800", "booked payment in_2 6000 usd", "booked payment in_3 3800 usd",
 				"mailed receipt-email in_2", "mailed receipt-email in_3", "told invoice.paid in_2", "told invoice.paid in_3"),
+		},
+		{
+			name: "paid, and then more than was due: each is booked, once",
+			events: boughtPro(
+				bill("paid", 1*aDay, "in_2", lines(line("pro", 4900))), bill("paid", 1*aDay, "in_2", lines(line("pro", 4900)), twin("b")),
+				tell("invoice.overpaid", 2*aDay, bill("paid", 2*aDay, "in_2", lines(line("pro", 4900)), set("amount_paid", 6000), set("amount_remaining", -1100)).object),
+			),
+			inOrder: true,
+			want:    hasPro("in_2: acme paid 6000", "booked payment in_2 4900 usd", "booked payment in_2 1100 usd", "mailed receipt-email in_2", "told invoice.paid in_2"),
 		},
 		{
 			name:   "a credit note before the payment only lowers what is due: what was not received is not written off",
@@ -297,4 +314,83 @@ func TestJudged_StrictPolicy(t *testing.T) {
 		c.Policy.FullRefund, c.Policy.Dispute, c.Policy.DisputeLost, c.Policy.End, c.Policy.GrantPlanOn = "end", "hold", "end", "period_end", "payment"
 		c.Policy.ZeroInvoices = "book"
 	})
+}
+
+// A payment of neither an invoice nor a checkout session, by a customer that is linked, and what is paid back of it: both
+// are booked once nothing has told otherwise for the time to settle; or neither, where nothing tells that it paid no invoice.
+func TestPayment_OfNeither_BookedWithItsRefund(t *testing.T) {
+	t.Parallel()
+	events := []happening{
+		customer("updated", 0, "acme"), chargeOf(0, "pi_1", 1000), refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300),
+		dispute("created", 2*aDay, "needs_response", []any{withdrawn}),
+	}
+	for n, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 2, 3}} {
+		tells := n < 2
+		r := newRig(t, func(c *config.Config) { c.Policy.Settle = 5 * time.Second })
+		x := &telling{judged: judged{events: events}, tag: fmt.Sprintf("-%s-v%d", uuid.NewString()[:8], n), begin: time.Now().Add(-20 * aDay).Truncate(time.Second), older: tells}
+		for _, i := range order {
+			r.come("it has ended", []string{r.deliver(x, i)}, receipt.Processed)
+		}
+		want := []string{"dispute txn_1 -1000", "payment pi_1 1000", "refund re_1 300"}
+		if !tells {
+			if want = nil; len(r.rows(`select object from due where why = 'book'`)) > 0 {
+				t.Error("it is due to be booked, and nothing tells that it paid no invoice")
+			}
+		}
+		booked := func() []string {
+			return r.sight([]string{`select concat_ws(' ', kind, object, amount) from finance_entries where account like 'acme%' order by 1`})[n]
+		}
+		if tells {
+			r.until("all is booked", func() bool { return len(booked()) == len(want) })
+		}
+		if got := booked(); !slices.Equal(got, want) {
+			t.Errorf("in order %v: booked %q, want %q", order, got, want)
+		}
+		if lines := r.rebuild(); len(lines) > 0 {
+			t.Errorf("a rebuild differs: %q", lines)
+		}
+	}
+}
+
+// A person gives money that nobody has to an account: it is booked, with what has moved of it, and only once.
+func TestClaim_BooksWhatNobodyHas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	x := &telling{judged: judged{events: []happening{
+		refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300),                                                  // of a charge that was never told of
+		chargeOf(0, "pi_2", 1000, set("customer", nil)), refund("updated", 1*aDay, "re_2", "succeeded", "pi_2", 400), // of a guest
+	}}, tag: fmt.Sprintf("-%s-v0", uuid.NewString()[:8]), begin: time.Now().Add(-20 * aDay).Truncate(time.Second)}
+	for n := range x.events {
+		r.come("it has ended", []string{r.deliver(x, n)}, receipt.Processed)
+	}
+	listed := func() (ids []string) {
+		list, err := billing.New(r.Pool).ListUnclaimed(t.Context(), "live", 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			ids = append(ids, strings.TrimSuffix(m.ID, x.tag))
+		}
+		return slices.Sorted(slices.Values(ids))
+	}
+	if got := listed(); !slices.Equal(got, []string{"pi_2", "re_1", "re_2"}) {
+		t.Errorf("unclaimed: %q", got)
+	}
+	for _, id := range []string{"re_1", "pi_2"} {
+		r.says("ada", "claim", x.own(id), "the bank's statement", operator.Args{Account: x.own("acme")})
+	}
+	want := []string{"payment pi_2 1000", "refund re_1 300", "refund re_2 400"}
+	booked := func() []string {
+		return slices.Sorted(slices.Values(r.sight([]string{`select concat_ws(' ', kind, object, amount) from finance_entries where account like 'acme%'`})[0]))
+	}
+	r.until("all is booked", func() bool { return len(booked()) == len(want) })
+	if got := booked(); !slices.Equal(got, want) {
+		t.Errorf("booked %q, want %q", got, want)
+	}
+	if got := listed(); len(got) != 0 {
+		t.Errorf("still unclaimed: %q", got)
+	}
+	if lines := r.rebuild(); len(lines) > 0 {
+		t.Errorf("a rebuild differs: %q", lines)
+	}
 }

@@ -39,6 +39,8 @@ type Args struct {
 	Effect, Reference, Confirm string
 	// Mode is "live", "test", or "" where the target is in one of them only. Kind is that of a task.
 	Mode, Kind string
+	// Account is the one that money is given to.
+	Account string
 	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], or the [*NewJob]
 	// that is made.
 	Found any

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 const verbHold = "hold-account"
@@ -65,27 +64,7 @@ func forecastHold(ctx context.Context, o *Operator, d *Decision, a *account.Acco
 	if err != nil {
 		return err
 	}
-	r, err := FindEvent(ctx, o.DB, fact.ReceiptID)
-	if err != nil {
-		return err
-	}
-	outlook, done, err := o.Outlook(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	changed, err := workflows.Fold(ctx, outlook, fact)
-	if err != nil {
-		return fmt.Errorf("preview of account %s: %w", a.ID, err)
-	}
-	p.Receipt, p.Access = *r, &changed.After.Access
-	in := inputOf(r)
-	in.Due = &workflows.DueInput{Account: a.ID, At: time.Now()}
-	if p.Previewed, err = workflows.Preview(ctx, outlook, workflows.Asked{In: in}); err != nil {
-		return fmt.Errorf("preview of account %s: %w", a.ID, err)
-	}
-	p.count()
-	return nil
+	return forecastDue(ctx, o, a.ID, fact, p)
 }
 
 // Uses says which plan is used, and how many of it where that says something.

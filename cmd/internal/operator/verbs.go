@@ -23,6 +23,7 @@ const (
 
 	VerbTakeTask  = "take-task"
 	VerbNoteTask  = "note-task"
+	VerbClaim     = "claim"
 	VerbCloseTask = "close-task"
 	VerbAdmit     = "admit"
 	VerbReveal    = "reveal"
@@ -196,6 +197,15 @@ takes it over. OBJECT is what pawl tasks list shows.`,
 			Short: "Note something about the open task about an object", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode}, Why: "the note (required)",
 			Long: `Note something about the open task about an object. pawl tasks show has all notes, with who and when.`,
+		},
+		{
+			Name: VerbClaim, Command: "money claim", Target: "ID",
+			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
+			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
+				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
+			Long: `Give a payment, a refund, a dispute or a credit note that is not booked to an account, and book it, with what
+has moved of a payment since. pawl money unclaimed lists them. What paid an invoice is booked by that: claim no payment
+of one, but the refund or the dispute of it. Who and why go into the audit trail.`,
 		},
 		{
 			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",

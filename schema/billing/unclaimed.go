@@ -1,0 +1,118 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Unclaimed counts money that moved, and is not booked: nothing tells whose it is, or what was paid for.
+type Unclaimed struct {
+	Payments, Refunds, Disputes, Credits int
+}
+
+// Unclaimed counts the objects that have waited for longer than a time for a fact that tells.
+func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (u Unclaimed, err error) {
+	if err := s.db.QueryRow(ctx, unclaimedSQL, longer, "").Scan(&u.Payments, &u.Refunds, &u.Disputes,
+		&u.Credits); err != nil {
+		return u, fmt.Errorf("count money of nobody: %w", err)
+	}
+	return u, nil
+}
+
+// Money is a payment, a refund, a dispute or a credit note.
+type Money struct {
+	Mode string `json:"mode"`
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	// Account is the one that is known, Payment and Customer those that it names; "" for none.
+	Account  string `json:"account,omitempty"`
+	Payment  string `json:"payment,omitempty"`
+	Customer string `json:"customer,omitempty"`
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+	// Untold is what a charge says is refunded, and no refund tells of.
+	Untold int64 `json:"untold,omitempty"`
+	// Since is when a fact last told of it.
+	Since time.Time `json:"since"`
+	// Unclaimed is set where it is not booked.
+	Unclaimed bool `json:"unclaimed"`
+}
+
+// Why says why it is not booked.
+func (m Money) Why() string {
+	switch {
+	case m.Untold > 0:
+		return "its charge says what is refunded of it, and no event tells of the refund"
+	case m.Account == "":
+		return "nothing tells whose it is"
+	case m.Kind == string(kindPayment):
+		return "nothing tells whether it has paid an invoice"
+	}
+	return "nothing tells what its payment was for"
+}
+
+// ListUnclaimed lists what [Store.Unclaimed] counts, the oldest first, at most so many; in any mode where that is "".
+func (s *Store) ListUnclaimed(ctx context.Context, mode string, longer time.Duration, most int) ([]Money, error) {
+	rows, _ := s.db.Query(ctx, listUnclaimedSQL, longer, "", mode, most) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Money])
+	if err != nil {
+		return nil, fmt.Errorf("list money of nobody: %w", err)
+	}
+	return list, nil
+}
+
+// Money returns the money of an ID, in any mode where that is "".
+func (s *Store) Money(ctx context.Context, mode, id string) ([]Money, error) {
+	rows, _ := s.db.Query(ctx, theMoneySQL, id, mode) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Money])
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", id, err)
+	}
+	return list, nil
+}
+
+// Claim is the fact of a person who gives money to an account: what was paid for it is its own. It comes after the last
+// fact that is known of it, and belongs to the receipt of that.
+func (s *Store) Claim(ctx context.Context, m Money, account, eventID string, at time.Time) (Fact, error) {
+	rows, _ := s.db.Query(ctx, lastFactSQL, []string{m.ID, m.Payment}, m.Mode) // CollectExactlyOneRow returns its error
+	f, err := pgx.CollectExactlyOneRow(rows, scanFact)
+	if err != nil {
+		return f, fmt.Errorf("read what is known of %s: %w", m.ID, err)
+	}
+	f.Kind, f.Object, f.Rank, f.Origin = Linked, m.ID, RankChange, FromOperator
+	f.Customer, f.EventType, f.EventID, f.OccurredAt = "", "", eventID, at
+	f.Data = Data{Link: &LinkFact{Account: account, Of: m.Kind, Payment: m.Payment}}
+	return f, nil
+}
+
+// moneyMoved is the condition of money that has moved. A refund that never succeeded moved nothing, and what is within
+// another is booked by that.
+const moneyMoved = `(kind = 'payment' and state ->> 'Status' = 'succeeded'
+    or kind = 'refund' and state ? 'SucceededAt' and not state ? 'Within' or kind = 'dispute' and state ? 'Movements' or kind = 'credit_note')`
+
+// unclaimed is money of account $2, which is "", and money of which nothing tells what was paid for; it has not changed
+// for a time $1. Each part has an index.
+const unclaimed = `
+with unclaimed as (
+  select * from objects where account = $2::text and kind in ('payment', 'refund', 'dispute', 'credit_note') and ` + moneyMoved + `
+     and updated_at < now() - $1::interval
+  union all
+  select * from objects where kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold')
+     and account <> '' and ` + moneyMoved + `
+     and updated_at < now() - $1::interval)`
+
+const unclaimedSQL = unclaimed + `
+select count(*) filter (where kind = 'payment'), count(*) filter (where kind = 'refund'), count(*) filter (where kind = 'dispute'),
+       count(*) filter (where kind = 'credit_note') from unclaimed`
+
+const moneyColumns = `mode, kind, id, account, payment, customer, (state ->> 'Amount')::bigint, coalesce(state ->> 'Currency', ''), coalesce((state ->> 'Untold')::bigint, 0), updated_at`
+
+const listUnclaimedSQL = unclaimed + `
+select ` + moneyColumns + `, true from unclaimed where $3 = '' or mode = $3 order by updated_at, id limit $4`
+
+const theMoneySQL = `
+select ` + moneyColumns + `, account = '' or kind <> 'credit_note' and not state ? 'Purchase'
+  from objects where id = $1 and ($2 = '' or mode = $2) and kind in ('payment', 'refund', 'dispute', 'credit_note')`
