@@ -22,6 +22,7 @@ func commands(a *app) []*cobra.Command {
 		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
 		of("accounts", "The accounts and what they may use", accountsShow(a)),
 		rebuild(a),
+		group("meaning", "What configuration makes of the facts", meaningShow(a), meaningDiff(a), meaningApply(a)),
 		of("money", "The money that is not booked", moneyUnclaimed(a)),
 		of("tasks", "What a person has to do", tasksList(a), tasksShow(a)),
 		of("rejections", "The requests that were refused", rejectionsList(a), rejectionsShow(a)),

@@ -62,7 +62,7 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 		return nil, err
 	}
 	defer func() { go node.Close() }()
-	d.File, d.Temporal = a.configFile, node.Temporal
+	d.File, d.Temporal, d.Meaning = a.configFile, node.Temporal, process.BillingPolicy(d.Config).Hash()
 	return d.Examine(ctx)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/imports"
 	"github.com/pawlhq/pawl/schema/quota"
 )
@@ -94,6 +95,9 @@ func runImport(ctx context.Context, a *app, cfg *config.Config, name, who, why s
 	source := cfg.Sources[name]
 	api, err := process.StripeAPI(name, source, quota.New(pool))
 	if err != nil {
+		return err
+	}
+	if _, err := billing.Propose(ctx, pool, process.BillingPolicy(cfg), "pawl import"); err != nil {
 		return err
 	}
 	result, err := importer.Run(ctx, importer.Config{

@@ -28,7 +28,7 @@ func jobsList(a *app) *cobra.Command {
 }
 
 func jobRows(jobs []job.Job) [][]string {
-	rows := [][]string{{"JOB", "ACTION", "STATE", "EVENTS", "DONE", "REFUSED", "FAILED", "LEFT", "MADE", "WHO", "WHY"}}
+	rows := [][]string{{"JOB", "ACTION", "STATE", "ITEMS", "DONE", "REFUSED", "FAILED", "LEFT", "MADE", "WHO", "WHY"}}
 	for i := range jobs {
 		j := &jobs[i]
 		rows = append(rows, []string{j.ID, j.Action, string(j.State), strconv.Itoa(j.Items), strconv.Itoa(j.Done),
@@ -73,10 +73,11 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 	}
 	head := [][]string{
 		{"job", d.ID},
-		{"does", does + ", of events with " + strings.Join(filter, " ")},
+		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
 		{"asked for", "by " + d.Who + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
 		{"state", state},
-		{"events", strconv.Itoa(d.Items) + inBrackets(moneyOf(d.Money)) + ", at " + fmt.Sprint(d.Rate) + " a second"},
+		{d.Noun() + "s", strconv.Itoa(d.Items) + inBrackets(moneyOf(d.Money)) +
+			", at " + fmt.Sprint(d.Rate) + " a second"},
 		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
 			takes(d.Job))},
 	}
@@ -87,7 +88,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 		}
 		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
 	}
-	items := [][]string{{"EVENT", "RESULT", "AT", "NOTE"}}
+	items := [][]string{{strings.ToUpper(d.Noun()), "RESULT", "AT", "NOTE"}}
 	for _, i := range d.List {
 		result, at := string(i.Result), ""
 		if i.Result == job.Open {
@@ -96,7 +97,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 		if i.EndedAt != nil {
 			at = output.Time(*i.EndedAt)
 		}
-		items = append(items, []string{i.EventID, result, at, i.Note})
+		items = append(items, []string{i.Name, result, at, i.Note})
 	}
 	if err := a.Tables(head, items); err != nil {
 		return err

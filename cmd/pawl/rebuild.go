@@ -69,9 +69,7 @@ Exit code 0 when there is no difference, or it was repaired, 1 when there is one
 
 func rebuildRows(ctx context.Context, s *session, scope billing.Scope, repair bool, d operator.Decision) (err error) {
 	report := rebuildReport{Left: []billing.Difference{}, scope: scope}
-	tell := s.progress()
-	told := func(done, all int) { tell("folded %d of %s", done, output.Plural(all, "object")) }
-	if report.Differences, err = operator.CheckRows(ctx, s.db, scope, s.Policy, told); err != nil {
+	if report.Differences, err = operator.CheckRows(ctx, s.db, scope, s.Policy, s.folded()); err != nil {
 		return err
 	}
 	if report.Differences == nil {
@@ -91,6 +89,12 @@ func rebuildRows(ctx context.Context, s *session, scope billing.Scope, repair bo
 		report.Left = append(report.Left, left...)
 	}
 	return emit(s.app, report, writeRebuild)
+}
+
+// folded tells how many objects are folded.
+func (s *session) folded() billing.Progress {
+	tell := s.progress()
+	return func(done, all int) { tell("folded %d of %s", done, output.Plural(all, "object")) }
 }
 
 // Failed reports whether a difference is left.

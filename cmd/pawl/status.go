@@ -133,7 +133,7 @@ func statusCommands(r statusReport) (commands [][2]string) {
 	for _, j := range r.Jobs {
 		commands = append(commands,
 			[2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + output.Plural(j.Items,
-				"event")})
+				j.Noun())})
 	}
 	for _, c := range r.Waiting {
 		if c.Status == string(receipt.Retrying) {

@@ -266,7 +266,7 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 	for _, sql := range []string{
 		`insert into jobs (id, action, filter, who, why, rate, money, state, items, done, refused, changed_at)
 			values ('mended', 'retry', '{"status":"dead"}', 'ada', 'finance is back', 5, '{"usd":3000}', 'running', 3, 1, 1, now() - interval '10 minutes')`,
-		`insert into job_items (job, receipt_id, event_id, result, note) values
+		`insert into job_items (job, target, name, result, note) values
 			('mended', '00000000-0000-0000-0000-000000000001', 'evt_1', 'done', ''), ('mended', '00000000-0000-0000-0000-000000000002', 'evt_2', 'refused', 'evt_2 is processed'),
 			('mended', '00000000-0000-0000-0000-000000000003', 'evt_3', '', '')`,
 	} {
@@ -286,7 +286,7 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 	if strings.Index(r.out, "evt_2") > strings.Index(r.out, "evt_3") {
 		t.Errorf("what was refused does not come first:\n%s", r.out)
 	}
-	if shown := decode[struct{ List []job.Item }](t, s.pawl(t, "jobs", "show", "mended", "--result", "open", "--json")); len(shown.List) != 1 || shown.List[0].EventID != "evt_3" {
+	if shown := decode[struct{ List []job.Item }](t, s.pawl(t, "jobs", "show", "mended", "--result", "open", "--json")); len(shown.List) != 1 || shown.List[0].Name != "evt_3" {
 		t.Errorf("open: %+v", shown)
 	}
 	if status := s.pawl(t, "status"); !strings.Contains(status.out, "mended") || !strings.Contains(status.out, "jobs show mended") {

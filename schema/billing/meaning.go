@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,12 @@ func (s *Store) InForce(ctx context.Context, own Policy) (Policy, error) {
 	return InForce(ctx, s.db, own)
 }
 
+// HashInForce returns the hash of the meaning in force, "" for none.
+func HashInForce(ctx context.Context, db querier) (string, error) {
+	p, err := InForce(ctx, db, Policy{})
+	return p.hash, err
+}
+
 // Named returns the policy with a hash, or [ErrNoMeaning].
 func Named(ctx context.Context, db querier, hash string) (p Policy, err error) {
 	rows, _ := db.Query(ctx, meaningSQL, hash) // CollectExactlyOneRow returns its error
@@ -113,15 +120,13 @@ func Propose(ctx context.Context, db beginner, p Policy, by string) (inForce str
 		if _, err := tx.Exec(ctx, proposeSQL, p.Hash(), p.canonical(), by); err != nil {
 			return err
 		}
-		now, err := InForce(ctx, tx, Policy{})
-		if inForce = now.hash; err != nil || inForce != "" {
+		if inForce, err = HashInForce(ctx, tx); err != nil || inForce != "" {
 			return err
 		}
 		if _, err := tx.Exec(ctx, lockMeaningSQL); err != nil {
 			return err
 		}
-		if now, err = InForce(ctx, tx, Policy{}); err != nil || now.hash != "" { // another process was the first
-			inForce = now.hash
+		if inForce, err = HashInForce(ctx, tx); err != nil || inForce != "" { // another process was the first
 			return err
 		}
 		inForce = p.Hash()
@@ -134,15 +139,29 @@ func Propose(ctx context.Context, db beginner, p Policy, by string) (inForce str
 	return inForce, nil
 }
 
-// Switch brings a meaning that was proposed before into force, in tx. It waits until the folds that are under way have
-// ended, and the next ones wait for tx: so those accounts that [TouchedSince] returns then are all that were folded
-// by the one before.
-func Switch(ctx context.Context, tx pgx.Tx, hash, who, why string) error {
-	if _, err := tx.Exec(ctx, lockMeaningSQL); err != nil {
-		return fmt.Errorf("switch to meaning %s: %w", hash, err)
+// ErrSwitched means that another meaning has come into force meanwhile.
+var ErrSwitched = errors.New("another meaning has come into force")
+
+// Switch brings a meaning into force in place of the one with the hash from, "" for none, in tx. It waits until the
+// folds that are under way have ended, and the next ones wait for tx: so the accounts that [TouchedSince] returns then
+// are all that were folded by the one before. Its error is [ErrSwitched] where that one is not in force.
+func Switch(ctx context.Context, tx pgx.Tx, from string, to Policy, who, why string) error {
+	inForce := ""
+	_, err := tx.Exec(ctx, lockMeaningSQL)
+	if err == nil {
+		inForce, err = HashInForce(ctx, tx)
 	}
-	if _, err := tx.Exec(ctx, switchSQL, hash, who, why); err != nil {
-		return fmt.Errorf("switch to meaning %s: %w", hash, err)
+	if err == nil && inForce != from {
+		return ErrSwitched
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, keepSQL, to.Hash(), to.canonical(), who)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, switchSQL, to.Hash(), who, why)
+	}
+	if err != nil {
+		return fmt.Errorf("switch to meaning %s: %w", to.Hash(), err)
 	}
 	return nil
 }
@@ -156,6 +175,17 @@ func Meanings(ctx context.Context, db querier) ([]Meaning, error) {
 		return nil, fmt.Errorf("list meanings: %w", err)
 	}
 	return list, nil
+}
+
+// proposed is how long a meaning counts as proposed: a worker proposes its own each minute.
+const proposed = 5 * time.Minute
+
+// Proposals returns the meanings that running processes propose in place of the one in force.
+func Proposals(ctx context.Context, db querier) ([]Meaning, error) {
+	list, err := Meanings(ctx, db)
+	return slices.DeleteFunc(list, func(m Meaning) bool {
+		return m.InForce || time.Since(m.ProposedAt) > proposed
+	}), err
 }
 
 // TouchedSince returns the accounts that were folded since a time.
@@ -219,6 +249,9 @@ const meaningSQL = `select body from meanings where hash = $1`
 const proposeSQL = `
 insert into meanings (hash, body, proposed_by) values ($1, $2, $3)
     on conflict (hash) do update set proposed_by = excluded.proposed_by, proposed_at = now()`
+
+// keepSQL leaves one that was proposed as it is.
+const keepSQL = `insert into meanings (hash, body, proposed_by) values ($1, $2, $3) on conflict do nothing`
 
 const switchSQL = `insert into meaning_switches (hash, who, why) values ($1, $2, $3)`
 

@@ -124,8 +124,12 @@ func propose(t *testing.T, pool *pgxpool.Pool, p billing.Policy) string {
 
 func switchTo(t *testing.T, pool *pgxpool.Pool, p billing.Policy) {
 	t.Helper()
+	from, err := billing.HashInForce(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		return billing.Switch(t.Context(), tx, p.Hash(), "ada", "a test")
+		return billing.Switch(t.Context(), tx, from, p, "ada", "a test")
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +232,7 @@ func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
 	switched := make(chan error, 1)
 	go func() {
 		switched <- pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-			if err = billing.Switch(t.Context(), tx, newer.Hash(), "ada", "a test"); err == nil {
+			if err = billing.Switch(t.Context(), tx, policy.Hash(), newer, "ada", "a test"); err == nil {
 				touched, err = billing.TouchedSince(t.Context(), tx, begun)
 			}
 			return err
@@ -336,32 +340,32 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 	propose(t, pool, newer)
 	deliverWith(t, pool, policy, now, events([]billing.Fact{
 		created(0, "active", "new"), paid(1, 1, "new"), created(2, "active", "starter", of("sub_2", "umbrella", "cus_2")),
-		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")),
+		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")), created(4, "active", "new", of("sub_4", "initech", "cus_4")),
 	}, false)...)
 	var got []string
 	for _, h := range hits(t, pool, newer, now) {
 		got = append(got, h.Account+": "+string(h.Change)+": "+h.Says)
 	}
-	if want := []string{"acme: gains access: gains pro", "umbrella: another plan: starter becomes enterprise"}; !slices.Equal(got, want) {
+	if want := []string{"acme: gains access: gains pro", "initech: gains access: gains pro", "umbrella: another plan: starter becomes enterprise"}; !slices.Equal(got, want) {
 		t.Errorf("hit: %q, want %q", got, want)
 	}
-	if n := count(t, pool, `select count(*) from tasks where kind = 'unknown_price' and state = 'open'`); n != 1 {
-		t.Errorf("%d open tasks to map a price, want 1", n)
+	if n := count(t, pool, `select count(*) from tasks where kind = 'unknown_price' and state = 'open'`); n != 2 {
+		t.Errorf("%d open tasks to map a price, want 2", n)
 	}
 	if _, err := pool.Exec(t.Context(), `delete from outbox`); err != nil {
 		t.Fatal(err)
 	}
 	switchTo(t, pool, newer)
-	for _, account := range []string{"acme", "umbrella"} {
+	for _, account := range []string{"acme", "initech", "umbrella"} {
 		if _, err := billing.Refold(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, policy, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for sql, want := range map[string]int{
-		`select count(*) from outbox where type = 'access.changed' and data ->> 'cause' = 'meaning'`:              2,
+		`select count(*) from outbox where type = 'access.changed' and data ->> 'cause' = 'meaning'`:              3,
 		`select count(*) from outbox where type not in ('access.changed', 'subscription.changed', 'task.closed')`: 0,
-		`select count(*) from due where why = 'refold'`:                                                           2,
-		`select count(*) from tasks where kind = 'unknown_price' and state = 'cancelled'`:                         1,
+		`select count(*) from due where why = 'refold'`:                                                           3,
+		`select count(*) from tasks where kind = 'unknown_price' and state = 'cancelled'`:                         2,
 		`select count(*) from tasks where state = 'open'`:                                                         0,
 	} {
 		if n := count(t, pool, sql); n != want {

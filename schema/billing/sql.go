@@ -49,7 +49,7 @@ var Statements = map[string]string{
 	"lapsed":          lapsedSQL,
 	"settle task":     settleTaskSQL,
 	"hold meaning":    holdMeaningSQL, "lock meaning": lockMeaningSQL, "in force": inForceSQL, "meaning": meaningSQL,
-	"propose": proposeSQL, "switch": switchSQL, "meanings": meaningsSQL, "touched": touchedSQL,
+	"propose": proposeSQL, "keep meaning": keepSQL, "switch": switchSQL, "meanings": meaningsSQL, "touched": touchedSQL,
 	"remind":         remindSQL,
 	"money":          moneySQL,
 	"list unclaimed": listUnclaimedSQL,

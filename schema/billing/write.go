@@ -54,6 +54,11 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 	for _, t := range o.tasks() {
 		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key, orNull(t.DueBy))
 	}
+	if was != nil && len(o.tasks()) == 0 { // by another meaning nobody was ever to be asked
+		for _, t := range was.tasks() {
+			b.Queue(closeTaskSQL, mode, t.Kind, t.Object, TaskCancelled)
+		}
+	}
 	switch o := o.(type) {
 	case *Subscription:
 		known, _ := was.(*Subscription)

@@ -7,9 +7,9 @@ import (
 
 // takeSQL puts items after failed tries last, so that they hold up no others.
 const takeSQL = `
-select i.receipt_id::text as receipt_id, i.event_id, i.attempts, i.result, i.note, i.ended_at
+select i.target, i.name, i.attempts, i.result, i.note, i.ended_at
   from job_items i join jobs j on j.id = i.job
- where i.job = $1 and j.state = (select 'running') and i.result = '' order by i.attempts, i.receipt_id limit $2`
+ where i.job = $1 and j.state = (select 'running') and i.result = '' order by i.attempts, i.target limit $2`
 
 // Take returns up to most items of a job that have no result, and no items if the job is not running. It claims
 // nothing: only one caller at a time may work on a job.
@@ -19,35 +19,35 @@ func (s *Store) Take(ctx context.Context, id string, most int) ([]Item, error) {
 
 const endSQL = `
 with ended as (
-    update job_items set result = $3, note = $4, ended_at = now() where job = $1 and receipt_id = $2::uuid and result = '' returning 1
+    update job_items set result = $3, note = $4, ended_at = now() where job = $1 and target = $2 and result = '' returning 1
 )
 update jobs
    set done = done + ($3 = 'done')::int, refused = refused + ($3 = 'refused')::int, failed = failed + ($3 = 'failed')::int, changed_at = now()
  where id = $1 and exists (select from ended)`
 
 // End records the result of an item. It may be called twice; the first result stays.
-func (s *Store) End(ctx context.Context, id, receiptID string, r Result, note string) error {
-	if _, err := s.pool.Exec(ctx, endSQL, id, receiptID, string(r), note); err != nil {
-		return fmt.Errorf("record the result of %s in job %s: %w", receiptID, id, err)
+func (s *Store) End(ctx context.Context, id, target string, r Result, note string) error {
+	if _, err := s.pool.Exec(ctx, endSQL, id, target, string(r), note); err != nil {
+		return fmt.Errorf("record the result of %s in job %s: %w", target, id, err)
 	}
 	return nil
 }
 
-const triedSQL = `update job_items set attempts = attempts + 1, note = $3 where job = $1 and receipt_id = $2::uuid and result = ''`
+const triedSQL = `update job_items set attempts = attempts + 1, note = $3 where job = $1 and target = $2 and result = ''`
 
 // Tried records that an item was tried in vain, and why. It is tried again after the others.
-func (s *Store) Tried(ctx context.Context, id, receiptID, note string) error {
-	if _, err := s.pool.Exec(ctx, triedSQL, id, receiptID, note); err != nil {
-		return fmt.Errorf("record a try of %s in job %s: %w", receiptID, id, err)
+func (s *Store) Tried(ctx context.Context, id, target, note string) error {
+	if _, err := s.pool.Exec(ctx, triedSQL, id, target, note); err != nil {
+		return fmt.Errorf("record a try of %s in job %s: %w", target, id, err)
 	}
 	return nil
 }
 
 // itemsSQL puts the items that a person has to review first.
 const itemsSQL = `
-select receipt_id::text as receipt_id, event_id, attempts, result, note, ended_at
+select target, name, attempts, result, note, ended_at
   from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
- order by array_position(array['failed', 'refused', '', 'done'], result), receipt_id limit $3`
+ order by array_position(array['failed', 'refused', '', 'done'], result), target limit $3`
 
 // Items returns items of a job, the failed and refused ones first. only narrows them to a result, or to "open"; ""
 // means all.
@@ -57,8 +57,9 @@ func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, 
 
 const standingSQL = `
 select r.status, r.reason_code, count(*)::int as events
-  from job_items i join receipts r on r.id = i.receipt_id
- where i.job = $1 and i.result = 'done' group by r.status, r.reason_code order by 3 desc, 1, 2`
+  from jobs j join job_items i on i.job = j.id
+  join receipts r on r.id = case when j.action <> 'refold' then i.target::uuid end
+ where j.id = $1 and i.result = 'done' group by r.status, r.reason_code order by 3 desc, 1, 2`
 
 // Standing counts the events with one status and reason.
 type Standing struct {

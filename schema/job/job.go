@@ -52,7 +52,8 @@ var Results = []Result{Done, Refused, Failed}
 type Job struct {
 	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event, a verb. Effect narrows it to one effect; Reference is what done says of it.
+	// Action is the decision about each event, a verb; or [Refold], of accounts. Effect narrows it to one effect.
+	// Reference is what done says of it.
 	Action    string `json:"action"`
 	Effect    string `json:"effect,omitempty"`
 	Reference string `json:"reference,omitempty"`
@@ -78,13 +79,30 @@ type Job struct {
 	FinishedAt *time.Time `json:"finished_at"`
 }
 
+// Noun is what the job is about.
+func (j *Job) Noun() string {
+	if j.Action == Refold {
+		return "account"
+	}
+	return "event"
+}
+
+// Says says in a line what the job does.
+func (j *Job) Says() string {
+	return fmt.Sprintf("%s of %d %ss at %g a second", j.Action, j.Items, j.Noun(), j.Rate)
+}
+
+// Refold is the action of folding accounts anew.
+const Refold = "refold"
+
 // Left counts the events without a result.
 func (j *Job) Left() int { return j.Items - j.Done - j.Refused - j.Failed }
 
-// Item is one event of a job.
+// Item is one event of a job, or one account.
 type Item struct {
-	ReceiptID string `json:"receipt"`
-	EventID   string `json:"event_id"`
+	// Target is the ID of a receipt, or the account after its mode: "live/acme". Name is how people know it.
+	Target string `json:"target"`
+	Name   string `json:"name"`
 	// Attempts counts the tries that ended in doubt.
 	Attempts int        `json:"attempts"`
 	Result   Result     `json:"result"`
@@ -121,9 +139,9 @@ func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 		money, len(items)); err != nil {
 		return fmt.Errorf("make job %s: %w", j.ID, err)
 	}
-	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "receipt_id", "event_id"},
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "target", "name"},
 		pgx.CopyFromSlice(len(items),
-			func(i int) ([]any, error) { return []any{j.ID, items[i].ReceiptID, items[i].EventID}, nil }))
+			func(i int) ([]any, error) { return []any{j.ID, items[i].Target, items[i].Name}, nil }))
 	if err != nil {
 		return fmt.Errorf("make the items of job %s: %w", j.ID, err)
 	}

@@ -41,7 +41,7 @@ func retry(id string) job.Job {
 func items(n int) []job.Item {
 	list := make([]job.Item, n)
 	for i := range list {
-		list[i] = job.Item{ReceiptID: uuid.NewString(), EventID: fmt.Sprintf("evt_%d", i)}
+		list[i] = job.Item{Target: uuid.NewString(), Name: fmt.Sprintf("evt_%d", i)}
 	}
 	return list
 }
@@ -109,14 +109,14 @@ func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
 	}
 	end := func(i int, r job.Result, note string) {
 		t.Helper()
-		if err := jobs.End(t.Context(), "x", all[i].ReceiptID, r, note); err != nil {
+		if err := jobs.End(t.Context(), "x", all[i].Target, r, note); err != nil {
 			t.Fatal(err)
 		}
 	}
 	end(0, job.Done, "")
 	end(0, job.Failed, "too late: the first result stays")
 	end(1, job.Refused, "not parked")
-	if err := jobs.Tried(t.Context(), "x", all[2].ReceiptID, "nobody answered"); err != nil {
+	if err := jobs.Tried(t.Context(), "x", all[2].Target, "nobody answered"); err != nil {
 		t.Fatal(err)
 	}
 	j, err := jobs.Finish(t.Context(), "x")
@@ -125,7 +125,7 @@ func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
 	}
 	// What was tried in vain comes last.
 	open, err := jobs.Take(t.Context(), "x", 10)
-	if err != nil || len(open) != 2 || open[0].EventID != "evt_3" || open[1].EventID != "evt_2" || open[1].Attempts != 1 {
+	if err != nil || len(open) != 2 || open[0].Name != "evt_3" || open[1].Name != "evt_2" || open[1].Attempts != 1 {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 	end(2, job.Failed, "nobody answered")
@@ -185,7 +185,7 @@ func TestStanding_HowTheEventsAreNow(t *testing.T) {
 	all := items(3)
 	for i, now := range [][2]string{{"processed", ""}, {"dead", "effect_failed: x"}, {"dead", "effect_failed: y"}} {
 		if _, err := jobs.pool.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, received_at, body_hash, status, reason)
-			values ($1, 's', 'stripe', 'live', $2, 'id', now(), '\x01', $3, $4)`, all[i].ReceiptID, all[i].EventID, now[0], now[1]); err != nil {
+			values ($1, 's', 'stripe', 'live', $2, 'id', now(), '\x01', $3, $4)`, all[i].Target, all[i].Name, now[0], now[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestStanding_HowTheEventsAreNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range []job.Result{job.Done, job.Done, job.Refused} {
-		if err := jobs.End(t.Context(), "x", all[i].ReceiptID, r, ""); err != nil {
+		if err := jobs.End(t.Context(), "x", all[i].Target, r, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

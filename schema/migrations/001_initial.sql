@@ -626,11 +626,11 @@ create unlogged table quotas (
     requests integer not null
 );
 
--- Bulk jobs: one decision of an operator about many events. The events are fixed when the job is made.
+-- Bulk jobs: one decision of an operator about many events, or accounts. They are fixed when the job is made.
 create table jobs (
     -- The ID of the request that made it: repeated, it is the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run')),
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold')),
     -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
     effect      text             not null default '',
     reference   text             not null default '',
@@ -661,16 +661,17 @@ create index jobs_newest on jobs (created_at desc, id);
 
 create table job_items (
     job        text        collate "C" not null,
-    receipt_id uuid        not null,
-    event_id   text        not null,
+    -- target is the ID of a receipt, with its event's as the name; or an account after its mode.
+    target     text        collate "C" not null,
+    name       text        not null,
     -- attempts counts those that ended in doubt, with the last one's words in note.
     attempts   integer     not null default 0,
     result     text        not null default '' check (result in ('', 'done', 'refused', 'failed')),
     note       text        not null default '',
     ended_at   timestamptz,
-    primary key (job, receipt_id)
+    primary key (job, target)
 );
-create index job_items_open on job_items (job, attempts, receipt_id) where result = '';
+create index job_items_open on job_items (job, attempts, target) where result = '';
 
 -- What operators did. Each row's hash covers the one before it, so that a changed, removed or
 -- reordered row shows. A full rewrite shows only against a head that was kept elsewhere.

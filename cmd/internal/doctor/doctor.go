@@ -58,6 +58,8 @@ type Doctor struct {
 	Pool      *pgxpool.Pool
 	Receipts  *receipt.Store
 	Temporal  client.Client
+	// Meaning is the hash of what the configuration makes of facts.
+	Meaning string
 	// Probe sends each source a signed request; Source limits that to one. URL is the base in place of the public one.
 	Probe       bool
 	URL, Source string
@@ -79,6 +81,7 @@ func (d *Doctor) checks() []check {
 	const seeDatabase = "see the database"
 	all := []check{
 		{"config", "file", "", d.configuration},
+		{"config", "meaning", seeDatabase, d.meaning},
 		{"database", "reachable", "check the DSN of `database`; the server is stopped, overloaded or locked",
 			d.database},
 		{"temporal", "reachable", "check TEMPORAL_ADDRESS or temporal.config_file", d.temporal},

@@ -118,7 +118,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	if d.Done != 11 || d.Refused != 1 || d.Failed != 0 || d.Left() != 0 || fmt.Sprint(d.Events) != "[{processed  11}]" {
 		t.Errorf("job %+v, events %v", d.Job, d.Events)
 	}
-	if r := d.List[0]; r.Result != job.Refused || r.EventID != before.ID || !strings.Contains(r.Note, "retry is for a run that waits") {
+	if r := d.List[0]; r.Result != job.Refused || r.Name != before.ID || !strings.Contains(r.Note, "retry is for a run that waits") {
 		t.Errorf("refused: %+v", r)
 	}
 	if n := b.done("finance"); n != 12 {
@@ -241,7 +241,7 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	j := b.retry(0.5)
 	var items []job.Item
 	for _, e := range j.Chosen.Events {
-		items = append(items, job.Item{ReceiptID: e.Receipt, EventID: e.EventID})
+		items = append(items, job.Item{Target: e.Receipt, Name: e.EventID})
 	}
 	j.ID, j.Who, j.Why = id, "ada", "finance is back"
 	if err := pgx.BeginFunc(t.Context(), b.Pool, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j.Job, items) }); err != nil {

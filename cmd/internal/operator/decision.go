@@ -41,8 +41,8 @@ type Args struct {
 	Mode, Kind string
 	// Account is the one that money is given to.
 	Account string
-	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], or the [*NewJob]
-	// that is made.
+	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
+	// [*MeaningSwitch], or the [*NewJob] that is made.
 	Found any
 }
 

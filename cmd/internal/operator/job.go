@@ -110,7 +110,7 @@ var startJobRule = rule[*NewJob]{
 		}
 		items := make([]job.Item, len(j.Chosen.Events))
 		for i, e := range j.Chosen.Events {
-			items[i] = job.Item{ReceiptID: e.Receipt, EventID: e.EventID}
+			items[i] = job.Item{Target: e.Receipt, Name: e.EventID}
 		}
 		return &change{
 			target: j.ID,
@@ -126,13 +126,13 @@ var startJobRule = rule[*NewJob]{
 		}
 		if known.Action != j.Action || known.Effect != j.Effect || known.Reference != j.Reference || !maps.Equal(known.Filter, j.Filter) ||
 			known.Who != d.Who {
-			return "", nil, fmt.Errorf("the request ID %s is taken by another job: a %s of %d events by %s (%s); use another ID, or none",
-				known.ID, known.Action, known.Items, known.Who, known.Why)
+			return "", nil, fmt.Errorf("the request ID %s is taken by another job: a %s of %d %ss by %s (%s); use another ID, or none",
+				known.ID, known.Action, known.Items, known.Noun(), known.Who, known.Why)
 		}
 		if known.State == job.Running {
 			err = o.runJob(ctx, known)
 		}
-		return fmt.Sprintf("%s of %d events at %g a second", known.Action, known.Items, known.Rate), known, err
+		return known.Says(), known, err
 	},
 }
 
@@ -143,7 +143,7 @@ func (o *Operator) runJob(ctx context.Context, j *job.Job) error {
 	in := workflows.JobInput{ID: j.ID}
 	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), workflows.SignalJobChanged, nil,
 		client.StartWorkflowOptions{
-			TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d events", j.Action, j.Items),
+			TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d %ss", j.Action, j.Items, j.Noun()),
 		}, workflows.Job, in)
 	if err != nil {
 		return fmt.Errorf("the job %s is made, and Temporal did not take its run: %w; a worker starts it as soon as Temporal does: pawl jobs show %[1]s", j.ID, err)

@@ -113,7 +113,10 @@ func (w *JobWorker) takeAll(ctx context.Context, j *job.Job, items []job.Item, p
 // take takes the decision about an item and records what came of it. Its error means that this could not be recorded.
 func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	result, note := job.Done, ""
-	err := w.decide(ctx, j, item)
+	says, err := w.decide(ctx, j, item)
+	if j.Action == job.Refold { // it has no receipt that shows what came of it
+		note = says
+	}
 	why, refused := "", false
 	if err != nil {
 		why, refused = refusal(err)
@@ -123,23 +126,26 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	case refused:
 		result, note = job.Refused, why
 	case item.Attempts+1 < itemTries:
-		w.Log.WarnContext(ctx, "an event of a job is tried again", "job", j.ID, "receipt_id", item.ReceiptID, "error",
+		w.Log.WarnContext(ctx, "an item of a job is tried again", "job", j.ID, "target", item.Target, "error",
 			err)
-		return w.Jobs.Tried(ctx, j.ID, item.ReceiptID, err.Error())
+		return w.Jobs.Tried(ctx, j.ID, item.Target, err.Error())
 	default:
 		result, note = job.Failed, err.Error()
 	}
-	return w.Jobs.End(ctx, j.ID, item.ReceiptID, result, note)
+	return w.Jobs.End(ctx, j.ID, item.Target, result, note)
 }
 
-// decide does what the job does about an item.
-func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) error {
-	_, err := w.Operator.Decide(ctx, Decision{
-		Verb: j.Action, Target: item.ReceiptID, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" +
-			item.ReceiptID,
+// decide does what the job does about an item, and returns what came of it.
+func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
+	answer, err := w.Operator.Decide(ctx, Decision{
+		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" +
+			item.Target,
 		Args: Args{Effect: j.Effect, Reference: j.Reference},
 	})
-	return err
+	if err != nil {
+		return "", err
+	}
+	return answer.Says, nil
 }
 
 // refusal says in a line why an error means that a verb does nothing about an event as it is, false if it does not

@@ -40,7 +40,7 @@ func TestJobWorker_Done_TellsTheReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, items := job.Job{ID: "done-1", Action: VerbDone, Effect: "finance-export", Reference: "journal 7", Who: "ada", Why: "booked by hand", Rate: 1},
-		[]job.Item{{ReceiptID: receipt, EventID: "evt_1"}}
+		[]job.Item{{Target: receipt, Name: "evt_1"}}
 	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, items) }); err != nil {
 		t.Fatal(err)
 	}

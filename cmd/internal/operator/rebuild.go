@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// CheckRows folds facts anew and returns how the rows differ from that. It has a connection of its own, of pool's kind.
-// See [billing.Check]. An account that is not there is an error.
+// CheckRows folds facts anew by the meaning in force, or by p where none is, and returns how the rows differ from that.
+// An account that is not there is an error.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy,
 	told billing.Progress) ([]billing.Difference, error) {
 	if of != (billing.Scope{}) {
@@ -25,12 +25,22 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bill
 			return nil, fmt.Errorf("no account %q of mode %s: `pawl accounts show` finds one by what it has, and says its ID and mode", of.Account, of.Mode)
 		}
 	}
+	p, err := billing.InForce(ctx, pool, p)
+	if err != nil {
+		return nil, err
+	}
+	return foldAnew(ctx, pool, of, p, time.Now(), told)
+}
+
+// foldAnew is [billing.Check], on a connection of its own, of pool's kind.
+func foldAnew(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, at time.Time,
+	told billing.Progress) ([]billing.Difference, error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return billing.Check(ctx, conn, of, p, time.Now(), told)
+	return billing.Check(ctx, conn, of, p, at, told)
 }
 
 // Drift is how the rows of an account differ from its facts.

@@ -3,6 +3,7 @@ package operator
 import (
 	"slices"
 
+	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -31,6 +32,9 @@ const (
 	VerbFileGaps  = "file-gaps"
 	VerbReconcile = "reconcile"
 	VerbRebuild   = "rebuild"
+	VerbRefold    = job.Refold
+
+	VerbApplyMeaning = "apply-meaning"
 )
 
 // Verb is one thing that a person can decide.
@@ -229,6 +233,10 @@ it came, and take it in as if it came now. A request that is still refused stays
 			rule: reconcileRule},
 		{Name: VerbRebuild, Target: "ACCOUNT", Short: "Bring an account's rows to what its facts come to",
 			rule: rebuildRule, Flags: []Flag{flagMode}},
+		{Name: VerbApplyMeaning, Target: "HASH", Short: "Bring another meaning of the facts into force",
+			rule: applyMeaningRule},
+		{Name: VerbRefold, Target: "MODE/ACCOUNT", Short: "Fold an account anew, by the meaning in force",
+			rule: refoldRule},
 	}
 	verbs = append(verbs, pauseVerbs()...)
 }

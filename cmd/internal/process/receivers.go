@@ -74,7 +74,7 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 			Jobs: job.New(n.Pool), Log: n.log,
 			Operator: &operator.Operator{
 				DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail,
-				Relays:  Relays(n.Config),
+				Relays: Relays(n.Config), Policy: BillingPolicy(n.Config),
 				Unstick: operator.Unstick(n.Temporal, namespace),
 			},
 		},

@@ -52,6 +52,10 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { audit.New(n.Pool, n.log).Watch(ctx, headWatch); return nil })
+	group.Go(func() error {
+		n.every(ctx, time.Minute, "cannot propose the meaning of the file", n.propose)
+		return nil
+	})
 	group.Go(func() error { n.effects.Watch(ctx, n.gates.all(), n.Runs.SinkWaiters); return nil })
 	group.Go(func() error {
 		for {
@@ -66,6 +70,9 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	group.Go(func() error {
 		n.keepWorking(ctx, func(ctx context.Context, options worker.Options) (worker.Worker, error) {
 			if err := n.EnsureSearchAttributes(ctx); err != nil {
+				return nil, err
+			}
+			if err := n.propose(ctx); err != nil { // before anything is folded
 				return nil, err
 			}
 			w := worker.New(n.Temporal, n.Config.Temporal.TaskQueue, options)

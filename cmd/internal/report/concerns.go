@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/rejection"
@@ -23,7 +24,7 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber" or "workers". Name says which one.
+	// The kind, What, is "paused", "refused", "subscriber", "meaning" or "workers". Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
@@ -72,6 +73,15 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 		name, said, _ := strings.Cut(strings.TrimPrefix(u.Error, "subscriber "), ": ")
 		concerns = append(concerns, Concern{"subscriber", name, &u.Since,
 			fmt.Sprintf("%d news wait, tried %d times: %s", u.Events, u.Attempts, said), "sinks check"})
+	}
+	proposals, err := billing.Proposals(ctx, o.DB)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range proposals {
+		concerns = append(concerns, Concern{"meaning", m.Hash, nil,
+			m.ProposedBy + " proposes another meaning of the facts than that in force",
+			"meaning diff --hash " + m.Hash})
 	}
 	for _, w := range waiting {
 		if time.Since(w.Oldest) < unworked {

@@ -46,6 +46,8 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 			(gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 0, '', null),
 			(gen_random_uuid(), 'live', 'other', 'invoice.paid', gen_random_uuid(), 'k', '{}', 0, '', null),
 			(gen_random_uuid(), 'live', 'third', 'invoice.paid', gen_random_uuid(), 'k', '{}', 9, 'subscriber crm: answered 503', now())`,
+		`insert into meanings (hash, body, proposed_by, proposed_at) values ('aa', '{}', 'w1', now()), ('bb', '{}', 'w2', now()), ('cc', '{}', 'w3', now() - interval '1 hour')`,
+		`insert into meaning_switches (hash, who, why) values ('bb', 'ada', 'mapped'), ('aa', 'ada', 'mapped')`,
 	} {
 		if _, err := db.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -65,6 +67,7 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 		"paused shop: source is paused | resume source shop --why REASON",
 		"refused shop: 12 deliveries of the last hour: no_matching_signature | rejections list --source shop",
 		"subscriber crm: 2 news wait, tried 7 times: answered 503 | sinks check",
+		"meaning bb: w2 proposes another meaning of the facts than that in force | meaning diff --hash bb",
 		"workers pawl: nobody works on the task queue: start pawl worker, or pawl ingress --worker | doctor",
 	}
 	if err != nil || !slices.Equal(got, want) {

@@ -1,0 +1,24 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// meaning compares what the file makes of facts with what is in force.
+func (d *Doctor) meaning(ctx context.Context, f *findings) error {
+	inForce, err := billing.HashInForce(ctx, d.Pool)
+	switch {
+	case err != nil:
+		return err
+	case inForce == "":
+		f.add(OK, "meaning", "", "none is in force yet: that of the first worker will be")
+	case inForce == d.Meaning:
+		f.add(OK, "meaning", "", "%s is in force", inForce)
+	default:
+		f.add(Warn, "meaning", "`pawl meaning diff` shows whom a switch hits, and `pawl meaning apply` switches",
+			"%s is in force, and the file says another: %s", inForce, d.Meaning)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/job"
+)
+
+// MeaningDiff is whom a switch to another meaning would hit, at one instant. The rows are those of that instant, and so
+// are the facts.
+type MeaningDiff struct {
+	At time.Time `json:"at"`
+	// InForce is the hash of the meaning in force, "" where none is yet. To is that of the other one.
+	InForce string `json:"in_force"`
+	To      string `json:"to"`
+	// Settings are what the two say otherwise.
+	Settings []billing.Setting `json:"settings"`
+	// Counts counts the accounts by what changes for them.
+	Counts   map[billing.HitChange]int `json:"counts"`
+	Accounts []billing.Hit             `json:"accounts"`
+
+	to billing.Policy
+}
+
+// DiffMeaning compares the meaning with that hash, or own for "", with the one in force. It folds every fact by it, as
+// [billing.Check] does, and changes nothing.
+func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, hash string,
+	told billing.Progress) (*MeaningDiff, error) {
+	d := &MeaningDiff{
+		to: own.Sealed(), Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, Settings: []billing.Setting{},
+	}
+	if hash != "" {
+		known, err := billing.Named(ctx, pool, hash)
+		if errors.Is(err, billing.ErrNoMeaning) {
+			return nil, fmt.Errorf("no meaning %q: pawl meaning show lists those that were proposed", hash)
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.to = known
+	}
+	var err error
+	if d.InForce, err = billing.HashInForce(ctx, pool); err != nil {
+		return nil, err
+	}
+	now, err := billing.InForce(ctx, pool, d.to)
+	if err != nil {
+		return nil, err
+	}
+	d.At, d.To, d.Settings = time.Now(), d.to.Hash(), append(d.Settings, d.to.Changes(now)...)
+	if d.To == d.InForce {
+		return d, nil
+	}
+	found, err := foldAnew(ctx, pool, billing.Scope{}, d.to, d.At, told)
+	if err != nil {
+		return nil, err
+	}
+	d.Accounts = append(d.Accounts, billing.Hits(found)...)
+	for _, hit := range d.Accounts {
+		d.Counts[hit.Change]++
+	}
+	return d, nil
+}
+
+// MeaningSwitch is a switch to the meaning of a [MeaningDiff]. Rate is how many accounts are folded anew in a second,
+// at most.
+type MeaningSwitch struct {
+	*MeaningDiff
+	Rate float64
+}
+
+// foldBegins is how long a fold that was under way when a diff began may have been so already.
+const foldBegins = 10 * time.Minute
+
+// applyMeaningRule switches to a meaning, and makes the job that folds the accounts anew which it hits, in one commit.
+// The request's ID is the job's. The job is also about accounts that were folded by the meaning before since the diff.
+var applyMeaningRule = rule[*MeaningSwitch]{
+	find: func(_ context.Context, _ *Operator, d *Decision) (*MeaningSwitch, string, error) {
+		s, ok := d.Found.(*MeaningSwitch)
+		if !ok {
+			return nil, "", errors.New("apply-meaning is about a diff that was shown")
+		}
+		return s, "meaning", nil
+	},
+	check: func(_ context.Context, _ *Operator, d *Decision, s *MeaningSwitch) (*change, error) {
+		switch {
+		case len(d.Request) > MaxJobID:
+			return nil, fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)
+		case s.To == s.InForce:
+			return nil, d.refuse("is in force already")
+		case len(d.Why) > maxJobWhy:
+			return nil, fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
+		case s.Rate < LeastJobRate || s.Rate > MostJobRate:
+			return nil, fmt.Errorf("the rate is between %g and %g accounts a second", LeastJobRate, MostJobRate)
+		}
+		return &change{
+			target: s.To,
+			before: map[string]any{"meaning": s.InForce},
+			after:  map[string]any{"meaning": s.To, "settings": s.Settings, "counts": s.Counts},
+			do:     func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
+		}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, d *Decision, s *MeaningSwitch, _ recorded) (string, any, error) {
+		made, err := job.New(o.DB).Get(ctx, d.Request)
+		if errors.Is(err, job.ErrNotFound) {
+			return "it is in force, and hits no account", nil, nil
+		}
+		if err == nil && made.State == job.Running {
+			err = o.runJob(ctx, made)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		return "it is in force; " + made.Says(), made, nil
+	},
+}
+
+// apply switches, and makes the job, in tx.
+func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error {
+	switch err := billing.Switch(ctx, tx, s.InForce, s.to, d.Who, d.Why); {
+	case errors.Is(err, billing.ErrSwitched):
+		return d.refuse("was compared with one that is not in force any more: compare again, with pawl meaning diff")
+	case err != nil:
+		return err
+	}
+	items, known := []job.Item{}, map[billing.Scope]bool{}
+	touched, err := billing.TouchedSince(ctx, tx, s.At.Add(-foldBegins))
+	if err != nil {
+		return err
+	}
+	for _, hit := range s.Accounts {
+		touched = append(touched, hit.Scope)
+	}
+	for _, of := range touched {
+		if !known[of] {
+			items, known[of] = append(items, job.Item{Target: targetOf(of), Name: of.Account}), true
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	return job.MakeIn(ctx, tx, job.Job{
+		ID: d.Request, Action: job.Refold, Filter: map[string]string{"hash": s.To}, Who: d.Who, Why: d.Why,
+		Rate: s.Rate,
+	}, items)
+}
+
+// targetOf names an account as the target of an item and of a refold.
+func targetOf(of billing.Scope) string { return of.Mode + "/" + of.Account }
+
+// refoldRule folds an account anew, by the meaning in force. A job decides it.
+var refoldRule = rule[billing.Scope]{
+	find: func(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, key string, err error) {
+		var found bool
+		if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
+			return of, "", fmt.Errorf("%q names no account after its mode", d.Target)
+		}
+		return of, "refold/" + d.Target, nil
+	},
+	check: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope) (*change, error) {
+		was, err := usedBy(ctx, o, of)
+		return &change{target: of.Account, before: map[string]any{"mode": of.Mode, "uses": was}}, err
+	},
+	answer: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope, r recorded) (string, any, error) {
+		var before struct{ Uses string }
+		if err := r.read(&before, nil); err != nil {
+			return "", nil, err
+		}
+		n, err := billing.Refold(ctx, o.DB, of, o.Policy, time.Time{}) // the database's time
+		if err != nil {
+			return "", nil, err
+		}
+		uses, err := usedBy(ctx, o, of)
+		if uses != before.Uses {
+			uses = before.Uses + " becomes " + uses
+		}
+		return uses, &RebuildResult{n}, err
+	},
+}
+
+// usedBy says what an account may use.
+func usedBy(ctx context.Context, o *Operator, of billing.Scope) (string, error) {
+	t, err := billing.New(o.DB).Target(ctx, of.Mode, of.Account)
+	return Uses(t.Plan, t.Quantity), err
+}
