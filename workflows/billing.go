@@ -206,8 +206,8 @@ func (w *billingFlow) load() (left reason, err error) {
 	}
 }
 
-// waitsForName pauses while nothing tells the account of a new customer, and reports whether to load the facts again. An
-// event that names it is on its way as a rule; after policy.settle the customer is an account of its own.
+// waitsForName pauses while nothing tells the account of a new customer, and reports whether to load the facts again.
+// An event that names it is on its way as a rule; after policy.settle the customer is an account of its own.
 func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again bool) {
 	left := w.planning.WaitForName - w.waited
 	if loaded.Unnamed == "" || left <= 0 {

@@ -86,8 +86,10 @@ type Subscription struct {
 	RenewsBy *time.Time `json:"renews_by"`
 	// Because is the event that decides.
 	Because string `json:"because"`
+	// Refused: its newest order was refused, and what it had before stays.
 	// Withheld: its grant is taken back. PaidBack: it was refunded in full and grants nothing. Held: a hold is on it.
 	// Uncertain: the order of two of its facts is unknown.
+	Refused   bool `json:"refused"`
 	Withheld  bool `json:"withheld"`
 	PaidBack  bool `json:"paid_back"`
 	Held      bool `json:"held"`
@@ -108,6 +110,8 @@ func (s Subscription) Standing(at time.Time) string {
 		return "is past due, and the grace is over"
 	case over:
 		return "was planned to end"
+	case s.Refused:
+		return "is " + strings.ReplaceAll(s.Status, "_", " ") + ", and keeps what it had: its change was refused"
 	case s.Status == "":
 		return "has no event of its own yet"
 	case s.RenewsBy != nil && !s.RenewsBy.After(at):
@@ -279,7 +283,8 @@ func subscription(s billing.Subscription) Subscription {
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
 		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince),
 		EndedAt: orNil(s.EndedAt), RenewsBy: orNil(s.RenewsBy),
-		Because: s.Because, Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
+		Because: s.Because, Refused: s.Refused,
+		Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }
 

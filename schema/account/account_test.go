@@ -198,8 +198,10 @@ func TestStanding(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)
 	for want, s := range map[string]account.Subscription{
-		"is active":                          {Status: "active", EndsAt: &ahead},
-		"is held back":                       {Status: "active", Held: true},
+		"is active":    {Status: "active", EndsAt: &ahead},
+		"is held back": {Status: "active", Held: true},
+		"is active, and keeps what it had: its change was refused": {Status: "active", Refused: true},
+		"is active, and its renewal is overdue since 2026-02-28":   {Status: "active", RenewsBy: &past},
 		"was taken back":                     {Status: "active", Withheld: true},
 		"was refunded in full":               {Status: "active", PaidBack: true},
 		"is past due":                        {Status: "past_due", PastDueSince: &past, EndsAt: &ahead},

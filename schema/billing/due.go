@@ -99,7 +99,8 @@ func (s *Subscription) due(with related, now time.Time) []Due {
 		due = append(due, d)
 	}
 	if s.Unsettled != (Cause{}) && !s.Unsettled.At.Before(with.policy.EffectsFrom) {
-		due = append(due, Due{At: soon(s.Unsettled.At.Add(with.policy.Settle)), Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
+		settled := soon(s.Unsettled.At.Add(with.policy.Settle))
+		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
 	}
 	if !s.RenewsBy.IsZero() {
 		due = append(due, Due{At: soon(s.RenewsBy), Why: DueRenewal, Object: s.ID, Cause: s.Cause})

@@ -24,7 +24,7 @@ func (s Subscription) Given() Given {
 	return s.ordered()
 }
 
-// Gave reports whether the subscription granted anything, before a change. It may be nil, for one that was not known.
+// Gave reports whether the subscription granted anything, before a change. It may be nil: it was not known.
 func (s *Subscription) Gave() bool { return s != nil && s.gives() }
 
 // Holds reports whether a letter about the change from an earlier state tells what holds: the order was not refused, and
