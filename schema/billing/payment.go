@@ -147,6 +147,9 @@ func (p *Payment) assign(with related) {
 	if p.Purchase == "" && (p.NoInvoice || p.Claimed != "") {
 		p.Purchase = p.ID
 	}
+	if p.Purchase != p.ID { // only what is booked by itself needs it, and an answer may be known before the event
+		p.SucceededBy = Cause{}
+	}
 }
 
 func (p *Payment) own(with related) {
