@@ -2,9 +2,14 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -25,4 +30,28 @@ func (n *Node) propose(ctx context.Context) error {
 			"in_force", inForce, "proposed", own.Hash())
 	}
 	return nil
+}
+
+// adopt brings the file's meaning into force in a development world, which has no customers and goes by its file: also
+// where another day was shorter.
+func (n *Node) adopt(ctx context.Context) error {
+	if !n.Config.Dev {
+		return nil
+	}
+	diff, err := operator.DiffMeaning(ctx, n.Pool, BillingPolicy(n.Config), "", nil)
+	if err != nil || diff.To == diff.InForce {
+		return err
+	}
+	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
+		TaskQueue: n.Config.Temporal.TaskQueue}
+	_, err = o.Decide(ctx, operator.Decision{
+		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: "meaning-" + uuid.NewString()[:8], Who: "pawl dev",
+		Why: "a development world goes by its file", Args: operator.Args{
+			Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: operator.MostJobRate},
+		},
+	})
+	if _, refused := errors.AsType[*operator.RefusedError](err); refused { // another worker was faster
+		return nil
+	}
+	return err
 }

@@ -72,7 +72,12 @@ func (n *Node) RunWorker(ctx context.Context) error {
 			if err := n.EnsureSearchAttributes(ctx); err != nil {
 				return nil, err
 			}
-			if err := n.propose(ctx); err != nil { // before anything is folded
+			// before anything is folded
+			err := n.propose(ctx)
+			if err == nil {
+				err = n.adopt(ctx)
+			}
+			if err != nil {
 				return nil, err
 			}
 			w := worker.New(n.Temporal, n.Config.Temporal.TaskQueue, options)
