@@ -320,7 +320,9 @@ func (c *checker) checkInternalEvents() {
 	taken := c.checkJournal("events")
 	announced := map[string]int{}
 	for _, row := range c.rows(`select event_id::text, type, effect_key, published_at is not null as published from outbox`) {
-		announced[row["effect_key"].(string)]++
+		if !strings.HasPrefix(row["type"].(string), "task.") {
+			announced[row["effect_key"].(string)]++
+		}
 		if id := row["event_id"].(string); !taken[id] || row["published"] != true {
 			c.fail("internal event %v of %v: published %v, taken by the subscriber %t", row["type"], row["effect_key"], row["published"], taken[id])
 		}
@@ -351,6 +353,14 @@ func (c *checker) checkInternalEvents() {
 	for invoice, n := range told {
 		if n != 3 { // the invoice is paid, the subscription has a plan, access has changed
 			c.fail("the events of %s announced %d internal events, want 3", invoice, n)
+		}
+	}
+	for _, row := range c.rows(`
+		select t.kind || ':' || t.mode || ':' || t.object as task, t.state <> 'open' as closed,
+		       count(*) filter (where o.type = 'task.opened') as opened, count(*) filter (where o.type = 'task.closed') as ended
+		  from tasks t left join outbox o on o.data->>'task' = t.kind || ':' || t.mode || ':' || t.object group by 1, 2`) {
+		if want := map[bool]int64{true: 1}[row["closed"].(bool)]; row["opened"] != int64(1) || row["ended"] != want {
+			c.fail("task %v was told as opened %v times and as closed %v times, want 1 and %d", row["task"], row["opened"], row["ended"], want)
 		}
 	}
 }

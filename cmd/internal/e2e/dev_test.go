@@ -119,8 +119,8 @@ func (d *dev) awaitProcessed(id string) {
 	d.awaitShown(id, processed, 5)
 }
 
-// awaitShown waits until `events show` says that the event has the status, and that so many of its five
-// effects are done.
+// awaitShown waits until `events show` says that the event has the status, and that so many of its five effects are
+// done. The question how it was paid is one more: the stand-in for Stripe does not know the invoice.
 func (d *dev) awaitShown(id, status string, done int) {
 	d.t.Helper()
 	await(d.t, recovery, func() error {
@@ -137,7 +137,7 @@ func (d *dev) awaitShown(id, status string, done int) {
 				found++
 			}
 		}
-		if shown.Receipt.Status != status || found != done || len(shown.Effects) != 5 {
+		if shown.Receipt.Status != status || found != done || len(shown.Effects) != 6 {
 			return fmt.Errorf("%s: %+v", id, shown)
 		}
 		return nil
@@ -500,8 +500,8 @@ func TestDev_JSON_OneResultWhenReady(t *testing.T) {
 		}
 	}
 	await(t, time.Minute, func() error { return json.Unmarshal([]byte(p.stdout.String()), &ready) })
-	if want := "http://" + d.ingress + "/hooks/stripe"; ready.Webhooks != want || ready.Demo.Receipt.Status != processed || len(ready.Demo.Effects) != 5 {
-		t.Errorf("dev --json = %+v, want webhooks %s and five effects processed", ready, want)
+	if want := "http://" + d.ingress + "/hooks/stripe"; ready.Webhooks != want || ready.Demo.Receipt.Status != processed || len(ready.Demo.Effects) != 6 {
+		t.Errorf("dev --json = %+v, want webhooks %s and six effects processed", ready, want)
 	}
 	if len(ready.Next) != 5 {
 		t.Fatalf("next = %q, want five commands", ready.Next)
