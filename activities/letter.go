@@ -81,6 +81,8 @@ type Mail struct {
 	// Sinks are the mail servers by mode. A mode without one has its letters left out.
 	Sinks map[string]MailSink
 	Now   func() time.Time
+	// Settle is how long a letter that tells a state waits for other events about that; see [Notice.settles].
+	Settle time.Duration
 }
 
 // sentMail is what the ledger keeps of a mail: no address.
@@ -89,7 +91,7 @@ type sentMail struct {
 }
 
 // SendLetter sends a letter to the address on the object. A letter that is off, one that is not true any more, and
-// one to an object without an address, is skipped.
+// one to an object without an address, is skipped. One that tells a state waits first, and has claimed nothing then.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -97,6 +99,9 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 	sink, configured := m.Sinks[in.For.Mode]
 	if !configured {
 		return leaveOut(ctx, m.Effects, in.Effect)
+	}
+	if rest, err := m.unsettled(ctx, in); err != nil || rest > 0 {
+		return effect.Result{State: effect.Waits, Wait: rest, Reason: settling}, err
 	}
 	policy := sink.Policy
 	policy.About, policy.Marks = in.For.Mode+":"+in.For.Account, !sink.AtLeastOnce
@@ -123,6 +128,26 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		}
 		return sentMail{MessageID: id}, nil
 	})
+}
+
+// settling is why a letter waits.
+const settling = "a letter waits until the state has settled"
+
+// unsettled returns for how long a letter still waits for its state to settle. That counts from when the event was
+// received, or from when the clock's time had come, which is later.
+func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Duration, error) {
+	if m.Settle == 0 || in.Effect.ByHand != nil || !in.For.Notice.settles() || m.Letters.Off(in.For.Template) {
+		return 0, nil
+	}
+	r, err := m.Receipts.Get(ctx, in.Effect.ReceiptID)
+	if err != nil {
+		return 0, effect.Infrastructure(err)
+	}
+	now, since := m.Now(), r.ReceivedAt
+	if at := in.For.OccurredAt; at.After(since) && !at.After(now) { // the provider's clock may be ahead
+		since = at
+	}
+	return min(m.Settle-now.Sub(since), m.Settle), nil
 }
 
 // wanted returns whom a letter is sent to. Its error is an [effect.NotWanted] where it is sent to nobody.

@@ -49,6 +49,12 @@ type Known interface {
 	AccessEnds(ctx context.Context, mode, account string) (time.Time, error)
 }
 
+// settles reports whether a letter tells how an account stands, which the next event may change: a switch to another
+// subscription is two events, in any order. The others ask for a payment, or tell of a day to come.
+func (n *Notice) settles() bool {
+	return n != nil && (n.While == WhileNewest || n.While == WhileAccessEnds || n.While == WhileWithoutAccess)
+}
+
 // about names what a letter is about: of one object, one notice is sent at a time.
 func (n Notice) about(mode string) string {
 	if n.Invoice != "" {

@@ -121,6 +121,82 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 	}
 }
 
+// foresee previews a letter.
+func (b *bundle) foresee(m *activities.Mail, in activities.EffectInput[activities.Letter]) activities.Forecast {
+	b.Helper()
+	outlook, err := (&activities.Outlooks{DB: b.pool, Mail: m}).Open(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer outlook.Close()
+	forecast, err := outlook.ForecastLetter(b.Context(), in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return forecast
+}
+
+// A letter that tells a state waits, with nothing claimed, and is judged when it has: a switch to another subscription
+// is two events, and the end came first.
+func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
+	ended := &activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1"}
+	another := subscription(21, "active")
+	another.Object = "sub_2"
+	begin := []billing.Fact{subscription(10, "active"), subscription(20, "canceled")}
+	for _, tt := range []struct {
+		name     string
+		notice   *activities.Notice
+		occurred time.Duration // after the receipt
+		asked    time.Duration // the same
+		wait     time.Duration
+		then     []billing.Fact
+		comesTo  effect.State
+	}{
+		{"it ends", ended, -time.Second, 20 * time.Second, 40 * time.Second, nil, effect.Done},
+		{"it is another's switch", ended, -time.Second, 20 * time.Second, 40 * time.Second, []billing.Fact{another}, effect.Skipped},
+		{"the clock's time had come", ended, 24 * time.Hour, 24*time.Hour + 20*time.Second, 40 * time.Second, nil, effect.Done},
+		{"the provider's clock is ahead", ended, time.Hour, 20 * time.Second, 40 * time.Second, nil, effect.Done},
+		{"a replay", ended, -time.Second, time.Hour, 0, nil, effect.Done},
+		{"a payment is needed", &activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Attempt: 1}, -time.Second, 0, 0, nil, effect.Done},
+		{"a receipt", nil, -time.Second, 0, 0, nil, effect.Done},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			b.apply(append(begin, unpaid(10, 1))...)
+			m, in := b.mail(box, false), letterAbout("action-required", b.keep(invoice("ada@example.com")))
+			kept, err := b.receipts.Get(b.Context(), in.Effect.ReceiptID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := kept.ReceivedAt.Add(tt.asked)
+			m.Settle, m.Now = time.Minute, func() time.Time { return now }
+			in.For.Notice, in.For.OccurredAt = tt.notice, kept.ReceivedAt.Add(tt.occurred)
+			if tt.wait > 0 {
+				got := must(b, effect.Waits, m.SendLetter, in)
+				if got.Wait != tt.wait || !strings.Contains(got.Reason, "waits until the state has settled") {
+					t.Errorf("result %+v, want a wait of %s", got, tt.wait)
+				}
+				if lines := b.lines(`select key from effects where key = '` + in.Effect.Key + `'`); len(lines) != 0 || len(box.Mails()) != 0 {
+					t.Errorf("claimed %q, and %d mails, while it waits", lines, len(box.Mails()))
+				}
+				if foreseen := b.foresee(m, in); foreseen.State != effect.Done || foreseen.WaitsFor != got.Reason {
+					t.Errorf("foreseen is %+v, want that it waits, and is then done", foreseen)
+				}
+				b.apply(tt.then...)
+				now = now.Add(tt.wait)
+			}
+			if foreseen := b.foresee(m, in); foreseen.State != tt.comesTo || foreseen.WaitsFor != "" {
+				t.Errorf("foreseen is %+v, want it %s at once", foreseen, tt.comesTo)
+			}
+			must(b, tt.comesTo, m.SendLetter, in)
+			if got := len(box.Mails()); (got == 1) != (tt.comesTo == effect.Done) {
+				t.Errorf("%d mails, want it %s", got, tt.comesTo)
+			}
+		})
+	}
+}
+
 // The letter has the page of the invoice, which is read in the body and stands nowhere else.
 func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
 	b := setup(t)

@@ -89,6 +89,7 @@ func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effe
 type Forecast struct {
 	effect.Result
 	// WaitsFor names the sink where it is out or paused, and says what becomes of the effect where that lasts too long.
+	// It may also say that a letter waits; "" where the effect is tried at once.
 	WaitsFor string
 }
 
@@ -138,15 +139,23 @@ func (l *Outlook) ForecastEntry(ctx context.Context, in EffectInput[Entry]) (For
 // ForecastLetter is the forecast of [Mail.SendLetter].
 func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (Forecast, error) {
 	sink, configured := l.of.Mail.Sinks[in.For.Mode]
-	return l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
+	mail := *l.of.Mail
+	mail.Known, mail.Invoices = l.state, l.state
+	f, err := l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
 		if !configured {
 			return nil, errNotConfigured
 		}
-		mail := *l.of.Mail
-		mail.Known, mail.Invoices = l.state, l.state
 		_, err := mail.wanted(ctx, in.For)
 		return nil, err
 	})
+	if err != nil || f.State != effect.Done || f.WaitsFor != "" {
+		return f, err
+	}
+	rest, err := mail.unsettled(ctx, in)
+	if rest > 0 {
+		f.WaitsFor = settling
+	}
+	return f, err
 }
 
 // ForecastTask is the forecast of each activity of [Tasks]: it is done.

@@ -58,7 +58,7 @@ func (s *step) standing() string {
 	case effect.Compensated:
 		return "taken back"
 	case effect.Waits:
-		return "waits for its sink"
+		return "waits"
 	case "":
 		return "not begun"
 	}
@@ -70,7 +70,7 @@ func urgency(group string) int {
 	if strings.HasPrefix(group, "**") {
 		return 0
 	}
-	return 1 + slices.Index([]string{"waits for its sink", "not begun", "done", "skipped", "taken back"}, group)
+	return 1 + slices.Index([]string{"waits", "not begun", "done", "skipped", "taken back"}, group)
 }
 
 // name tells the step from the others of the run: its kind, and of a delivery the consumer, too.

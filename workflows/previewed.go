@@ -13,7 +13,7 @@ const (
 	WillStay Will = "stays"
 	// WillRun: it is done now.
 	WillRun Will = "runs"
-	// WillRunLater: its sink is out or paused. It waits for that, and is then done.
+	// WillRunLater: its sink is out or paused, or its state has to settle. It waits for that, and is then done.
 	WillRunLater Will = "runs_later"
 	// WillAsk: it may have happened, and a person is asked.
 	WillAsk Will = "asks"
@@ -65,7 +65,8 @@ type PreviewedEffect struct {
 	Will Will   `json:"will"`
 	// Why says why it is refused, not done or left, and what else there is to know.
 	Why string `json:"why,omitempty"`
-	// WaitsFor names the sink that it waits for before it is tried, "" if that is neither out nor paused.
+	// WaitsFor says what it waits for before it is tried, "" for nothing: a sink that is out or paused, or for a letter
+	// that its state has settled.
 	WaitsFor string `json:"waits_for,omitempty"`
 	// By is the event that has done it, where that is another one.
 	By string `json:"by,omitempty"`

@@ -11,8 +11,8 @@ import (
 const SignalSinkBack = "sink-back"
 
 // waitForSink waits for as long as the sink of a step is out, and tries the step when it may be back: after the wait
-// that the last try was told, or when a worker says so. The timer in the Temporal UI names the sink. A wait spends no
-// try.
+// that the last try was told, or when a worker says so. A letter waits in the same way until its state has settled. The
+// timer in the Temporal UI says why. A wait spends no try.
 func (r *run) waitForSink(ctx workflow.Context, s *step) error {
 	for s.result.State == effect.Waits {
 		r.listenForSinks()

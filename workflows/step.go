@@ -24,7 +24,7 @@ type step struct {
 	compensates string
 
 	result effect.Result
-	// waitingSince is since when the run has waited in this round because the sink is out.
+	// waitingSince is since when the run has waited in this round with the step not tried.
 	waitingSince time.Time
 	// begun is set once the step was tried; round counts the operator's retries of it.
 	begun bool

@@ -26,7 +26,7 @@ type Call struct {
 	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt
 	// that outlives it shows nothing on the receipt that a later task has moved.
 	AsOf time.Time
-	// WaitingSince is since when the run has waited in this round because the sink was out, zero where it has not.
+	// WaitingSince is since when the run has waited in this round with the effect not tried, zero where it has not.
 	WaitingSince time.Time `json:",omitzero"`
 	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives the value
 	// that it began with, because its own bound around the attempt is made of that.
@@ -84,7 +84,7 @@ const (
 	// trying by itself will not finish it: its time is used up, or it is a fault of ours
 	Failed    State = "failed"
 	Uncertain State = "uncertain" // nobody knows whether it happened; a person decides
-	Waits     State = "waits"     // not tried: its sink is out, and the flow waits for it
+	Waits     State = "waits"     // not tried: its sink is out, or it is too early, and the flow waits
 )
 
 // Known reports whether s is one of these states.

@@ -512,6 +512,9 @@ func TestDev_LoadAccepts(t *testing.T) {
 	if !cfg.Dev || cfg.Sources["stripe"].Mode != "" || len(cfg.Warnings) != 0 {
 		t.Errorf("dev %v, mode %q, warnings %v; want dev, both modes, no warnings", cfg.Dev, cfg.Sources["stripe"].Mode, cfg.Warnings)
 	}
+	if cfg.Mail.Settle > time.Second {
+		t.Errorf("letters wait %s, want no longer than a moment", cfg.Mail.Settle)
+	}
 	if got, want := cfg.Sources["stripe"].URL, "http://127.0.0.1:8080/hooks/stripe"; got != want {
 		t.Errorf("source URL = %q, want %q", got, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/activities/letters"
 )
@@ -17,6 +18,8 @@ type Mail struct {
 	Language string `yaml:"language" default:"en"`
 	// Letters says which are "on" (default) and "off".
 	Letters map[string]string `yaml:"letters" oneof:"on off"`
+	// Settle is how long a letter that tells a state waits for events that make it untrue.
+	Settle time.Duration `yaml:"settle" default:"1m" min:"1ms"`
 
 	// Set is what Load has read.
 	Set *letters.Set `yaml:"-"`

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -30,6 +31,9 @@ func TestLoad_Mail(t *testing.T) {
 	}
 	if subject, _, err := cfg.Mail.Set.Write(letters.Receipt, letters.Content{}); err != nil || subject != "Beleg" {
 		t.Errorf("the receipt's subject is %q, %v", subject, err)
+	}
+	if cfg.Mail.Settle != time.Minute {
+		t.Errorf("letters wait %s, want a minute where nothing is said", cfg.Mail.Settle)
 	}
 	if !cfg.Mail.Set.Off(letters.SubscriptionEnded) || cfg.Mail.Set.Off(letters.Receipt) {
 		t.Error("want the letter about the end to be off, and no other")

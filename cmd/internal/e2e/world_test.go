@@ -75,6 +75,7 @@ sinks:
   finance: {url: %[2]q, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
   email: {address: %[3]q, from: "billing@pawl.test", tls: none, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
   subscribers: [{name: sandbox, url: "%[2]s/events", timeout: %[4]s}]
+mail: {settle: 1ms}
 plans:
   prices: {price_enterprise: enterprise}
   features: {enterprise: [projects, sso]}

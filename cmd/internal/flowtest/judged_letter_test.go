@@ -1,10 +1,16 @@
 package flowtest
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Stories of letters: what a customer is told, on the day on which it is true.
@@ -93,6 +99,53 @@ func TestJudged_Letters(t *testing.T) {
 			letters: []string{},
 		},
 	}, nil)
+}
+
+// A switch by a new subscription, the old one deleted a second later: whichever event comes first, the customer, who has
+// just upgraded, is not told that a subscription has ended. Who has ended it and goes is told, once that has settled.
+func TestJudged_Letters_Switch_NoEndIsTold(t *testing.T) {
+	t.Parallel()
+	const settle = 5 * time.Second // both events are folded by then, on a busy machine, too
+	r := newRig(t, func(c *config.Config) { c.Mail.Settle = settle })
+	story := []happening{
+		subscription("created", 0, "active", items(item("starter", 1))), bill("paid", 0, "in_1", lines(line("starter", 900)), first),
+		subscription("created", 10*aDay, "active", items(item("pro", 1)), called("sub_2")), ended(10*aDay+time.Second, items(item("starter", 1))),
+	}
+	tags := map[string]string{}
+	for how, order := range map[string][]int{"the new one first": {0, 1, 2, 3}, "the end first": {0, 1, 3, 2}, "it ends": {0, 1, 3}} {
+		x := &telling{judged: judged{events: story}, tag: "-" + uuid.NewString()[:8] + "-v0", begin: time.Now().Add(-20 * aDay).Truncate(time.Second)}
+		tags[how] = x.tag
+		for _, n := range order[:2] {
+			r.come("the first month is paid for", []string{r.deliver(x, n)}, receipt.Processed)
+		}
+		var sent []string
+		for _, n := range order[2:] {
+			id := r.deliver(x, n)
+			r.until("its facts are folded", func() bool {
+				return len(r.rows(`select 1 from effects e join receipts t on t.id = e.receipt_id where t.event_id = $1 and e.kind = 'apply-facts' and e.state = 'done'`, id)) == 1
+			})
+			sent = append(sent, id)
+		}
+		r.come("they have ended", sent, receipt.Processed)
+	}
+	for how, want := range map[string]string{"the new one first": "", "the end first": "skipped", "it ends": "done"} {
+		state := ""
+		for _, row := range r.rows(`select state from effects where kind = 'subscription-ended-notice' and key like '%' || $1`, tags[how]) {
+			state = row
+		}
+		if state != want {
+			t.Errorf("%s: the letter about the end is %q, want %q", how, state, want)
+		}
+	}
+	var told []string
+	for _, m := range r.journal("email") {
+		if subject := fmt.Sprint(m.Body["subject"]); strings.Contains(subject, "ended") {
+			told = append(told, m.Account)
+		}
+	}
+	if want := []string{"acme" + tags["it ends"]}; !slices.Equal(told, want) {
+		t.Errorf("the end was told to %q, want %q", told, want)
+	}
 }
 
 // With policy.end: period_end.
