@@ -39,7 +39,7 @@ var costRows = map[string]int{
 	"effects insert": 4, "effects update": 5, // four outcomes and the mail's mark
 	"effect_attempts insert": 4,
 	"facts insert":           1, "grants insert": 1,
-	"due insert":      1,                       // nothing but the invoice tells that the subscription is active
+	"due insert":      2,                       // nothing but the invoice tells that the subscription is active; and its renewal
 	"accounts insert": 1, "accounts update": 1, // its target
 	"subscriptions insert": 1, "invoices insert": 1, "entitlements insert": 1,
 	"workspaces insert": 1, "finance_entries insert": 1,

@@ -125,6 +125,9 @@ var elsewhere = map[string]string{
 	"reconcile-task":  "TestApplyDue_Case3_Settle, and AccountDue's other branches: one row of our own",
 	"review":          "the branch paid-after-end",
 	"close-review":    "the branch paid-after-end",
+	// The clock's letters about access.
+	"access-ending-notice": "TestAccountDue_Grace_Told",
+	"access-ended-notice":  "TestAccountDue_Grace_Told",
 	// The table has one entry of each flow; these are made in the same way.
 	"refund-reversal-entry": "the branch failed-after",
 }
