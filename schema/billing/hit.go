@@ -57,6 +57,19 @@ func Hits(differences []Difference) (hits []Hit) {
 	return hits
 }
 
+// Overturns reports whether the account loses something, a row has another account, or a price that was known means
+// something else. Otherwise the account only has more.
+func (h Hit) Overturns() bool {
+	return h.Change == HitLoses || slices.ContainsFunc(h.Differences, func(d Difference) bool {
+		if d.Is != nil && d.Folded == nil {
+			return d.Table != "due"
+		}
+		other := func(column string) bool { return cmp.Or(d.Is[column], any("")) != "" } // only what differs is there
+		return other("account") ||
+			!other("state.UnknownPrice") && (other("state.Plan") || other("state.Quantity"))
+	})
+}
+
 // accounts are those that a row belongs to, and would belong to.
 func (d Difference) accounts() (list []string) {
 	list = append(list, d.Account)

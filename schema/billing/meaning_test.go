@@ -373,3 +373,62 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 		}
 	}
 }
+
+// A meaning that only adds overturns nothing where nothing had told what a price means. It does where metadata or a
+// product had told it, and where an account loses what it had.
+func TestHit_Overturns_WhatHadMeaning(t *testing.T) {
+	t.Parallel()
+	items := func(named string, items ...billing.Item) change {
+		return with(func(s *billing.SubscriptionFact) { s.Plan, s.Items = named, items })
+	}
+	old := mapped("prod_e", billing.Price{Plan: "enterprise"})
+	before := billing.Price{Plan: "pro"}
+	for name, c := range map[string]struct {
+		facts []billing.Fact
+		means billing.Price
+		want  bool
+	}{
+		"unknown":                {facts: []billing.Fact{created(0, "active", "new")}, means: before},
+		"unknown, seats":         {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_new", Quantity: 5}))}, means: before},
+		"before it a lower plan": {facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "new")}, means: before},
+		"before it a higher plan": {facts: []billing.Fact{created(0, "active", "enterprise"), updated(50, "active", "new")}, means: before,
+			want: true},
+		"named by metadata": {facts: []billing.Fact{created(0, "active", "", items("starter", billing.Item{Price: "price_new", Quantity: 1}))}, means: before,
+			want: true},
+		"known by its product": {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_new", Product: "prod_e", Quantity: 1}))}, means: before,
+			want: true},
+		"beside another plan": {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_pro", Quantity: 1}, billing.Item{Price: "price_new", Quantity: 1}))},
+			means: billing.Price{Plan: "enterprise"}, want: true},
+		"features beside a plan": {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_pro", Quantity: 1}, billing.Item{Price: "price_new", Quantity: 1}))},
+			means: billing.Price{AddOn: []string{"sso"}}},
+	} {
+		pool, now := schematest.New(t), at(100)
+		newer := old
+		newer.Prices = maps.Clone(old.Prices)
+		newer.Prices["price_new"] = c.means
+		newer = newer.Sealed()
+		if !newer.Completes(old) || old.Completes(newer) {
+			t.Fatalf("%s: a price more completes %v, a price less %v", name, newer.Completes(old), old.Completes(newer))
+		}
+		propose(t, pool, old)
+		deliverWith(t, pool, old, now, events(c.facts, false)...)
+		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := billing.Check(t.Context(), conn, billing.Scope{}, newer, now, nil)
+		if err = errors.Join(err, conn.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		hits := billing.Hits(found)
+		if got := slices.ContainsFunc(hits, billing.Hit.Overturns); len(hits) == 0 || got != c.want {
+			t.Errorf("%s: overturns %v, want %v: %+v", name, got, c.want, hits)
+		}
+	}
+	// An account that is mapped anew may take objects from nobody.
+	moved := billing.Hit{Differences: []billing.Difference{{Table: "subscriptions", Is: map[string]any{"account": "acme"}, Folded: map[string]any{"account": "initech"}}}}
+	given := billing.Hit{Differences: []billing.Difference{{Table: "subscriptions", Is: map[string]any{"account": ""}, Folded: map[string]any{"account": "initech"}}}}
+	if !moved.Overturns() || given.Overturns() {
+		t.Errorf("a row that moves overturns %v, one that had no account %v", moved.Overturns(), given.Overturns())
+	}
+}

@@ -29,6 +29,25 @@ func (p Policy) Changes(since Policy) (changes []Setting) {
 	return changes
 }
 
+// Completes reports whether a policy only adds to one before it: prices, connected accounts, and plans that were unknown.
+// All else is the same.
+func (p Policy) Completes(before Policy) bool {
+	if len(p.Features) > 0 && len(before.Features) == 0 { // metadata could name any plan
+		return false
+	}
+	plans := slices.Concat(before.Order, slices.Collect(maps.Keys(before.Features)))
+	for _, price := range before.Prices {
+		plans = append(plans, price.Plan)
+	}
+	known := func(plan string) bool { return slices.Contains(plans, plan) }
+	p.Prices, p.Accounts, p.Features = maps.Clone(p.Prices), maps.Clone(p.Accounts), maps.Clone(p.Features)
+	maps.DeleteFunc(p.Prices, func(name string, _ Price) bool { _, has := before.Prices[name]; return !has })
+	maps.DeleteFunc(p.Accounts, func(of Connected, _ string) bool { _, has := before.Accounts[of]; return !has })
+	maps.DeleteFunc(p.Features, func(plan string, _ []string) bool { return !known(plan) })
+	p.Order = slices.DeleteFunc(slices.Clone(p.Order), func(plan string) bool { return !known(plan) })
+	return p.Sealed().Hash() == before.Sealed().Hash()
+}
+
 // settings says each thing that a policy says, in words.
 func (p Policy) settings() map[string]string {
 	all := map[string]string{

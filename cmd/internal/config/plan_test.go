@@ -16,7 +16,7 @@ plans:
   prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
   features: {pro: [api], starter: []}
   order: [starter, pro]
-policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d]}
+policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d], auto_apply: 0}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestLoad_Plans_Faults(t *testing.T) {
 plans:
   prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}}
   features: {pro: [api], starter: []}
-policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d, keep: -1d, letters: {trial: me}, grant_plan_on: order}
+policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d, keep: -1d, auto_apply: -1, letters: {trial: me}, grant_plan_on: order}
 `), map[string]string{
 		"plans.prices.price_x":     "has a plan, and adds features",
 		"plans.prices.price_y":     "means nothing",
@@ -64,6 +64,7 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"policy.dispute_lost":      "keep or end",
 		"policy.dunning":           "is not a list",
 		"policy.keep":              "negative",
+		"policy.auto_apply":        "negative",
 		"policy.letters.trial":     "pawl or stripe",
 		"policy.grant_plan_on":     "change or payment",
 	})

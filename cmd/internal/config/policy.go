@@ -40,6 +40,8 @@ type Policy struct {
 	Settle time.Duration `yaml:"settle" default:"10m" min:"0s"`
 	// Keep is how long the workspace of an account without access is kept.
 	Keep time.Duration `yaml:"keep" default:"30d" min:"0s"`
+	// AutoApply is how many accounts a meaning that only completes the one in force may hit, to switch by itself.
+	AutoApply int `yaml:"auto_apply" default:"20" min:"0" zero:"counts"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }

@@ -56,6 +56,7 @@ func (c *checker) setting(v reflect.Value, key string, tag reflect.StructTag) {
 	switch standard, ok := tag.Lookup("default"); {
 	case v.Kind() == reflect.Map, !v.IsZero():
 	case tag.Get("min") != "" && bound(v.Type(), tag.Get("min")) > 0 && c.written[key]:
+	case tag.Get("zero") == "counts" && c.written[key]:
 	case ok && v.Kind() == reflect.Slice:
 		texts := strings.Fields(standard)
 		v.Set(reflect.MakeSlice(v.Type(), len(texts), len(texts)))

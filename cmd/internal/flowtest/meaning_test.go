@@ -2,7 +2,10 @@ package flowtest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -41,23 +44,102 @@ func newDrillWorld(t *testing.T, prices map[string]string) drillWorld {
 	})
 	var events []forge.Event
 	for n := range drilled {
-		b := buyer{T: t, seed: fmt.Sprintf("%s-%02d", w.name, n)}
-		for _, eventType := range []string{"customer.subscription.created", "invoice.paid"} {
-			e := tells(eventType, "starter", 0, namesNoPlan)(b)
-			switch {
-			case n < unmapped:
-				e.Body = bytes.ReplaceAll(e.Body, []byte("price_starter"), []byte("price_new"))
-			case n < unmapped+wrong:
-				e.Body = bytes.ReplaceAll(e.Body, []byte("price_starter"), []byte("price_big"))
-			}
-			events = append(events, e)
-			w.receive(e)
+		price := "price_starter"
+		switch {
+		case n < unmapped:
+			price = "price_new"
+		case n < unmapped+wrong:
+			price = "price_big"
 		}
+		events = append(events, w.buys(n, price)...)
 	}
 	for _, e := range events {
 		w.status(e, receipt.Processed)
 	}
 	return w
+}
+
+// buys has the customer with that number subscribe, and pay.
+func (w drillWorld) buys(n int, price string) (events []forge.Event) {
+	w.Helper()
+	b := buyer{T: w.T, seed: fmt.Sprintf("%s-%02d", w.name, n)}
+	for _, eventType := range []string{"customer.subscription.created", "invoice.paid"} {
+		e := tells(eventType, "starter", 0, namesNoPlan)(b)
+		e.Body = bytes.ReplaceAll(e.Body, []byte("price_starter"), []byte(price))
+		events = append(events, e)
+		w.receive(e)
+	}
+	return events
+}
+
+// startLog closes when a log has said that a worker runs.
+type startLog chan struct{}
+
+func (told startLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("worker runs")) {
+		close(told)
+	}
+	return len(line), nil
+}
+
+// deploys starts a second worker, in no development world, whose file maps one price more, and waits until it works.
+func (w drillWorld) deploys(price, plan string, most int) {
+	w.Helper()
+	cfg := *w.Config
+	cfg.Dev, cfg.Policy.AutoApply, cfg.Plans.Prices = false, most, maps.Clone(cfg.Plans.Prices)
+	cfg.Plans.Prices[price] = config.Price{Plan: plan}
+	ctx, stop := context.WithCancel(w.Context())
+	told, ended := make(startLog), make(chan struct{})
+	node, err := process.New(ctx, &cfg, providers, slog.New(slog.NewTextHandler(told, nil)))
+	if err != nil {
+		w.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		if err := node.RunWorker(ctx); err != nil {
+			w.Errorf("second worker: %v", err)
+		}
+	}()
+	w.Cleanup(func() {
+		stop()
+		<-ended
+		node.Close()
+	})
+	select {
+	case <-told:
+	case <-ended:
+		w.Fatal("the second worker has ended")
+	}
+}
+
+// A price that is added to the file counts from the start of a worker with it: for the next customer, and for those who
+// had bought it before, if they are few. Where they are more, and where a price is mapped otherwise, nothing changes.
+func TestMeaning_PriceAdded_CountsFromStartOfWorker(t *testing.T) {
+	t.Parallel()
+	w := newDrillWorld(t, map[string]string{"price_big": "starter"})
+	old := process.BillingPolicy(w.Config)
+	w.deploys("price_new", "pro", unmapped-1)
+	w.deploys("price_big", "enterprise", drilled)
+	if hash, err := billing.HashInForce(t.Context(), w.Pool); err != nil || hash != old.Hash() {
+		t.Fatalf("%s is in force, %v: want %s, as before", hash, err, old.Hash())
+	}
+	w.deploys("price_new", "pro", unmapped)
+	for _, e := range w.buys(drilled, "price_new") {
+		w.status(e, receipt.Processed)
+	}
+	w.until("all who have bought the price have a workspace", func() bool {
+		return len(w.rows(`select account from workspaces where plan = 'pro' and state = 'active'`)) == unmapped+1
+	})
+	w.settled()
+	if got := w.rows(`select concat_ws(' ', who, why) from meaning_switches order by id desc limit 1`); !slices.Equal(got, []string{"pawl it completes: plans.prices.price_new"}) {
+		t.Errorf("switched by %q", got)
+	}
+	if open := w.rows(`select object from tasks where kind = 'unknown_price' and state = 'open'`); len(open) > 0 {
+		t.Errorf("tasks to map a price of %q are open", open)
+	}
+	if n := w.done("finance"); n != drilled+1 {
+		t.Errorf("%d entries, want one of each customer: %d", n, drilled+1)
+	}
 }
 
 // namesNoPlan has metadata name no plan: the price alone tells it.

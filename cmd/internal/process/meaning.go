@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -32,26 +35,78 @@ func (n *Node) propose(ctx context.Context) error {
 	return nil
 }
 
-// adopt brings the file's meaning into force in a development world, which has no customers and goes by its file: also
-// where another day was shorter.
+// adopt brings the file's meaning into force where nobody is to be asked. A development world has no customers and goes
+// by its file: also where another day was shorter. Any other goes by a file that only completes what is in force.
 func (n *Node) adopt(ctx context.Context) error {
 	if !n.Config.Dev {
+		if err := n.complete(ctx); err != nil && ctx.Err() == nil { // the worker works by the one in force
+			n.log.WarnContext(ctx, "cannot see whether the file completes the meaning in force: it stays proposed",
+				"error", err)
+		}
 		return nil
 	}
 	diff, err := operator.DiffMeaning(ctx, n.Pool, BillingPolicy(n.Config), "", nil)
 	if err != nil || diff.To == diff.InForce {
 		return err
 	}
+	return n.switchTo(ctx, diff, operator.MostJobRate, "pawl dev", "a development world goes by its file")
+}
+
+// completing is how long a worker that starts may compare its file with what is in force: events wait meanwhile.
+const completing = 30 * time.Second
+
+// complete brings the file's meaning into force if it only adds to the one that is, and hits few accounts. One that was
+// in force before was taken back by a person.
+func (n *Node) complete(ctx context.Context) error {
+	own, most := BillingPolicy(n.Config), n.Config.Policy.AutoApply
+	before, err := billing.InForce(ctx, n.Pool, own)
+	if err != nil || most == 0 || before.Hash() == own.Hash() || !own.Completes(before) {
+		return err
+	}
+	known, err := billing.Meanings(ctx, n.Pool)
+	if err != nil || slices.ContainsFunc(known, func(m billing.Meaning) bool {
+		return m.Hash == own.Hash() && m.Since != nil
+	}) {
+		return err
+	}
+	comparing, cancel := context.WithTimeout(ctx, completing)
+	defer cancel()
+	diff, err := operator.DiffMeaning(comparing, n.Pool, own, "", nil)
+	if err != nil || diff.InForce != before.Hash() || len(diff.Accounts) > most ||
+		slices.ContainsFunc(diff.Accounts, billing.Hit.Overturns) {
+		return err
+	}
+	var names []string
+	for _, added := range diff.Settings {
+		names = append(names, added.Name)
+	}
+	why := "it completes: " + strings.Join(names, ", ")
+	if len(why) > longestWhy {
+		why = fmt.Sprintf("it completes: %d settings", len(names))
+	}
+	return n.switchTo(ctx, diff, completedRate, "pawl", why)
+}
+
+const (
+	// completedRate is how many accounts a second are folded anew then: as by pawl meaning apply.
+	completedRate = 20
+	// longestWhy bounds the names that a reason lists, in bytes.
+	longestWhy = 1000
+)
+
+// switchTo is what pawl meaning apply does.
+func (n *Node) switchTo(ctx context.Context, diff *operator.MeaningDiff, rate float64, who, why string) error {
 	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
 		TaskQueue: n.Config.Temporal.TaskQueue}
-	_, err = o.Decide(ctx, operator.Decision{
-		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: "meaning-" + uuid.NewString()[:8], Who: "pawl dev",
-		Why: "a development world goes by its file", Args: operator.Args{
-			Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: operator.MostJobRate},
-		},
+	_, err := o.Decide(ctx, operator.Decision{
+		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: "meaning-" + uuid.NewString()[:8], Who: who, Why: why,
+		Args: operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate}},
 	})
 	if _, refused := errors.AsType[*operator.RefusedError](err); refused { // another worker was faster
 		return nil
+	}
+	if err == nil {
+		n.log.InfoContext(ctx, "the meaning of the file came into force", "meaning", diff.To, "why", why)
 	}
 	return err
 }
