@@ -97,6 +97,8 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 		return FetchedObject{}, effect.Fault("Stripe shows no %s to the key of the source: is it of the same account and mode?", w.Object)
 	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.PaymentSeen && !w.OfInvoice:
 		return FetchedObject{[]billing.Fact{w.noInvoice(o.Now())}}, nil
+	case errors.Is(err, stripe.ErrNotFound) && w.OfInvoice:
+		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe shows no payment of " + w.Object}
 	case errors.Is(err, stripe.ErrNotFound):
 		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe has no " + w.Object}
 	}

@@ -9,7 +9,7 @@ import (
 // Due is what the clock will do because of an event.
 type Due struct {
 	At time.Time `json:"at"`
-	// Why is that of the row: end, grace, one_off, ending, dunning, settle, book, keep, hold or refold.
+	// Why is the step of the row, as billing.Why names it.
 	Why    string `json:"why"`
 	Object string `json:"object"`
 }
@@ -22,6 +22,8 @@ func (d Due) String() string {
 		"ending":  "the customer is told that access ends with the grace",
 		"dunning": "the customer is reminded",
 		"settle":  "a person is asked, unless an event tells before that it is active",
+		"renewal": "a person is asked, unless an event tells before that it is renewed",
+		"add_on":  "a person is asked, unless the account has a plan by then",
 		"book":    "the payment is booked, unless an event tells before what it was for",
 		"keep":    "a person is asked to release the workspace",
 		"hold":    "the workspace follows a hold, or its end",

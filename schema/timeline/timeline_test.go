@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -374,6 +375,25 @@ func TestList_SinceAndOlderThan(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(found, tt.want) {
 			t.Errorf("%+v: %v, %v; want %v", tt.f, found, err, tt.want)
+		}
+	}
+}
+
+func TestDue_String_EveryStepOfTheClock(t *testing.T) {
+	t.Parallel()
+	var check string
+	if err := schematest.New(t).QueryRow(t.Context(), `
+		select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'due'::regclass and conname = 'due_why_check'`).
+		Scan(&check); err != nil {
+		t.Fatal(err)
+	}
+	steps := regexp.MustCompile(`'([a-z_]+)'`).FindAllStringSubmatch(check, -1)
+	if len(steps) == 0 {
+		t.Fatalf("no step in %s", check)
+	}
+	for _, step := range steps {
+		if said := (timeline.Due{Why: step[1], Object: "sub_1"}).String(); strings.HasPrefix(said, " ") {
+			t.Errorf("step %s has no words: %q", step[1], said)
 		}
 	}
 }
