@@ -58,7 +58,7 @@ func (p Policy) settings() map[string]string {
 		"policy.dispute_lost":  either(p.EndOnLostDispute, "end", "keep"),
 		"policy.grant_plan_on": either(p.GrantOnPayment, "payment", "change"),
 		"policy.dunning":       fmt.Sprint(p.Dunning), "policy.settle": p.Settle.String(),
-		"policy.keep": p.Keep.String(),
+		"policy.keep": p.Keep.String(), "policy.notice": p.Notice.String(), "policy.apart": p.Apart.String(),
 	}
 	for name, price := range p.Prices {
 		says := cmp.Or(price.Plan, "adds "+strings.Join(set(price.AddOn), ", "))

@@ -16,7 +16,7 @@ plans:
   prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
   features: {pro: [api], starter: []}
   order: [starter, pro]
-policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d], auto_apply: 0}
+policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d], notice: 0d, auto_apply: 0}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe
 		t.Errorf("prices %+v, want %+v", cfg.Plans.Prices, want)
 	}
 	letters := config.WhoWrites{Receipt: "stripe", Dunning: "pawl", Trial: "pawl"}
-	if want := (config.Policy{Grace: 36 * time.Hour, Notice: 72 * time.Hour, Apart: 24 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters,
+	if want := (config.Policy{Grace: 36 * time.Hour, Apart: 24 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters,
 		GrantPlanOn: "change", Dunning: []time.Duration{0, 48 * time.Hour}, Account: "named", Settle: 10 * time.Minute, Keep: 720 * time.Hour}); !reflect.DeepEqual(cfg.Policy, want) {
 		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
 	}

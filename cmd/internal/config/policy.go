@@ -10,11 +10,11 @@ import (
 // Policy is what billing leaves to you.
 type Policy struct {
 	// Grace is how long a subscription grants access after it became past due. Stripe retries for two weeks.
-	Grace time.Duration `yaml:"grace" default:"21d" min:"0s"`
+	Grace time.Duration `yaml:"grace" default:"21d" min:"0s" zero:"counts"`
 	// Notice is how long before the end of the grace the customer is told that access ends.
-	Notice time.Duration `yaml:"notice" default:"3d" min:"0s"`
+	Notice time.Duration `yaml:"notice" default:"3d" min:"0s" zero:"counts"`
 	// Renewal is how long after a period's end the invoice of the next one may be paid.
-	Renewal time.Duration `yaml:"renewal" default:"4d" min:"0s"`
+	Renewal time.Duration `yaml:"renewal" default:"4d" min:"0s" zero:"counts"`
 	// End says until when an ended subscription grants access.
 	End string `yaml:"end" default:"at_once" oneof:"at_once period_end"`
 	// Cancel is what the cancellation of a run in Temporal does.
@@ -35,11 +35,11 @@ type Policy struct {
 	// it has settled.
 	Account string `yaml:"account" default:"named" oneof:"named customer"`
 	// Apart is how long after a failed attempt the customer is not reminded.
-	Apart time.Duration `yaml:"apart" default:"1d" min:"0s"`
+	Apart time.Duration `yaml:"apart" default:"1d" min:"0s" zero:"counts"`
 	// Settle is how long a paid invoice may be all that is known of a subscription.
-	Settle time.Duration `yaml:"settle" default:"10m" min:"0s"`
+	Settle time.Duration `yaml:"settle" default:"10m" min:"0s" zero:"counts"`
 	// Keep is how long the workspace of an account without access is kept.
-	Keep time.Duration `yaml:"keep" default:"30d" min:"0s"`
+	Keep time.Duration `yaml:"keep" default:"30d" min:"0s" zero:"counts"`
 	// AutoApply is how many accounts a meaning that only completes the one in force may hit, to switch by itself.
 	AutoApply int `yaml:"auto_apply" default:"20" min:"0" zero:"counts"`
 	// Letters says who writes them.
