@@ -39,7 +39,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	nobodys := both
 	nobodys.Account = ""
 	within := both
-	within.Within = "ch_1:90"
+	within.Within = "ch_1:1"
 	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
 		{ID: "txn_1", Amount: -100, Fee: 15, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 90, Fee: -15, Currency: "usd", OccurredAt: failedAt},
 	}}
@@ -76,7 +76,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:re_1"),
 		}},
 		"a refund that its charge has told before, and that failed": {billing.State{Refunds: []billing.Refund{within}}, map[string]activities.Entry{
-			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:ch_1:90"),
+			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:ch_1:1"),
 		}},
 		"a refund that never succeeded": {billing.State{Refunds: []billing.Refund{never}}, nil},
 		"a refund of a payment that was for nothing that is known, which the clock books": {billing.State{Refunds: []billing.Refund{own},

@@ -205,9 +205,11 @@ func (a *applying) fold(context.Context) error {
 	for _, id := range set(a.refunds) {
 		fold(foldRefund(id, with))
 	}
-	if f, ok := a.refundByCharge(); ok {
-		a.told, a.known[f.Object] = append(a.told, f), []Fact{f}
-		fold(foldRefund(f.Object, with))
+	for _, charge := range a.toldAlone() {
+		if f, ok := a.refundByCharge(charge); ok {
+			a.told, a.known[f.Object] = append(a.told, f), []Fact{f}
+			fold(foldRefund(f.Object, with))
+		}
 	}
 	for _, k := range kinds {
 		id := a.about[k.kind]

@@ -94,12 +94,11 @@ func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
 		"refunds of a new version": {[]billing.Fact{toldAlone(10, 30), charge(20, 100), made("re_2", 20, 20, "succeeded", 70)}, 100, 0, 2},
 		"one that failed":          {[]billing.Fact{toldAlone(10, 30), made("re_1", 10, 15, "succeeded", 30), made("re_1", 10, 30, "failed", 30)}, 30, 30, 0},
 		"another after a failure":  {[]billing.Fact{toldAlone(10, 30), made("re_1", 10, 30, "failed", 30), toldAlone(40, 20)}, 50, 30, 0},
+		"the same sum twice, and both failed": {[]billing.Fact{
+			toldAlone(10, 30), made("re_1", 10, 30, "failed", 30), toldAlone(40, 30), made("re_2", 40, 50, "failed", 30),
+		}, 60, 60, 0},
 	} {
-		inOrders := orders
-		if name == "another after a failure" { // the sum gets lower in between, which only the order tells
-			inOrders = func(facts []billing.Fact, test func([]billing.Fact)) { test(facts) }
-		}
-		inOrders(events(append(c.facts, paid(1, 1, "pro")), true), func(delivered []billing.Fact) {
+		orders(events(append(c.facts, paid(1, 1, "pro")), true), func(delivered []billing.Fact) {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				for n, f := range delivered {
 					if _, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, fmt.Sprintf("apply:%d", n), at(1000)); err != nil {
@@ -110,11 +109,12 @@ func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
 				var announced int
 				if err := tx.QueryRow(t.Context(), `
 select coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'SucceededAt' and not state ? 'Within'), 0),
-       coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'FailedAt'), 0), (select count(*) from outbox where type = 'refund.succeeded')
+       coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'FailedAt' and (state ? 'SucceededAt' or state ? 'Within')), 0), (select count(*) from outbox where type = 'refund.succeeded')
   from objects where kind = 'refund' and account = 'acme'`).Scan(&booked, &failed, &announced); err != nil {
 					return err
 				}
-				if booked != c.booked || failed != c.failed || c.announced > 0 && announced > c.announced {
+				// a refund of which the failure alone is told is not booked at all
+				if booked-failed != c.booked-c.failed || booked > c.booked || c.announced > 0 && announced > c.announced {
 					t.Errorf("%s, after %s: booked %d, of that failed %d, announced %d; want %d, %d, at most %d", name, told(delivered), booked, failed, announced, c.booked, c.failed, c.announced)
 				}
 				return errUndo
@@ -132,6 +132,7 @@ func TestCheck_RefundsToldByCharge_NoDifference(t *testing.T) {
 	pool := schematest.New(t)
 	deliver(t, pool, events([]billing.Fact{
 		paid(1, 1, "pro"), made("re_1", 10, 11, "succeeded", 30), toldAlone(20, 100), made("re_2", 20, 30, "failed", 70), toldAlone(10, 30),
+		toldAlone(40, 100), made("re_3", 40, 50, "failed", 70),
 	}, true), at(1000))
 	if lines := check(t, pool, billing.Scope{}, at(1000)); len(lines) > 0 {
 		t.Error(strings.Join(lines, "\n"))
