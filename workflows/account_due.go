@@ -13,14 +13,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// ClockFlow is the workflow type of what the clock does.
+// ClockFlow is the workflow type of the clock's runs.
 const ClockFlow = "AccountDue"
 
-// DueInput names an account of which something is due, and since when.
+// DueInput names an account and since when something is due for it.
 type DueInput struct {
 	Account string
 	At      time.Time
-	// Compensated is set where what the event had done was taken back: its receipt stays so.
+	// Compensated is set if the event's effects were taken back: its receipt stays so.
 	Compensated bool `json:",omitempty"`
 }
 
@@ -30,14 +30,14 @@ const (
 	dueTime = "20060102T150405.999999Z"
 )
 
-// id is the workflow ID of what is due: "due:live:acme:20260322T000010Z".
+// id is the run's workflow ID: "due:live:acme:20260322T000010Z".
 func (d DueInput) id(mode string) string { return bounded(duePrefix + mode + ":" + d.object()) }
 
 func (d DueInput) object() string {
 	return printable(d.Account, ":") + ":" + d.At.UTC().Format(dueTime)
 }
 
-// DueOf returns what is due by the workflow ID of its run, and false for any other.
+// DueOf reads the workflow ID of a run of the clock. It returns false for any other run.
 func DueOf(workflowID string) (*DueInput, bool) {
 	parts := strings.Split(workflowID, ":")
 	if len(parts) != 4 || parts[0]+":" != duePrefix {
@@ -51,9 +51,9 @@ func DueOf(workflowID string) (*DueInput, bool) {
 	return &DueInput{Account: account, At: at}, err == nil
 }
 
-// AccountDue is what the clock does about an account: what was planned to end ends, grace is over, a customer is
-// reminded of an invoice that is still open, a person is asked about what does not settle. It is planned like what
-// follows from an event, and belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
+// AccountDue is the clock's work for an account: a planned end comes, grace is over, a customer is reminded of an open
+// invoice, a person is asked about an object that does not settle. It is planned like the effects of an event, and
+// belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
 func AccountDue(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return accountDue.run(ctx, in)
 }

@@ -134,9 +134,8 @@ func (w *billingFlow) gaveBefore(change billing.Change) bool {
 	return change.Before.Subscription.Gave() || slices.ContainsFunc(w.facts, billing.Fact.GaveBefore)
 }
 
-// do does what a plan asks for. A change of a subscription that was refused is withheld, and all else is done: what the
-// subscription granted before stays, and so does what was paid. The workspace is told what holds, since it may have
-// taken a part.
+// do runs a plan. A change of a subscription that was refused is withheld, and all else is done: the subscription's
+// earlier grant stays, and so does its payment. The workspace is told its target anew, since it may have taken a part.
 func (w *billingFlow) do(p plan, change billing.Change) (whyUndo, refused string, err error) {
 	whyUndo, err = w.settle(append(p.steps, w.relays...)...)
 	switch at := slices.IndexFunc(p.steps, (*step).refused); {
@@ -256,7 +255,7 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 	return s
 }
 
-// withholding takes a grant back, and brings the workspace to what is left.
+// withholding takes a grant back, and brings the workspace to the target without it.
 func withholding(object string, of activities.Withholding) *step {
 	s := withholdGrant.step(object, of)
 	s.then = func(done effect.Result) *step {

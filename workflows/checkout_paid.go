@@ -8,7 +8,7 @@ import (
 )
 
 // CheckoutPaid is what happens when a checkout session is completed, or a delayed payment of it has come: it says
-// whose the customer and the subscription are. What was bought once, and has no invoice, is an order: it is
+// whose the customer and the subscription are. A one-off purchase without an invoice is an order: it is
 // provisioned, booked and confirmed by letter.
 //
 // When provisioning is refused for good, what the order grants is withheld, its entry reversed, a correction mailed,

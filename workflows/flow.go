@@ -55,7 +55,7 @@ type flow struct {
 	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
 	// that are being settled: a decision concerns them.
 	steps, settling []*step
-	// left says why the run leaves the event alone, but for its deliveries; nil for one that does not.
+	// left says why the run does no more than deliver the event, nil for any other run.
 	left *activities.Left
 	// takes are the decisions that the run takes while it is parked.
 	takes []string

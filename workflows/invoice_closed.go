@@ -8,7 +8,7 @@ import (
 )
 
 // InvoiceClosed is what happens when an invoice is voided, or given up as uncollectible: nobody is reminded of it any
-// more. What was paid of it is booked. What was not received is not written off: entries are cash.
+// more. The part that was paid is booked. The rest is not written off: entries are cash.
 func InvoiceClosed(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return invoiceClosed.run(ctx, in)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// InvoicePaid is what happens when an invoice has been paid: access and workspace are brought to what is paid for, the
-// payment is booked, a receipt mailed, and for some plans an onboarding task opened.
+// InvoicePaid is what happens when an invoice has been paid: access and workspace follow the paid plan, the payment is
+// booked, a receipt mailed, and for some plans an onboarding task opened.
 //
-// When provisioning is refused for good, the customer cannot get what was paid for: the grant is withheld, the entry
-// reversed, and the run ends compensated.
+// When provisioning is refused for good, the customer has paid in vain: the grant is withheld, the entry reversed, and
+// the run ends compensated.
 func InvoicePaid(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return invoicePaid.run(ctx, in)
 }
@@ -32,7 +32,7 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	}
 	switch before := c.Before.Invoice; {
 	case before != nil && before.Closed() && before.Paid > 0:
-		// What was paid before it was given up is booked already.
+		// The payments before it was given up are booked already.
 		book(of+":rest", restPayment(c.Subject, *before, *invoice))
 	case before != nil && before.Status == "paid" && before.Paid < invoice.Paid:
 		// More has come since it was paid, which the customer did not owe.

@@ -55,8 +55,8 @@ func changedSteps(c billing.Change) []*step {
 	return []*step{changedNotice.step(object(c.Subject, now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
 }
 
-// lateEnd tells a customer that a subscription has ended, where that follows only now: its end came before what it had
-// granted was known.
+// lateEnd tells a customer that a subscription has ended, if that follows only now: its end came before any sign of its
+// grant.
 func lateEnd(c billing.Change) []*step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before != nil && before.Ended() && before.EverGranted {
@@ -66,7 +66,7 @@ func lateEnd(c billing.Change) []*step {
 }
 
 // endedSteps tell a customer that a subscription has ended, once the account has no plan any more. An add-on alone is
-// none. Before that, they tell when access ends where it does by the clock.
+// no plan. Before that, they tell when access ends where it does by the clock.
 func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
 	if s == nil || !s.Ended() || !s.EverGranted {
 		return nil
@@ -95,7 +95,7 @@ func endingSteps(c billing.Change, subject billing.Subject, s *billing.Subscript
 }
 
 // takenSteps tell a customer that access was taken for what a subscription is, once each time that the workspace is
-// suspended. Of one that has ended its own letter tells.
+// suspended. An ended subscription has a letter of its own.
 func takenSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
 	before, after := c.Before.Access.Target, c.After.Access.Target
 	if s == nil || s.Ended() || before.State != billing.WorkspaceActive || after.State != billing.WorkspaceSuspended {

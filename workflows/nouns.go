@@ -17,7 +17,7 @@ func workspaceFor(mode string, access billing.Access) activities.Workspace {
 	}
 }
 
-// payment is the entry for what was received of an invoice: cash that came in, which can be more than was due.
+// payment is the entry for an invoice's payments: cash that came in, which can be more than was due.
 func payment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	return activities.Entry{
 		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: i.Account, ProviderAccount: subject.ProviderAccount,
@@ -27,7 +27,7 @@ func payment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	}
 }
 
-// howOf says how what was paid of an invoice has moved.
+// howOf says how an invoice's payments have moved.
 func howOf(i billing.Invoice) string {
 	if i.Paid == 0 {
 		return activities.ByBalance // the customer's balance has paid it, or nothing had to be paid
@@ -35,14 +35,14 @@ func howOf(i billing.Invoice) string {
 	return cmp.Or(i.How, activities.Unknown)
 }
 
-// partPayment is the entry for what was paid of an invoice that was given up, with its part of the tax.
+// partPayment is the entry for the payments of an invoice that was given up, with their part of the tax.
 func partPayment(subject billing.Subject, i billing.Invoice) activities.Entry {
 	entry := payment(subject, i)
 	entry.OccurredAt = i.ClosedAt
 	return entry
 }
 
-// restPayment is the entry for what was paid of an invoice after it had been given up, or had been paid.
+// restPayment is the entry for an invoice's payments after it had been given up, or had been paid.
 func restPayment(subject billing.Subject, before, i billing.Invoice) activities.Entry {
 	entry, part := payment(subject, i), partPayment(subject, before)
 	entry.Amount, entry.Tax, entry.Balance = entry.Amount-part.Amount, entry.Tax-part.Tax, 0
@@ -86,7 +86,7 @@ func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 	}
 }
 
-// orderPayment is the entry for what was paid in a session.
+// orderPayment is the entry for a session's payment.
 func orderPayment(subject billing.Subject, c billing.Checkout) activities.Entry {
 	return activities.Entry{
 		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: c.Account, ProviderAccount: subject.ProviderAccount,
@@ -95,7 +95,7 @@ func orderPayment(subject billing.Subject, c billing.Checkout) activities.Entry 
 	}
 }
 
-// orderLetter is a letter about what was bought in a session. Its address is that of the event's session.
+// orderLetter is a letter about a purchase in a session. Its address is that of the event's session.
 func orderLetter(template string, subject billing.Subject, c billing.Checkout) activities.Letter {
 	l := activities.Letter{
 		Template: template, Mode: subject.Mode, Account: c.Account, Object: c.ID, ReceiptID: subject.ReceiptID,

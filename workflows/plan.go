@@ -20,8 +20,8 @@ func invoiceObject(c billing.Change, id string) string { return object(c.Subject
 func workspaceSteps(c billing.Change) []*step {
 	var steps []*step
 	if s := workspaceOf(c.Subject, c.After.Access); s != nil {
-		// Who cannot have what was paid for shall not pay for it; that a workspace is not suspended is no such case. Where
-		// the event names nothing that could be withheld, a customer's link say, a person is asked.
+		// A customer does not pay for a purchase that is refused. A refused suspension is no such case. If the event
+		// names nothing that could be withheld, such as a customer's link, a person is asked.
 		s.refusalUndoesAll = c.After.Access.Target.State == billing.WorkspaceActive &&
 			activities.WithholdingOf(c).Object != ""
 		steps = append(steps, s)
@@ -35,7 +35,7 @@ func workspaceSteps(c billing.Change) []*step {
 }
 
 // workspaceOf is the step that brings an account's workspace to its target, nil for a workspace that never was. Its key
-// holds the target's version: what was brought there once is not sent again.
+// holds the target's version: each version is sent once.
 func workspaceOf(subject billing.Subject, access billing.Access) *step {
 	if access.Target.Version == 0 || access.Account == "" {
 		return nil
@@ -46,8 +46,8 @@ func workspaceOf(subject billing.Subject, access billing.Access) *step {
 		if done.State != effect.Skipped || !done.Unanswered {
 			return nil
 		}
-		// A newer target has superseded this one, of which a try was not answered: it may still arrive, behind the newer
-		// one. The workspace is told the newest target once more.
+		// A newer target has superseded this one, and a try of this one was not answered: it may still arrive, behind
+		// the newer one. The workspace is told the newest target once more.
 		return alignWorkspace.step(of, activities.WorkspaceRef{Mode: subject.Mode, Account: access.Account})
 	}
 	return s

@@ -187,7 +187,7 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
 }
 
-// loaded restores the reason for which the run parked at load, even if its cause is mended by now. A run that has come
+// loaded restores the reason of a park at load, even if its cause is mended by now. A run that has come
 // further found none.
 func (p *preview) loaded(code, why *string) {
 	switch {

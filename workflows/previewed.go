@@ -65,8 +65,8 @@ type PreviewedEffect struct {
 	Will Will   `json:"will"`
 	// Why says why it is refused, not done or left, and what else there is to know.
 	Why string `json:"why,omitempty"`
-	// WaitsFor says what it waits for before it is tried, "" for nothing: a sink that is out or paused, or for a letter
-	// that its state has settled.
+	// WaitsFor says why it waits before it is tried: its sink is out or paused, or the state that a letter tells has to
+	// settle. It is "" for an effect that does not wait.
 	WaitsFor string `json:"waits_for,omitempty"`
 	// By is the event that has done it, where that is another one.
 	By string `json:"by,omitempty"`

@@ -10,8 +10,7 @@ import (
 )
 
 // SubscriptionChanged is what happens when a subscription begins, or changes its plan, its seats or its status: access
-// and workspace are brought to what it grants now, and the customer is told of another plan, other seats or a planned
-// end.
+// and workspace follow its present grant, and the customer is told of another plan, other seats or a planned end.
 func SubscriptionChanged(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return subscriptionChanged.run(ctx, in)
 }

@@ -143,7 +143,7 @@ func writeBody(a *app, b *operator.Body) error {
 	return writePayload(a, b.Bytes, "--out FILE")
 }
 
-// writePayload writes a payload to the screen, below what is known of it. all is what has all of one that is too long.
+// writePayload writes a payload to the screen, below its header. all is the command that shows all of a long one.
 func writePayload(a *app, text []byte, all string) error {
 	if !utf8.Valid(text) {
 		_, err := fmt.Fprintf(a.out, "\nit is not text: %s has it\n", all)

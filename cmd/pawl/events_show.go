@@ -57,8 +57,8 @@ within three seconds, that is said, and everything else is shown.`,
 	})
 }
 
-// writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step, a
-// verdict, and the choices. page is its run's in the Temporal UI, "" for none.
+// writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step,
+// a verdict, and the choices. page is its run's in the Temporal UI, "" for none.
 func writeEvidence(a *app, e *operator.Evidence, page string) error {
 	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e),
 		timelineRows(e.Timeline)} {
@@ -228,7 +228,7 @@ func stateNow(f timeline.Effect, n operator.Next) string {
 	return f.State
 }
 
-// askedRows say what was asked for by whom and why, in pawl or in Temporal, and whether a replay would be safe.
+// askedRows list the decisions, in pawl or in Temporal, with who and why, and say whether a replay would be safe.
 func askedRows(e *operator.Evidence) [][]string {
 	rows := [][]string{}
 	for _, s := range e.Timeline {

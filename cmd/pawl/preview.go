@@ -79,8 +79,8 @@ func previewNote(e workflows.PreviewedEffect) string {
 	return strings.Join(notes, "; ")
 }
 
-// totals are how many effects each thing happens to, with the money of their entries: what would be booked, what is
-// booked already, and of any other what it is about.
+// totals count the effects by their fate, with the money of their entries: what would be booked, or is booked already.
+// Any other fate has the money that its effects are about.
 func totals(counts map[workflows.Will]int, money []operator.Sum) string {
 	var parts []string
 	for _, w := range workflows.Wills() {

@@ -142,7 +142,7 @@ func (n noTemporal) SignalWithStartWorkflow(context.Context, string, string, any
 	return nil, n.err
 }
 
-// pausable lists the names of what can be paused, by kind.
+// pausable lists the names of sinks, consumers and sources, by kind.
 func pausable(cfg *config.Config) map[string][]string {
 	names := map[string][]string{operator.Source: slices.Sorted(maps.Keys(cfg.Sources))}
 	for _, s := range cfg.Served() {

@@ -109,7 +109,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time: write how long ago, as 90m or 7d, or a time, as 2026-11-22 or 2026-11-22T08:00:00Z", text)
 }
 
-// newest returns the first limit of what was found, if one more was asked for, and says when there are more. after
+// newest returns the first limit rows, if one more was asked for, and says when there are more. after
 // names the last one, for a list that can go on; nil for one that cannot.
 func newest[T any](a *app, found []T, limit int, after func(T) string) []T {
 	if len(found) <= limit {

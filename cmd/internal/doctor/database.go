@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/health"
 )
 
-// The bounds beyond which a person should know. A transaction of this length keeps vacuum from what it has not seen,
-// and may hold locks; so many of all connections taken leave no room for another process of pawl.
+// The bounds beyond which a person should know. A transaction of this length keeps vacuum from rows that have died
+// since, and may hold locks; so many of all connections taken leave no room for another process of pawl.
 const (
 	longTransaction  = 5 * time.Minute
 	takenConnections = 0.8

@@ -58,7 +58,7 @@ type Doctor struct {
 	Pool      *pgxpool.Pool
 	Receipts  *receipt.Store
 	Temporal  client.Client
-	// Meaning is the hash of what the configuration makes of facts.
+	// Meaning is the hash of the configuration's meaning.
 	Meaning string
 	// Probe sends each source a signed request; Source limits that to one. URL is the base in place of the public one.
 	Probe       bool

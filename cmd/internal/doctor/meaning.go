@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// meaning compares what the file makes of facts with what is in force.
+// meaning compares the file's meaning with the one in force.
 func (d *Doctor) meaning(ctx context.Context, f *findings) error {
 	inForce, err := billing.HashInForce(ctx, d.Pool)
 	switch {

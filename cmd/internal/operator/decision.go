@@ -112,8 +112,8 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	return v, nil
 }
 
-// Decide checks a decision, records it in the audit trail and does it, in one commit. What has to be done outside of
-// the database follows the commit: a parked run is told, a job is started, an admitted request is taken in.
+// Decide checks a decision, records it in the audit trail and does it, in one commit. Work outside of the database
+// follows the commit: a parked run is told, a job is started, an admitted request is taken in.
 //
 // The error is a [*RefusedError] where the verb does nothing as its target stands. After any other error the decision
 // may have been recorded or not: the same call again, with the same Request, finds out and is still one decision.
@@ -130,7 +130,8 @@ func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 type change struct {
 	target        string
 	before, after map[string]any
-	// do is done in one commit with the record; nil for nothing. It refuses where the target has moved on since the check.
+	// do is done in one commit with the record; nil for nothing. It refuses where the target has moved on since the
+	// check.
 	do func(ctx context.Context, tx pgx.Tx) error
 	// refused is called when do has refused, after its rollback; nil for nothing.
 	refused func(ctx context.Context)
@@ -164,7 +165,8 @@ type rule[T any] struct {
 	find func(ctx context.Context, o *Operator, d *Decision) (T, string, error)
 	// check says what the decision changes, or refuses it. It changes nothing.
 	check func(ctx context.Context, o *Operator, d *Decision, target T) (*change, error)
-	// answer does what remains to be done after the commit, and says what came of it. A repeated request calls it again.
+	// answer does what remains to be done after the commit, and says what came of it. A repeated request calls it
+	// again.
 	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result any,
 		err error)
 	// forecast completes a preview; nil where the check says all.
@@ -255,7 +257,7 @@ type decides interface {
 
 // Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a
 // transaction that it rolls back, and follows the run that would come. A decision that would be refused is a preview,
-// too. Nobody has to say who and why. The error is one of [FindEvent]'s, or of what finds the target.
+// too. Nobody has to say who and why. The error is one of [FindEvent]'s, or of the target's own search.
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	v, err := d.check(true)
 	if err != nil {

@@ -107,7 +107,7 @@ func creditFields(n billing.Credit) []field {
 	return []field{{"status", n.Status}, {"amount", money(n.Amount, n.Currency)}, {"invoice", n.Invoice}}
 }
 
-// differing compares what is shown of an object before and after; nil is one that is not known.
+// differing compares the shown fields of an object before and after; nil stands for an unknown object.
 func differing[O any](object, kind string, before, after *O, fields func(O) []field) (list []Difference) {
 	if after == nil {
 		return nil
@@ -128,7 +128,7 @@ func differing[O any](object, kind string, before, after *O, fields func(O) []fi
 	return list
 }
 
-// named finds an object by its ID, nil where it is not among them.
+// named finds an object by its ID. It returns nil if the object is not among them.
 func named[O any](id string, among []O, idOf func(O) string) *O {
 	for n := range among {
 		if idOf(among[n]) == id {

@@ -1,7 +1,7 @@
 // Package operator holds what an operator can ask and decide, whatever it is asked with. The command line uses it.
 //
 // [Operator.Decide] is the one way to decide, about whatever; [Operator.Preview] says what a decision would do.
-// [Verbs] is the table of what can be decided: commands, their help and the reference of commands are made from it. A
+// [Verbs] is the table of decisions: commands, their help and the reference of commands are made from it. A
 // verb is one row of the table and one rule in a file of its own; a verb that a parked run takes has a case in
 // workflows/decision.go, too.
 package operator

@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Evidence is everything about one event, and what it comes to: what happens next, whether a replay would be safe,
-// and what can be done.
+// Evidence is everything about one event, and the conclusions: the next step, whether a replay would be safe, and the
+// verbs that work.
 type Evidence struct {
 	timeline.Event
 	Next   Next   `json:"next"`
@@ -65,8 +65,8 @@ type Replay struct {
 const temporalPatience = 3 * time.Second
 
 // Examine returns the evidence about the event that id names; id is read as [Show] reads it. An object of the
-// provider's may have several events: then those are returned, and no evidence. Temporal is asked, too. Where it does
-// not answer in time, Next.Unknown says what is missing for that.
+// provider's may have several events: then those are returned, and no evidence. Temporal is asked, too. If it does
+// not answer in time, Next.Unknown names the missing parts.
 func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
 	event, about, err := Show(ctx, o.DB, id)
 	if err != nil || event == nil {

@@ -55,8 +55,8 @@ type Gap struct {
 // GapReport lists the gaps, and those that were filed.
 type GapReport struct {
 	Source string `json:"source"`
-	// From and To are what was looked at. KeptSince is set where the provider keeps no more than what is since then, and
-	// earlier was asked for; More where there are so many gaps that the older part was not looked at.
+	// From and To bound the search. KeptSince is set if it was asked to begin earlier than the provider keeps events.
+	// More is set if there are so many gaps that the older part was not looked at.
 	From      time.Time  `json:"from"`
 	To        time.Time  `json:"to"`
 	KeptSince *time.Time `json:"kept_since,omitempty"`

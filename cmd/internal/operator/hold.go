@@ -78,7 +78,7 @@ func Uses(plan string, quantity int64) string {
 	return plan
 }
 
-// holdFact is the fact of a decision about an account. What follows from it belongs to a receipt that the account has.
+// holdFact is the fact of a decision about an account. Its effects belong to the receipt of the account's last fact.
 func holdFact(ctx context.Context, o *Operator, d *Decision, a *account.Account) (billing.Fact, error) {
 	last, err := billing.Scope{Mode: a.Mode, Account: a.ID}.LastFact(ctx, o.DB)
 	if err != nil {

@@ -136,7 +136,7 @@ var startJobRule = rule[*NewJob]{
 	},
 }
 
-// runJob starts the job's run if there is none, and tells it that the job has changed if there is one.
+// runJob starts the job's run, or tells a running one that the job has changed.
 func (o *Operator) runJob(ctx context.Context, j *job.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, startJobWithin)
 	defer cancel()
@@ -197,7 +197,7 @@ func getJob(ctx context.Context, o *Operator, id string) (*job.Job, error) {
 	return j, err
 }
 
-// jobMoves are the verbs that change the state of a job: from which states, to which, and how its note begins.
+// jobMoves are the verbs that change the state of a job: the states before, the state after, and how its note begins.
 var jobMoves = map[string]struct {
 	from []job.State
 	to   job.State

@@ -19,7 +19,7 @@ type JobPreview struct {
 	Chosen
 	// Previewed is how many of the events were previewed, each by the plan of its own flow: the newest.
 	Previewed int `json:"previewed"`
-	// Outcomes counts them by the status that they would come to, and Refused those of which the verb would be refused.
+	// Outcomes counts them by the status that they would come to. Refused counts those that would refuse the verb.
 	Outcomes map[string]int `json:"outcomes"`
 	Refused  int            `json:"refused"`
 	// Refusals counts the refused by their reason.

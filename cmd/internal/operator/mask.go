@@ -15,8 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a payload shows of itself to somebody who has not asked for all of it. The rule is what is shown; everything
-// else is masked:
+// A payload shows only these parts of itself to somebody who has not asked for all of it. Everything else is masked:
 //
 //   - the shape: keys, lists, null, true and false;
 //   - IDs whose shape tells that they are IDs: those with a prefix of Stripe's, and UUIDs;
@@ -147,7 +146,7 @@ func (m *masker) write(s string) error {
 
 var (
 	keyShape = regexp.MustCompile(`^[A-Za-z$_][A-Za-z0-9_.\-]{0,63}$`)
-	// The prefixes of Stripe's IDs. What follows has a digit.
+	// The prefixes of Stripe's IDs. The rest of an ID has a digit.
 	stripeID  = regexp.MustCompile(`^(?:acct|ch|cn|cnli|cs|cus|dp|du|evt|fee|fr|ii|il|in|inpay|issfr|li|mandate|pi|plan|pm|po|price|prod|promo|py|pyr|qt|re|req|seti|si|sli|src|sub|tr|txi|txn|txr|we)_[A-Za-z0-9_\-]{0,200}[0-9][A-Za-z0-9_\-]{0,200}$`)
 	uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 	word      = regexp.MustCompile(`^[a-z][a-z0-9_.:/\-]{0,63}$`)

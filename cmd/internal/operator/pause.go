@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The kinds of what can be paused, as commands name them. A consumer is a sink to the stores.
+// The kinds that can be paused, as commands name them. A consumer is a sink to the stores.
 const (
 	Sink     = "sink"
 	Consumer = "consumer"
@@ -70,8 +70,8 @@ func pauseVerbs() (rows []Verb) {
 	return rows
 }
 
-// pauseRule pauses what is of a kind, or lets it go on. The effects of a paused sink wait without a try, and their time
-// does not go on. A paused source takes and keeps its deliveries; their runs are not started.
+// pauseRule pauses a sink, a consumer or a source, or lets it go on. The effects of a paused sink wait without a try,
+// and their time does not go on. A paused source takes and keeps its deliveries; their runs are not started.
 func pauseRule(kind string, begins bool) rule[paused] {
 	return rule[paused]{
 		find: func(ctx context.Context, o *Operator, d *Decision) (paused, string, error) {

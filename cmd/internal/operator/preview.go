@@ -17,7 +17,7 @@ type Preview struct {
 	Verb string `json:"verb"`
 	// Receipt is the event's. For an account it is the one that the run of the clock would belong to.
 	Receipt timeline.Receipt `json:"receipt"`
-	// Says completes what is neither an event nor an account.
+	// Says is the preview of a target that is neither an event nor an account.
 	Says string `json:"says,omitempty"`
 	// Access is what the account that is held or released may use then; nil for an event.
 	Access *billing.Access `json:"access,omitempty"`
@@ -78,7 +78,7 @@ func (o *Operator) forecastEvent(ctx context.Context, d *Decision, r *timeline.R
 	return err
 }
 
-// pausedSource says how a source is paused, whose runs are not started then; "" where it is not.
+// pausedSource says how a source is paused, whose runs are not started then. It returns "" for a source that goes on.
 func (o *Operator) pausedSource(ctx context.Context, source string) (string, error) {
 	paused, err := pause.Now(ctx, o.DB)
 	if p, ok := pause.Find(paused, pause.Source, source); ok {

@@ -25,7 +25,7 @@ const stuckAfter = 3
 // a parked one if Temporal says that its run has ended, or that no worker can go on with it. The start ends such a
 // run. A run that Temporal has forgotten is no hindrance.
 //
-// The ledger is the same: what is done stays done, what was skipped stays skipped, and what was taken back stays so.
+// The ledger is the same: effects that are done, skipped or taken back stay so.
 // A failed effect is tried again, and a person is asked about one that is in doubt.
 //
 // The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and

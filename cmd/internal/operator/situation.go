@@ -57,7 +57,7 @@ func situationOf(o *Operator, r *timeline.Receipt) situation {
 	return parked
 }
 
-// words say how a receipt stands, for a verb that is not for that; wanted says what it is for.
+// words say how a receipt stands when a verb refuses it. wanted names the state that the verb is for.
 func (s situation) words(r *timeline.Receipt, wanted string) string {
 	says := map[situation]string{
 		waiting: "its run has not started yet", working: "its run is at work", parked: "its run waits for a decision",

@@ -9,7 +9,7 @@ import (
 )
 
 // The verbs that are named in code. Those of [workflows.Decisions] are decisions about an event's parked run; approve
-// and reject also answer what is asked before any run.
+// and reject also answer the questions before any run.
 const (
 	VerbRun        = "run"
 	VerbReplay     = "replay"
@@ -82,7 +82,7 @@ const ofAccount = `
 ID is our ID of the account, or the provider's of a customer, a subscription or an invoice of it, or an invoice's number.
 Who and why go into the audit trail.`
 
-// Verbs is the table of what can be decided. It is filled by init, because rules refer to it.
+// Verbs is the table of decisions. It is filled by init, because rules refer to it.
 var verbs []Verb
 
 func init() {

@@ -36,7 +36,7 @@ func (n *Node) propose(ctx context.Context) error {
 }
 
 // adopt brings the file's meaning into force where nobody is to be asked. A development world has no customers and goes
-// by its file: also where another day was shorter. Any other goes by a file that only completes what is in force.
+// by its file: also where another day was shorter. Any other goes by a file that only completes the one in force.
 func (n *Node) adopt(ctx context.Context) error {
 	if !n.Config.Dev {
 		if err := n.complete(ctx); err != nil && ctx.Err() == nil { // the worker works by the one in force
@@ -52,7 +52,7 @@ func (n *Node) adopt(ctx context.Context) error {
 	return n.switchTo(ctx, diff, operator.MostJobRate, "pawl dev", "a development world goes by its file")
 }
 
-// completing is how long a worker that starts may compare its file with what is in force: events wait meanwhile.
+// completing is how long a worker that starts may compare its file with the meaning in force: events wait meanwhile.
 const completing = 30 * time.Second
 
 // complete brings the file's meaning into force if it only adds to the one that is, and hits few accounts. One that was

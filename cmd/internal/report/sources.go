@@ -46,8 +46,8 @@ type Secret struct {
 	Verdict      string `json:"verdict"`
 }
 
-// UnusedFor is when a secret that another has replaced counts as left: twice the longest time for
-// which most providers retry, and longer than Stripe signs with an old secret (24 h).
+// UnusedFor is when a secret that another has replaced counts as left: twice the longest time that most providers
+// retry, and longer than Stripe signs with an old secret (24 h).
 const UnusedFor = 7 * 24 * time.Hour
 
 // Sources returns the configuration of every source, and says of every secret whether it is in use.

@@ -43,7 +43,8 @@ type Moment struct {
 	Effects []Effect `json:"effects"`
 	News    []string `json:"news"`
 	Tasks   []string `json:"tasks"`
-	// Late is set where pawl had not done it all before the next step was due: what the clock does may show a step early.
+	// Late is set where pawl had not done it all before the next step was due: what the clock does may show a step
+	// early.
 	Late bool `json:"late"`
 	// Waiting says what pawl has not finished, "" for nothing: an event that is parked, or one that is still retried.
 	Waiting string `json:"waiting"`
@@ -140,7 +141,7 @@ func (p *Player) sendOnce(ctx context.Context, events []forge.Event, atOnce int)
 }
 
 // settled waits until pawl has finished the delivered events and everything due by a time. When its patience ends
-// first, the next observation shows what is missing.
+// first, the next observation shows the difference.
 func (p *Player) settled(ctx context.Context, s *sight, by time.Time) error {
 	patience := time.NewTimer(p.Patience)
 	defer patience.Stop()

@@ -25,7 +25,7 @@ type Stage struct {
 	Day time.Duration
 	// Sandbox is the directory of its journals, if they are there.
 	Sandbox string
-	// Began is told what is going to be played, and Told what stands after each step.
+	// Began is told the story before it is played, and Told the state after each step.
 	Began func(Laid)
 	Told  func(Moment)
 }
