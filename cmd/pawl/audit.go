@@ -29,9 +29,9 @@ func auditVerify(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify [--head HASH]", Short: "Check that the trail of what operators did is unbroken", Args: noArgument,
 		Long: `Check that no row of the audit trail was changed, removed or moved: each holds a hash over itself and the
-row before. The hash of the last one is the head. Whoever rewrites the whole trail, or cuts off its end, is
-found out only by a head from before that was kept outside of the database, which --head looks for: each worker logs
-the head when it changes (message "audit", attribute head), and any of those will do.
+row before. The hash of the last one is the head. If somebody rewrites the whole trail, or cuts off its
+end, only an earlier head that was kept outside of the database shows it. --head looks for one: each worker logs the
+head when it changes (message "audit", attribute head), and any of those will do.
 
 Exit code 0 when the trail is unbroken, 1 when it is not.`,
 		PreRunE: func(*cobra.Command, []string) error {

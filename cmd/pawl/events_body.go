@@ -29,7 +29,7 @@ func eventsBody(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "body ID", Short: "Show the payload of an event, masked unless asked otherwise",
 		Args: oneID("events body"),
-		Long: `Show the payload that was kept of an event. What may be personal data is masked: shown are the shape, true, false and
+		Long: `Show the payload that was kept of an event. Possible personal data is masked: shown are the shape, true, false and
 null, IDs of Stripe's and UUIDs, words under keys such as type, status and currency, times under keys such as
 created_at, and numbers under keys such as amount and quantity. Under keys that may hold personal data, a secret, or
 what somebody has written (name, address, card, token, metadata, ...), only the shape and Stripe's IDs are. A payload that

@@ -32,10 +32,10 @@ func eventsShow(a *app) *cobra.Command {
 		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
 of the provider's, such as an invoice, also by its number: of an object with several events, the list of them.
 
-It answers, in this order: when it was first received; how often it was tried, and when the next try is; what is done; what
-is not done, not begun or in doubt; what was asked for, by whom and why; and whether a replay would be safe. Then come the
-steps in the order of time, a verdict, and what can be done. When the next try is only Temporal knows: where it does not answer
-within three seconds, that is said, and everything else is shown.`,
+It shows, in this order: when it was first received; how often it was tried, and when the next try is; the effects that
+are done; those that are not done, not begun or in doubt; the decisions, with who and why; and whether a replay would be
+safe. Then come the steps in the order of time, a verdict, and the verbs that work. Only Temporal knows the next try: if
+it does not answer within three seconds, that is said, and everything else is shown.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("events show needs one ID: of an event, a receipt, a workflow, an effect or an object")

@@ -26,13 +26,13 @@ func gaps(a *app) *cobra.Command {
 		Long: `List what Stripe has sent to a source in a period, with the source's api_key, and show what of it never came. It ends
 with "no gap between A and B", or with the list.
 
---file takes in what is missing, by the same way as a delivery: as the evidence says, it came by the API and nobody has
-signed it. Should it be delivered after all, that is a duplicate, and what it asks for is done once. More than 50 events
+--file takes the missing events in, by the same way as deliveries: the evidence says that they came by the API and nobody
+has signed them. Should one be delivered after all, that is a duplicate, and its effects are done once. More than 50 events
 are filed after a confirmation, which --yes stands for.
 
 TIME is a date, a time such as 2026-11-22T08:00:00Z, or how long ago, such as 36h or 7d. Stripe keeps events for 30 days.
 
-Exit code 0 when there is no gap, or what was missing is filed, 1 when there is one.`,
+Exit code 0 when there is no gap, or all missing events are filed, 1 when there is one.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("gaps needs one source")

@@ -89,7 +89,7 @@ job. It shows them first, as pawl meaning diff does, and asks. The job also take
 since. Workspaces, features and the news of access follow. Nothing is booked, no letter is sent and no task of
 onboarding is opened: an effect that is done stays done.
 
-pawl meaning apply --hash OLD is the way back. Who and why go into the audit trail.`,
+pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.accountable("meaning apply", &d); err != nil {
 				return err

@@ -20,7 +20,7 @@ func migrateCommand(a *app) *cobra.Command {
 
 Name the roles that processes connect as at every migration, since new tables are nobody's. Each gets the rights that
 its process needs, and loses what else it had: an --ingress-role reads and writes what comes in, a --worker-role every
-row, but it only adds to the audit trail. Who takes over a process then has no more than that. One that migrates as
+row, but it only adds to the audit trail. Somebody who takes over a process then has no more than that. One that migrates as
 well keeps all.
 
 The same roles get the time-outs that sessions through a pooler cannot set themselves, where the role that migrates

@@ -22,10 +22,10 @@ func reconcile(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile ACCOUNT --why REASON",
 		Short: "Compare an account with what Stripe says now, and bring it there",
-		Long: `Ask Stripe, with the source's api_key, for what it holds of an account's customers: the customer, the
+		Long: `Ask Stripe, with the source's api_key, for all that it holds of an account's customers: the customer, the
 subscriptions, those that have ended, too, invoices, credit notes, checkouts that were paid and have no invoice, and the
-refunds, disputes and early fraud warnings of charges. Of each list that is the newest thousand, and warnings are asked for
-of the newest hundred charges; where there is more, what is left out is named. Show where our rows say something else.
+refunds, disputes and early fraud warnings of charges. Each list is read up to its newest thousand, and
+warnings up to the newest hundred charges; anything beyond is named as left out. Show where our rows say something else.
 After a confirmation, which --yes stands for, what Stripe says is kept as facts, and a run for each object brings
 the rows, the workspace and the finance entries there, by the keys of the events that were lost: nothing is done twice.
 Nobody is written to; a letter that a lost event would have sent is sent when pawl gaps files that event.

@@ -53,8 +53,8 @@ func rejectionsShow(a *app) *cobra.Command {
 JSON nor a form, or was cut, is not shown.
 
 --reveal shows all of it but its signatures and secrets. --request prints it as pawl verify --request takes it: whole,
-with its signatures, and without secrets, which come with pawl verify --source. What event it claims to be stands there
-as claimed_unverified: nobody has verified it. Both need --why: who looked at it and why goes into the audit trail.`,
+with its signatures, and without secrets, which come with pawl verify --source. The event that it claims to be
+stands there as claimed_unverified: nobody has verified it. Both need --why: who looked at it and why goes into the audit trail.`,
 	}
 	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes; this is recorded")
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it but signatures and secrets; this is recorded")

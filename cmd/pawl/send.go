@@ -46,10 +46,10 @@ Other providers take any type; --template gives a body of your own (Go text/temp
 {{.Type}}, {{.Time}}, {{.Unix}}, {{.UnixMilli}}, {{.Live}}, {{.Account}}, {{.ConnectedAccount}}, {{.Email}}, {{.Plan}},
 {{.Amount}}, {{.Currency}} and {{.Number}}, and the functions json and form, which quote.
 
---scenario NAME plays the story of a customer against a running pawl dev, and shows after each step what the account
-has, until when and why, and what was done. It needs a source of Stripe's and the database; --list tells the stories.
-What the clock does is waited for: pawl dev --day 2s has a day of the policy last two seconds. Where days have 24
-hours, a story ends at the first step that lies ahead, and says what is left out.
+--scenario NAME plays the story of a customer against a running pawl dev, and shows after each step the account's
+access, until when and why, and the effects. It needs a source of Stripe's and the database; --list tells the stories.
+It waits for the clock: pawl dev --day 2s has a day of the policy last two seconds. If days have 24 hours, a story ends
+at the first step that lies ahead, and names the steps that it leaves out.
 --shuffle, --duplicate, --drop and --delay deliver the same story badly, for another account beside it, and compare the
 ends of both; a difference is told, and the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

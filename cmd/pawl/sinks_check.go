@@ -20,8 +20,8 @@ func sinksCheck(a *app) *cobra.Command {
 		Long: `Ask each configured sink and consumer whether it can be reached and lets pawl in; and each API whether it gives the
 same answer to the same Idempotency-Key, and 409 to one that comes with another body. The mail server is asked to let
 pawl in, and no mail is sent.
-What is sent is about the account ` + sinkcheck.Account + ` and carries ` + sinkcheck.Header + `: true: a sink that knows the header changes and books
-nothing. Since one that does not would, it asks first, unless --yes is given. The exit code is 1 where something fails.`,
+The requests are about the account ` + sinkcheck.Account + ` and carry ` + sinkcheck.Header + `: true: a sink that knows the header changes and
+books nothing. Since one that does not would, it asks first, unless --yes is given. The exit code is 1 where something fails.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSinksCheck(cmd.Context(), a, yes) },
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "ask nothing: send all checks")

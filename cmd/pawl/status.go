@@ -36,9 +36,9 @@ type statusReport struct {
 func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
-		Long: `Show how pawl stands, on one screen: what is parked, by cause, with its age and money; what a person has to do, by kind;
-what goes on by itself; each sink; the bulk jobs that are under way; what is paused, refused, or not taken by a
-subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
+		Long: `Show how pawl stands, on one screen: the parked events by cause, with age and money; people's tasks by kind; the work
+that goes on by itself; each sink; the bulk jobs that are under way; everything that is paused, refused, or not taken by
+a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
 object; of an event that was parked before it was read it is not known.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (r statusReport, err error) {

@@ -14,7 +14,7 @@ import (
 func tasksList(a *app) *cobra.Command {
 	var mode, kind string
 	var limit int
-	cmd := &cobra.Command{Use: "list", Short: "List what a person has to do: what is due next, then the oldest",
+	cmd := &cobra.Command{Use: "list", Short: "List people's tasks: those that are due next, then the oldest",
 		Args: noArgument}
 	modeFlag(cmd, &mode, "only those of live, or of test")
 	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `kind`")

@@ -39,23 +39,22 @@ type paused struct {
 }
 
 const (
-	pauseLong = `What is paused stays so until pawl resume, whatever is started anew. All processes heed it within seconds. What is
-under way ends.
+	pauseLong = `A pause lasts until pawl resume, also over restarts. All processes heed it within seconds. Effects under way end.
 
 The effects of a paused sink, or consumer, wait on a timer that names it: they spend no tries and none of their time.
-Of a paused source, deliveries are answered and kept as ever; what they ask for is not begun, and neither is what is
-due by the clock.`
-	resumeLong = `What has waited is let in bit by bit, eighty a second.`
+Deliveries to a paused source are answered and kept as ever. Their runs are not begun, and neither are those of the
+clock.`
+	resumeLong = `Waiting effects and runs are let in bit by bit, eighty a second.`
 )
 
 // pauseVerbs are pausing and resuming a sink, a consumer and a source.
 func pauseVerbs() (rows []Verb) {
 	named := map[string]string{
-		Sink:     `NAME is what pawl sinks shows. Of a sink that is per mode, "finance" stands for both, "finance:live" for one.`,
+		Sink:     `NAME is as pawl sinks shows it. If a sink is per mode, "finance" stands for both, "finance:live" for one.`,
 		Consumer: "NAME is the consumer's in the configuration.", Source: "NAME is the source's in the configuration.",
 	}
 	for _, kind := range []string{Sink, Consumer, Source} {
-		begin, end := "Let what a "+kind+" is for wait", "Let what has waited for a "+kind+" go on"
+		begin, end := "Let the work of a "+kind+" wait", "Let the work of a "+kind+" go on"
 		rows = append(rows, Verb{
 			Name: "pause-" + kind, Command: "pause " + kind, Target: "NAME", Short: begin, rule: pauseRule(kind, true),
 			Previews: true,

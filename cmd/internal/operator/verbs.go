@@ -80,7 +80,7 @@ func flagEffect(otherwise string) Flag {
 const ofAccount = `
 
 ID is our ID of the account, or the provider's of a customer, a subscription or an invoice of it, or an invoice's number.
-Who and why go into the audit trail.`
+The audit trail has who and why.`
 
 // Verbs is the table of decisions. It is filled by init, because rules refer to it.
 var verbs []Verb
@@ -93,21 +93,21 @@ func init() {
 			Short: "Run an event that was ignored, or parked before it ran", rule: runRule, Previews: true,
 			Many: []string{string(receipt.Ignored), string(receipt.NeedsReview), string(receipt.Dead)},
 			Long: `Run an event that was kept and not run: one that is ignored for its type, which nobody wanted then, or that was parked
-before any run (a suspected replay). pawl events list --status ignored lists them. An event for which no flow is written
-is delivered to the consumers of its source; where there are none, it cannot be processed, and the command says so.
+before any run (a suspected replay). pawl events list --status ignored lists them. An event that has no flow is
+delivered to the consumers of its source; if the source has none, the command says that it cannot be processed.
 
 An event that has run is run again with pawl events replay.`,
 		},
 		{
 			Name: VerbRetry, Command: "events retry", Target: "ID",
-			Short: "Let a parked run try again what is not done", rule: parkedRule, Previews: true, Many: parked,
+			Short: "Let a parked run try its open effects again", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
-			Long: `Let a parked run try again what is not done; with --effect, that effect alone. What may have happened is left as it is:
+			Long: `Let a parked run try its open effects again; with --effect, that effect alone. Effects in doubt are left as they are:
 see pawl events resend.`,
 		},
 		{
 			Name: VerbSkip, Command: "events skip", Target: "ID",
-			Short: "Let a parked run go on without what is not done", rule: parkedRule, Previews: true, Many: parked,
+			Short: "Let a parked run go on without its open effects", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
 		},
 		{
@@ -129,22 +129,22 @@ outside. It is done in the ledger then, with the reference, and a later compensa
 				Value: func(a *Args) *string { return &a.Confirm },
 			}},
 			Long: `Do an effect once more although it may have happened: a new generation of it, under an idempotency key of its own.
-Where the first one did happen, it happens twice: the customer has two mails. So it always asks, for the
+If the first one did happen, it happens twice: the customer has two mails. So it always asks, for the
 effect's key, and --yes does not stand for that; a script that has made sure gives --confirm KEY.`,
 		},
 		{Name: VerbCompensate, Command: "events compensate", Target: "ID",
-			Short: "Let a parked run take back what was done", rule: parkedRule, Previews: true},
+			Short: "Let a parked run take its effects back", rule: parkedRule, Previews: true},
 		{
 			Name: VerbApprove, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
 			rule: approveRule, Previews: true, Many: parked,
-			Long: `Answer what a rule asks about an event that needs a review, with yes. What that does is shown before it is done; which
-question does what stands in docs/operations.md.`,
+			Long: `Answer what a rule asks about an event that needs a review, with yes. The consequence is shown first.
+docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReject, Command: "events reject", Target: "ID", Short: "Answer a review with no",
 			rule: rejectRule, Previews: true, Many: parked,
-			Long: `Answer what a rule asks about an event that needs a review, with no. What that does is shown before it is done; which
-question does what stands in docs/operations.md.`,
+			Long: `Answer what a rule asks about an event that needs a review, with no. The consequence is shown first.
+docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReplay, Command: "events replay", Target: "ID", Short: "Run an event again whose run has ended",
@@ -152,14 +152,13 @@ question does what stands in docs/operations.md.`,
 			Many: append([]string{string(receipt.Processed), string(receipt.Compensated)}, string(receipt.NeedsReview),
 				string(receipt.Dead)),
 			Long: `Run an event again, under the same workflow ID and on today's code, once its run has ended: well, compensated, or from
-outside. Nothing is done twice: what the ledger has as done or skipped stays so, and what was taken back stays taken back. A run
-that no worker can go on with is ended. The dispatcher of a running ingress starts the run within seconds.`,
+outside. Nothing is done twice: effects that the ledger has as done, skipped or taken back stay so. A run that no worker can go on with is ended. The dispatcher of a running ingress starts the run within seconds.`,
 		},
 		{
 			Name: VerbCancel, Command: "events cancel", Target: "ID", Short: "Stop a run that is at work, and park it",
 			rule: cancelRule,
-			Long: `Stop a run that is at work: one that waits for a sink, say. What was done stays done, what is under way ends, and what
-has not begun is not begun. The run parks then, and waits for a decision.`,
+			Long: `Stop a run that is at work: one that waits for a sink, say. Effects that are done stay done, those under
+way end, and no other is begun. The run parks then, and waits for a decision.`,
 		},
 		{
 			Name: "pause-job", Command: "jobs pause", Target: "ID", Short: "Let a bulk job stand still", rule: jobRule,
@@ -169,11 +168,12 @@ Temporal.`,
 		{
 			Name: "resume-job", Command: "jobs resume", Target: "ID", Short: "Let a bulk job go on", rule: jobRule,
 			Long: `Let a paused bulk job go on. It also starts the run of a job that has none: Temporal did not take it, or somebody has
-ended it there. What has its result keeps it.`,
+ended it there. Items that have a result keep it.`,
 		},
 		{
 			Name: "cancel-job", Command: "jobs cancel", Target: "ID", Short: "End a bulk job", rule: jobRule,
-			Long: `End a bulk job after the events that are under way. What was decided stays so; what was not begun stays as it was.`,
+			Long: `End a bulk job after the events that are under way. Decisions that were made stay; the other events stay as
+they were.`,
 		},
 		{
 			Name: "hold-account", Command: "accounts hold", Target: "ID",
@@ -193,8 +193,8 @@ workspace meanwhile. pawl accounts release gives back what there is then.` + ofA
 			Name: VerbTakeTask, Command: "tasks take", Target: "OBJECT",
 			Short: "Say that you see to the open task about an object", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode},
-			Long: `Say that you see to the open task about an object, so that nobody else does. Who takes a task that somebody else has
-takes it over. OBJECT is what pawl tasks list shows.`,
+			Long: `Say that you see to the open task about an object, so that nobody else does. It takes the task over from
+anybody who has it. OBJECT is as pawl tasks list shows it.`,
 		},
 		{
 			Name: VerbNoteTask, Command: "tasks note", Target: "OBJECT",
@@ -207,16 +207,16 @@ takes it over. OBJECT is what pawl tasks list shows.`,
 			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
 			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
-			Long: `Give a payment, a refund, a dispute or a credit note that is not booked to an account, and book it, with what
-has moved of a payment since. pawl money unclaimed lists them. What paid an invoice is booked by that: claim no payment
-of one, but the refund or the dispute of it. Who and why go into the audit trail.`,
+			Long: `Give a payment, a refund, a dispute or a credit note that is not booked to an account, and book it, with the
+refunds and disputes of a payment since. pawl money unclaimed lists them. An invoice books its own payments: claim none
+of those, but their refund or dispute. The audit trail has who and why.`,
 		},
 		{
 			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",
 			Short: "Say that the open task about an object is done", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode},
-			Long: `Say that the open task about an object is done. OBJECT is what pawl tasks list shows. Who and why go into the
-audit trail. A review is closed by deciding about its event.`,
+			Long: `Say that the open task about an object is done. OBJECT is as pawl tasks list shows it. The audit trail has who and
+why. A review is closed by deciding about its event.`,
 		},
 		{
 			Name: VerbAdmit, Command: "rejections admit", Target: "ID",
