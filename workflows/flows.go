@@ -28,7 +28,7 @@ func Flows() []Flow {
 		{
 			Name: "InvoicePaid", Run: InvoicePaid, plan: invoicePaid,
 			Types: stripe("invoice.paid", "invoice.payment_succeeded", "invoice.overpaid"),
-			Does:  "brings the workspace to what is paid for, books the payment, mails a receipt, opens an onboarding task",
+			Does:  "brings the workspace to the paid plan, books the payment, mails a receipt, opens an onboarding task",
 		},
 		{
 			Name: "PaymentFailed", Run: PaymentFailed, plan: paymentFailed,
@@ -38,7 +38,7 @@ func Flows() []Flow {
 		{
 			Name: "InvoiceClosed", Run: InvoiceClosed, plan: invoiceClosed,
 			Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
-			Does:  "ends the reminders, books what was paid of it",
+			Does:  "ends the reminders, books its payments",
 		},
 		{
 			Name: "SubscriptionEnded", Run: SubscriptionEnded, plan: subscriptionEnding,
@@ -59,7 +59,7 @@ func Flows() []Flow {
 		{
 			Name: "CheckoutPaid", Run: CheckoutPaid, plan: checkoutPaid,
 			Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
-			Does:  "links the customer and the subscription to an account; of what is bought once: provisions it, books the payment, confirms the order by mail",
+			Does:  "links the customer and the subscription to an account; a one-off purchase: provisions it, books the payment, confirms the order by mail",
 		},
 		{
 			Name: "RefundChanged", Run: RefundChanged, plan: refundChanged, Types: stripe(
@@ -96,11 +96,11 @@ func Flows() []Flow {
 		},
 		{
 			Name: ClockFlow, Run: AccountDue, plan: accountDue,
-			Does: "does what is due: ends what was planned to end, and the grace, reminds of open invoices, asks a person about what does not settle",
+			Does: "does the due steps: planned ends, the end of the grace, reminders of open invoices, questions to a person",
 		},
 		{
 			Name: ReconciledFlow, Run: Reconciled, plan: reconciled,
-			Does: "brings the workspace to what Stripe says now, and books what is not booked, by the keys of the events that were lost; mails nothing",
+			Does: "brings the workspace to Stripe's present state, and books the missing entries, by the keys of the lost events; mails nothing",
 		},
 		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
 	}

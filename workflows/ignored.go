@@ -12,7 +12,7 @@ func IgnoredTypes() []Ignored {
 	return append([]Ignored{
 		{[]string{"invoice.upcoming"}, "of an invoice that is not there yet, and has no ID"},
 		{[]string{"invoice.payment_attempt_required"}, "asks you to collect outside of Stripe; what comes of it is told by `invoice.paid` and `invoice.overdue`"},
-		{[]string{"customer.deleted"}, "Stripe ends the customer's subscriptions, each with an event of its own; what was paid stays"},
+		{[]string{"customer.deleted"}, "Stripe ends the customer's subscriptions, each with an event of its own; payments stay"},
 		{[]string{"payment_method.attached", "payment_method.detached", "payment_method.updated",
 			"payment_method.automatically_updated",
 			"setup_intent.succeeded", "setup_intent.setup_failed", "customer.source.expiring"},

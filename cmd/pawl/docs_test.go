@@ -114,7 +114,7 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 		case f.Name == workflows.ClockFlow:
 			events = "none: the clock starts it"
 		case f.Name == workflows.ReconciledFlow:
-			events = "none: `pawl reconcile` files what it is for"
+			events = "none: `pawl reconcile` files its receipts"
 		case events == "":
 			events = "all others"
 		}
