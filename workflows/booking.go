@@ -10,11 +10,11 @@ import (
 // Bookings are the entries about refunds, disputes and credit notes. They follow from what their facts hold together,
 // and their keys name the object: refund.created, charge.refunded and charge.refund.updated meet at the same. They
 // are part of every plan, since any event can be the one that makes their account known, or what was paid for. Of a
-// payment that was for nothing that is known, the clock books all.
+// payment that was for nothing that is known, the clock books all. A refund waits for the tax of its invoice.
 func bookings(c billing.Change) []*step {
 	s := billing.State{Credits: c.After.Credits}
 	for _, r := range c.After.Refunds {
-		if r.Purchase != "" && r.Purchase != r.Payment {
+		if r.Purchase != "" && r.Purchase != r.Payment && !r.Untaxed {
 			s.Refunds = append(s.Refunds, r)
 		}
 	}

@@ -38,6 +38,8 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	never.SucceededAt = time.Time{}
 	nobodys := both
 	nobodys.Account = ""
+	untaxed := refund
+	untaxed.Untaxed = true
 	within := both
 	within.Within = "ch_1:1"
 	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
@@ -81,6 +83,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		"a refund that never succeeded": {billing.State{Refunds: []billing.Refund{never}}, nil},
 		"a refund of a payment that was for nothing that is known, which the clock books": {billing.State{Refunds: []billing.Refund{own},
 			Payment: &billing.Payment{Ref: billing.Ref{ID: "pi_1", Account: "acme", Purchase: "pi_1"}, Status: "succeeded"}}, nil},
+		"a refund whose invoice is unknown": {billing.State{Refunds: []billing.Refund{untaxed}}, nil},
 		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
 		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
 			"dispute-entry:stripe:live:txn_1": settled(entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""), -100, 15),

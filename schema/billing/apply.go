@@ -237,7 +237,7 @@ func (a *applying) fold(context.Context) error {
 	}
 	for _, o := range a.now.list() {
 		was := a.before[keyOf(o)]
-		if a.folded[keyOf(o)] || was != nil && o.kind().waits() && o.ref().known() > was.ref().known() {
+		if a.folded[keyOf(o)] || learnt(o, was) {
 			a.change.After.add(o)
 			if was != nil {
 				a.change.Before.add(was)
@@ -246,6 +246,9 @@ func (a *applying) fold(context.Context) error {
 	}
 	return nil
 }
+
+// learnt reports whether more is known about the owner of an object that waits for that.
+func learnt(o, was Object) bool { return was != nil && o.kind().waits() && o.known() > was.known() }
 
 // concerned reports whether the facts may say whose an object is: they are about it, or about its customer or its
 // invoice, or it names a payment.
@@ -277,11 +280,11 @@ func announce(o, was Object) {
 	}
 }
 
-// touched are the objects that were folded, or that have moved to another account.
+// touched are the objects that were folded, of which more is known, or that have moved to another account.
 func (a *applying) touched() []Object {
 	return slices.DeleteFunc(a.now.list(), func(o Object) bool {
 		was := a.before[keyOf(o)]
-		return !a.folded[keyOf(o)] && (was == nil || was.ref().Account == o.ref().Account)
+		return !a.folded[keyOf(o)] && !learnt(o, was) && (was == nil || was.ref().Account == o.ref().Account)
 	})
 }
 

@@ -21,12 +21,13 @@ func (a *applying) schedule(b *pgx.Batch) {
 		if was != nil && was.ref().Account != ref.Account {
 			b.Queue(moveDueSQL, a.subject.Mode, ref.ID, ref.Account)
 		}
-		// an object that only moves with its customer has the same due times
-		if ref.Account == "" || !a.folded[keyOf(o)] {
+		// an object that only moves with its customer has the same due times, if it had any
+		named := was != nil && was.ref().Account != ""
+		if ref.Account == "" || named && !a.folded[keyOf(o)] && !learnt(o, was) {
 			continue
 		}
 		var had []Due
-		if was != nil {
+		if named {
 			had = was.due(before, a.at)
 		}
 		due := o.due(now, a.at)

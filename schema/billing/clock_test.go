@@ -354,6 +354,34 @@ func taskStates(c *clock) []string {
 
 // Case 3: a paid invoice stands in for its subscription's event. Where that does not come, a person is asked; when it
 // comes after all, nobody need review any more.
+// A refund comes before the invoice that its payment names, while a link names its account: it waits for the tax of the
+// invoice, and is booked without one only if nothing has told of it for the time to settle.
+func TestApplyDue_RefundBeforeItsInvoice_WaitsForTax(t *testing.T) {
+	booked := func(c *clock) []string {
+		return dueFor(c.T, c.tx, `where why = 'book'`)
+	}
+	t.Run("the invoice comes", func(t *testing.T) {
+		passing(t, func(c *clock) {
+			c.told(10, linked("cus_1", 0, "acme"), charge(1, 0), refunded("re_1", 10, "succeeded", 300))
+			c.want("it waits", booked(c), "book re_1 at 10m10s")
+			c.told(20, paid(1, 1, "pro", taxed))
+			c.want("its invoice is known", booked(c))
+			c.want("with its tax", texts(t, c.tx, `select state ->> 'Tax' from refunds`), "48")
+		})
+	})
+	t.Run("nothing comes", func(t *testing.T) {
+		passing(t, func(c *clock) {
+			c.told(10, charge(1, 0), refunded("re_1", 10, "succeeded", 300))
+			c.want("nothing tells whose it is", booked(c))
+			c.told(10, linked("cus_1", 10, "acme"))
+			c.want("the link tells", booked(c), "book re_1 at 10m10s")
+			c.want("it has settled", c.comes(years(0)), "book re_1 by evt_2", "acme:")
+			c.told(years(0), refunded("re_1", 20, "failed", 300))
+			c.want("it fails, and is due again", texts(t, c.tx, `select object || ' ' || step from due where why = 'book'`), "re_1 1")
+		})
+	})
+}
+
 func TestApplyDue_Case3_Settle(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(100, paid(1, 1, "pro"))

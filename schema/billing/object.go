@@ -27,6 +27,8 @@ type Object interface {
 	// announces lists the news that its account is told once, in any order of facts; news are those that are new since
 	// before, which may be nil.
 	announces() []string
+	// known ranks how much is known about the object's owner.
+	known() int
 	news(s Subject, before Object) []news
 	tasks() []settledTask
 	// row is the statement that writes it, and the columns that it has beside mode, ID, account, customer and state.

@@ -21,8 +21,11 @@ type Refund struct {
 	// both are booked.
 	SucceededAt time.Time `json:",omitzero"`
 	FailedAt    time.Time `json:",omitzero"`
-	// SucceededBy is the first fact that said that it succeeded.
+	// SucceededBy is the first fact that said that it succeeded, FailedBy the first that said that it failed.
 	SucceededBy Cause `json:",omitzero"`
+	FailedBy    Cause `json:",omitzero"`
+	// Untaxed is set while its payment names an invoice of which nothing tells: it waits for the tax.
+	Untaxed bool `json:",omitempty"`
 	// CreatedAt, ByCharge and Known are as a [RefundFact]'s.
 	CreatedAt time.Time `json:",omitzero"`
 	ByCharge  bool      `json:",omitempty"`
@@ -55,7 +58,7 @@ func FoldRefund(id string, facts []Fact) Refund {
 		case "succeeded":
 			r.SucceededAt, r.SucceededBy = cmp.Or(r.SucceededAt, f.OccurredAt), cmp.Or(r.SucceededBy, causeOf(f))
 		case "failed", "canceled":
-			r.FailedAt = cmp.Or(r.FailedAt, f.OccurredAt)
+			r.FailedAt, r.FailedBy = cmp.Or(r.FailedAt, f.OccurredAt), cmp.Or(r.FailedBy, causeOf(f))
 			if seen.Returned {
 				r.SucceededAt = cmp.Or(r.SucceededAt, seen.CreatedAt, f.OccurredAt)
 			}
@@ -75,7 +78,8 @@ func (*Refund) kind() kind { return kindRefund }
 func (r *Refund) assign(with related) {
 	r.Ref.assign(with)
 	r.Within = r.within(each[*Refund](with.objects))
-	if i := find[*Invoice](with.objects, r.Invoice); i != nil {
+	i := find[*Invoice](with.objects, r.Invoice)
+	if r.Untaxed = r.Invoice != "" && i == nil; i != nil {
 		r.Tax = TaxOf(r.Amount, i.Due, i.Tax)
 		return
 	}
@@ -84,6 +88,31 @@ func (r *Refund) assign(with related) {
 			r.Tax = TaxOf(r.Amount, c.Amount, c.Tax)
 		}
 	}
+}
+
+// known does not count the invoice as long as nothing tells of it.
+func (r *Refund) known() int {
+	if r.Untaxed {
+		return min(r.Ref.known(), 1)
+	}
+	return r.Ref.known()
+}
+
+// due books it without tax, once nothing has told of its invoice for the time to settle. If the facts came late, that
+// counts from now.
+func (r *Refund) due(with related, now time.Time) []Due {
+	cause := cmp.Or(r.FailedBy, r.SucceededBy)
+	if !r.Untaxed || cause == (Cause{}) || cause.At.Before(with.policy.EffectsFrom) {
+		return nil
+	}
+	d := Due{At: cause.At.Add(with.policy.Settle), Why: DueBook, Object: r.ID, Cause: cause}
+	if !d.At.After(now) {
+		d.At = now.Add(with.policy.Settle)
+	}
+	if r.Failed() { // that makes it due again
+		d.Step++
+	}
+	return []Due{d}
 }
 
 func (r *Refund) announces() (list []string) {
