@@ -227,7 +227,7 @@ func (c *company) sessionObject(fields payload) payload {
 
 func (c *company) refundObject(r *worldRefund) payload {
 	return payload{"id": r.id, "object": "refund", "amount": r.amount, "charge": r.of.charge, "currency": c.currency, "payment_intent": r.of.payment,
-		"status": r.status, "reason": nil, "metadata": payload{}, "balance_transaction": nil}
+		"created": r.made.Unix(), "status": r.status, "reason": nil, "metadata": payload{}, "balance_transaction": nil}
 }
 
 func (c *company) disputeObject(d *worldDispute) payload {

@@ -71,7 +71,7 @@ type worldInvoice struct {
 	subtotal, tax, total, applied           int64
 	due, paid                               int64
 	attempts                                int
-	finalized, once, failed                 bool
+	finalized, once                         bool
 	outOfBand                               bool
 	payment, charge                         string
 	made, payBy, retried                    time.Time
@@ -89,6 +89,7 @@ func (i *worldInvoice) taxIn(amount int64) int64 {
 type worldRefund struct {
 	id, status string
 	amount     int64
+	made       time.Time
 	of         *worldInvoice
 }
 
@@ -244,9 +245,7 @@ func (c *company) whim() {
 		c.changes(func() { c.sub.paused = !c.sub.paused })
 		return
 	}
-	// Since basil a charge does not name its invoice. Where the subscription alone names the account, a refund that comes
-	// before its invoice_payment.paid is booked under the customer: nothing tells whose it is.
-	if len(paid) == 0 || c.atOnce && c.v >= basil && c.names == "subscription" {
+	if len(paid) == 0 {
 		return
 	}
 	i := paid[c.IntN(len(paid))]
@@ -261,10 +260,6 @@ func (c *company) whim() {
 	case 2:
 		c.credits(i, max(1, rest/2), c.chance(2))
 	case 3:
-		if i.failed { // to come back to a sum of refunds that a charge has told before
-			return
-		}
-		i.failed = true
 		r := c.refund(i, max(1, rest/4))
 		c.wait(2 * aDay)
 		c.fail(r)
@@ -479,7 +474,7 @@ func (c *company) buy() {
 }
 
 func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
-	r := &worldRefund{id: c.id("re"), status: "succeeded", amount: amount, of: i}
+	r := &worldRefund{id: c.id("re"), status: "succeeded", amount: amount, made: c.now, of: i}
 	i.returned += amount
 	c.tax -= i.taxIn(amount)
 	c.books.post("returned", "bank", amount)
