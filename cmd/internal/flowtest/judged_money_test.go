@@ -195,8 +195,8 @@ func TestJudged_Money(t *testing.T) {
 				tell("charge.refunded", 1*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 300)).object),
 				tell("charge.refunded", 2*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 1000), set("refunded", true)).object)),
 			old: true, inOrder: true,
-			want: hasPro("pi_1: acme in_1 1000 refunded 1000", "ch_pi_1:300: acme succeeded 300", "ch_pi_1:1000: acme succeeded 700",
-				"booked refund ch_pi_1:300 300 usd", "booked refund ch_pi_1:1000 700 usd", "told refund.succeeded ch_pi_1:300", "told refund.succeeded ch_pi_1:1000"),
+			want: hasPro("pi_1: acme in_1 1000 refunded 1000", "ch_pi_1:1: acme succeeded 300", "ch_pi_1:2: acme succeeded 700",
+				"booked refund ch_pi_1:1 300 usd", "booked refund ch_pi_1:2 700 usd", "told refund.succeeded ch_pi_1:1", "told refund.succeeded ch_pi_1:2"),
 		},
 		{
 			name: "a refund of which the charge alone tells, and which fails: told of by charge.refund.updated alone; booked and reversed once",
@@ -204,8 +204,8 @@ func TestJudged_Money(t *testing.T) {
 				tell("charge.refunded", 1*aDay, chargeOf(0, "pi_1", 1000, set("amount_refunded", 1000), set("refunded", true)).object),
 				tell("charge.refund.updated", 5*aDay, refund("updated", 5*aDay, "re_1", "failed", "pi_1", 1000, set("created", at0(1*aDay))).object)),
 			old: true, inOrder: true,
-			want: hasPro("re_1: acme failed 1000", "ch_pi_1:1000: acme succeeded 1000", "booked refund ch_pi_1:1000 1000 usd",
-				"booked refund_reversal re_1 1000 usd", "told refund.succeeded ch_pi_1:1000", "told refund.failed re_1"),
+			want: hasPro("re_1: acme failed 1000", "ch_pi_1:1: acme succeeded 1000", "booked refund ch_pi_1:1 1000 usd",
+				"booked refund_reversal re_1 1000 usd", "told refund.succeeded ch_pi_1:1", "told refund.failed re_1"),
 		},
 		{
 			name: "a charge that carries its refunds, as before 2022-11-15: each is booked, once",
