@@ -235,9 +235,6 @@ returning ` + accountColumns
 
 const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because from grants where mode = $1 and account = $2`
 
-const accessEndsSQL = `
-select case when bool_and(ends is not null) then max(ends) end from grants where mode = $1 and account = $2 and plan <> ''`
-
 const giveSQL = `
 insert into grants (mode, object, account, plan, quantity, add_ons, until, ends, because) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     on conflict (mode, object) do update set account = excluded.account, plan = excluded.plan, quantity = excluded.quantity,

@@ -80,16 +80,18 @@ func laterCause(a, b Cause) Cause {
 	return a
 }
 
-// due is what the clock does about the subscription and its invoices. If facts came late, the time to settle, and to
-// renew, counts from now: the missing event may be as late.
-func (s *Subscription) due(with related, now time.Time) []Due {
-	var due []Due
-	soon := func(at time.Time) time.Time {
-		if !at.After(now) {
-			return now.Add(with.policy.Settle)
-		}
+// soon returns a time, or that to settle from now where it has come already: facts came late, and a missing event may be
+// as late.
+func (w related) soon(at, now time.Time) time.Time {
+	if at.After(now) {
 		return at
 	}
+	return now.Add(w.policy.Settle)
+}
+
+// due is what the clock does about the subscription and its invoices.
+func (s *Subscription) due(with related, now time.Time) []Due {
+	var due []Due
 	if s.gives() && !s.EndsAt.IsZero() {
 		d := Due{At: s.EndsAt, Why: DueEnd, Object: s.ID, Cause: s.Cause}
 		if s.Status == "past_due" && !s.EndsAt.Equal(s.PlannedEnd) {
@@ -99,11 +101,11 @@ func (s *Subscription) due(with related, now time.Time) []Due {
 		due = append(due, d)
 	}
 	if s.Unsettled != (Cause{}) && !s.Unsettled.At.Before(with.policy.EffectsFrom) {
-		settled := soon(s.Unsettled.At.Add(with.policy.Settle))
+		settled := with.soon(s.Unsettled.At.Add(with.policy.Settle), now)
 		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
 	}
 	if !s.RenewsBy.IsZero() {
-		due = append(due, Due{At: soon(s.RenewsBy), Why: DueRenewal, Object: s.ID, Cause: s.Cause})
+		due = append(due, Due{At: with.soon(s.RenewsBy, now), Why: DueRenewal, Object: s.ID, Cause: s.Cause})
 	}
 	if s.Ended() {
 		return due

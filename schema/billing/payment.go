@@ -184,16 +184,13 @@ func Replaced[O interface{ id() string }](known []O, now ...O) []O {
 }
 
 // due books what was paid for neither an invoice nor a checkout session, and what of it moved since, once nothing has
-// told otherwise for the time to settle: an event of its session may be late. If the facts came late, that counts from
-// now.
+// told otherwise for the time to settle: an event of its session may be late.
 func (p *Payment) due(with related, now time.Time) []Due {
 	if p.Purchase != p.ID || p.SucceededBy == (Cause{}) || p.SucceededBy.At.Before(with.policy.EffectsFrom) {
 		return nil
 	}
-	d := Due{At: p.SucceededBy.At.Add(with.policy.Settle), Why: DueBook, Object: p.ID, Cause: p.SucceededBy}
-	if !d.At.After(now) {
-		d.At = now.Add(with.policy.Settle)
-	}
+	at := with.soon(p.SucceededBy.At.Add(with.policy.Settle), now)
+	d := Due{At: at, Why: DueBook, Object: p.ID, Cause: p.SucceededBy}
 	for _, r := range each[*Refund](with.objects) { // each movement makes it due again
 		if r.Payment == p.ID && r.Succeeded() {
 			d.Step++

@@ -98,17 +98,13 @@ func (r *Refund) known() int {
 	return r.Ref.known()
 }
 
-// due books it without tax, once nothing has told of its invoice for the time to settle. If the facts came late, that
-// counts from now.
+// due books it without tax, once nothing has told of its invoice for the time to settle.
 func (r *Refund) due(with related, now time.Time) []Due {
 	cause := cmp.Or(r.FailedBy, r.SucceededBy)
 	if !r.Untaxed || cause == (Cause{}) || cause.At.Before(with.policy.EffectsFrom) {
 		return nil
 	}
-	d := Due{At: cause.At.Add(with.policy.Settle), Why: DueBook, Object: r.ID, Cause: cause}
-	if !d.At.After(now) {
-		d.At = now.Add(with.policy.Settle)
-	}
+	d := Due{At: with.soon(cause.At.Add(with.policy.Settle), now), Why: DueBook, Object: r.ID, Cause: cause}
 	if r.Failed() { // that makes it due again
 		d.Step++
 	}

@@ -11,7 +11,6 @@ var Statements = map[string]string{
 	"subscription":         subscriptionSQL,
 	"invoice":              invoiceSQL,
 	"grants":               grantsSQL,
-	"access ends":          accessEndsSQL,
 	"write subscription":   writeSubscriptionSQL,
 	"write invoice":        writeInvoiceSQL,
 	"give":                 giveSQL,

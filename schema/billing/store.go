@@ -39,11 +39,12 @@ func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
 
 // AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts, or there is none.
 func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
-	var ends *time.Time
-	if err := s.db.QueryRow(ctx, accessEndsSQL, mode, account).Scan(&ends); err != nil {
+	rows, _ := s.db.Query(ctx, grantsSQL, mode, account) // CollectRows returns its error
+	grants, err := pgx.CollectRows(rows, scanGrant)
+	if err != nil {
 		return time.Time{}, fmt.Errorf("read when the access of account %s ends: %w", account, err)
 	}
-	return orZero(ends), nil
+	return Access{Grants: grants}.EndsAt(), nil
 }
 
 // Subscription returns a subscription, or the zero subscription if it is not known.
