@@ -49,25 +49,23 @@ var (
 		Outlook.ForecastWorkspace, "")
 	alignWorkspace = register("align-workspace", SinkWorkspaces, workspaces.AlignWorkspace,
 		Outlook.ForecastAlignment, "")
-	financeExport = register("finance-export", SinkFinance, finance.PostEntry, Outlook.ForecastEntry,
-		"reverse-finance-entry")
-	reverseEntry   = register("reverse-finance-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	refundEntry    = register("refund-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	refundReversal = register("refund-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	creditEntry    = register("credit-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	creditReversal = register("credit-reversal-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	disputeEntry   = register("dispute-entry", SinkFinance, finance.PostEntry, Outlook.ForecastEntry, "")
-	orderEmail     = register("order-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "correction-notice")
-	receiptEmail   = register("receipt-email", SinkMail, mail.SendLetter, Outlook.ForecastLetter,
-		"correction-notice")
-	correctionNotice   = register("correction-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	endedNotice        = register("subscription-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	accessEndingNotice = register("access-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	accessEndedNotice  = register("access-ended-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	actionNotice       = register("action-required-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	dunningNotice      = register("dunning-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	trialEndingNotice  = register("trial-ending-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
-	changedNotice      = register("subscription-changed-notice", SinkMail, mail.SendLetter, Outlook.ForecastLetter, "")
+	financeExport      = registerEntry("finance-export", "reverse-finance-entry")
+	reverseEntry       = registerEntry("reverse-finance-entry", "")
+	refundEntry        = registerEntry("refund-entry", "")
+	refundReversal     = registerEntry("refund-reversal-entry", "")
+	creditEntry        = registerEntry("credit-entry", "")
+	creditReversal     = registerEntry("credit-reversal-entry", "")
+	disputeEntry       = registerEntry("dispute-entry", "")
+	orderEmail         = registerLetter("order-email", "correction-notice")
+	receiptEmail       = registerLetter("receipt-email", "correction-notice")
+	correctionNotice   = registerLetter("correction-notice", "")
+	endedNotice        = registerLetter("subscription-ended-notice", "")
+	accessEndingNotice = registerLetter("access-ending-notice", "")
+	accessEndedNotice  = registerLetter("access-ended-notice", "")
+	actionNotice       = registerLetter("action-required-notice", "")
+	dunningNotice      = registerLetter("dunning-notice", "")
+	trialEndingNotice  = registerLetter("trial-ending-notice", "")
+	changedNotice      = registerLetter("subscription-changed-notice", "")
 	onboardingTask     = register("onboarding-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask,
 		"cancel-onboarding-task")
 	cancelOnboarding = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, Outlook.ForecastTask, "")
@@ -108,6 +106,14 @@ func register[N any](
 	k := kind[N]{Kind{Name: name, Sink: sink, Undo: undo}, activity, forecast}
 	catalogue = append(catalogue, k.Kind)
 	return k
+}
+
+func registerEntry(name, undo string) kind[activities.Entry] {
+	return register(name, SinkFinance, finance.PostEntry, Outlook.ForecastEntry, undo)
+}
+
+func registerLetter(name, undo string) kind[activities.Letter] {
+	return register(name, SinkMail, mail.SendLetter, Outlook.ForecastLetter, undo)
 }
 
 // key is the effect's key in the ledger.
